@@ -1,0 +1,410 @@
+//! Runs over one trace that are carried out together, as text that can be sent anywhere.
+
+use std::path::Path;
+
+use destage_report::kept::{self, Hash, Key};
+use destage_report::results::{RunKind, complete};
+use destage_report::{Cell, Column, FlatRuns, ReportRun};
+use destage_scenario::sim::{self, Requests, SIM};
+use destage_scenario::{Settings, Simulation, quantity};
+use destage_sim::array::{ArrayError, SetupError};
+use destage_sim::buffer::SimError;
+use destage_sim::experiment::{Counter, ExperimentError, Input, Resources, Sweep};
+use destage_trace::TraceError;
+use serde::{Deserialize, Serialize};
+
+use crate::{SweepError, held, program, traces};
+
+/// Runs over one trace.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Group {
+    /// Which sources the program has that planned it.
+    program: String,
+    /// The trace; none where a workload is generated.
+    trace: Option<GroupTrace>,
+    members: Vec<Member>,
+}
+
+/// A trace, for whoever runs a group over it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupTrace {
+    /// A path or a URL.
+    pub place: String,
+    /// Names of its files, without their folders, and the SHA-256 of each.
+    pub files: Vec<(String, String)>,
+}
+
+/// Runs of one experiment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Member {
+    /// The settings, in which nothing depends on what the trace holds.
+    pub(crate) settings: Vec<(String, Vec<String>)>,
+    /// What the trace is called.
+    pub(crate) trace: String,
+    /// Of keys that vary, what they are here.
+    pub(crate) point: Vec<(String, Option<String>)>,
+    pub(crate) runs: Vec<MemberRun>,
+}
+
+/// A run of an experiment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct MemberRun {
+    /// Which in the order of results.
+    pub(crate) number: usize,
+    pub(crate) key: String,
+    /// What tells it from the others, for people.
+    pub(crate) name: String,
+}
+
+/// A run that has no result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// Its key.
+    pub key: String,
+    /// Which it is.
+    pub run: String,
+    /// Why it has none.
+    pub error: String,
+}
+
+/// What became of a group.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Rows of runs, as columns.
+    pub columns: Vec<Column>,
+    /// Runs that have none.
+    pub failed: Vec<Failed>,
+}
+
+/// How groups are told to end.
+pub struct Hooks<'a> {
+    /// What becomes of each input that is opened; one that fails ends what reads it.
+    pub input: &'a (dyn Fn(Input) -> Input + Sync),
+    /// Whether they are to end.
+    pub stopped: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Default for Hooks<'_> {
+    fn default() -> Self {
+        Self { input: &|input| input, stopped: &|| false }
+    }
+}
+
+impl Group {
+    pub(crate) fn new(trace: Option<GroupTrace>, members: Vec<Member>) -> Self {
+        Self { program: program().to_owned(), trace, members }
+    }
+
+    /// The group of a text.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn parse(text: &str) -> Result<Self, SweepError> {
+        serde_json::from_str(text).map_err(|error| SweepError::new(format_args!("this is no group of runs: {error}")))
+    }
+
+    /// Itself as text.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Its trace.
+    pub fn trace(&self) -> Option<&GroupTrace> {
+        self.trace.as_ref()
+    }
+
+    /// How many runs there are.
+    pub fn runs(&self) -> usize {
+        self.members.iter().map(|member| member.runs.len()).sum()
+    }
+
+    /// A name that no group of other runs has.
+    pub fn name(&self) -> String {
+        let mut key = Key::of(&Hash::default());
+        self.members.iter().flat_map(|member| &member.runs).for_each(|run| key.part(&run.key));
+        kept::hex(&key.hash()[..16])
+    }
+
+    /// A group for each of its runs.
+    #[must_use]
+    pub fn split(&self) -> Vec<Self> {
+        let alone = |member: &Member, run: &MemberRun| Self {
+            members: vec![Member { runs: vec![run.clone()], ..member.clone() }],
+            ..self.clone()
+        };
+        self.members.iter().flat_map(|member| member.runs.iter().map(move |run| alone(member, run))).collect()
+    }
+
+    /// All of its runs without results, for this reason.
+    pub fn failed(&self, error: &str) -> Vec<Failed> {
+        let of = |member: &Member, run: &MemberRun| member.failed(run, error);
+        self.members.iter().flat_map(|member| member.runs.iter().map(move |run| of(member, run))).collect()
+    }
+}
+
+impl Member {
+    fn failed(&self, run: &MemberRun, error: &str) -> Failed {
+        let point = self.point.iter().filter_map(|(key, value)| Some(format!(", {key} = {}", value.as_ref()?)));
+        let run_name = format!("{} over {}{}", run.name, self.trace, point.collect::<String>());
+        Failed { key: run.key.clone(), run: run_name, error: error.to_owned() }
+    }
+}
+
+/// An experiment that could begin, and what its runs are told apart by.
+pub(crate) struct Prepared {
+    pub(crate) requests: Requests,
+    simulation: Simulation,
+    /// What stands for the requests.
+    content: String,
+    identities: Vec<String>,
+    files: Vec<(String, String)>,
+}
+
+impl Prepared {
+    /// The experiment that these settings describe, over a trace that is called so.
+    ///
+    /// # Errors
+    /// Where they describe none that could begin, or a file cannot be read.
+    pub(crate) fn new(settings: &Settings, name: &str) -> Result<Self, SweepError> {
+        let requests = sim::requests(settings)?;
+        let files = traces::contents(&requests.files())?;
+        let mut simulation = destage_scenario::simulation(settings, &requests)?;
+        // What a trace is called decides about no result.
+        let identities = match &mut simulation {
+            Simulation::Buffers(experiment) => {
+                experiment.check().map_err(SweepError::new)?;
+                experiment.trace.clear();
+                let identities = experiment.identities();
+                name.clone_into(&mut experiment.trace);
+                identities
+            }
+            Simulation::Array(experiment) => {
+                experiment.check().map_err(SweepError::new)?;
+                experiment.trace.clear();
+                let identities = experiment.identities().map_err(SweepError::new)?;
+                name.clone_into(&mut experiment.trace);
+                identities
+            }
+        };
+        let content = format!("{} {files:?}", requests.identity());
+        Ok(Self { requests, simulation, content, identities, files })
+    }
+
+    /// Keys of its runs, in the order of results.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let mut of_all = Key::of(&Hash::default());
+        of_all.part(program());
+        of_all.part("sweep");
+        of_all.part(self.requests.identity());
+        for (name, content) in &self.files {
+            of_all.part(name);
+            of_all.part(content);
+        }
+        let key = |identity: &String| {
+            let mut key = of_all.clone();
+            key.part(identity);
+            kept::hex(&key.hash())
+        };
+        self.identities.iter().map(key).collect()
+    }
+
+    /// What tells its runs apart, for people.
+    pub(crate) fn names(&self) -> Result<Vec<String>, SweepError> {
+        match &self.simulation {
+            Simulation::Buffers(experiment) => Ok(experiment.names()),
+            Simulation::Array(experiment) => experiment.names().map_err(SweepError::new),
+        }
+    }
+
+    /// Carries out these runs; what has been found before an error is in `found` all the same.
+    fn run(
+        &self,
+        wanted: &[usize],
+        resources: Resources,
+        hooks: &Hooks<'_>,
+        found: &mut Vec<(usize, ReportRun)>,
+    ) -> Result<(), Wrong> {
+        let (geometry, limit) = match &self.simulation {
+            Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
+            Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
+        };
+        let of_trace = format!("{} {geometry:?} {limit:?}", self.content);
+        let counter = held::like(&of_trace, None).is_none().then(|| Counter::new(geometry, limit));
+        let mut passes = 0;
+        let mut open = || -> Result<Input, TraceError> {
+            let input = (hooks.input)(held::open(&self.requests, &self.content, passes)?);
+            passes += 1;
+            Ok(match &counter {
+                Some(counter) if passes == 1 => counter.count(input),
+                _ => input,
+            })
+        };
+        let like = || held::like(&of_trace, counter.as_ref().map(Counter::finish).as_ref());
+        match &self.simulation {
+            Simulation::Buffers(experiment) => {
+                let mut taken = Taken { wanted, results: Vec::new() };
+                let done = experiment.sweep(resources, &mut open, &|_| {}, &mut taken);
+                taken.give(&like, ReportRun::of_buffer, found);
+                done.map(drop).map_err(Wrong::from)
+            }
+            Simulation::Array(experiment) => {
+                let mut taken = Taken { wanted, results: Vec::new() };
+                let done = experiment.sweep(resources, &mut open, &|_| {}, &mut taken);
+                taken.give(&like, ReportRun::of_array, found);
+                done.map(drop).map_err(Wrong::from)
+            }
+        }
+    }
+}
+
+/// Why runs have no results.
+struct Wrong {
+    error: SweepError,
+    /// Memory that a device takes, if that is it.
+    needed: Option<u64>,
+}
+
+impl From<SimError> for Wrong {
+    fn from(error: SimError) -> Self {
+        let needed = if let SimError::Memory { needed, .. } = error { Some(needed) } else { None };
+        let of_trace = matches!(error, SimError::Experiment(ExperimentError::Trace(_)));
+        Self { error: SweepError { of_trace, ..SweepError::new(error) }, needed }
+    }
+}
+
+impl From<ArrayError> for Wrong {
+    fn from(error: ArrayError) -> Self {
+        let needed = if let ArrayError::Setup(SetupError::Memory { needed, .. }) = error { Some(needed) } else { None };
+        let of_trace = matches!(error, ArrayError::Experiment(ExperimentError::Trace(_)));
+        Self { error: SweepError { of_trace, ..SweepError::new(error) }, needed }
+    }
+}
+
+/// Results of the runs that are wanted.
+struct Taken<'a, R> {
+    wanted: &'a [usize],
+    results: Vec<(usize, R)>,
+}
+
+impl<R: RunKind> Taken<'_, R> {
+    fn give(
+        self,
+        like: &dyn Fn() -> Option<destage_sim::measure::TraceCharacteristics>,
+        run: fn(&R) -> ReportRun,
+        found: &mut Vec<(usize, ReportRun)>,
+    ) {
+        if self.results.is_empty() {
+            return;
+        }
+        let like = like();
+        for (number, mut result) in self.results {
+            complete(std::slice::from_mut(&mut result), like.as_ref(), None);
+            found.push((number, run(&result)));
+        }
+    }
+}
+
+impl<R> Sweep<R> for Taken<'_, R> {
+    fn wants(&self, run: usize) -> bool {
+        self.wanted.contains(&run)
+    }
+
+    fn per_pass(&mut self) -> usize {
+        usize::MAX
+    }
+
+    fn take(&mut self, run: usize, result: R) -> bool {
+        self.results.push((run, result));
+        true
+    }
+}
+
+/// Settings of these names and values, over the trace in this file.
+fn settings(member: &Member, file: Option<&Path>) -> Result<Settings, SweepError> {
+    let mut settings = Settings::new(SIM);
+    for (name, values) in &member.settings {
+        settings.flag(name, values.clone())?;
+    }
+    if let Some(file) = file {
+        let name = file.to_str();
+        let name = name.ok_or_else(|| SweepError::file(file, "the name is not UTF-8"))?;
+        settings.flag("trace", vec![name.to_owned()])?;
+    }
+    Ok(settings)
+}
+
+/// Carries out a group over the trace in this file, if it is over one, on one thread. Devices share `memory` bytes, or as
+/// many as the scenario says; one that takes more may have as much as the scenario says.
+///
+/// # Errors
+/// If it is for another program or another trace, or was told to stop; what is wrong with single runs is in the outcome.
+pub fn run(group: &Group, file: Option<&Path>, memory: Option<u64>, hooks: &Hooks<'_>) -> Result<Outcome, SweepError> {
+    if group.program != program() {
+        let what = format!(
+            "these runs were planned by a destage of other sources ({:.12}) than this one's ({:.12}), and rows of both do not go \
+             together: install the same on all sides",
+            group.program,
+            program()
+        );
+        return Err(SweepError::new(what));
+    }
+    if let Some(trace) = &group.trace {
+        let file = file.unwrap_or(Path::new(&trace.place));
+        let found = traces::contents(&destage_trace::files(file))?;
+        if found != trace.files {
+            return Err(SweepError::file(file, "holds something else than when the sweep was planned"));
+        }
+    }
+    let mut flat = FlatRuns::default();
+    let mut outcome = Outcome::default();
+    for member in &group.members {
+        let settings = settings(member, group.trace.as_ref().and(file))?;
+        let prepared = Prepared::new(&settings, &member.trace)?;
+        let keys = prepared.keys();
+        if let Some(run) = member.runs.iter().find(|run| keys.get(run.number) != Some(&run.key)) {
+            let what = format!("{} over {} is another run here than where it was planned", run.name, member.trace);
+            return Err(SweepError::new(what));
+        }
+        let all = settings.one("memory", quantity::bytes)?;
+        let resources = Resources { threads: 1, memory_bytes: memory.unwrap_or(all).min(all) };
+        let mut wanted: Vec<usize> = member.runs.iter().map(|run| run.number).collect();
+        let mut found: Vec<(usize, ReportRun)> = Vec::new();
+        let mut failed: Vec<(usize, String)> = Vec::new();
+        let attempt = |wanted: &[usize], found: &mut Vec<_>| match prepared.run(wanted, resources, hooks, found) {
+            Err(Wrong { needed: Some(needed), .. }) if needed <= all => {
+                prepared.run(wanted, Resources { memory_bytes: all, ..resources }, hooks, found)
+            }
+            done => done,
+        };
+        if let Err(Wrong { error, .. }) = attempt(&wanted, &mut found) {
+            if (hooks.stopped)() {
+                return Err(error);
+            }
+            wanted.retain(|run| found.iter().all(|(number, _)| number != run));
+            // Which of them is it?
+            for run in wanted.clone() {
+                let alone = wanted.len() == 1 || error.of_trace;
+                let wrong =
+                    if alone { Err(error.clone()) } else { attempt(&[run], &mut found).map_err(|wrong| wrong.error) };
+                if (hooks.stopped)() {
+                    return Err(error);
+                }
+                failed.extend(wrong.err().map(|error| (run, error.to_string())));
+            }
+        }
+        for run in &member.runs {
+            if let Some((_, error)) = failed.iter().find(|(number, _)| *number == run.number) {
+                outcome.failed.push(member.failed(run, error));
+            } else if let Some((_, result)) = found.iter().find(|(number, _)| *number == run.number) {
+                let text = |text: &String| Cell::Text(text.clone());
+                let mut before = vec![("key", text(&run.key)), ("trace", text(&member.trace))];
+                let point = member.point.iter().map(|(key, value)| (format!("grid.{key}"), value));
+                let point: Vec<_> = point.collect();
+                before.extend(point.iter().map(|(key, value)| (key.as_str(), value.as_ref().map_or(Cell::Null, text))));
+                flat.add(&before, result);
+            }
+        }
+    }
+    outcome.columns = flat.columns();
+    Ok(outcome)
+}

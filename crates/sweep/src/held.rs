@@ -1,0 +1,160 @@
+//! Requests of traces, held in memory once they have been read, so that further groups over them need not read them
+//! again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use destage_plan::Request;
+use destage_scenario::sim::Requests;
+use destage_sim::experiment::Input;
+use destage_sim::measure::TraceCharacteristics;
+use destage_trace::{BATCH_REQUESTS, Skipped, Source, TraceError};
+
+/// Requests that are held at most, of all traces together: 160 MB.
+const MOST: usize = 1 << 22;
+
+/// A trace that was read to its end.
+struct Held {
+    id: String,
+    format: String,
+    requests: Vec<Request>,
+    volume_names: Vec<String>,
+    skipped: Skipped,
+    outside: u64,
+}
+
+/// Those that are held, the one that was used last at the end.
+static HELD: Mutex<Vec<Arc<Held>>> = Mutex::new(Vec::new());
+/// What traces are like, by all that decides about it.
+static LIKE: Mutex<Option<HashMap<String, TraceCharacteristics>>> = Mutex::new(None);
+
+/// Opens the requests, or takes those that are held under this name, which has to stand for all that decides about them.
+///
+/// # Errors
+/// If they cannot be opened.
+pub(crate) fn open(requests: &Requests, id: &str, pass: u32) -> Result<Input, TraceError> {
+    let known = {
+        let mut all = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = all.iter().position(|held| held.id == id);
+        at.map(|at| {
+            let held = all.remove(at);
+            all.push(Arc::clone(&held));
+            held
+        })
+    };
+    if let Some(held) = known {
+        let format = held.format.clone();
+        return Ok(Input { source: Box::new(Again { held, taken: 0 }), format });
+    }
+    let input = requests.open(pass)?;
+    let gathered = Some(Vec::new());
+    let first = First { inner: input.source, gathered, id: id.to_owned(), format: input.format.clone() };
+    Ok(Input { source: Box::new(first), format: input.format })
+}
+
+/// What a trace is like, if it is known; `remember` is what is known now.
+pub(crate) fn like(id: &str, remember: Option<&TraceCharacteristics>) -> Option<TraceCharacteristics> {
+    let mut all = LIKE.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = all.get_or_insert_default();
+    if let Some(like) = remember {
+        all.insert(id.to_owned(), like.clone());
+    }
+    all.get(id).cloned()
+}
+
+/// A source that is read for the first time.
+struct First {
+    inner: Box<dyn Source>,
+    /// None once there are too many.
+    gathered: Option<Vec<Request>>,
+    id: String,
+    format: String,
+}
+
+impl Source for First {
+    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        if let Err(error) = self.inner.next_batch(out) {
+            self.gathered = None;
+            return Err(error);
+        }
+        if !out.is_empty() {
+            let room = |gathered: &Vec<Request>| gathered.len() + out.len() <= MOST;
+            self.gathered = self.gathered.take().filter(room);
+            if let Some(gathered) = &mut self.gathered {
+                gathered.extend_from_slice(out);
+            }
+        } else if let Some(requests) = self.gathered.take() {
+            let held = Held {
+                id: std::mem::take(&mut self.id),
+                format: std::mem::take(&mut self.format),
+                requests,
+                volume_names: self.inner.volume_names().to_vec(),
+                skipped: self.inner.skipped(),
+                outside: self.inner.outside(),
+            };
+            let mut all = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|other| other.id != held.id);
+            all.push(Arc::new(held));
+            while all.iter().map(|held| held.requests.len()).sum::<usize>() > MOST {
+                all.remove(0);
+            }
+        }
+        Ok(())
+    }
+
+    fn volume_names(&self) -> &[String] {
+        self.inner.volume_names()
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.inner.skipped()
+    }
+
+    fn outside(&self) -> u64 {
+        self.inner.outside()
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.inner.len_hint()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.inner.progress()
+    }
+}
+
+/// A source that was read before.
+struct Again {
+    held: Arc<Held>,
+    taken: usize,
+}
+
+impl Source for Again {
+    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        out.clear();
+        let left = &self.held.requests[self.taken..];
+        out.extend_from_slice(&left[..left.len().min(BATCH_REQUESTS)]);
+        self.taken += out.len();
+        Ok(())
+    }
+
+    fn volume_names(&self) -> &[String] {
+        &self.held.volume_names
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.held.skipped.clone()
+    }
+
+    fn outside(&self) -> u64 {
+        self.held.outside
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        Some(self.held.requests.len() as u64)
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(self.taken as f64 / self.held.requests.len().max(1) as f64)
+    }
+}

@@ -1,0 +1,185 @@
+//! All runs of a sweep, before any of them begins.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::PathBuf;
+
+use destage_report::Objective;
+use destage_scenario::sim::{self, WITHOUT_INFLUENCE};
+use destage_scenario::{Looked, Settings, quantity};
+use destage_sim::experiment::Progress;
+
+use crate::grid::{Grid, Point};
+use crate::group::{GroupTrace, Member, MemberRun, Prepared};
+use crate::traces::TraceName;
+use crate::{Description, SweepError, traces};
+
+/// What is to be run.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Experiments over traces, with all of their runs.
+    pub(crate) members: Vec<Member>,
+    /// Traces by their numbers; none where there are workloads.
+    pub(crate) traces: Vec<PlannedTrace>,
+    /// The trace of each experiment.
+    pub(crate) trace_of: Vec<usize>,
+    /// Keys that vary.
+    pub(crate) keys: Vec<String>,
+    pub(crate) objective: Option<Objective>,
+    pub(crate) threads: usize,
+    pub(crate) memory: u64,
+}
+
+/// A trace that is there.
+#[derive(Debug)]
+pub(crate) struct PlannedTrace {
+    /// Where it is here.
+    pub(crate) file: Option<PathBuf>,
+    /// Where it is for all.
+    pub(crate) shared: Option<GroupTrace>,
+}
+
+impl Plan {
+    /// The plan of what a file says. `fetched` has the files of traces that are URLs.
+    ///
+    /// # Errors
+    /// What is wrong with the grid, a combination of it, or a trace.
+    pub(crate) fn new(
+        description: &Description,
+        fetched: &[(String, PathBuf)],
+        progress: &(dyn Fn(&str, Progress) + Sync),
+    ) -> Result<Self, SweepError> {
+        let base = &description.scenario;
+        let resources = sim::resources(base)?;
+        let mut plan = Self {
+            members: Vec::new(),
+            traces: Vec::new(),
+            trace_of: Vec::new(),
+            keys: varying(description),
+            objective: base.optional("objective", Objective::named)?,
+            threads: resources.threads,
+            memory: base.one("memory", quantity::bytes)?,
+        };
+        base.one("progress", quantity::switch)?;
+        let mut names = description.traces.clone();
+        if let Some(file) = base.path("trace")? {
+            let name = base.one("trace", |name| Ok::<_, String>(name.to_owned()))?;
+            if name == "-" {
+                let what = "a sweep reads its traces more than once: give a file in place of '-'";
+                return Err(SweepError::file(&description.file, what));
+            }
+            names.push(TraceName { name, file: Some(file), settings: Vec::new() });
+        }
+        let mut looked = Looked::default();
+        let mut seen = HashSet::new();
+        if names.is_empty() {
+            plan.traces.push(PlannedTrace { file: None, shared: None });
+            plan.add(description, None, &mut looked, &mut seen, progress)?;
+        }
+        for name in &names {
+            let (file, place) = if let Some(file) = &name.file {
+                let place = std::path::absolute(file).map_err(|error| SweepError::file(file, error))?;
+                (file.clone(), place.display().to_string())
+            } else {
+                let (url, file) = fetched.iter().find(|(url, _)| *url == name.name).ok_or_else(|| {
+                    let what = "a URL is fetched in Python: give --on, or call destage.sweep (docs/sweeps.md)";
+                    SweepError::new(format_args!("{}: {what}", name.name))
+                })?;
+                (file.clone(), url.clone())
+            };
+            let files = traces::contents(&destage_trace::files(&file))?;
+            plan.traces.push(PlannedTrace { file: Some(file.clone()), shared: Some(GroupTrace { place, files }) });
+            let name = TraceName { file: Some(file), ..name.clone() };
+            plan.add(description, Some(&name), &mut looked, &mut seen, progress)?;
+        }
+        Ok(plan)
+    }
+
+    /// Adds all points over a trace, each once.
+    fn add(
+        &mut self,
+        description: &Description,
+        trace: Option<&TraceName>,
+        looked: &mut Looked,
+        seen: &mut HashSet<String>,
+        progress: &(dyn Fn(&str, Progress) + Sync),
+    ) -> Result<(), SweepError> {
+        for point in description.grids.iter().flat_map(Grid::points) {
+            let mut settings = description.scenario.clone();
+            if let Some(trace) = trace {
+                let file = trace.file.as_deref().and_then(|file| file.to_str());
+                let file =
+                    file.ok_or_else(|| SweepError::new(format_args!("{}: the name is not UTF-8", trace.name)))?;
+                settings.flag("trace", vec![file.to_owned()])?;
+                for (key, value) in &trace.settings {
+                    settings.flag(key, vec![value.clone()])?;
+                }
+            }
+            let told = || {
+                let given = point.named().into_iter().map(|(key, value)| format!("{key} = {value}"));
+                let given: Vec<_> = given.collect();
+                let of = if given.is_empty() { "the grid".to_owned() } else { given.join(", ") };
+                let over = trace.map_or_else(String::new, |trace| format!(" over {}", trace.name));
+                format!("{}: {of}{over}", description.file.display())
+            };
+            self.add_point(&mut settings, &point.given, trace, looked, seen, progress)
+                .map_err(|error| error.at(told()))?;
+        }
+        Ok(())
+    }
+
+    fn add_point(
+        &mut self,
+        settings: &mut Settings,
+        given: &[(&'static str, &[String])],
+        trace: Option<&TraceName>,
+        looked: &mut Looked,
+        seen: &mut HashSet<String>,
+        progress: &(dyn Fn(&str, Progress) + Sync),
+    ) -> Result<(), SweepError> {
+        for (key, values) in given {
+            settings.flag(key, values.to_vec())?;
+        }
+        let requests = sim::requests(settings)?;
+        let name = trace.map_or_else(|| requests.name(), |trace| trace.name.clone());
+        let content = format!("{:?}", traces::contents(&requests.files())?);
+        let settings = looked.resolved(settings, &requests, &content, &|far| progress(&name, far))?;
+        let prepared = Prepared::new(&settings, &name)?;
+        let in_force = settings.in_force();
+        let value = |key: &String| in_force.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+        let point: Vec<_> = self.keys.iter().map(|key| (key.clone(), value(key))).collect();
+        let runs = prepared.keys().into_iter().zip(prepared.names()?).enumerate();
+        let runs = runs.map(|(number, (key, name))| MemberRun { number, key, name });
+        // Blocks of a grid may overlap.
+        let runs: Vec<_> = runs.filter(|run| seen.insert(format!("{name} {point:?} {}", run.key))).collect();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let decides = |name: &str| name != "trace" && (name == "memory" || !WITHOUT_INFLUENCE.contains(&name));
+        let settings = settings.given().filter(|(name, _)| decides(name));
+        let settings = settings.map(|(name, values)| (name.to_owned(), values.to_vec())).collect();
+        self.members.push(Member { settings, trace: name, point, runs });
+        self.trace_of.push(self.traces.len() - 1);
+        Ok(())
+    }
+
+    /// All rows, in order: experiment and run.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, &MemberRun)> {
+        self.members.iter().enumerate().flat_map(|(member, of)| of.runs.iter().map(move |run| (member, run)))
+    }
+}
+
+/// The keys that do not have the same value in all points, in the order in which they are first named.
+fn varying(description: &Description) -> Vec<String> {
+    let mut keys: Vec<&'static str> = Vec::new();
+    for key in description.grids.iter().flat_map(Grid::keys) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let varies = |key: &&str| {
+        let value = |point: Point<'_>| point.named().into_iter().find(|(name, _)| name == key).map(|(_, value)| value);
+        let values: BTreeSet<_> = description.grids.iter().flat_map(Grid::points).map(value).collect();
+        values.len() > 1
+    };
+    keys.into_iter().filter(varies).map(str::to_owned).collect()
+}

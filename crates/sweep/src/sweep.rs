@@ -1,0 +1,204 @@
+//! A sweep in the making: which runs are left, and what became of the others.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+
+use destage_report::kept::{Hash, Key, hex};
+use destage_sim::experiment::Progress;
+use serde::{Deserialize, Serialize};
+
+use crate::best::BestRun;
+use crate::group::{Failed, Group, Member, Outcome};
+use crate::merge::merged;
+use crate::plan::Plan;
+use crate::portions::Portions;
+use crate::store::{self, RESULT, Store};
+use crate::{Description, SweepError};
+
+/// A sweep, whose rows are in a folder.
+#[derive(Debug)]
+pub struct Sweep {
+    plan: Plan,
+    store: Store,
+    /// Runs that have no row yet and are in no group: experiment, and which of its runs.
+    left: VecDeque<(usize, usize)>,
+    /// Distinct runs.
+    runs: usize,
+    known: usize,
+    done: usize,
+    failed: Vec<Failed>,
+    portions: Portions,
+    notes: Vec<String>,
+}
+
+/// What became of a sweep.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Summary {
+    /// The rows, in the order of the plan.
+    pub file: PathBuf,
+    /// How many there are. The same run stands at each point of the grid that it is at.
+    pub rows: usize,
+    /// Different runs of the plan.
+    pub runs: usize,
+    /// Of these, known from before.
+    pub known: usize,
+    /// Those that were simulated.
+    pub simulated: usize,
+    /// Those that have no result.
+    pub failed: Vec<Failed>,
+    /// Runs that do best over each trace.
+    pub best: Vec<BestRun>,
+}
+
+impl Sweep {
+    /// Plans all runs, and looks for those whose rows are in the folder `out`, which is made if it is not there. `fetched`
+    /// has the files of traces that are URLs; `progress` is told of passes over traces that planning takes.
+    ///
+    /// # Errors
+    /// What is wrong with the grid, a combination of it, a trace, or the folder. Nothing has been run then.
+    pub fn open(
+        description: &Description,
+        fetched: &[(String, PathBuf)],
+        out: &Path,
+        progress: &(dyn Fn(&str, Progress) + Sync),
+    ) -> Result<Self, SweepError> {
+        let plan = Plan::new(description, fetched, progress)?;
+        let notes = std::cell::RefCell::new(Vec::new());
+        let store = Store::open(out, &|note| notes.borrow_mut().push(note.to_owned()))?;
+        let (mut left, mut known, mut seen) = (VecDeque::new(), 0, HashSet::new());
+        for (number, member) in plan.members.iter().enumerate() {
+            for (of, run) in member.runs.iter().enumerate() {
+                if !seen.insert(run.key.as_str()) {
+                    continue;
+                }
+                if store.has(&run.key) {
+                    known += 1;
+                } else {
+                    left.push_back((number, of));
+                }
+            }
+        }
+        let runs = seen.len();
+        let (failed, portions) = (Vec::new(), Portions::new());
+        Ok(Self { plan, store, left, runs, known, done: known, failed, portions, notes: notes.into_inner() })
+    }
+
+    /// What should be known of the folder.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Different runs of the plan.
+    pub fn runs(&self) -> usize {
+        self.runs
+    }
+
+    /// How many of them were known from before.
+    pub fn known(&self) -> usize {
+        self.known
+    }
+
+    /// How many of them are done, or have failed.
+    pub fn done(&self) -> usize {
+        self.done
+    }
+
+    /// A name that no other sweep into another folder has, for those who run groups of several.
+    pub fn name(&self) -> String {
+        let mut key = Key::of(&Hash::default());
+        key.part(self.store.out.as_os_str().as_encoded_bytes());
+        hex(&key.hash()[..8])
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.plan.threads
+    }
+
+    pub(crate) fn memory(&self) -> u64 {
+        self.plan.memory
+    }
+
+    /// The next group of runs, over one trace, and the file that this has here; for so many lanes that run groups.
+    pub fn next(&mut self, lanes: usize) -> Option<(Group, Option<PathBuf>)> {
+        let most = self.portions.next(self.left.len(), lanes);
+        let &(first, _) = self.left.front()?;
+        let trace = self.plan.trace_of[first];
+        let mut members: Vec<Member> = Vec::new();
+        let mut last = None;
+        for _ in 0..most {
+            let Some(&(number, run)) = self.left.front().filter(|(number, _)| self.plan.trace_of[*number] == trace)
+            else {
+                break;
+            };
+            self.left.pop_front();
+            let member = &self.plan.members[number];
+            if last != Some(number) {
+                members.push(Member { runs: Vec::new(), ..member.clone() });
+                last = Some(number);
+            }
+            if let Some(to) = members.last_mut() {
+                to.runs.push(member.runs[run].clone());
+            }
+        }
+        let of = &self.plan.traces[trace];
+        Some((Group::new(of.shared.clone(), members), of.file.clone()))
+    }
+
+    /// Takes what became of a group, which took so many seconds.
+    ///
+    /// # Errors
+    /// If its rows are none, or cannot be written.
+    pub fn take(&mut self, made: Made, seconds: f64) -> Result<(), SweepError> {
+        if let Some(part) = made.part {
+            self.store.add(part)?;
+        }
+        self.done += made.rows + made.failed.len();
+        self.portions.took(made.rows + made.failed.len(), seconds);
+        self.failed.extend(made.failed);
+        Ok(())
+    }
+
+    /// Writes all rows of the plan into one file, in its order.
+    ///
+    /// # Errors
+    /// If rows cannot be read any more, or not be written.
+    pub fn finish(mut self) -> Result<Summary, SweepError> {
+        let (content, best, rows) = merged(&self.plan, &self.store)?;
+        let file = self.store.write(RESULT, &content)?;
+        let order: HashMap<&str, usize> =
+            self.plan.rows().enumerate().map(|(at, (_, run))| (run.key.as_str(), at)).collect();
+        self.failed.sort_by_key(|failed| order.get(failed.key.as_str()).copied());
+        Ok(Summary {
+            file,
+            rows,
+            runs: self.runs,
+            known: self.known,
+            simulated: self.runs - self.known - self.failed.len(),
+            failed: self.failed,
+            best: best.finish(),
+        })
+    }
+}
+
+/// What became of a group, ready to be kept.
+#[derive(Clone, Debug, Default)]
+pub struct Made {
+    /// How many rows there are.
+    pub rows: usize,
+    /// These as a Parquet file, unless there are none.
+    pub part: Option<Vec<u8>>,
+    /// Runs that have none.
+    pub failed: Vec<Failed>,
+}
+
+impl Outcome {
+    /// The same, ready to be kept.
+    ///
+    /// # Errors
+    /// If rows cannot be written as Parquet.
+    pub fn made(self) -> Result<Made, SweepError> {
+        let rows = self.columns.first().map_or(0, |column| column.cells.len());
+        let part = if rows > 0 { Some(store::written(self.columns)?) } else { None };
+        Ok(Made { rows, part, failed: self.failed })
+    }
+}

@@ -1,0 +1,96 @@
+//! The traces of a sweep: where each is, and what it holds.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use destage_report::kept::{self, Hash, hex};
+
+use crate::{SweepError, globs};
+
+/// A trace as it was named.
+#[derive(Clone, Debug)]
+pub(crate) struct TraceName {
+    /// What rows call it.
+    pub(crate) name: String,
+    /// Where it is; none if it has to be fetched.
+    pub(crate) file: Option<PathBuf>,
+    /// How it is read.
+    pub(crate) settings: Vec<(&'static str, String)>,
+}
+
+/// Whether a name is one that is fetched, such as `s3://bucket/trace.csv`.
+pub fn is_url(name: &str) -> bool {
+    let scheme = name.split_once("://").map_or("", |(scheme, _)| scheme);
+    !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-:".contains(&byte))
+}
+
+impl TraceName {
+    /// The traces that a name stands for, which begins at this folder.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn expand(
+        folder: &Path,
+        name: &str,
+        settings: &[(&'static str, String)],
+    ) -> Result<Vec<Self>, SweepError> {
+        let of = |name: String, file: Option<PathBuf>| Self { name, file, settings: settings.to_vec() };
+        if name == "-" {
+            return Err(SweepError::new("a sweep reads its traces more than once: give a file in place of '-'"));
+        }
+        if is_url(name) {
+            return Ok(vec![of(name.to_owned(), None)]);
+        }
+        let file = folder.join(name);
+        if !globs::is_glob(name) {
+            return Ok(vec![of(name.to_owned(), Some(file))]);
+        }
+        let files = globs::expand(&file)?;
+        let named = |file: PathBuf| {
+            let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+            of(name, Some(file))
+        };
+        Ok(files.into_iter().map(named).collect())
+    }
+
+    pub(crate) fn is_url(&self) -> bool {
+        self.file.is_none()
+    }
+}
+
+/// What a file was when it was read: where, how long, when it was changed.
+type Seen = (PathBuf, u64, i64, i64, u64);
+
+/// Hashes of files that this process has read whole.
+static HASHES: Mutex<Option<HashMap<Seen, Hash>>> = Mutex::new(None);
+
+/// What a file holds. Read once by a process, unless it has changed meanwhile.
+pub(crate) fn content(file: &Path) -> Result<String, SweepError> {
+    let metadata = std::fs::metadata(file);
+    let metadata = metadata.map_err(|error| SweepError::file(file, format_args!("cannot be read: {error}")))?;
+    if !metadata.is_file() {
+        return Err(SweepError::file(file, "is no file: a sweep reads its traces more than once"));
+    }
+    let seen = (file.to_owned(), metadata.len(), metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
+    let known = |seen| HASHES.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.get(seen).copied();
+    let hash = if let Some(hash) = known(&seen) {
+        hash
+    } else {
+        let hash = kept::content(&[file.to_owned()])?;
+        HASHES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().insert(seen, hash);
+        hash
+    };
+    Ok(hex(&hash))
+}
+
+/// Names of the files that are one trace, without their folders, and what each holds.
+pub(crate) fn contents(files: &[PathBuf]) -> Result<Vec<(String, String)>, SweepError> {
+    let of = |file: &PathBuf| {
+        // The name may tell the format.
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok((name, content(file)?))
+    };
+    files.iter().map(of).collect()
+}
