@@ -70,6 +70,17 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "sweep",
+        &[
+            example("destage sweep grid.toml --out grid", "all runs of a grid, as rows of grid/sweep.parquet"),
+            example(
+                "destage sweep grid.toml --out grid --json",
+                "how it went for programs; what is there is not run again",
+            ),
+            example("destage sweep grid.toml --out grid --on tcp://scheduler:8786", "on workers of a Dask cluster"),
+        ],
+    ),
+    (
         "policies",
         &[
             example("destage policies", "all of them"),

@@ -22,6 +22,7 @@ mod run_table;
 mod screen;
 mod signals;
 mod spark;
+mod sweep_output;
 mod table;
 mod teller;
 mod volume_table;

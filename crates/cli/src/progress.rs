@@ -250,6 +250,84 @@ impl Watch for Runs {
     }
 }
 
+/// How far a sweep is.
+#[derive(Default)]
+struct OfSweep {
+    /// Looking at a trace, before anything is run.
+    looking: Option<String>,
+    runs: (usize, usize),
+    known: usize,
+    pace: Pace,
+}
+
+impl OfSweep {
+    fn words(&self, now: Duration) -> String {
+        if let Some(looking) = &self.looking {
+            return format!("looking at {looking}");
+        }
+        let known = if self.known > 0 { format!(" ({} known)", show_count(self.known as u64)) } else { String::new() };
+        let (done, all) = (show_count(self.runs.0 as u64), show_count(self.runs.1 as u64));
+        format!("{done} of {all} runs{known}, {}", self.pace.words(now))
+    }
+}
+
+/// Shows how far a sweep is.
+pub struct Swept {
+    bar: ProgressBar,
+    started: Instant,
+    state: Arc<Mutex<OfSweep>>,
+    _teller: Option<Teller>,
+}
+
+impl Swept {
+    /// A bar for a sweep; lines where it would not be seen.
+    pub fn new(wanted: bool) -> Self {
+        let seen = wanted && std::io::stderr().is_terminal();
+        let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(STEPS), target);
+        if let Ok(style) = ProgressStyle::with_template("{bar:20} {percent:>3} %  {wide_msg}") {
+            bar.set_style(drawn(style));
+        }
+        let (started, state) = (Instant::now(), Arc::<Mutex<OfSweep>>::default());
+        let told = Arc::clone(&state);
+        let line = move || {
+            let state = lock(&told);
+            (state.looking.is_some() || state.runs.1 > 0).then(|| state.words(started.elapsed()))
+        };
+        let teller = wanted.then(|| Teller::to_stderr(line)).flatten();
+        Self { bar, started, state, _teller: teller }
+    }
+
+    /// A trace is looked at.
+    pub fn look(&self, trace: &str) {
+        let mut state = lock(&self.state);
+        state.looking = Some(trace.to_owned());
+        if !self.bar.is_hidden() {
+            self.bar.set_message(state.words(self.started.elapsed()));
+        }
+    }
+
+    /// So many of so many runs are done, of which so many were known from before.
+    pub fn show(&self, done: usize, runs: usize, known: usize) {
+        let mut state = lock(&self.state);
+        let now = self.started.elapsed();
+        (state.looking, state.runs, state.known) = (None, (done, runs), known);
+        // What was known says nothing of how long the others take.
+        let share = (done - known.min(done)) as f64 / (runs - known.min(runs)).max(1) as f64;
+        state.pace.reach(now, share);
+        if !self.bar.is_hidden() {
+            self.bar.set_position((share * STEPS as f64) as u64);
+            self.bar.set_message(state.words(now));
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+        *lock(&self.state) = OfSweep::default();
+    }
+}
+
 /// A line of text that changes, for what has no known end.
 pub struct Line {
     bar: ProgressBar,
@@ -307,6 +385,19 @@ mod tests {
         // A pipe has no end that is known.
         experiment.progress = Some(Progress { share: None, ..running });
         assert_eq!(experiment.words("-", second(10)).as_deref(), Some("-: 2,000 requests x 4 runs, 8,000/s"));
+    }
+
+    #[test]
+    fn a_sweep_tells_how_many_runs_are_done_and_how_long_it_takes() {
+        let swept = Swept::new(false);
+        let words = |seconds| lock(&swept.state).words(Duration::from_secs(seconds));
+        swept.look("t.spc");
+        assert_eq!(words(1), "looking at t.spc");
+        swept.show(500, 2_500, 500);
+        assert_eq!(words(1), "500 of 2,500 runs (500 known), time left unknown");
+        lock(&swept.state).pace.reach(Duration::from_secs(10), 0.5);
+        lock(&swept.state).runs.0 = 1_500;
+        assert_eq!(words(10), "1,500 of 2,500 runs (500 known), about 10 s left");
     }
 
     #[test]

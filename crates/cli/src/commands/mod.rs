@@ -18,6 +18,7 @@ mod served;
 mod sim;
 mod status;
 mod stop;
+mod sweep;
 mod trace;
 mod validate;
 
@@ -52,6 +53,7 @@ pub fn bare() -> Command {
         )
         .subcommand(advise::command())
         .subcommand(sim::command())
+        .subcommand(sweep::command())
         .subcommand(policies::command())
         .subcommand(schema::command())
         .subcommand(report::command())
@@ -73,6 +75,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     match matches.subcommand() {
         Some(("advise", matches)) => advise::run(matches),
         Some(("sim", matches)) => sim::run(matches),
+        Some(("sweep", matches)) => sweep::run(matches),
         Some(("policies", matches)) => policies::run(matches),
         Some(("schema", matches)) => schema::run(matches),
         Some(("report", matches)) => report::run(matches),

@@ -196,6 +196,8 @@ pub const READ: &[(&str, &str)] = &[
     ("sim", "--trace"),
     ("sim", "--workload"),
     ("sim", "--resume"),
+    ("sweep", "<FILE>"),
+    ("sweep", "--out"),
     ("report", "<FILE>..."),
     ("reproduce", "--traces"),
     ("reproduce", "--resume"),

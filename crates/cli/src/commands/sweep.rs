@@ -1,0 +1,166 @@
+//! `destage sweep`: all runs of a grid, here or on a Dask cluster.
+
+use std::io::Write;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Process, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
+use destage_sweep::{Description, Hooks, Summary, Sweep, local, program};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+
+use crate::flags;
+use crate::output::Outputs;
+use crate::progress::Swept;
+use crate::screen::{self, Screen};
+use crate::{signals, sweep_output};
+
+/// Names the Python that has the package.
+const PYTHON: &str = "DESTAGE_PYTHON";
+/// What Python runs: whatever is missing is told in the form in which results are.
+const MAIN: &str = "\
+import json, sys
+try:
+    from destage._sweep import main
+except ImportError as error:
+    print(json.dumps({'missing': str(error)}))
+else:
+    sys.exit(main(sys.argv[1:]))
+";
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("sweep")
+        .about("Run a declared grid of settings over traces, as rows of a Parquet data set that goes on where it stopped")
+        .after_help(
+            "FILE is TOML: [scenario] has settings that all runs share, traces = [...] names or patterns, [grid] keys with lists of \
+             values. Rows are the same bytes with any number of threads or workers, and however often the sweep was interrupted. \
+             docs/sweeps.md has the columns, and clusters of Slurm and Kubernetes.",
+        )
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .required(true)
+                .value_hint(ValueHint::FilePath)
+                .help("What is swept; names in it are relative to it"),
+        )
+        .arg(
+            Arg::new("out")
+                .long("out")
+                .value_name("DIR")
+                .required(true)
+                .value_hint(ValueHint::DirPath)
+                .help("The data set: rows that are here already are not computed again; sweep.parquet has all of them in the end"),
+        )
+        .arg(flags::threads_arg())
+        .arg(
+            Arg::new("on")
+                .long("on")
+                .value_name("tcp://HOST:PORT")
+                .conflicts_with("threads")
+                .help("Run on the workers of this Dask scheduler, through the Python package (DESTAGE_PYTHON names the Python)"),
+        )
+        .arg(
+            Arg::new("progress")
+                .long("progress")
+                .value_name("true|false")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true")
+                .value_parser(clap::value_parser!(bool))
+                .help("Show progress on the standard error: where it is no terminal, a line every ten seconds [default: true]"),
+        )
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Tell how it went as JSON; see docs/sweeps.md"))
+}
+
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let file = matches.get_one::<String>("file").map(PathBuf::from).unwrap_or_default();
+    let out = matches.get_one::<String>("out").map(PathBuf::from).unwrap_or_default();
+    let progress = matches.get_one::<bool>("progress").copied().unwrap_or(true);
+    let description = Description::read(&file)?;
+    // The standard output goes to none of them.
+    Outputs::apart_from(description.files().map(Path::to_owned))?;
+    let summary = match matches.get_one::<String>("on") {
+        Some(scheduler) => elsewhere(&file, &out, scheduler, progress)?,
+        None => here(&description, &out, matches.get_one::<u16>("threads").copied(), progress)?,
+    };
+    if matches.get_flag("json") {
+        let mut stdout = std::io::stdout().lock();
+        serde_json::to_writer_pretty(&mut stdout, &summary)?;
+        writeln!(stdout)?;
+    } else {
+        let mut screen = Screen::stdout();
+        sweep_output::text(&mut screen, &summary)?;
+        screen.flush()?;
+    }
+    if let Some(failed) = summary.failed.first() {
+        let many = match summary.failed.len() {
+            1 => format!("1 of {} runs has", summary.runs),
+            n => format!("{n} of {} runs have", summary.runs),
+        };
+        bail!("{many} no result, such as {}: {}", failed.run, failed.error);
+    }
+    Ok(())
+}
+
+/// On threads of this process.
+fn here(description: &Description, out: &Path, threads: Option<u16>, progress: bool) -> Result<Summary> {
+    let shown = Swept::new(progress);
+    let sweep = Sweep::open(description, &[], out, &|trace, _| shown.look(trace)).inspect_err(|_| shown.finish())?;
+    for note in sweep.notes() {
+        screen::note(note);
+    }
+    let known = sweep.known();
+    let threads = threads.and_then(|threads| NonZero::new(usize::from(threads)));
+    let done = local(sweep, threads, &Hooks::default(), &|done, runs| shown.show(done, runs, known));
+    shown.finish();
+    Ok(done?)
+}
+
+/// What Python says in the end.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Told {
+    Summary(Box<Summary>),
+    Error(String),
+    Missing(String),
+}
+
+/// On the workers of a scheduler, which Python knows how to ask.
+fn elsewhere(file: &Path, out: &Path, scheduler: &str, progress: bool) -> Result<Summary> {
+    let python = std::env::var_os(PYTHON).unwrap_or_else(|| "python3".into());
+    let name = Path::new(&python).display().to_string();
+    let mut call = Process::new(&python);
+    call.arg("-c").arg(MAIN).arg(file).arg("--out").arg(out).arg("--on").arg(scheduler);
+    call.arg("--program").arg(program()).arg(if progress { "--progress" } else { "--no-progress" });
+    let child = call.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let child = child.with_context(|| format!("{name} cannot be started; {PYTHON} names another Python"))?;
+    end_along(&child);
+    let output = child.wait_with_output()?;
+    let last = String::from_utf8_lossy(&output.stdout);
+    let told = last.lines().last().and_then(|line| serde_json::from_str(line).ok());
+    match told {
+        Some(Told::Summary(summary)) => Ok(*summary),
+        Some(Told::Error(error)) => Err(anyhow!(error)),
+        Some(Told::Missing(what)) => bail!(
+            "{name} has not all that --on needs ({what}): install the package with Dask, `pip install '.[dask]'` in a checkout of \
+             destage, or name a Python that has it in {PYTHON}"
+        ),
+        None => bail!("{name} ended with {} and without results", output.status),
+    }
+}
+
+/// A signal that ends this program ends the child too.
+fn end_along(child: &Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    signals::call(move |signal| {
+        if let Some(pid) = pid {
+            // It may be gone already.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        signals::end_now(signal);
+    });
+}
