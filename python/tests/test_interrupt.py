@@ -1,37 +1,78 @@
-"""Ctrl-C ends a call."""
+"""Ctrl-C ends a call, and what the call had under way."""
 
 import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 import destage
 
+#: The call returns within so many seconds, on a machine that has other work.
+SOON = 1.5
+#: What it had under way ends within so many.
+GONE = 10
 
-def interrupted(call) -> float:
-    """How long the call goes on after Ctrl-C, in seconds."""
+
+def under_way() -> int:
+    """How many threads there are that do what calls asked for."""
+    tasks = Path("/proc/self/task").glob("*/comm")
+    return sum(comm.read_text() == "destage\n" for comm in tasks if comm.exists())
+
+
+def interrupted(call, after: float = 0.3) -> None:
+    """Presses Ctrl-C during the call, which would take minutes."""
     pressed = []
 
     def press() -> None:
         pressed.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
-    timer = threading.Timer(0.3, press)
+    timer = threading.Timer(after, press)
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             call()
-        return time.monotonic() - pressed[0]
+        took = time.monotonic() - pressed[0]
     finally:
         timer.cancel()
+    assert took < SOON
+    deadline = time.monotonic() + GONE
+    while under_way():
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.01)
 
 
-def test_ctrl_c_ends_a_simulation(trace):
-    """It would take minutes."""
-    forever = {"policy": ["lru", "fab"], "cache": ["1MiB", "4MiB"], "repeat": 4_000}
-    assert interrupted(lambda: destage.simulate(trace, **forever)) < 10
+AGEING = {"policy": "lru", "cache": "1MiB", "device": "ssd", "ssd": {"capacity": "100GiB"}, "memory": "8GiB"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"policy": ["lru", "fab"], "cache": ["1MiB", "4MiB"], "repeat": 4_000}, id="simulating"),
+        pytest.param({"policy": "lru", "cache": "auto", "repeat": 4_000}, id="finding sizes"),
+        pytest.param({"policy": "lru", "cache": "1MiB", "warmup": "20%", "skip": 1_000, "repeat": 4_000}, id="skipping"),
+        pytest.param({**AGEING}, id="ageing until it is steady"),
+        pytest.param({**AGEING, "start": "aged:50", "policy": ["lru", "fifo"]}, id="ageing for two"),
+        pytest.param({**AGEING, "start": "random"}, id="filling in random order"),
+        pytest.param({**AGEING, "ssd": {"capacity": "100GiB", "ftl": "fast"}}, id="ageing log blocks"),
+        pytest.param({"array": "raid5:5", "device": "ssd", "policy": "none", "member_size": "60GiB", "memory": "16GiB"}, id="ageing members"),
+        pytest.param({"array": "raid5:5", "policy": ["none", "kdd"], "cache": "64MiB", "repeat": 1_000}, id="an array"),
+        pytest.param(
+            {"array": "raid5:5", "policy": "none", "limit": 100, "fail": "1@1s", "replace": "1@2s", "member_size": "900GiB"},
+            id="rebuilding",
+        ),
+        pytest.param({"policy": "lru", "cache": "1MiB", "device": "ssd", "latencies": ["response_ns"], "repeat": 300}, id="logging"),
+    ],
+)
+def test_ctrl_c_ends_a_simulation(trace, settings):
+    interrupted(lambda: destage.simulate(trace, **settings))
+
+
+def test_a_call_after_one_that_was_interrupted_works(trace):
+    interrupted(lambda: destage.simulate(trace, policy="lru", cache="1MiB", repeat=4_000))
     assert destage.simulate(trace, policy="lru", cache="1MiB", limit=100).runs[0].requests == 100
 
 
@@ -40,12 +81,22 @@ def test_ctrl_c_ends_a_policy_in_python(trace):
         def access(self, page, is_write):
             return False
 
-    assert interrupted(lambda: destage.simulate(trace, policy=Nothing, cache="1MiB", repeat=4_000)) < 10
+    interrupted(lambda: destage.simulate(trace, policy=Nothing, cache="1MiB", repeat=4_000))
+
+
+def test_ctrl_c_ends_reading(tmp_path):
+    """A trace is described, and written anew, and nothing is left of what was begun."""
+    made = destage.synth(tmp_path / "t.destage", length=1_500_000, space="1TiB", sizes="4KiB")
+
+    def again_and_again() -> None:
+        while True:
+            made.stat(locality="both")
+
+    interrupted(again_and_again)
+    interrupted(lambda: made.write(tmp_path / "copy.destage", level=19))
+    assert [path.name for path in tmp_path.iterdir()] == ["t.destage"]
 
 
 def test_ctrl_c_leaves_no_file(tmp_path):
-    assert interrupted(lambda: destage.synth(tmp_path / "t.destage", length=2_000_000_000)) < 10
-    deadline = time.monotonic() + 10
-    while any(tmp_path.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    interrupted(lambda: destage.synth(tmp_path / "t.destage", length=2_000_000_000))
     assert list(tmp_path.iterdir()) == []

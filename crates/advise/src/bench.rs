@@ -22,7 +22,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) settings: Settings,
     pub(crate) requests: &'a Requests,
     pub(crate) objective: Option<Objective>,
-    pub(crate) resources: Resources,
+    pub(crate) resources: Resources<'static>,
     /// In bytes, ascending.
     pub(crate) sizes: Vec<u64>,
     /// What holds nothing, until it was simulated over all requests.
@@ -159,6 +159,6 @@ pub(crate) fn refuse(settings: &Settings) -> Result<(), AdviseError> {
 }
 
 /// What the requests are read with.
-pub(crate) fn resources(settings: &Settings) -> Result<Resources, AdviseError> {
+pub(crate) fn resources(settings: &Settings) -> Result<Resources<'static>, AdviseError> {
     Ok(sim::resources(settings)?)
 }

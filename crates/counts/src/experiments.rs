@@ -38,7 +38,7 @@ fn experiment(policy: &str, cache_pages: u64, device: DeviceConfig) -> Experimen
 /// Runs it over a trace that is opened within. Returns page accesses and collections.
 fn run(experiment: &Experiment, mut open: impl FnMut() -> Box<dyn Source>) -> (u64, u64) {
     let mut open = || Ok(Input { source: open(), format: "memory".into() });
-    let resources = Resources { threads: 1, memory_bytes: 1 << 30 };
+    let resources = Resources { threads: 1, memory_bytes: 1 << 30, stop: None };
     let report = experiment.run(resources, &mut open, &|_| {}).expect("the experiment is sound");
     (report.accesses, report.results[0].flash.gc_invocations.unwrap_or(0))
 }

@@ -111,7 +111,7 @@ fn device(bytes: &mut Bytes<'_>, layer: u8, pages_per_block: u32) -> DeviceConfi
 pub(crate) fn run(experiment: &Experiment, requests: &Arc<Vec<Request>>) {
     let mut open =
         || Ok(Input { source: Box::new(InMemory { requests: Arc::clone(requests), next: 0 }), format: String::new() });
-    let resources = Resources { threads: 1, memory_bytes: MEMORY_BYTES };
+    let resources = Resources { threads: 1, memory_bytes: MEMORY_BYTES, stop: None };
     match experiment.run(resources, &mut open, &|_| {}) {
         Ok(report) => sound(experiment, &report, requests.len() as u64),
         Err(SimError::Experiment(ExperimentError::Threads(error))) => panic!("{error}"),
@@ -123,7 +123,7 @@ pub(crate) fn run(experiment: &Experiment, requests: &Arc<Vec<Request>>) {
 pub(crate) fn run_array(experiment: &ArrayExperiment, requests: &Arc<Vec<Request>>) {
     let mut open =
         || Ok(Input { source: Box::new(InMemory { requests: Arc::clone(requests), next: 0 }), format: String::new() });
-    let resources = Resources { threads: 1, memory_bytes: MEMORY_BYTES };
+    let resources = Resources { threads: 1, memory_bytes: MEMORY_BYTES, stop: None };
     let report = match experiment.run(resources, &mut open, &|_| {}) {
         Ok(report) => report,
         Err(ArrayError::Experiment(ExperimentError::Threads(error))) => panic!("{error}"),

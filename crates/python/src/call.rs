@@ -1,48 +1,19 @@
 //! Calls that take long: without the interpreter's lock, and until Ctrl-C.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use destage_plan::{Nanos, Request};
-use destage_sim::experiment::Input;
-use destage_trace::{Place, Skipped, Source, TraceError};
+pub(crate) use destage_sim::experiment::Stop;
 use pyo3::prelude::*;
 
 use crate::raised;
 
 /// How often signals are looked for.
 const LOOK: Duration = Duration::from_millis(50);
-/// What was told to end is waited for so long. It ends at its next batch of requests anyway, but who has pressed Ctrl-C
-/// does not wait for a device of terabytes to be aged.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Tells a call that it is to end.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// Has the call end soon.
-    pub(crate) fn now(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn is_now(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// The source, which fails once the call is to end.
-    pub(crate) fn source<'a>(&self, inner: Box<dyn Source + 'a>) -> Stopped<'a> {
-        Stopped { inner, stop: self.clone() }
-    }
-
-    /// The same of an input.
-    pub(crate) fn input(&self, input: Input) -> Input {
-        Input { source: Box::new(self.source(input.source)), format: input.format }
-    }
-}
+/// What was told to end is waited for so long. It looks whether it is to end every few thousand requests or programs, but
+/// who has pressed Ctrl-C does not wait for memory of many gigabytes to be laid out, or for a batch that is compressed.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Calls `long` on a thread of its own. A signal whose handler raises an exception, as that of Ctrl-C does, ends it.
 ///
@@ -81,49 +52,5 @@ pub(crate) fn run<T: Send + 'static>(
             }
             (None, None) => {}
         }
-    }
-}
-
-/// A source that fails once its call is to end.
-pub(crate) struct Stopped<'a> {
-    inner: Box<dyn Source + 'a>,
-    stop: Stop,
-}
-
-impl Source for Stopped<'_> {
-    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
-        if self.stop.is_now() {
-            out.clear();
-            return Err(TraceError::new(
-                Path::new("trace"),
-                Place::File,
-                "is not read any further: the call was stopped",
-            ));
-        }
-        self.inner.next_batch(out)
-    }
-
-    fn latencies(&mut self, out: &mut Vec<Nanos>) -> Result<bool, TraceError> {
-        self.inner.latencies(out)
-    }
-
-    fn volume_names(&self) -> &[String] {
-        self.inner.volume_names()
-    }
-
-    fn skipped(&self) -> Skipped {
-        self.inner.skipped()
-    }
-
-    fn outside(&self) -> u64 {
-        self.inner.outside()
-    }
-
-    fn len_hint(&self) -> Option<u64> {
-        self.inner.len_hint()
-    }
-
-    fn progress(&self) -> Option<f64> {
-        self.inner.progress()
     }
 }

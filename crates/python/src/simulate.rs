@@ -4,7 +4,7 @@ use destage_report::results::{self, Documented, RunKind};
 use destage_scenario::sim::{self, Requests};
 use destage_scenario::{Settings, Simulation};
 use destage_sim::buffer::{RequestLog, RunResult};
-use destage_sim::experiment::{Counter, Input, Sweep};
+use destage_sim::experiment::{Counter, Input, Resources, Sweep};
 use destage_trace::TraceError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -71,11 +71,11 @@ impl Work {
     /// The results.
     fn json(self) -> PyResult<Vec<u8>> {
         let settings = &self.settings;
-        let mut requests = sim::requests(settings).map_err(raised)?;
+        let mut requests = sim::requests(settings).map_err(raised)?.until(self.stop.clone());
         destage_scenario::count(settings, &mut requests, &mut |_, _| {}).map_err(raised)?;
         destage_scenario::find_sizes(settings, &mut requests, &|_| {}).map_err(raised)?;
         let simulation = destage_scenario::simulation(settings, &requests).map_err(raised)?;
-        let resources = sim::resources(settings).map_err(raised)?;
+        let resources = Resources { stop: Some(&self.stop), ..sim::resources(settings).map_err(raised)? };
         let (geometry, limit) = match &simulation {
             Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
             Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
@@ -83,7 +83,7 @@ impl Work {
         let counter = Counter::new(geometry, limit);
         let mut passes = 0;
         let mut open = || -> Result<Input, TraceError> {
-            let input = self.stop.input(requests.open(passes)?);
+            let input = requests.open(passes)?;
             passes += 1;
             // Every pass reads the same.
             Ok(if passes == 1 { counter.count(input) } else { input })

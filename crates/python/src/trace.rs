@@ -90,7 +90,7 @@ impl Trace {
             let opened = trace.open().map_err(raised)?;
             let format = opened.format().name();
             let mut source = told.source(Box::new(opened));
-            let described = TraceDescription::of(&file, format, &mut source, geometry, locality).map_err(raised)?;
+            let described = TraceDescription::of(&file, format, &mut *source, geometry, locality).map_err(raised)?;
             Ok(described.as_json().to_string())
         })
     }
@@ -123,9 +123,9 @@ impl Trace {
         call::run(py, &stop, move || {
             let mut source = told.source(Box::new(trace.open().map_err(raised)?));
             let Some(spec) = spec else {
-                return write_native(&mut source, &path, level.unwrap_or(NATIVE_DEFAULT_LEVEL));
+                return write_native(&mut *source, &path, level.unwrap_or(NATIVE_DEFAULT_LEVEL));
             };
-            let copied = destage_trace::copy_export(&mut source, NewFile::begin(&path)?, &spec, folder(&path));
+            let copied = destage_trace::copy_export(&mut *source, NewFile::begin(&path)?, &spec, folder(&path));
             let (file, exported) = copied.map_err(|error| match error {
                 CopyError::Export(error) => raised(format_args!("{}: {error}", trace.path.display())),
                 other => not_copied(other, &path),
@@ -167,7 +167,7 @@ pub(crate) fn synth(py: Python<'_>, path: PathBuf, given: Vec<(String, Vec<Strin
             Some(workload) => Box::new(workload.open().map_err(raised)?),
             None => Box::new(Synth::new(made_up::spec(&settings).map_err(raised)?).map_err(raised)?),
         };
-        write_native(&mut told.source(source), &path, level)
+        write_native(&mut *told.source(source), &path, level)
     })
 }
 
@@ -236,7 +236,7 @@ pub(crate) fn write_trace(
     let stop = Stop::default();
     let told = stop.clone();
     call::run(py, &stop, move || {
-        write_native(&mut told.source(Box::new(columns)), &path, level.unwrap_or(NATIVE_DEFAULT_LEVEL))
+        write_native(&mut *told.source(Box::new(columns)), &path, level.unwrap_or(NATIVE_DEFAULT_LEVEL))
     })
 }
 

@@ -8,7 +8,7 @@ use destage_sim::experiment::Resources;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-const RESOURCES: Resources = Resources { threads: 2, memory_bytes: 1 << 30 };
+const RESOURCES: Resources<'static> = Resources { threads: 2, memory_bytes: 1 << 30, stop: None };
 
 /// Compares results with what is read of their JSON, and says how many there are.
 fn compare<R: Serialize + DeserializeOwned + PartialEq + Debug>(results: &[R]) -> usize {

@@ -52,7 +52,7 @@ pub(crate) fn percent(deviation: f64) -> String {
 }
 
 /// One thread: several experiments run at a time.
-const RESOURCES: Resources = Resources { threads: 1, memory_bytes: 4 << 30 };
+const RESOURCES: Resources<'static> = Resources { threads: 1, memory_bytes: 4 << 30, stop: None };
 
 /// Opens the requests of an experiment, anew each time.
 pub(crate) type Open<'a> = &'a mut dyn FnMut() -> Result<Box<dyn Source>, TraceError>;

@@ -8,7 +8,7 @@ use destage_plan::{Nanos, PageGeometry, PolicySpec, SpecError, names};
 use destage_policy::buffer;
 use destage_sim::buffer::{Admission, AnalyticConfig, Capacity, DeviceConfig, Experiment, FlushMode, RunConfig};
 use destage_sim::curve::Found;
-use destage_sim::experiment::{Input, Resources};
+use destage_sim::experiment::{Input, Resources, Stop};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
 use destage_sim::measure::SizesResult;
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState, drive, presets};
@@ -365,6 +365,8 @@ pub struct Requests {
     /// How many there are in one time, if they were counted.
     counted: Option<u64>,
     sizes: Sizes,
+    /// What can tell to read no further.
+    stop: Option<Stop>,
 }
 
 /// What is known of the sizes of caches that depend on the requests.
@@ -394,7 +396,15 @@ impl Requests {
     /// Requests that are opened elsewhere and have this name.
     pub fn named(name: &str) -> Self {
         let origin = Origin::Named(name.to_owned());
-        Self { origin, window: Window::default(), part: None, repeat: 1, counted: None, sizes: Sizes::Unknown }
+        Self {
+            origin,
+            window: Window::default(),
+            part: None,
+            repeat: 1,
+            counted: None,
+            sizes: Sizes::Unknown,
+            stop: None,
+        }
     }
 
     /// The trace's file or the workload's name, as the user gave it.
@@ -446,6 +456,12 @@ impl Requests {
         }
     }
 
+    /// The same requests, which cannot be read any further once this tells to end.
+    #[must_use]
+    pub fn until(self, stop: Stop) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
     /// Whether they can be read more than once.
     pub fn can_be_read_again(&self) -> bool {
         self.pipe().is_none()
@@ -468,6 +484,10 @@ impl Requests {
     /// The same, one time.
     fn open_once(&self, pass: u32) -> std::result::Result<Input, TraceError> {
         let mut input = self.open_all(pass)?;
+        if let Some(stop) = &self.stop {
+            // Below the window, which may leave out most of them.
+            input = stop.input(input);
+        }
         for window in [Some(self.window), self.part].into_iter().flatten().filter(|window| !window.is_all()) {
             input.source = Box::new(Windowed::new(input.source, Path::new(&self.name()), window));
         }
@@ -696,7 +716,7 @@ pub fn requests(settings: &Settings) -> Result<Requests> {
         Ok(repeat) => Ok(repeat),
     })?;
     let (window, repeat) = (window(settings)?, repeat.unwrap_or(1));
-    let requests = Requests { origin, window, part: None, repeat, counted: None, sizes: Sizes::Unknown };
+    let requests = Requests { origin, window, part: None, repeat, counted: None, sizes: Sizes::Unknown, stop: None };
     match requests.pipe() {
         Some(pipe) if requests.repeat > 1 => {
             let what = "repeat: a pipe can be read only once; give a file";
@@ -1087,11 +1107,15 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
 }
 
 /// How the experiment is carried out.
-pub fn resources(settings: &Settings) -> Result<Resources> {
+pub fn resources(settings: &Settings) -> Result<Resources<'static>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = settings.optional("threads", |text| match q::count32(text) {
         Ok(n) if (1..=4096).contains(&n) => Ok(n as usize),
         _ => Err("a number between 1 and 4096"),
     })?;
-    Ok(Resources { threads: threads.unwrap_or(processors), memory_bytes: settings.one("memory", q::bytes)? })
+    Ok(Resources {
+        threads: threads.unwrap_or(processors),
+        memory_bytes: settings.one("memory", q::bytes)?,
+        stop: None,
+    })
 }

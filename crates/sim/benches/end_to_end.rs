@@ -85,7 +85,7 @@ fn run<T: Send + Sync + 'static>(experiment: &Experiment, from: &Arc<Vec<T>>, ma
         let source = Box::new(Made { from: Arc::clone(from), next: 0, make });
         Ok(Input { source, format: "memory".into() })
     };
-    let resources = Resources { threads: 1, memory_bytes: 1 << 30 };
+    let resources = Resources { threads: 1, memory_bytes: 1 << 30, stop: None };
     experiment.run(resources, &mut open, &|_| {}).expect("the experiment is sound").results.remove(0)
 }
 

@@ -26,7 +26,7 @@ fn lru() -> Experiment {
 
 fn try_found(
     experiment: &Experiment,
-    resources: Resources,
+    resources: Resources<'_>,
     requests: &Arc<Vec<Request>>,
 ) -> Result<Found, ExperimentError> {
     let mut open = || Ok(Input { source: Box::new(InMemory::new(requests)), format: "memory".into() });
@@ -172,7 +172,7 @@ fn what_cannot_be_is_said() {
     experiment.run.warmup = Warmup::Requests(100);
     let error = try_found(&experiment, ONE_THREAD, &requests).unwrap_err().to_string();
     assert!(error.contains("ends within it, after 100 requests"), "{error}");
-    let little = Resources { threads: 1, memory_bytes: 1 << 10 };
+    let little = Resources { threads: 1, memory_bytes: 1 << 10, stop: None };
     let error = try_found(&lru(), little, &requests).unwrap_err().to_string();
     assert!(error.contains("more than 32 pages") && error.contains("raise memory"), "{error}");
 }

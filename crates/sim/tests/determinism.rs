@@ -63,7 +63,8 @@ fn threads_and_memory_leave_the_results_alone() {
         let experiment = over(device);
         let requests_of_all = Arc::clone(&requests);
         let text = |threads, memory_bytes| {
-            let report = try_run(&experiment, Resources { threads, memory_bytes }, &requests).expect("it works");
+            let report =
+                try_run(&experiment, Resources { threads, memory_bytes, stop: None }, &requests).expect("it works");
             let results = serde_json::to_string_pretty(&report.results).expect("results can be written");
             (results, report.requests)
         };
@@ -88,7 +89,8 @@ fn threads_and_memory_leave_the_results_alone() {
         if has_flash {
             assert!(passes[0] == 37 && passes[0] > passes[1] && passes[1] > passes[2], "{passes:?}");
         } else {
-            let starved = try_run(&experiment, Resources { threads: 1, memory_bytes: 1 << 14 }, &requests_of_all);
+            let starved =
+                try_run(&experiment, Resources { threads: 1, memory_bytes: 1 << 14, stop: None }, &requests_of_all);
             let error = starved.expect_err("there is no room for the pages").to_string();
             assert!(error.contains("memory has no room; raise memory"), "{error}");
         }

@@ -172,7 +172,7 @@ fn asking_changes_nothing_else() {
             r.volumes = None;
         }
         assert_eq!(results, run(&plain, &requests).results);
-        let threads = Resources { threads: 3, memory_bytes: 1 << 30 };
+        let threads = Resources { threads: 3, memory_bytes: 1 << 30, stop: None };
         let parallel = try_run(&asked, threads, &std::sync::Arc::new(requests.clone())).expect("an experiment");
         assert_eq!(parallel.results, run(&asked, &requests).results);
     }

@@ -19,7 +19,7 @@ use mixed::{PAGE, mixed};
 
 /// Policies whose intervals are held to what they say.
 const HELD: [&str; 6] = ["clock", "fifo", "arc", "2q", "s3-fifo", "lb-clock"];
-const TWO_THREADS: Resources = Resources { threads: 2, memory_bytes: 1 << 30 };
+const TWO_THREADS: Resources<'static> = Resources { threads: 2, memory_bytes: 1 << 30, stop: None };
 
 fn over(policies: &[&str], pages_per_block: u64) -> Experiment {
     let geometry = PageGeometry::new(PAGE, pages_per_block).expect("a geometry");

@@ -16,7 +16,7 @@ use destage_sim::experiment::{Capacity, Input, Progress, Resources, Sweep};
 use destage_sim::ssd::{SsdConfig, StartState};
 use mixed::{PAGE, mixed};
 
-const RESOURCES: Resources = Resources { threads: 2, memory_bytes: 1 << 30 };
+const RESOURCES: Resources<'static> = Resources { threads: 2, memory_bytes: 1 << 30, stop: None };
 
 /// Some runs, a few in each pass, and at most so many results.
 struct Part<R> {

@@ -366,7 +366,7 @@ pub fn run(group: &Group, file: Option<&Path>, memory: Option<u64>, hooks: &Hook
             return Err(SweepError::new(what));
         }
         let all = settings.one("memory", quantity::bytes)?;
-        let resources = Resources { threads: 1, memory_bytes: memory.unwrap_or(all).min(all) };
+        let resources = Resources { threads: 1, memory_bytes: memory.unwrap_or(all).min(all), stop: None };
         let mut wanted: Vec<usize> = member.runs.iter().map(|run| run.number).collect();
         let mut found: Vec<(usize, ReportRun)> = Vec::new();
         let mut failed: Vec<(usize, String)> = Vec::new();

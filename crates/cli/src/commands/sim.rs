@@ -194,7 +194,7 @@ fn resumed<'a, R: RunKind>(
     kept: Option<&'a Kept>,
     ending: &Ending<'_>,
     identities: impl FnOnce() -> Result<Vec<String>>,
-    resources: Resources,
+    resources: Resources<'_>,
     bar: &Bar,
 ) -> Result<Option<Resumed<'a, R>>> {
     let (Some(kept), Some(counter)) = (kept, ending.counter) else { return Ok(None) };

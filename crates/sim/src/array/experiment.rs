@@ -24,7 +24,7 @@ use super::times::StepTimes;
 use super::wear::CacheWear;
 use crate::disk::Scheduler;
 use crate::experiment::{
-    self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Sweep,
+    self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Stop, Sweep,
 };
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{Latency, ParamValue, PerVolume, SCHEMA, Series, Setting, VERSION, VolumeFigures, distribution};
@@ -113,12 +113,12 @@ impl Consume for Planned {
     /// A request may take a millisecond where many wait for an array that does not keep up.
     const REQUESTS_PER_FEED: usize = 1 << 11;
 
-    fn feed(&mut self, feed: &Feed) {
-        self.run.feed(feed);
+    fn feed(&mut self, feed: &Feed, stop: Option<&Stop>) {
+        self.run.feed(feed, stop);
     }
 
-    fn finish(&mut self) -> Outcomes {
-        self.run.finish()
+    fn finish(&mut self, stop: Option<&Stop>) -> Outcomes {
+        self.run.finish(stop)
     }
 }
 
@@ -150,8 +150,8 @@ impl Runs for ArrayRuns<'_> {
         Ok(())
     }
 
-    fn plan(&self, combination: &Combination) -> Result<Planned, ArrayError> {
-        Ok(self.experiment.plan(combination, &self.geometry, &self.injections)?)
+    fn plan(&self, combination: &Combination, stop: Option<&Stop>) -> Result<Planned, ArrayError> {
+        Ok(self.experiment.plan(combination, &self.geometry, &self.injections, stop)?)
     }
 
     fn feeder(&self, _: &[Planned]) -> Feeder {
@@ -366,7 +366,7 @@ impl ArrayExperiment {
     /// then.
     pub fn run(
         &self,
-        resources: Resources,
+        resources: Resources<'_>,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<ArrayReport, ArrayError> {
@@ -382,7 +382,7 @@ impl ArrayExperiment {
     /// Those of [`Self::run`].
     pub fn sweep(
         &self,
-        resources: Resources,
+        resources: Resources<'_>,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
         sweep: &mut dyn Sweep<ArrayResult>,
@@ -412,6 +412,7 @@ impl ArrayExperiment {
         combination: &Combination,
         geometry: &Geometry,
         injections: &[Injection],
+        stop: Option<&Stop>,
     ) -> Result<Planned, SetupError> {
         let page = self.geometry.page_bytes();
         let &Combination { ref policy, cache, scheduler } = combination;
@@ -420,7 +421,7 @@ impl ArrayExperiment {
         let controller = self.service.serve(geometry.clone(), page, policy, cache_pages)?;
         let warning = controller.gc_warning();
         let mut member = Workshop::new(&self.member, self.geometry, scheduler)?;
-        member.prepare();
+        member.prepare(stop);
         let members = u32::from(geometry.members());
         let member_pages = geometry.member_pages();
         let drive_cache = self.drive_cache;
@@ -443,7 +444,7 @@ impl ArrayExperiment {
         }
         let mut cache_device = Workshop::new(&self.cache_device, self.geometry, scheduler)?;
         if !behind.is_empty() {
-            cache_device.prepare();
+            cache_device.prepare(stop);
         }
         let count = behind.len() as u32;
         devices.extend((0..).zip(&behind).map(|(index, &pages)| cache_device.make(index, count, pages, page, false)));

@@ -17,7 +17,7 @@ impl ArrayExperiment {
     /// Where it cannot be read.
     pub fn extent(
         &self,
-        resources: Resources,
+        resources: Resources<'_>,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Option<Extent>, ArrayError> {
@@ -36,7 +36,7 @@ impl ArrayExperiment {
     /// The same over an array that fits the trace, which is read for that unless the members' size is given.
     pub(super) fn fitted(
         &self,
-        resources: Resources,
+        resources: Resources<'_>,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Self, ArrayError> {

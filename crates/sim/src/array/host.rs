@@ -10,6 +10,7 @@ use super::failures::{Failures, Phase, is_rebuilding};
 use super::outcomes::{Outcomes, Totals, totals};
 use super::overlap::Overlap;
 use super::result::HostCounters;
+use crate::experiment::{Stop, is_told};
 use crate::input::{Feed, FeedRequest, HostModel, Origin, PageSpan, Subpage, TrimMode, Warmup};
 use crate::measure::{Latency, PerVolume, Saturation, Series, VolumeSlot, WearClass, growing};
 
@@ -429,19 +430,23 @@ impl ArrayRun {
 }
 
 impl ArrayRun {
-    /// Simulates a batch.
-    pub(super) fn feed(&mut self, feed: &Feed) {
+    /// Simulates a batch, or as much of it as there is time for until it is told to end.
+    pub(super) fn feed(&mut self, feed: &Feed, stop: Option<&Stop>) {
         let mut spans_begin = 0;
         for (at, (request, head)) in feed.requests.iter().zip(&feed.heads).enumerate() {
+            if is_told(stop) {
+                return;
+            }
             let spans = &feed.spans[spans_begin..request.spans_end as usize];
             spans_begin = request.spans_end as usize;
             self.request(request, spans, *head, feed.origins.get(at).copied());
         }
     }
 
-    /// Lets everything end that is under way, and reports.
-    pub(super) fn finish(&mut self) -> Outcomes {
-        while self.measured_outstanding > 0 && self.event(Nanos(u64::MAX)) {}
+    /// Lets everything end that is under way, unless it is told to end, and reports.
+    pub(super) fn finish(&mut self, stop: Option<&Stop>) -> Outcomes {
+        let goes_on = |run: &mut Self| !is_told(stop) && run.event(Nanos(u64::MAX));
+        while self.measured_outstanding > 0 && goes_on(self) {}
         self.count_outstanding(self.executor.now());
         let answered = totals(&self.executor, self.area);
         let overlap = self.overlap.clone();
@@ -451,14 +456,14 @@ impl ArrayRun {
             || self.failures.next().is_some()
             || is_rebuilding(&self.executor)
         {
-            if !self.event(Nanos(u64::MAX)) {
+            if !goes_on(self) {
                 break;
             }
         }
         if self.config.drain {
             self.executor.control(self.executor.now(), Control::Drain);
             self.take_notices();
-            while (!self.drained || self.executor.is_busy()) && self.event(Nanos(u64::MAX)) {}
+            while (!self.drained || self.executor.is_busy()) && goes_on(self) {}
         }
         let end = self.executor.now();
         if let Some(debt) = &mut self.debt {

@@ -10,6 +10,7 @@ use super::device::{Device, FixedTimes};
 use super::journal::{self, JournalPlace};
 use super::times::StepTimes;
 use crate::disk::{Disk, DiskError, DiskProfile, Scheduler};
+use crate::experiment::Stop;
 use crate::ssd::{self, Ftl, Ssd, SsdConfig, SsdShape, StartState};
 
 /// Level, layout and size of an array.
@@ -334,12 +335,12 @@ impl Workshop {
         })
     }
 
-    /// Ages an SSD once for all that are made.
-    pub(super) fn prepare(&mut self) {
+    /// Ages an SSD once for all that are made, unless it is told to end.
+    pub(super) fn prepare(&mut self, stop: Option<&Stop>) {
         if let Self::Ssd { shape, start, aged } = self
             && start.takes_long()
         {
-            *aged = Some(Box::new(Ssd::new(shape.clone(), *start)));
+            *aged = Some(Box::new(Ssd::new_unless(shape.clone(), *start, stop)));
         }
     }
 

@@ -15,7 +15,7 @@ use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResul
 use super::run::{Job, Outcomes, Simulation};
 use super::watch::{self, Watch};
 use crate::experiment::{
-    self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Sweep,
+    self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Stop, Sweep,
 };
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{Finding, ParamValue, SCHEMA, Setting, VERSION, VolumeFigures, WearClass, variation};
@@ -146,11 +146,11 @@ struct Planned {
 impl Consume for Planned {
     type Outcomes = Outcomes;
 
-    fn feed(&mut self, feed: &Feed) {
-        self.job.feed(feed);
+    fn feed(&mut self, feed: &Feed, stop: Option<&Stop>) {
+        self.job.feed(feed, stop);
     }
 
-    fn finish(&mut self) -> Outcomes {
+    fn finish(&mut self, _: Option<&Stop>) -> Outcomes {
         self.job.finish()
     }
 }
@@ -165,7 +165,7 @@ struct Build<'a> {
 #[derive(Clone, Copy)]
 enum MakeSsd<'a> {
     /// Made from its shape.
-    New(&'a SsdShape, StartState),
+    New(&'a SsdShape, StartState, Option<&'a Stop>),
     /// A copy of one that took long to age.
     Copy(&'a Ssd),
 }
@@ -173,7 +173,7 @@ enum MakeSsd<'a> {
 impl MakeSsd<'_> {
     fn make(self) -> Ssd {
         match self {
-            Self::New(shape, start) => Ssd::new(shape.clone(), start),
+            Self::New(shape, start, stop) => Ssd::new_unless(shape.clone(), start, stop),
             Self::Copy(ssd) => ssd.clone(),
         }
     }
@@ -196,7 +196,7 @@ impl Experiment {
     /// then.
     pub fn run(
         &self,
-        resources: Resources,
+        resources: Resources<'_>,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Report, SimError> {
@@ -209,7 +209,7 @@ impl Experiment {
     /// Those of [`Self::run`], and where there are several runs to log.
     pub fn run_logged(
         &self,
-        resources: Resources,
+        resources: Resources<'_>,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
         log: Option<Box<dyn RequestLog>>,
@@ -230,7 +230,7 @@ impl Experiment {
     /// Those of [`Self::run`].
     pub fn sweep(
         &self,
-        resources: Resources,
+        resources: Resources<'_>,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
         sweep: &mut dyn Sweep<RunResult>,
@@ -240,7 +240,7 @@ impl Experiment {
 
     fn sweep_logged(
         &self,
-        resources: Resources,
+        resources: Resources<'_>,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
         log: Option<Box<dyn RequestLog>>,
@@ -265,7 +265,7 @@ impl Experiment {
         }
         let aged = match (&self.device, &shape) {
             (DeviceConfig::Ssd(_, start), Some(shape)) if start.takes_long() && wanted > 1 => {
-                Some(Ssd::new(shape.clone(), *start))
+                Some(Ssd::new_unless(shape.clone(), *start, resources.stop))
             }
             _ => None,
         };
@@ -399,11 +399,11 @@ impl<'a> Runs for BufferRuns<'a> {
         self.experiment.device.suits(policy, &built)
     }
 
-    fn plan(&self, &(policy, cache_bytes): &Self::Combination) -> Result<Planned, SimError> {
+    fn plan(&self, &(policy, cache_bytes): &Self::Combination, stop: Option<&Stop>) -> Result<Planned, SimError> {
         let config = self.experiment.run_config(cache_bytes)?;
         let ssd = match (&self.experiment.device, &self.shape, &self.aged) {
             (_, _, Some(aged)) => Some(MakeSsd::Copy(aged)),
-            (DeviceConfig::Ssd(_, start), Some(shape), None) => Some(MakeSsd::New(shape, *start)),
+            (DeviceConfig::Ssd(_, start), Some(shape), None) => Some(MakeSsd::New(shape, *start, stop)),
             _ => None,
         };
         let (mut job, built) = self.experiment.build(policy, Build { config, ssd })?;

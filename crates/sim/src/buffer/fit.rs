@@ -14,7 +14,7 @@ impl Experiment {
     /// Where it cannot be read.
     pub fn extent(
         &self,
-        resources: Resources,
+        resources: Resources<'_>,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Option<Extent>, SimError> {
@@ -32,7 +32,7 @@ impl Experiment {
     /// The same over a device that fits the trace, which is read for that.
     pub(super) fn fitted(
         &self,
-        resources: Resources,
+        resources: Resources<'_>,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Self, SimError> {

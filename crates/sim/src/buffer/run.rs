@@ -14,6 +14,7 @@ use super::request_log::RequestLog;
 use super::result::{BufferCounters, SeriesResult};
 use super::timing::{Timed, Timing};
 use super::watch::{Counted, Watch};
+use crate::experiment::{Stop, is_told};
 use crate::input::{Feed, FeedRequest, HostModel, PageSpan, Subpage, TrimMode, Warmup};
 use crate::measure::PerVolume;
 use crate::ssd::Ssd;
@@ -43,6 +44,9 @@ pub(super) struct Simulation<B, D> {
 /// at a time.
 const LOOK_AHEAD: usize = 32;
 
+/// Requests that are simulated before it is looked whether the run is to end; many, so that looking costs nothing.
+const UNTIL_LOOK: usize = 1 << 10;
+
 /// What a run found, before it is written down.
 pub(super) struct Outcomes {
     pub(super) counters: BufferCounters,
@@ -63,7 +67,7 @@ pub(super) struct Outcomes {
 /// A run whose policy and device are no longer visible.
 pub(super) trait Job: Send {
     /// Simulates a batch.
-    fn feed(&mut self, feed: &Feed);
+    fn feed(&mut self, feed: &Feed, stop: Option<&Stop>);
     /// Drains the buffer if so configured, and reports.
     fn finish(&mut self) -> Outcomes;
     /// The SSD, if the device is one.
@@ -77,15 +81,21 @@ pub(super) trait Job: Send {
 }
 
 impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
-    fn feed(&mut self, feed: &Feed) {
+    fn feed(&mut self, feed: &Feed, stop: Option<&Stop>) {
         self.buffer.grow(feed.pages);
         if let Some(borders) = &feed.borders {
             self.buffer.learn_borders(borders);
         }
         if self.watch.is_some() {
-            return self.feed_watched(feed);
+            return self.feed_watched(feed, stop);
         }
-        self.serve(&feed.requests, &feed.spans, 0);
+        let mut spans_begin = 0;
+        for requests in feed.requests.chunks(UNTIL_LOOK) {
+            if is_told(stop) {
+                return;
+            }
+            spans_begin = self.serve(requests, &feed.spans, spans_begin);
+        }
     }
 
     fn finish(&mut self) -> Outcomes {
@@ -194,12 +204,15 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     /// Simulates a batch request by request, and notes what each brought: what was counted is
     /// compared before and after it, so that nothing else has to know of this.
     #[cold]
-    fn feed_watched(&mut self, feed: &Feed) {
+    fn feed_watched(&mut self, feed: &Feed, stop: Option<&Stop>) {
         if self.watch.as_ref().is_some_and(|watch| watch.has_given_up()) {
             return;
         }
         let mut spans_begin = 0;
         for (request, origin) in feed.requests.iter().zip(&feed.origins) {
+            if is_told(stop) {
+                return;
+            }
             let was_measuring = self.measuring;
             self.end_warmup_if_due(request);
             let restarts = self.measuring && !was_measuring;

@@ -4,7 +4,7 @@ use destage_trace::{RECENCY_MOST, Recency, TraceError};
 
 use super::walk::{Pages, Walk};
 use super::{Footprint, Found, Hits, LruCurve, Scope};
-use crate::experiment::{self, Consume, ExperimentError, Input, Progress, Resources};
+use crate::experiment::{self, Consume, ExperimentError, Input, Progress, Resources, Stop};
 use crate::input::{Feed, Feeder, LbaOverflow, PageSpace};
 
 /// Bytes that a page takes: its moment, two bits for it twice over with their tree, what hits at a size of its own (a read
@@ -100,11 +100,11 @@ struct Pass {
 impl Consume for Pass {
     type Outcomes = ();
 
-    fn feed(&mut self, feed: &Feed) {
+    fn feed(&mut self, feed: &Feed, _: Option<&Stop>) {
         self.walk.feed(feed, &mut self.stack);
     }
 
-    fn finish(&mut self) {}
+    fn finish(&mut self, _: Option<&Stop>) {}
 }
 
 /// What takes part of a trace, and the hits of LRU at all sizes, exactly as runs of `lru` without a device count them
@@ -114,7 +114,7 @@ impl Consume for Pass {
 /// The trace cannot be read, touches more pages than memory has room for, or ends within the warm-up.
 pub fn lru(
     scope: &Scope,
-    resources: Resources,
+    resources: Resources<'_>,
     open: &mut dyn FnMut() -> Result<Input, TraceError>,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Found, ExperimentError> {

@@ -23,7 +23,7 @@ use super::samplable;
 use super::sample::{Deed, Event, SAMPLES, Samples, TOGETHER, Unit, WEAKEST};
 use super::walk::{Pages, Walk};
 use super::{Found, Scope};
-use crate::experiment::{self, Consume, ExperimentError, Input, Progress, Resources};
+use crate::experiment::{self, Consume, ExperimentError, Input, Progress, Resources, Stop};
 use crate::input::{Feed, Feeder, PageSpace};
 use crate::measure::{Estimate, ParamValue};
 
@@ -187,7 +187,7 @@ impl Pages for Gather<'_> {
 impl Consume for Sampler {
     type Outcomes = ();
 
-    fn feed(&mut self, feed: &Feed) {
+    fn feed(&mut self, feed: &Feed, _: Option<&Stop>) {
         let Self { walk, by_unit, all, pages, .. } = self;
         walk.feed(feed, &mut Gather { by_unit, all, pages });
         let waiting = self.by_unit.iter().map(|(_, samples, _)| samples.waiting()).sum::<usize>();
@@ -196,7 +196,7 @@ impl Consume for Sampler {
         }
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self, _: Option<&Stop>) {
         self.run();
     }
 }
@@ -275,7 +275,7 @@ pub fn check(policy: &PolicySpec) -> Result<(), SampledError> {
 /// A policy cannot be sampled, a size is none, or the trace cannot be read.
 pub fn sampled(
     asked: &Estimated<'_>,
-    resources: Resources,
+    resources: Resources<'_>,
     open: &mut dyn FnMut() -> Result<Input, TraceError>,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<SampledCurve>, SampledError> {
@@ -340,7 +340,7 @@ pub fn sampled(
     let runs = sampler.measured.len() as u32;
     let mut show = |share, requests: u64| progress(Progress { share, requests, runs, ..Progress::default() });
     experiment::look(&mut sampler, input, feeder, (&scope.trace, scope.limit), &mut show)?;
-    sampler.finish();
+    sampler.finish(None);
     let accesses = found.lru.accesses().all();
     for measured in &sampler.measured {
         let point = sampler.point(measured, sizes[measured.size], accesses, found);

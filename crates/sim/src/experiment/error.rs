@@ -26,6 +26,9 @@ pub enum ExperimentError {
         /// Requests in the trace.
         requests: u64,
     },
+    /// It was told to end.
+    #[error("the call was stopped")]
+    Stopped,
     /// The operating system refused a thread.
     #[error("cannot start threads: {0}")]
     Threads(String),

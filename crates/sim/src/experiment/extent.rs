@@ -3,7 +3,7 @@
 use destage_plan::PageGeometry;
 use destage_trace::TraceError;
 
-use super::{Consume, ExperimentError, Input, Progress, Resources, look};
+use super::{Consume, ExperimentError, Input, Progress, Resources, Stop, look};
 use crate::input::{Extent, Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 
 /// How large devices are.
@@ -40,16 +40,16 @@ struct Look;
 impl Consume for Look {
     type Outcomes = ();
 
-    fn feed(&mut self, _: &Feed) {}
+    fn feed(&mut self, _: &Feed, _: Option<&Stop>) {}
 
-    fn finish(&mut self) {}
+    fn finish(&mut self, _: Option<&Stop>) {}
 }
 
 impl Looked<'_> {
     /// What the trace touches.
     pub(crate) fn extent(
         self,
-        resources: Resources,
+        resources: Resources<'_>,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Extent, ExperimentError> {

@@ -7,6 +7,7 @@ mod extent;
 mod findings;
 mod pass;
 mod passes;
+mod stop;
 mod sweep;
 
 pub use characteristics::Counter;
@@ -16,18 +17,22 @@ pub(crate) use extent::Looked;
 pub(crate) use findings::{few_requests, saturated};
 pub(crate) use pass::{Consume, PassEnd, look};
 pub(crate) use passes::{Reading, Runs, carry_out};
+pub use stop::Stop;
+pub(crate) use stop::is_told;
 pub use sweep::Sweep;
 
 use destage_trace::Source;
 
 /// How an experiment is carried out; without influence on its results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resources {
+#[derive(Clone, Copy, Debug)]
+pub struct Resources<'a> {
     /// Threads that simulate.
     pub threads: usize,
     /// Memory for the devices simulated at a time, more of which mean that the trace is read again;
     /// without devices, for the tables of the pages that the trace touches.
     pub memory_bytes: u64,
+    /// What can tell it to end before it is done.
+    pub stop: Option<&'a Stop>,
 }
 
 /// How far an experiment is.

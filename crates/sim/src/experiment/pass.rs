@@ -7,7 +7,7 @@ use destage_trace::Skipped;
 use rayon::prelude::*;
 
 use super::passes::Reading;
-use super::{ExperimentError, Input};
+use super::{ExperimentError, Input, Stop, is_told};
 use crate::input::{Extent, Feed, FeedCounts, Feeder};
 use crate::measure::InputResult;
 
@@ -28,11 +28,12 @@ pub(crate) trait Consume: Send {
     /// tables anew. Little enough that progress is told every few seconds.
     const REQUESTS_PER_FEED: usize = 1 << 18;
 
-    /// Simulates a batch.
-    fn feed(&mut self, feed: &Feed);
+    /// Simulates a batch, or as much of it as there is time for until it is told to end.
+    fn feed(&mut self, feed: &Feed, stop: Option<&Stop>);
 
     /// Does what is left to do after the last batch, and tells what was found.
-    fn finish(&mut self) -> Self::Outcomes;
+    /// They mean nothing once it is told to end.
+    fn finish(&mut self, stop: Option<&Stop>) -> Self::Outcomes;
 }
 
 /// How a pass ended.
@@ -73,7 +74,7 @@ pub(super) fn run<J: Consume>(
     jobs: &mut [J],
     input: Input,
     feeder: Feeder,
-    reading: &Reading<'_>,
+    (reading, stop): (&Reading<'_>, Option<&Stop>),
     progress: &mut dyn FnMut(Option<f64>, u64),
 ) -> Result<PassEnd, ExperimentError> {
     let per_feed = if jobs.len() == 1 { REQUESTS_PER_ONLY_FEED } else { J::REQUESTS_PER_FEED };
@@ -93,10 +94,13 @@ pub(super) fn run<J: Consume>(
         // Moved in, so that the reader does not wait for ever should a run panic.
         let empty_sender = empty_sender;
         for (feed, share) in full {
+            if is_told(stop) {
+                return Err(ExperimentError::Stopped);
+            }
             if let [only] = jobs {
-                only.feed(&feed);
+                only.feed(&feed, stop);
             } else {
-                pool.install(|| jobs.par_iter_mut().with_max_len(1).for_each(|job| job.feed(&feed)));
+                pool.install(|| jobs.par_iter_mut().with_max_len(1).for_each(|job| job.feed(&feed, stop)));
             }
             requests += feed.requests.len() as u64;
             progress(share, requests);
@@ -119,7 +123,7 @@ pub(crate) fn look<J: Consume>(
     let reading = Reading { trace, limit };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     let pool = pool.map_err(|error| ExperimentError::Threads(error.to_string()))?;
-    run(&pool, std::slice::from_mut(job), input, feeder, &reading, progress)
+    run(&pool, std::slice::from_mut(job), input, feeder, (&reading, None), progress)
 }
 
 /// The thread that turns the trace into feeds.

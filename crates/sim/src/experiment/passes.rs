@@ -5,7 +5,7 @@ use destage_trace::TraceError;
 use rayon::prelude::*;
 
 use super::pass::{self, Consume, PassEnd};
-use super::{ExperimentError, Input, Progress, Resources, Sweep};
+use super::{ExperimentError, Input, Progress, Resources, Stop, Sweep, is_told};
 use crate::input::Feeder;
 
 /// What an experiment has runs of.
@@ -29,8 +29,8 @@ pub(crate) trait Runs {
     /// begins.
     fn check(&self, combination: &Self::Combination) -> Result<(), Self::Error>;
 
-    /// The run before its first request.
-    fn plan(&self, combination: &Self::Combination) -> Result<Self::Run, Self::Error>;
+    /// The run before its first request; of no use once it is told to end.
+    fn plan(&self, combination: &Self::Combination, stop: Option<&Stop>) -> Result<Self::Run, Self::Error>;
 
     /// What places the requests of a pass with these runs.
     fn feeder(&self, runs: &[Self::Run]) -> Feeder;
@@ -58,7 +58,7 @@ pub(crate) struct Reading<'a> {
 pub(crate) fn carry_out<R: Runs>(
     runs: &R,
     combinations: &[R::Combination],
-    resources: Resources,
+    resources: Resources<'_>,
     open: &mut dyn FnMut() -> Result<Input, TraceError>,
     progress: &(dyn Fn(Progress) + Sync),
     sweep: &mut dyn Sweep<R::Result>,
@@ -67,7 +67,7 @@ pub(crate) fn carry_out<R: Runs>(
         .num_threads(resources.threads)
         .build()
         .map_err(|error| ExperimentError::Threads(error.to_string()))?;
-    let reading = runs.reading();
+    let (reading, stop) = (runs.reading(), resources.stop);
     let room = resources.memory_bytes / runs.memory_per_run().max(1);
     let wanted: Vec<usize> = (0..combinations.len()).filter(|&run| sweep.wants(run)).collect();
     let (mut left, mut simulated, mut read) = (&wanted[..], 0, 0);
@@ -80,8 +80,14 @@ pub(crate) fn carry_out<R: Runs>(
                 runs.check(&combinations[run])?;
             }
         }
-        let planned = group.iter().map(|&run| runs.plan(&combinations[run]));
+        if is_told(stop) {
+            return Err(ExperimentError::Stopped.into());
+        }
+        let planned = group.iter().map(|&run| runs.plan(&combinations[run], stop));
         let mut planned = planned.collect::<Result<Vec<_>, _>>()?;
+        if is_told(stop) {
+            return Err(ExperimentError::Stopped.into());
+        }
         let feeder = runs.feeder(&planned);
         let input = open().map_err(ExperimentError::Trace)?;
         let count = planned.len() as u32;
@@ -93,10 +99,14 @@ pub(crate) fn carry_out<R: Runs>(
         };
         // What was told before was of looking at the trace, or of the pass before.
         report(input.source.progress(), 0);
-        let end = pass::run(&pool, &mut planned, input, feeder, &reading, &mut report)?;
+        let end = pass::run(&pool, &mut planned, input, feeder, (&reading, stop), &mut report)?;
         read += end.counts.read;
         // There may be much left to do after the trace, such as rebuilds.
-        let outcomes: Vec<_> = pool.install(|| planned.par_iter_mut().with_max_len(1).map(Consume::finish).collect());
+        let outcomes: Vec<_> =
+            pool.install(|| planned.par_iter_mut().with_max_len(1).map(|run| run.finish(stop)).collect());
+        if is_told(stop) {
+            return Err(ExperimentError::Stopped.into());
+        }
         for ((&number, run), outcomes) in group.iter().zip(&mut planned).zip(outcomes) {
             if !sweep.take(number, runs.result(run, outcomes, &end)?) {
                 return Ok(read);

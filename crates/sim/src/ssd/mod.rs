@@ -27,6 +27,11 @@ pub use pool::PageStates;
 pub use presets::{DRIVES, Drive, Sheet, drive, presets};
 pub use steady::Steadiness;
 
+use crate::experiment::{Stop, is_told};
+
+/// Programs before it is looked whether ageing is to end; many, so that looking costs nothing.
+const UNTIL_LOOK: u64 = 1 << 14;
+
 /// What the flash holds when the run begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartState {
@@ -111,6 +116,11 @@ macro_rules! ask {
 impl Ssd {
     /// An SSD of this shape in this state, at time zero.
     pub fn new(shape: SsdShape, start: StartState) -> Self {
+        Self::new_unless(shape, start, None)
+    }
+
+    /// The same, unless it is told to end meanwhile: then it is of no use.
+    pub fn new_unless(shape: SsdShape, start: StartState, stop: Option<&Stop>) -> Self {
         let layer = match shape.config.ftl {
             Ftl::Page => Layer::Pages(PageMap::empty(shape)),
             Ftl::Bast | Ftl::Fast => Layer::LogBlocks(Box::new(LogBlocks::empty(shape))),
@@ -119,33 +129,48 @@ impl Ssd {
         let pages = ssd.shape().host_pages;
         match start {
             StartState::Empty => {}
-            StartState::Full => ask!(mut ssd, layer => layer.fill()),
+            StartState::Full => ask!(mut ssd, layer => layer.fill(stop)),
             StartState::Random { seed } => {
                 let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
                 let mut order: Vec<u32> = (0..pages).collect();
                 for i in (1..pages).rev() {
+                    if u64::from(i) % UNTIL_LOOK == 0 && is_told(stop) {
+                        return ssd;
+                    }
                     order.swap(i as usize, below(&mut random, i + 1) as usize);
                 }
-                for page in order {
-                    ssd.program(Nanos::ZERO, PageNo(page));
+                for pages in order.chunks(UNTIL_LOOK as usize).take_while(|_| !is_told(stop)) {
+                    for &page in pages {
+                        ssd.program(Nanos::ZERO, PageNo(page));
+                    }
                 }
             }
             StartState::Aged { overwrites_pct, seed } => {
-                ask!(mut ssd, layer => layer.fill());
+                ask!(mut ssd, layer => layer.fill(stop));
                 let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-                for _ in 0..u64::from(pages) * u64::from(overwrites_pct) / 100 {
-                    let page = below(&mut random, pages);
-                    ssd.program(Nanos::ZERO, PageNo(page));
-                }
+                ssd.overwrite(&mut random, u64::from(pages) * u64::from(overwrites_pct) / 100, stop);
             }
             StartState::Steady { seed } => {
-                ask!(mut ssd, layer => layer.fill());
-                ssd.steadiness = Some(ssd.become_steady(seed));
+                ask!(mut ssd, layer => layer.fill(stop));
+                ssd.steadiness = Some(ssd.become_steady(seed, stop));
             }
         }
         // Times, counters, turns and wear begin with the run.
         ask!(mut ssd, layer => layer.begin_run());
         ssd
+    }
+
+    /// So many random overwrites, or as many as there is time for until it is told to end.
+    fn overwrite(&mut self, random: &mut Xoshiro256PlusPlus, mut count: u64, stop: Option<&Stop>) {
+        let pages = self.shape().host_pages;
+        while count > 0 && !is_told(stop) {
+            let some = count.min(UNTIL_LOOK);
+            for _ in 0..some {
+                let page = below(random, pages);
+                self.program(Nanos::ZERO, PageNo(page));
+            }
+            count -= some;
+        }
     }
 
     /// How it came to the state in which it began, if that was to be a steady one.

@@ -20,6 +20,7 @@ use super::divisor::Divisor;
 use super::element::{ElementState, UNMAPPED};
 use super::geometry::{Allocation, SsdShape};
 use super::pool::PageStates;
+use crate::experiment::{Stop, is_told};
 
 /// A page-mapping SSD.
 #[derive(Clone, Debug)]
@@ -65,11 +66,11 @@ impl PageMap {
         }
     }
 
-    /// Maps every page that hosts can address, in ascending order.
-    pub(super) fn fill(&mut self) {
+    /// Maps every page that hosts can address, in ascending order, unless it is told to end.
+    pub(super) fn fill(&mut self, stop: Option<&Stop>) {
         let (count, share, stride) = (self.shape.config.elements, self.shape.element_pages, self.shape.config.stride);
         let (rounds, rest) = (self.shape.host_pages / (stride * count), self.shape.host_pages % (stride * count));
-        for (number, element) in (0..count).zip(&mut self.elements) {
+        for (number, element) in (0..count).zip(&mut self.elements).take_while(|_| !is_told(stop)) {
             if self.channels.valid.is_empty() {
                 // An element's pages come in the order of its entries, so that those beyond the
                 // last host page come last.

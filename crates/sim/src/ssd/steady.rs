@@ -1,11 +1,11 @@
 //! Until the write amplification stays what it is: an SSD that was just filled collects little, and what it is
 //! like after years is not known from how often it was overwritten.
 
-use destage_plan::{Nanos, PageNo};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
-use super::{ElementCounters, Ssd, below};
+use super::{ElementCounters, Ssd};
+use crate::experiment::{Stop, is_told};
 
 /// Programs of a window at least, so that chance moves its write amplification by less than [`AGREES`].
 const LEAST_WINDOW: u32 = 1 << 15;
@@ -29,8 +29,8 @@ pub struct Steadiness {
 }
 
 impl Ssd {
-    /// Overwrites a full device at random until it is steady.
-    pub(super) fn become_steady(&mut self, seed: u64) -> Steadiness {
+    /// Overwrites a full device at random until it is steady, or it is told to end.
+    pub(super) fn become_steady(&mut self, seed: u64, stop: Option<&Stop>) -> Steadiness {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let pages = self.shape().host_pages;
         let window = pages.max(LEAST_WINDOW);
@@ -38,9 +38,9 @@ impl Ssd {
         let mut before = 0;
         let mut steadiness = Steadiness { overwrites_pct: 0, write_amplification_milli: [0; 2], reached: false };
         for number in 1..=MOST_WINDOWS {
-            for _ in 0..window {
-                let page = below(&mut random, pages);
-                self.program(Nanos::ZERO, PageNo(page));
+            self.overwrite(&mut random, u64::from(window), stop);
+            if is_told(stop) {
+                break;
             }
             let total = self.total();
             let now = write_amplification_milli(&counted, &total);

@@ -129,7 +129,7 @@ pub(crate) fn try_run(
 ) -> Result<ArrayReport, ArrayError> {
     let requests = Arc::new(requests.to_vec());
     let mut open = || Ok(Input { source: Box::new(in_memory::InMemory::new(&requests)), format: "memory".into() });
-    experiment.run(Resources { threads, memory_bytes: 1 << 30 }, &mut open, &|_| {})
+    experiment.run(Resources { threads, memory_bytes: 1 << 30, stop: None }, &mut open, &|_| {})
 }
 
 pub(crate) fn run(experiment: &ArrayExperiment, requests: &[Request]) -> Vec<ArrayResult> {

@@ -35,7 +35,7 @@ impl Source for InMemory {
     }
 }
 
-pub(crate) const ONE_THREAD: Resources = Resources { threads: 1, memory_bytes: 1 << 30 };
+pub(crate) const ONE_THREAD: Resources<'static> = Resources { threads: 1, memory_bytes: 1 << 30, stop: None };
 
 /// An experiment in which everything else is as a user gets it by default.
 pub(crate) fn experiment(
@@ -64,7 +64,7 @@ pub(crate) fn experiment(
 
 pub(crate) fn try_run(
     experiment: &Experiment,
-    resources: Resources,
+    resources: Resources<'_>,
     requests: &Arc<Vec<Request>>,
 ) -> Result<Report, SimError> {
     let mut open = || Ok(Input { source: Box::new(InMemory::new(requests)), format: "memory".into() });

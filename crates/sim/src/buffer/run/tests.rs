@@ -104,7 +104,7 @@ impl Rig {
             tail_partial: false,
         };
         let spans = (pages > 0).then_some(PageSpan { page, pages }).into_iter().collect();
-        self.0.feed(&Feed { requests: vec![request], spans, pages: page + 1, ..Feed::default() });
+        self.0.feed(&Feed { requests: vec![request], spans, pages: page + 1, ..Feed::default() }, None);
         (sum(&self.0) - before) / US
     }
 

@@ -36,6 +36,7 @@ use super::divisor::Divisor;
 use super::element::UNMAPPED;
 use super::geometry::{Allocation, Ftl, SsdShape};
 use super::pool::PageStates;
+use crate::experiment::{Stop, is_told};
 use flash::Flash;
 use merge::Work;
 use queues::Queues;
@@ -131,9 +132,9 @@ impl LogBlocks {
     }
 
     /// Puts every exported page into its place; with channels the blocks in turn.
-    pub(super) fn fill(&mut self) {
+    pub(super) fn fill(&mut self, stop: Option<&Stop>) {
         let n = self.shape.pages_per_block;
-        for block in 0..self.data.len() as u32 {
+        for block in (0..self.data.len() as u32).take_while(|_| !is_told(stop)) {
             let element = self.by_address(block * n).unwrap_or_else(|| self.by_elements.divide(block).1);
             let data = self.flash.take(element);
             self.data[block as usize] = data;

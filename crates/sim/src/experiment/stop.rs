@@ -1,0 +1,86 @@
+//! Ending an experiment that nobody waits for any more.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use destage_plan::{Nanos, Request};
+use destage_trace::{Place, Skipped, Source, TraceError};
+
+use super::Input;
+
+/// Tells, from any thread, that what is under way is to end. It does so within some thousands of requests, programs or events
+/// and has no results.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Has it end soon.
+    pub fn now(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is to end.
+    #[inline]
+    pub fn is_now(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The source, which fails once it is to end.
+    pub fn source<'a>(&self, inner: Box<dyn Source + 'a>) -> Box<dyn Source + 'a> {
+        Box::new(Stopped { inner, stop: self.clone() })
+    }
+
+    /// The same of an input.
+    #[must_use]
+    pub fn input(&self, input: Input) -> Input {
+        Input { source: self.source(input.source), format: input.format }
+    }
+}
+
+/// Whether there is something that can tell to end, and tells so.
+#[inline]
+pub(crate) fn is_told(stop: Option<&Stop>) -> bool {
+    stop.is_some_and(Stop::is_now)
+}
+
+/// A source that fails once it is to end.
+struct Stopped<'a> {
+    inner: Box<dyn Source + 'a>,
+    stop: Stop,
+}
+
+impl Source for Stopped<'_> {
+    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        if self.stop.is_now() {
+            out.clear();
+            let what = "is not read any further: the call was stopped";
+            return Err(TraceError::new(Path::new("trace"), Place::File, what));
+        }
+        self.inner.next_batch(out)
+    }
+
+    fn latencies(&mut self, out: &mut Vec<Nanos>) -> Result<bool, TraceError> {
+        self.inner.latencies(out)
+    }
+
+    fn volume_names(&self) -> &[String] {
+        self.inner.volume_names()
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.inner.skipped()
+    }
+
+    fn outside(&self) -> u64 {
+        self.inner.outside()
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.inner.len_hint()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.inner.progress()
+    }
+}
