@@ -10,7 +10,10 @@ const drawing = (() => {
     box.hidden = false;
     box.textContent = `The charts could not be drawn: ${message}`;
   };
-  window.addEventListener('error', (event) => fail(event.message));
+  // That a frame was resized while a chart was drawn, as within a notebook, is reported as an error, and is none: it is drawn next.
+  window.addEventListener('error', (event) => {
+    if (!event.message.startsWith('ResizeObserver loop')) fail(event.message);
+  });
 
   const data = (id) => JSON.parse(document.getElementById(id).textContent);
 
