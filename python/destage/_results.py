@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from . import _destage
+from . import _destage, _notebook
 
 
 class Record(Mapping[str, Any]):
@@ -223,11 +223,7 @@ class Experiment:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        page = html.escape(self.html(), quote=True)
-        return (
-            f'<iframe srcdoc="{page}" title="destage report" style="width:100%;height:48em;border:1px solid #8884" '
-            'sandbox="allow-scripts allow-downloads"></iframe>'
-        )
+        return _notebook.report(self.html())
 
 
 def _again(results: bytes, objective: str | None) -> Experiment:
