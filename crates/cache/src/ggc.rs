@@ -12,8 +12,8 @@
 //! round: its collection would ask all others, and theirs it.
 
 use destage_plan::{
-    Class, Control, Controller, Dev, DevSet, DeviceChange, Event, Nanos, OpId, Out, ParamSpec, Params, Quota, Refusal,
-    Row, SpecError, Step, StepSet, TimerId, TimerOwner, quantity,
+    Class, Condition, Control, Controller, Dev, DevSet, DeviceChange, Event, Nanos, OpId, Out, ParamSpec, Params,
+    Quota, Refusal, Row, SpecError, Step, StepSet, TimerId, TimerOwner, quantity,
 };
 use destage_raid::array::{Array, MAX_MEMBERS, Sources};
 
@@ -340,6 +340,10 @@ impl Controller for Coordinated {
 
     fn unnoted(&self) -> DevSet {
         self.inner.unnoted()
+    }
+
+    fn condition(&self) -> Condition {
+        self.inner.condition()
     }
 }
 

@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use destage_plan::{
-    Buf, Claim, Class, Control, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, NvSlot, OpId, Out, Row,
-    Step, StepNo, StepOutcome, StepSet, Tag,
+    Buf, Claim, Class, Condition, Control, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, NvSlot, OpId,
+    Out, Row, Step, StepNo, StepOutcome, StepSet, Tag,
 };
 use destage_raid::array::{Above, Absorbed, Array, Degraded, Duty, Lost, Seg, Sources, Taken, Versions};
 
@@ -31,6 +31,11 @@ pub trait HostCache: Versions + Send + 'static {
     /// Devices of its own that failed, and of which a start would believe what they held.
     fn unnoted(&self) -> DevSet {
         DevSet::EMPTY
+    }
+
+    /// Whether it keeps a note of pages that were lost with a device of its own.
+    fn notes_losses(&self) -> bool {
+        false
     }
 
     /// An event was handled, by whomever: what is due is begun (specs §8.10.7).
@@ -448,6 +453,11 @@ impl<C: HostCache> Controller for Tier<C> {
 
     fn unnoted(&self) -> DevSet {
         self.array.unnoted() | self.upper.cache.unnoted()
+    }
+
+    fn condition(&self) -> Condition {
+        let losses = !self.array.lost().is_empty() || self.upper.cache.notes_losses();
+        Condition { unfilled: self.array.degraded(), losses }
     }
 }
 

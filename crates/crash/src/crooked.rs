@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use destage_cache::{CacheCounts, Rounds, Served};
-use destage_plan::{Buf, Class, Controller, DevSet, Event, Issue, OpId, Out, Row, Rows, Step, StepSet};
+use destage_plan::{Buf, Class, Condition, Controller, DevSet, Event, Issue, OpId, Out, Row, Rows, Step, StepSet};
 use destage_raid::array::{Array, Sources};
 
 use crate::{Dice, Mutant};
@@ -138,6 +138,10 @@ impl Controller for Bent {
 
     fn unnoted(&self) -> DevSet {
         if self.crooked == Crooked::NamedEarly { DevSet::EMPTY } else { self.inner.unnoted() }
+    }
+
+    fn condition(&self) -> Condition {
+        self.inner.condition()
     }
 }
 

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 
 use crate::out::Pending;
 use crate::{
-    Buf, ByteList, Claim, Control, Dev, DevSet, DeviceChange, Event, Frag, FragId, HostOp, Issue, List, Nanos, NvPut,
-    OpId, Out, Piece, PutList, RangeError, RowList, Rows, Shape, Span, SpanList, Start, Status, Step, StepOutcome,
+    Buf, ByteList, Claim, Condition, Control, Dev, DevSet, DeviceChange, Event, Frag, FragId, HostOp, Issue, List,
+    Nanos, NvPut, OpId, Out, Piece, PutList, RangeError, RowList, Rows, Shape, Span, SpanList, Start, Status, Step,
+    StepOutcome,
 };
 
 /// A policy of the host side: a pure state machine. Everything it does follows from the events it
@@ -20,6 +21,12 @@ pub trait Controller {
     fn unnoted(&self) -> DevSet {
         DevSet::EMPTY
     }
+
+    /// What it relies on that a start without the NVRAM would have to know. Nothing of that is relied on before
+    /// the NVRAM or intents are changed once more.
+    fn condition(&self) -> Condition {
+        Condition::default()
+    }
 }
 
 impl<C: Controller + ?Sized> Controller for Box<C> {
@@ -30,6 +37,10 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
 
     fn unnoted(&self) -> DevSet {
         (**self).unnoted()
+    }
+
+    fn condition(&self) -> Condition {
+        (**self).condition()
     }
 }
 

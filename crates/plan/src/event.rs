@@ -60,6 +60,15 @@ pub struct Start<'a> {
     pub collectors: DevSet,
 }
 
+/// What an array's controller relies on that its members do not say themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// Members that are lost or not filled.
+    pub unfilled: DevSet,
+    /// Whether pages of the array are lost for good, and known to be.
+    pub losses: bool,
+}
+
 /// What may be ordered from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {

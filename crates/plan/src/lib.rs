@@ -34,7 +34,7 @@ pub use buf::{Buf, NvPut, NvSlot, Sectors, Span, Tag};
 pub use claim::{Claim, ClaimTable, ClaimWait, Class};
 pub use device::{Column, Dev, DeviceChange, Ext, Quota, Row, Rows, Stripe};
 pub use engine::{Controller, Engine, HostNotice, HostRequest};
-pub use event::{Control, Event, Frag, HostOp, Start};
+pub use event::{Condition, Control, Event, Frag, HostOp, Start};
 pub use fragment::{Piece, RangeError, Shape, ShapeError};
 pub use ids::{FragId, OpId, StepNo, TimerId, TimerOwner};
 pub use intents::Intents;

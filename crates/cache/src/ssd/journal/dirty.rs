@@ -38,6 +38,11 @@ impl Journal {
         self.start.lost_dirty();
     }
 
+    /// Whether the NVRAM says that dirty pages were lost, or is to.
+    pub(in crate::ssd) const fn notes_losses(&self) -> bool {
+        self.start.notes_losses()
+    }
+
     /// Whether it came out since this was asked last that there were dirty pages, and that none is known.
     pub(in crate::ssd) const fn take_unknown(&mut self) -> bool {
         self.start.take_unknown()

@@ -130,6 +130,10 @@ impl Start {
         self.was_settled = false;
     }
 
+    pub(super) const fn notes_losses(&self) -> bool {
+        self.lost || self.noted_lost
+    }
+
     pub(super) const fn take_unknown(&mut self) -> bool {
         std::mem::replace(&mut self.unknown, false)
     }

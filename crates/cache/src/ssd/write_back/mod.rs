@@ -203,6 +203,10 @@ impl HostCache for WriteBack {
         if self.journal().is_recovered() { DevSet::EMPTY } else { DevSet::one(self.frames().dev()) }
     }
 
+    fn notes_losses(&self) -> bool {
+        !self.lost.is_empty() || self.journal().notes_losses()
+    }
+
     fn replaced(&mut self, dev: Dev) {
         if dev == self.frames().dev() {
             self.lose(DevSet::one(dev));
