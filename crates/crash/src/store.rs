@@ -150,6 +150,8 @@ fn config() -> FilesConfig {
         nv_slots: SLOTS,
         intents: "/array/intents".into(),
         rows: ROWS,
+        members: 0,
+        rows_per_mark: 1,
         io: destage_exec::Io::Threads,
         patience: FilesConfig::PATIENCE,
     }

@@ -9,7 +9,7 @@ use destage_raid::Level;
 use rayon::prelude::*;
 
 const OVER_A_RING: FilesOptions =
-    FilesOptions { level: None, slip: None, crooked: None, ring: true, errors: false, leave_out: 0 };
+    FilesOptions { level: None, slip: None, crooked: None, ring: true, errors: false, bereft: false, leave_out: 0 };
 
 fn seeds(number: u64) -> std::ops::Range<u64> {
     let asked = std::env::var("CRASH_SEEDS").ok().and_then(|text| text.parse().ok());

@@ -12,8 +12,8 @@ use destage_exec::Slip::{
     ShortWrite, TooSoon, Unheard, UnheardNoRoom, UnheardRead, UnheardWrite,
 };
 use destage_exec::SyncPoint::{
-    self, Commit, CreateDevice, CreateEmptied, CreateIntents, CreateNvram, Flush, Fua, Intents, OpenDevice,
-    OpenIntents, OpenNvram, ReplaceDevice, Roster,
+    self, Commit, CreateDevice, CreateEmptied, CreateIntents, CreateNvram, Flush, Fua, Intents, Marks, OpenDevice,
+    OpenIntents, OpenMarks, OpenNvram, ReplaceDevice, Roster,
 };
 use destage_raid::Level;
 use rayon::prelude::*;
@@ -73,7 +73,7 @@ const SEEDS: u64 = 400;
 /// that is what the fault is about.
 fn cells(slip: Option<Slip>) -> &'static [(&'static str, Level)] {
     const CELLS: [(&str, Level); 3] = [("none", Level::Raid5), ("write-through", Level::Raid1), ("wow", Level::Raid5)];
-    let about_nvram = slip.and_then(Slip::of).is_some_and(|of| matches!(of, Commit | OpenNvram));
+    let about_nvram = slip.and_then(Slip::of).is_some_and(|of| matches!(of, Commit | OpenNvram | OpenMarks));
     &CELLS[..if about_nvram { 3 } else { 2 }]
 }
 
@@ -109,14 +109,28 @@ fn are_found(slips: impl IntoIterator<Item = Slip>, options: FilesOptions) {
 }
 
 const BY_THREADS: FilesOptions =
-    FilesOptions { level: None, slip: None, crooked: None, ring: false, errors: false, leave_out: 0 };
+    FilesOptions { level: None, slip: None, crooked: None, ring: false, errors: false, bereft: false, leave_out: 0 };
+
+const BEREFT: FilesOptions = FilesOptions { bereft: true, ..BY_THREADS };
 
 /// Whatever can fails much more often than it usually does.
 const ERRORS: FilesOptions = FilesOptions { errors: true, ..BY_THREADS };
 
 #[test]
 fn every_sync_that_is_left_out_or_does_less() {
-    are_found(SyncPoint::ALL.map(Missing).into_iter().chain(CONTENT_ALONE), BY_THREADS);
+    are_found(besides_marks().map(Missing).chain(CONTENT_ALONE), BY_THREADS);
+}
+
+/// What members mark counts only when the NVRAM or the intents are lost.
+#[test]
+fn every_fault_of_marks() {
+    are_found([Missing, Late, Held, TooSoon, Paired].map(|of| of(Marks)), BEREFT);
+    are_found([Unheard(Marks), Unheard(OpenMarks)], FilesOptions { errors: true, ..BEREFT });
+    are_found([Missing(OpenMarks)], BEREFT);
+}
+
+fn besides_marks() -> impl Iterator<Item = SyncPoint> {
+    SyncPoint::ALL.into_iter().filter(|point| !matches!(point, Marks | OpenMarks))
 }
 
 #[test]
@@ -138,7 +152,7 @@ fn a_replacement_that_is_named_before_the_loss_is_noted() {
 
 #[test]
 fn every_error_that_is_not_heard() {
-    are_found(SyncPoint::ALL.map(Unheard).into_iter().chain([UnheardWrite, UnheardNoRoom]), ERRORS);
+    are_found(besides_marks().map(Unheard).chain([UnheardWrite, UnheardNoRoom]), ERRORS);
     are_found(SHORT, BY_THREADS);
 }
 

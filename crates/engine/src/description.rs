@@ -470,6 +470,8 @@ impl Description {
             nv_slots: config.nv_slots + policy.nv_slots(cache_pages, &config),
             intents: folder.join(&self.nvram.intents),
             rows: geometry.member_pages(),
+            members: geometry.members() as usize,
+            rows_per_mark: chunk,
             io: self.serve.io.into(),
             patience: FilesConfig::PATIENCE,
         };

@@ -41,6 +41,8 @@ fn files(level: Level, members: u32, io: Io, direct: bool, folder: &Path) -> Fil
         nv_slots: config.nv_slots,
         intents: folder.join("intents"),
         rows: MEMBER,
+        members: members as usize,
+        rows_per_mark: 16,
         io,
         patience: FilesConfig::PATIENCE,
     };

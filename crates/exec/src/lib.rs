@@ -18,9 +18,9 @@ pub use buffer::Buffer;
 pub use bytes::{Bytes, Handle};
 pub use device::{Content, CutChoice, Disk};
 pub use files::{
-    Chance, Completion, DeviceConfig, DeviceOptions, Ended, Entries, Entry, Existing, Fault, Files, FilesConfig,
-    FilesError, Identity, Io, Moment, Operation, Os, OsFile, Presence, RealOs, Recording, Ring, Slip, Survival,
-    SyncPoint, Tag, Taken, Traffic,
+    Accepted, Chance, Completion, DeviceConfig, DeviceOptions, Ended, Entries, Entry, Existing, Fault, Files,
+    FilesConfig, FilesError, Identity, Io, Moment, Operation, Os, OsFile, Presence, RealOs, Recording, Resynchronised,
+    Ring, Slip, Survival, SyncPoint, Tag, Taken, Traffic,
 };
 pub use memory::{Conduct, Latency, Log, Memory, NoCheck, Pick, Ran, Remains, RowCheck, Tamper, View, Violation};
 pub use nvram::{Nvram, RowSet};

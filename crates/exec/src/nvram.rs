@@ -34,6 +34,18 @@ impl RowSet {
         self.words.get((row.0 / 64) as usize).is_some_and(|word| word >> (row.0 % 64) & 1 != 0)
     }
 
+    /// Whether one of these rows is in the set.
+    pub fn holds_any(&self, rows: Rows) -> bool {
+        let (first, end) = (rows.first.0, rows.end().0);
+        let words = (first / 64) as usize..(end.div_ceil(64) as usize).min(self.words.len());
+        words.into_iter().any(|at| {
+            let from = at as u64 * 64;
+            let low = if from < first { u64::MAX << (first - from) } else { u64::MAX };
+            let high = if from + 64 > end { u64::MAX >> (from + 64 - end) } else { u64::MAX };
+            self.words[at] & low & high != 0
+        })
+    }
+
     /// Adds the rows of another set.
     pub fn add(&mut self, other: &Self) {
         if self.words.len() < other.words.len() {
@@ -246,6 +258,10 @@ mod tests {
         rows.set(Rows::new(Row(900), 2), false);
         assert_eq!(rows.ranges(), [Rows::new(Row(3), 1), Rows::new(Row(62), 2), Rows::new(Row(65), 1)]);
         assert!(rows.contains(Row(65)) && !rows.contains(Row(64)) && !rows.contains(Row(5000)));
+        for (first, count) in (0..70).flat_map(|first| (0..70).map(move |count| (first, count))) {
+            let asked = Rows::new(Row(first), count);
+            assert_eq!(rows.holds_any(asked), asked.iter().any(|row| rows.contains(row)), "{asked:?}");
+        }
     }
 
     #[test]

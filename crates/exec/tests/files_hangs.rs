@@ -166,12 +166,12 @@ fn replacing_says_that_the_new_file_hangs_and_another_is_taken() {
         assert_eq!(files.answers(Dev(1)), answers, "nothing has changed before the file is there");
         assert_holds(&mut files, &content, "beside a file that hangs");
     }
-    // The device's own threads hang, too.
-    os.hang(&member(folder.path(), 2), Call::Write);
     let other = folder.path().join("other");
     files.replace(Dev(1), &other).expect("a new file");
     files.settle().expect("the member is filled");
     assert_holds(&mut files, &content, "with the new member");
+    // A member's own threads hang, too, over marks or pages.
+    os.hang(&member(folder.path(), 2), Call::Write);
     let mut written = content;
     for tag in 0..6 {
         let request = write(tag);

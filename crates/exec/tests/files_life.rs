@@ -278,6 +278,7 @@ fn why_members_do_not_answer_is_told_until_they_are_replaced() {
     // One file is not there, and one is cut under its reader.
     fs::remove_file(member(folder.path(), 0)).expect("the file is there");
     let mut files = array.open(folder.path());
+    files.settle().expect("the other members know of the loss");
     let cut = fs::File::options().write(true).open(member(folder.path(), 2)).expect("the file is there");
     cut.set_len(512).expect("it can be cut");
     assert_holds(&mut files, &content, "without two members");

@@ -325,7 +325,7 @@ proptest! {
         let path = [nvram(folder.path()), intents(folder.path())][which].clone();
         match open(folder.path()) {
             Ok((_, now)) => prop_assert!(now == found || which == 0 && now == before, "{:?}", now),
-            Err(error @ (FilesError::Field { .. } | FilesError::Size { .. })) => {
+            Err(error @ (FilesError::Field { .. } | FilesError::Size { .. } | FilesError::Missing(_))) => {
                 prop_assert!(error.to_string().contains(&path.display().to_string()), "{}", error);
             }
             Err(other) => prop_assert!(false, "{:?}", other),
@@ -343,7 +343,7 @@ fn the_formats_are_as_described() {
     };
     let sealed = |sector: &[u8]| assert_eq!(number(sector, 508, 4), u64::from(crc32c::crc32c(&sector[..508])));
     assert_eq!((&nvram[..8], &intents[..8]), (&b"dstgNVRM"[..], &b"dstgINTS"[..]));
-    for (file, version) in [(&nvram, 3), (&intents, 2)] {
+    for (file, version) in [(&nvram, 4), (&intents, 3)] {
         assert_eq!((number(file, 8, 4), number(file, 12, 4)), (version, 512));
         assert_eq!(number(file, 16, 8), 0x0102_0304_0506_0708);
         sealed(&file[..SECTOR]);
@@ -426,17 +426,25 @@ fn files_of_another_array_or_shape_are_refused_by_name() {
     let mut other = whole.clone();
     other[0][8] = 2;
     put_back(folder.path(), &other);
-    refused(|_| {}, &nvram, ": the version at byte 8 is 2; it must be 3");
+    refused(|_| {}, &nvram, ": the version at byte 8 is 2; it must be 4");
     other = whole.clone();
     other[1][..8].copy_from_slice(b"dstgNVRM");
     put_back(folder.path(), &other);
     refused(|_| {}, &intents, ": the magic at byte 0 is \"dstgNVRM\"; it must be dstgINTS");
-    for len in [16_895, 100, 0] {
+    for len in [16_895, 100] {
         other = whole.clone();
         other[0].truncate(len);
         put_back(folder.path(), &other);
         let message = format!(" is {len} bytes long; with nv-slots = 16 and page-bytes = 512 it must be 16896");
         refused(|_| {}, &nvram, &message);
+    }
+    // One whose making was cut short is none.
+    for file in [0, 1] {
+        other = whole.clone();
+        other[file][..SECTOR].fill(0);
+        put_back(folder.path(), &other);
+        let missing = " does not exist; without it nobody knows which rows are consistent but for the members' marks";
+        refused(|_| {}, [&nvram, &intents][file], missing);
     }
     other = whole;
     other[1].push(0);

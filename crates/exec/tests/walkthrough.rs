@@ -304,6 +304,8 @@ fn the_three_executors_take_the_same_steps() {
         nv_slots: 16,
         intents: path("intents"),
         rows: DEVICE_PAGES,
+        members: 0,
+        rows_per_mark: 1,
         io: destage_exec::Io::Threads,
         patience: FilesConfig::PATIENCE,
     };

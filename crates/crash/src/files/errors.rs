@@ -119,7 +119,9 @@ impl Life<'_> {
             self.os.fail_after(self.dice.below(12), fault);
         } else {
             let points = [SyncPoint::Flush, SyncPoint::Flush, SyncPoint::Fua, SyncPoint::Commit, SyncPoint::Intents];
-            self.os.fail_sync(self.dice.pick(&points), fault);
+            let point = self.dice.pick(&points);
+            let marks = self.scene.options.bereft && point == SyncPoint::Intents;
+            self.os.fail_sync(if marks { SyncPoint::Marks } else { point }, fault);
         }
     }
 

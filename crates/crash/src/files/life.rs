@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use destage_cache::Served;
-use destage_exec::{Completion, Files, FilesError, Moment, Recording};
+use destage_exec::{Accepted, Completion, Files, FilesError, Moment, Recording};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 
 use super::{FilesReport, Known, Life, Outcome, PATIENCE, Scene, count};
@@ -11,6 +11,30 @@ use crate::Dice;
 use crate::asked::Asked;
 use crate::cell::PAGE_SECTORS;
 use crate::model::{SECTOR, sector_bytes};
+
+/// Takes away what may be lost beside the members.
+fn bereave(scene: &Scene, left: &Recording, known: &Known, dice: &mut Dice) {
+    let config = scene.config(&known.paths);
+    match dice.below(5) {
+        0 => left.take_away(&config.nvram),
+        1 => left.take_away(&config.intents),
+        2 | 3 => [&config.nvram, &config.intents].into_iter().for_each(|path| left.take_away(path)),
+        _ => return,
+    }
+    if dice.one_in(3) {
+        known.paths[config.members..].iter().for_each(|path| left.take_away(path));
+    }
+}
+
+impl Known {
+    /// A start has found NVRAM or intents lost: nobody knows any more what lost members held in rows that are marked, and
+    /// how far a member was filled; a cache's device may be gone.
+    fn bereave(&mut self, scene: &Scene) {
+        let caches = (0..self.paths.len() as u8).map(Dev).collect::<DevSet>() - scene.members();
+        self.down |= self.lost | caches;
+        self.excused |= !((self.lost | self.down) & scene.members()).is_empty();
+    }
+}
 
 impl<'a> Life<'a> {
     pub(super) fn new(
@@ -52,8 +76,27 @@ impl<'a> Life<'a> {
         let number = known.number;
         known.model.cut(number);
         known.depth += 1;
-        let opened = Files::open_on(Arc::new(os.clone()), scene.controller(), scene.config(&known.paths));
-        let files = opened.map_err(|error| format!("it cannot be opened: {error}"))?;
+        let (system, config) = (Arc::new(os.clone()), scene.config(&known.paths));
+        let opened = if scene.options.bereft {
+            let accepted = Accepted { data: !scene.holds_data(), notes: false };
+            Files::resynchronise_on(system, scene.controller(), config, accepted)
+        } else {
+            Files::open_on(system, scene.controller(), config)
+        };
+        let files = match opened {
+            Err(FilesError::LostForGood { data, notes, .. }) if data && scene.holds_data() || notes && known.broken => {
+                report.refusals += 1;
+                return Ok(None);
+            }
+            Err(FilesError::NoMarks(_)) if known.broken => return Ok(None),
+            opened => opened.map_err(|error| format!("it cannot be opened: {error}"))?,
+        };
+        if let Some(done) = files.resynchronised() {
+            report.bereft += 1;
+            report.marked += done.rows;
+            report.rows += done.of;
+            known.bereave(scene);
+        }
         let mut life = Self::new(scene, os, files, known, dice);
         let news = life.dead - life.known.down;
         if !news.is_empty() && !life.known.broken {
@@ -119,6 +162,9 @@ impl<'a> Life<'a> {
         count(moment, report);
         report.repeated += u64::from(self.known.depth > 0);
         let known = self.known(&moment.left);
+        if self.scene.options.bereft {
+            bereave(self.scene, &moment.left, &known, &mut Dice::new(!(moment.operations ^ self.dice.clone().draw())));
+        }
         let mut dice = Dice::new(moment.operations ^ self.dice.clone().draw());
         let when = || {
             let end = if moment.power { "the power failed" } else { "the process ended" };

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use destage_cache::{HostCacheInfo, Served};
+use destage_cache::{HostCacheInfo, Medium, Served};
 use destage_exec::{Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io, Moment, Recording, Slip};
 use destage_plan::{Column, Dev, DevSet, Row};
 use destage_raid::Level;
@@ -47,6 +47,9 @@ pub struct FilesOptions {
     pub ring: bool,
     /// Much more often something fails, and whatever can: making, opening and replacing, too.
     pub errors: bool,
+    /// Ends mostly take the NVRAM and the intents with them, and now and then the cache's device: what the members have
+    /// marked is all that is left to go by. A start of caches that may have what is on no member is refused then.
+    pub bereft: bool,
     /// Actions that are left out, a bit each; the last bit stands for an older array over which
     /// this one is made. What is left is what it was.
     pub leave_out: u64,
@@ -70,6 +73,12 @@ pub struct FilesReport {
     pub in_creation: u64,
     /// Of all these, after an earlier one of the same history, at depth two or three.
     pub repeated: u64,
+    /// Of all these, with NVRAM or intents lost.
+    pub bereft: u64,
+    /// Rows that were marked then, and all rows.
+    pub marked: u64,
+    /// All rows of these.
+    pub rows: u64,
     /// Starts that were refused, rightly.
     pub refusals: u64,
     /// Operations that were made to fail.
@@ -98,6 +107,9 @@ impl FilesReport {
         self.in_creation += other.in_creation;
         self.repeated += other.repeated;
         self.refusals += other.refusals;
+        self.bereft += other.bereft;
+        self.marked += other.marked;
+        self.rows += other.rows;
         self.faults += other.faults;
         self.stops += other.stops;
         self.losses += other.losses;
@@ -211,6 +223,8 @@ impl Scene {
             nv_slots: self.cell.nv_slots + self.cell.nv_slots_of(self.cache),
             intents: "/array/intents".into(),
             rows: self.cell.geometry.member_pages(),
+            members: self.cell.geometry.members() as usize,
+            rows_per_mark: [1, 2, 4][(self.seed % 3) as usize],
             io: if self.options.ring { Io::Ring } else { Io::Threads },
             patience: FilesConfig::PATIENCE,
         }
@@ -221,6 +235,11 @@ impl Scene {
         let geometry = &self.cell.geometry;
         let members = (0..geometry.members()).map(|_| geometry.member_pages());
         members.chain(self.cache.devices(self.cell.pages_of(self.cache))).collect()
+    }
+
+    /// Whether the NVRAM or a cache's device may have what is on no member.
+    fn holds_data(&self) -> bool {
+        self.cache.holds_dirty || self.cache.medium == Medium::Nvram
     }
 
     fn members(&self) -> DevSet {

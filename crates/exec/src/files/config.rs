@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use destage_plan::{Dev, DevSet, Ext, Shape};
 
+use super::marks::Ground;
 use super::nvram::Layout;
 use super::{FilesError, label};
 
@@ -32,6 +33,10 @@ pub struct FilesConfig {
     pub intents: PathBuf,
     /// Rows that can have an intent: pages of a member.
     pub rows: u64,
+    /// Members, the first of the devices, which say themselves which rows may be inconsistent; 0 if none is to.
+    pub members: usize,
+    /// Rows that are marked there together, at least: of large members more.
+    pub rows_per_mark: u32,
     /// Who asks the operating system for what devices do.
     pub io: Io,
     /// How long a file may keep opening, replacing, stopping and dropping waiting before it is said
@@ -55,7 +60,7 @@ pub enum Io {
 /// A device's file.
 #[derive(Clone, Debug)]
 pub struct DeviceConfig {
-    /// The file: its pages, and behind them a label that says whose they are.
+    /// The file: its pages, behind them a label that says whose they are, and a member's marks.
     pub path: PathBuf,
     /// Bytes before the first page, which are left as they are.
     pub offset: u64,
@@ -138,6 +143,9 @@ impl FilesConfig {
         limit("bytes of about", self.about.len() as u64, 0..=label::MAX_ABOUT, "it must be at most 65,536")?;
         limit("nv-slots", self.nv_slots.into(), 0..=MAX_NV_SLOTS, "it must be at most 16,777,216")?;
         limit("rows", self.rows, 0..=Ext::MAX_DEVICE_PAGES, "it must be at most 2^40")?;
+        let devices = self.devices.len() as u64;
+        limit("members", self.members as u64, 0..=devices, "there are no more than devices")?;
+        limit("rows-per-mark", self.rows_per_mark.into(), 1..=1 << 30, "it must be between 1 and 2^30")?;
         for (device, dev) in self.devices.iter().zip(0..) {
             let key = format!("pages of {}", Dev(dev));
             limit(&key, device.pages, 1..=Ext::MAX_DEVICE_PAGES, "it must be between 1 and 2^40")?;
@@ -149,9 +157,36 @@ impl FilesConfig {
         Ok(())
     }
 
-    /// Bytes of a device's file: its pages with what is before them, and a label behind them.
+    /// Bytes of a device's file: its pages with what is before them, behind them a label, and behind that the marks
+    /// of a member.
     pub fn file_bytes(&self, dev: usize) -> u64 {
+        let label_end = self.label_end(dev);
+        if dev < self.members { self.marks_end(dev, label_end) } else { label_end }
+    }
+
+    /// Where the marks of a member end whose label ends there.
+    pub(super) fn marks_end(&self, dev: usize, label_end: u64) -> u64 {
+        self.marks_behind(dev, label_end) + self.ground().bytes()
+    }
+
+    fn marks_behind(&self, dev: usize, label_end: u64) -> u64 {
+        let end = self.pages_end(dev);
+        end + (label_end - end).next_multiple_of(self.shape.page_bytes())
+    }
+
+    /// Where a device's label ends.
+    fn label_end(&self, dev: usize) -> u64 {
         self.label_offset(dev) + label::bytes(&self.about)
+    }
+
+    /// Where a member's marks begin: as many whole pages behind its pages as it takes for the label.
+    pub(super) fn marks_offset(&self, dev: usize) -> u64 {
+        self.marks_behind(dev, self.label_end(dev))
+    }
+
+    /// How the rows are marked.
+    pub(super) fn ground(&self) -> Ground {
+        Ground::new(self.rows, self.rows_per_mark, self.shape.page_bytes())
     }
 
     /// Where a device's pages end.

@@ -22,6 +22,8 @@ pub(super) enum Work {
     Read { offset: u64 },
     /// Writes the bytes of the command to here.
     Write { offset: u64, fua: bool },
+    /// Writes them, durably: marks of rows.
+    Mark { offset: u64 },
     /// Makes this range read as zeros.
     Trim { offset: u64, len: u64 },
     /// Makes what was written durable.
@@ -34,6 +36,7 @@ impl Work {
         match self {
             Self::Read { .. } => "read from it",
             Self::Write { .. } => "write to it",
+            Self::Mark { .. } => "mark rows on it",
             Self::Trim { .. } => "trim it",
             Self::Flush => "make it durable",
         }
@@ -43,7 +46,8 @@ impl Work {
 /// A step on the device with its bytes.
 #[derive(Debug)]
 pub(super) struct Command {
-    pub(super) issue: Issue,
+    /// Whose it is; none if it is the executor's own.
+    pub(super) issue: Option<Issue>,
     pub(super) work: Work,
     /// What is written, or a buffer that nobody else has, to be filled.
     pub(super) bytes: Handle,
@@ -144,7 +148,7 @@ impl Shared {
                 let bytes = Arc::get_mut(&mut command.bytes).expect("nobody else has what is to be filled");
                 self.file.read_exact_at(bytes, offset).map_err(failed)
             }
-            Work::Write { offset, .. } => {
+            Work::Write { offset, .. } | Work::Mark { offset } => {
                 self.file.write_all_at(&command.bytes[command.range.clone()], offset).map_err(not_written)
             }
             Work::Trim { offset, len } => self.trim(offset, len).map_err(not_written),
@@ -153,6 +157,7 @@ impl Shared {
         match (done, command.work) {
             // All that was written before becomes durable too, which is more than is asked for.
             (Ok(()), Work::Write { fua: true, .. }) => Phase::Asks(self.syncs.ask(), SyncPoint::Fua),
+            (Ok(()), Work::Mark { .. }) => Phase::Asks(self.syncs.ask(), SyncPoint::Marks),
             (Ok(()), Work::Flush) => Phase::Asks(self.syncs.ask(), SyncPoint::Flush),
             (done, _) => Phase::Ended(done),
         }

@@ -22,8 +22,46 @@ pub enum FilesError {
     #[error("{} exists already; move it away, or allow it to be overwritten", .0.display())]
     Exists(PathBuf),
     /// The NVRAM or intents of an array are not there.
-    #[error("{} does not exist; without it nobody knows which rows are consistent", .0.display())]
+    #[error("{} does not exist; without it nobody knows which rows are consistent but for the members' marks", .0.display())]
     Missing(PathBuf),
+    /// The NVRAM or the intents are lost, and no member has marks that say which rows may be inconsistent.
+    #[error(
+        "{} is lost, and no member has whole marks of its own: which rows are consistent nobody knows; bring it back, or \
+         make the array anew over its members",
+        .0.display()
+    )]
+    NoMarks(PathBuf),
+    /// The NVRAM or the intents are lost, and with them what only they had.
+    #[error(
+        "{} is lost, and with the NVRAM {}; bring it back, or accept that, and everything else is there",
+        path.display(),
+        match (data, notes) {
+            (true, true) => "writes that were answered and are on no member, and the note of which pages were lost before",
+            (true, false) => "writes that were answered and are on no member",
+            _ => "the note of which pages were lost before: they would be answered with whatever the members have",
+        }
+    )]
+    LostForGood {
+        /// The file.
+        path: PathBuf,
+        /// Writes may be lost.
+        data: bool,
+        /// Which pages were lost before is lost.
+        notes: bool,
+    },
+    /// The NVRAM or intents of before they were taken for lost.
+    #[error(
+        "{} is of epoch {found}, the members of epoch {expected}: it was taken for lost, and the array went on without it",
+        path.display()
+    )]
+    Outdated {
+        /// The file.
+        path: PathBuf,
+        /// Its epoch.
+        found: u32,
+        /// The array's.
+        expected: u32,
+    },
     /// Another process, or another executor in this one, serves the array.
     #[error("{} is in use by another executor", .0.display())]
     InUse(PathBuf),

@@ -11,17 +11,18 @@
 //! ```text
 //! sector 0                                  sector 1 + i
 //!   0   8  "dstgINTS"                         0    8  i
-//!   8   4  version, 2                         8  496  bits of the rows 3968·i .. 3968·(i + 1): of row r, bit r mod 8 of
+//!   8   4  version, 3                         8  496  bits of the rows 3968·i .. 3968·(i + 1): of row r, bit r mod 8 of
 //!  12   4  bytes of a sector, 512                     byte (r mod 3968) / 8; those behind the last row are 0
 //!  16   8  number of the array              504    4  0
 //!  24   8  rows                             508    4  CRC-32C of bytes 0 .. 508
 //!  32  16  drawn when the array was made
 //!  48 256  of each of 64 devices the generation of its file: the roster (`label.rs`)
-//! 304 204  0
+//! 304   4  epoch: how often NVRAM and intents were made anew after a loss
+//! 308 200  0
 //! 508   4  CRC-32C of bytes 0 .. 508
 //! ```
 //!
-//! Version 1, which has no roster, is refused.
+//! Version 1, which has no roster, and version 2, which has no epoch, are refused.
 
 use std::io;
 use std::path::Path;
@@ -30,13 +31,15 @@ use std::sync::Arc;
 use destage_plan::{Row, Rows};
 
 use super::FilesError;
-use super::label::{Origin, ROSTER_END, Roster};
+use super::label::{MAX_DEVICES, Origin, ROSTER_END, Roster};
 use super::os::{OsFile, SyncPoint};
 use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
 use crate::RowSet;
 
 const MAGIC: [u8; 8] = *b"dstgINTS";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// Where the epoch is.
+const EPOCH: usize = ROSTER_END;
 /// Where the bits of a sector begin.
 const BITS: usize = 8;
 /// Where they end.
@@ -59,30 +62,40 @@ pub(super) const fn bytes(rows: u64) -> u64 {
     (1 + rows.div_ceil(ROWS)) * SECTOR as u64
 }
 
-fn header(array: u64, rows: u64) -> Sector {
+fn header(array: u64, rows: u64, epoch: u32) -> Sector {
     let mut sector = [0; SECTOR];
     put(&mut sector, 0, &MAGIC);
     put(&mut sector, 8, &VERSION.to_le_bytes());
     put(&mut sector, 12, &(SECTOR as u32).to_le_bytes());
     put(&mut sector, 16, &array.to_le_bytes());
     put(&mut sector, 24, &rows.to_le_bytes());
+    put(&mut sector, EPOCH, &epoch.to_le_bytes());
     sector
 }
 
 impl IntentsFile {
-    /// Fills a new file: no intent is open, and all files are of the first generation. Not durable
-    /// yet.
-    pub(super) fn create(file: Arc<dyn OsFile>, origin: Origin, rows: u64) -> io::Result<(Self, Roster)> {
-        let roster = Roster::new(Arc::clone(&file), &header(origin.array, rows), origin);
-        file.write_all_at(roster.sector(), 0)?;
+    /// Fills a new file: intents of these rows are open, and all files are of these generations. The header is written
+    /// last; not durable yet.
+    pub(super) fn create(
+        file: Arc<dyn OsFile>,
+        origin: Origin,
+        rows: u64,
+        open: &RowSet,
+        (epoch, generations): (u32, &[u32; MAX_DEVICES]),
+    ) -> io::Result<(Self, Roster)> {
+        let roster = Roster::new(Arc::clone(&file), &header(origin.array, rows, epoch), origin, generations);
         let count = rows.div_ceil(ROWS);
         let mut sectors = vec![[0; SECTOR]; count as usize];
         for (sector, index) in sectors.iter_mut().zip(0_u64..) {
             put(sector, 0, &index.to_le_bytes());
-            seal(sector);
         }
-        file.write_all_at(sectors.as_flattened(), SECTOR as u64)?;
-        Ok((Self { file, rows, sectors, dirty: Vec::new() }, roster))
+        let mut made = Self { file, rows, sectors, dirty: Vec::new() };
+        open.ranges().into_iter().for_each(|rows| made.set(rows, true));
+        made.dirty.clear();
+        made.sectors.iter_mut().for_each(seal);
+        made.file.write_all_at(made.sectors.as_flattened(), SECTOR as u64)?;
+        made.file.write_all_at(roster.sector(), 0)?;
+        Ok((made, roster))
     }
 
     /// Reads a file that is so long, and makes durable what it says; the rows whose intent is open,
@@ -104,7 +117,7 @@ impl IntentsFile {
             reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
             reader.setting("array", "the array's number", 16, reader.u64(16), array)?;
             reader.setting("rows", "the number of rows", 24, reader.u64(24), rows)?;
-            reader.zeros(ROSTER_END)?;
+            reader.zeros(EPOCH + 4)?;
             roster = Some(Roster::read(Arc::clone(&file), &sector, array));
         }
         let Some(roster) = roster.filter(|_| length == bytes(rows)) else {

@@ -12,7 +12,7 @@
 //! ```text
 //! label, at the next multiple of 512 behind the pages
 //!   0   8  "dstgMEMB"
-//!   8   4  version, 2
+//!   8   4  version, 3
 //!  12   4  number of the device
 //!  16   8  number of the array
 //!  24  16  drawn when the array was made
@@ -25,7 +25,8 @@
 //!          0 up to the next multiple of 512
 //! ```
 //!
-//! Version 1, which does not say what the array is, is refused.
+//! Version 1, which does not say what the array is, and version 2, behind which a member has no marks
+//! (`marks.rs`), are refused.
 
 use std::io;
 use std::path::Path;
@@ -36,9 +37,10 @@ use destage_plan::Dev;
 use super::os::{OsFile, SyncPoint};
 use super::sectors::{Reader, SECTOR, Sector, is_sealed, put, seal};
 use super::{FilesConfig, FilesError};
+use crate::Buffer;
 
 const MAGIC: [u8; 8] = *b"dstgMEMB";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of what an array is, at most.
 pub(super) const MAX_ABOUT: u64 = 1 << 16;
 /// Devices that a roster has room for.
@@ -85,7 +87,36 @@ pub(super) fn write(
     let mut label = vec![0; bytes(&config.about) as usize];
     label[..SECTOR].copy_from_slice(&sector);
     label[SECTOR..SECTOR + about.len()].copy_from_slice(about);
-    file.write_all_at(&label, config.label_offset(dev))
+    file.write_all_at(&label, config.label_offset(dev))?;
+    if dev < config.members {
+        // Of marks that may be there nobody must believe any.
+        let from = config.marks_offset(dev);
+        file.write_all_at(&Buffer::zeroed((config.file_bytes(dev) - from) as usize), from)?;
+    }
+    Ok(())
+}
+
+/// What is wrong with a file that is of another size than a device's must be, if its label tells: it is of another version.
+pub(super) fn check_version(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
+    let (path, at) = (config.devices[dev].path.as_path(), config.label_offset(dev));
+    let mut sector: Sector = [0; SECTOR];
+    let read = file.read_exact_at(&mut sector, at);
+    if read.is_err() || sector[..8] != MAGIC || !is_sealed(&sector) {
+        return Ok(());
+    }
+    let reader = Reader::new(path, at, &sector);
+    reader.exactly("the label's version", 8, reader.u32(8), VERSION)
+}
+
+/// What the array has that the label of a file says it to be of, if it is one of this number and device.
+pub(super) fn drawn_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Option<[u8; 16]> {
+    let mut sector: Sector = [0; SECTOR];
+    file.read_exact_at(&mut sector, config.label_offset(dev)).ok()?;
+    let is_own = sector[..8] == MAGIC
+        && is_sealed(&sector)
+        && sector[16..24] == config.array.to_le_bytes()
+        && sector[12..16] == (dev as u32).to_le_bytes();
+    is_own.then(|| sector[24..40].try_into().expect("sixteen bytes"))
 }
 
 /// Whether a file has been a device of this array, so that nobody else needs what it holds.
@@ -188,9 +219,14 @@ const AT: usize = 32;
 pub(super) const ROSTER_END: usize = AT + 16 + 4 * MAX_DEVICES;
 
 impl Roster {
-    /// The roster of a new array.
-    pub(super) fn new(file: Arc<dyn OsFile>, header: &Sector, origin: Origin) -> Self {
-        let mut roster = Self { file, header: *header, origin, generations: [1; MAX_DEVICES] };
+    /// The roster of a new array, or of one whose roster is made anew.
+    pub(super) fn new(
+        file: Arc<dyn OsFile>,
+        header: &Sector,
+        origin: Origin,
+        generations: &[u32; MAX_DEVICES],
+    ) -> Self {
+        let mut roster = Self { file, header: *header, origin, generations: *generations };
         roster.fill();
         roster
     }
@@ -206,6 +242,16 @@ impl Roster {
     /// What the files have in common.
     pub(super) const fn origin(&self) -> Origin {
         self.origin
+    }
+
+    /// The generations of all devices' files.
+    pub(super) const fn generations(&self) -> &[u32; MAX_DEVICES] {
+        &self.generations
+    }
+
+    /// How often NVRAM and intents were made anew.
+    pub(super) fn epoch(&self) -> u32 {
+        u32::from_le_bytes(self.header[ROSTER_END..ROSTER_END + 4].try_into().expect("four bytes"))
     }
 
     /// The generation that a device's file must have.

@@ -30,8 +30,8 @@
 //!   to make durable.
 //!
 //! A member's file holds its pages from byte 0 on, as md places them, and behind them a label that
-//! says whose they are. Its format and those of the other two files are described byte by byte in
-//! `label.rs`, `nvram.rs` and `intents.rs`.
+//! says whose they are, and marks of rows. Their formats and those of the other two files are described
+//! byte by byte in `label.rs`, `marks.rs`, `nvram.rs` and `intents.rs`.
 
 mod config;
 mod device;
@@ -39,6 +39,7 @@ mod error;
 mod intents;
 mod label;
 mod lane;
+mod marks;
 mod nvram;
 mod opening;
 mod os;
@@ -61,6 +62,7 @@ mod uring;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -70,6 +72,7 @@ use crate::{Buffer, Bytes};
 use device::DeviceFile;
 use label::Roster;
 use lane::Lane;
+use marks::Marks;
 use opening::Opened;
 use patience::patiently;
 use pilot::Pilot;
@@ -98,6 +101,30 @@ pub struct Completion {
     pub bytes: Buffer,
 }
 
+/// What may be lost with the NVRAM and the intents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// Writes that were answered and are on no member. A cache that never has such loses none.
+    pub data: bool,
+    /// Which pages of the array were lost before.
+    pub notes: bool,
+}
+
+/// How an array went on whose NVRAM or intents were lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resynchronised {
+    /// The files that were lost. Both were made anew.
+    pub lost: Vec<PathBuf>,
+    /// Rows that were marked, and are made consistent.
+    pub rows: u64,
+    /// How many marks that were.
+    pub marks: u64,
+    /// All rows.
+    pub of: u64,
+    /// Whether the NVRAM, or a cache's device, may have had what is nowhere else.
+    pub data_lost: bool,
+}
+
 /// A request that is under way.
 struct Request {
     tag: u64,
@@ -106,8 +133,8 @@ struct Request {
 
 struct Device {
     lane: Option<Serves>,
-    /// Steps that the lane has; the oldest are mostly first.
-    under_way: VecDeque<Issue>,
+    /// Steps that the lane has, and a write of marks; the oldest are mostly first.
+    under_way: VecDeque<Option<Issue>>,
     /// Steps for which the thread has no room.
     backlog: VecDeque<Issue>,
     failed: bool,
@@ -122,7 +149,7 @@ struct Device {
 
 impl Device {
     /// The lane has done this step, or never will.
-    fn forget(&mut self, issue: Issue) {
+    fn forget(&mut self, issue: Option<Issue>) {
         let at = self.under_way.iter().position(|other| *other == issue);
         self.under_way.swap_remove_front(at.expect("the lane has it"));
     }
@@ -139,7 +166,10 @@ pub struct Files<C> {
     roster: Roster,
     /// Devices in whose place a file stands that the roster does not name so far.
     standing_in: DevSet,
+    /// Steps for which the store has no room, or of which members are to know first.
     store_backlog: VecDeque<Issue>,
+    marks: Marks,
+    resynchronised: Option<Resynchronised>,
     /// The ring, if one serves devices.
     wheel: Option<Wheel>,
     /// Why none does, if nobody asked for threads.
@@ -225,6 +255,33 @@ impl<C: Controller> Files<C> {
         Self::start(os, controller, config, opened)
     }
 
+    /// Serves an array whose NVRAM or intents are lost: they are made anew, and the rows that the members have marked are
+    /// made consistent. What else is lost with them has to be [accepted](Accepted). What a cache's device holds is none of
+    /// the array's any more. If nothing is lost this is [`open`](Self::open).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); if something is lost that was not accepted, or no member has marks.
+    pub fn resynchronise(controller: C, config: FilesConfig, accepted: Accepted) -> Result<Self, FilesError> {
+        Self::resynchronise_on(Arc::new(RealOs), controller, config, accepted)
+    }
+
+    /// As [`resynchronise`](Self::resynchronise), on another operating system.
+    ///
+    /// # Errors
+    /// As [`resynchronise`](Self::resynchronise).
+    pub fn resynchronise_on(
+        os: Arc<dyn Os>,
+        controller: C,
+        config: FilesConfig,
+        accepted: Accepted,
+    ) -> Result<Self, FilesError> {
+        config.check()?;
+        let asked = config.clone();
+        let resynchronise = move |os: &dyn Os| opening::resynchronise(os, &asked, accepted);
+        let opened = patiently(&os, &config.nvram, config.patience, resynchronise)?;
+        Self::start(os, controller, config, opened)
+    }
+
     fn start(os: Arc<dyn Os>, controller: C, config: FilesConfig, opened: Opened) -> Result<Self, FilesError> {
         let bell = Arc::new(Bell::default());
         let (mut wheel, no_ring) = start_ring(&*os, &config, &bell)?;
@@ -269,6 +326,8 @@ impl<C: Controller> Files<C> {
             roster: opened.roster,
             standing_in: DevSet::EMPTY,
             store_backlog: VecDeque::new(),
+            marks: opened.marks,
+            resynchronised: opened.resynchronised,
             wheel,
             no_ring,
             state: opened.state,
@@ -415,6 +474,10 @@ impl<C: Controller> Files<C> {
         self.engine.control(now, Control::Clean);
         self.go_on()?;
         self.until(|files| files.clean)?;
+        let condition = self.engine.controller().condition();
+        self.marks.note(condition);
+        self.marks.end(condition.losses);
+        self.until(|files| !files.marks.is_busy())?;
         Ok(std::mem::take(&mut self.completions).into())
     }
 
@@ -459,6 +522,11 @@ impl<C: Controller> Files<C> {
     /// The files as they are now: replacements are among them.
     pub const fn config(&self) -> &FilesConfig {
         &self.config
+    }
+
+    /// What was made anew at the start because it was lost.
+    pub const fn resynchronised(&self) -> Option<&Resynchronised> {
+        self.resynchronised.as_ref()
     }
 
     /// Whether nothing is under way: no request, and nothing that the controller does on its own.

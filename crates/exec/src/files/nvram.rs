@@ -22,20 +22,22 @@
 //! ```text
 //! sector 0                                  slot s, at 512 + s · (512 + page rounded up to sectors)
 //!   0   8  "dstgNVRM"                         0   4  "slot"
-//!   8   4  version, 3                         4   4  s
+//!   8   4  version, 4                         4   4  s
 //!  12   4  bytes of a sector, 512             8   8  sequence number of the step that wrote the header
 //!  16   8  number of the array               16   4  generation
 //!  24   4  bytes of a page                   20   4  CRC-32C of the slot's bytes, 0 if there are none
 //!  28   4  slots                             24  24  tag; zeros if the state is 0
 //!  32   4  devices                           48   4  headers that the step wrote; 0 if it was none, or undone
-//!  36 472  0                                 52   4  bytes that the slot holds
+//!  36  16  drawn, as in the intents
+//!  52   4  epoch, likewise
+//!  56 452  0                                 52   4  bytes that the slot holds
 //! 508   4  CRC-32C of bytes 0 .. 508         56   4  state: 0 free, 1 in use, 2 freed and was 1
 //!                                            60 448  0
 //!                                           508   4  CRC-32C of bytes 0 .. 508
 //!                                           512      the bytes; behind them, anything
 //! ```
 //!
-//! Versions 1 and 2, whose slots held whole pages, are refused.
+//! Versions 1 and 2, whose slots held whole pages, and 3, which says of no loss, are refused.
 
 use std::io;
 use std::path::Path;
@@ -49,7 +51,7 @@ use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
 use crate::Nvram;
 
 const MAGIC: [u8; 8] = *b"dstgNVRM";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const SLOT: [u8; 4] = *b"slot";
 const FREE: u32 = 0;
 const USED: u32 = 1;
@@ -68,6 +70,15 @@ pub(super) struct Layout {
     pub(super) devices: u32,
 }
 
+/// Of which array it is, and of which of its lives: an earlier one ended with the loss of the NVRAM or the intents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    /// As in the intents.
+    pub(super) drawn: [u8; 16],
+    /// As in the intents.
+    pub(super) epoch: u32,
+}
+
 impl Layout {
     const fn stride(&self) -> u64 {
         SECTOR as u64 + (self.page_bytes as u64).next_multiple_of(SECTOR as u64)
@@ -82,8 +93,10 @@ impl Layout {
         SECTOR as u64 + self.slots as u64 * self.stride()
     }
 
-    fn header(&self) -> Sector {
+    fn header(&self, Life { drawn, epoch }: Life) -> Sector {
         let mut sector = [0; SECTOR];
+        put(&mut sector, 36, &drawn);
+        put(&mut sector, 52, &epoch.to_le_bytes());
         put(&mut sector, 0, &MAGIC);
         put(&mut sector, 8, &VERSION.to_le_bytes());
         put(&mut sector, 12, &(SECTOR as u32).to_le_bytes());
@@ -225,13 +238,15 @@ impl NvramFile {
         Self { file, layout, sequence: 0, headers, image: Vec::new(), touched, groups: 0 }
     }
 
-    /// Fills a new file: all slots are free. The header is written last; not durable yet.
-    pub(super) fn create(file: Arc<dyn OsFile>, layout: Layout) -> io::Result<Self> {
+    /// Fills a new file: all slots are free. The header is written when they are durable, and so not before the file
+    /// can be opened; not durable yet.
+    pub(super) fn create(file: Arc<dyn OsFile>, layout: Layout, life: Life) -> io::Result<Self> {
         let headers: Vec<_> = (0..layout.slots).map(|index| Header::free(NvSlot { index, generation: 0 }, 0)).collect();
         for header in &headers {
             file.write_all_at(&header.encode(), layout.offset(header.slot.index))?;
         }
-        file.write_all_at(&layout.header(), 0)?;
+        file.sync_all(SyncPoint::CreateNvram)?;
+        file.write_all_at(&layout.header(life), 0)?;
         Ok(Self::with(file, layout, headers))
     }
 
@@ -242,7 +257,8 @@ impl NvramFile {
         path: &Path,
         length: u64,
         layout: Layout,
-    ) -> Result<(Self, Nvram), FilesError> {
+    ) -> Result<(Self, Nvram, Life), FilesError> {
+        let mut life = None;
         // Before the size is looked at: the header knows which setting is another.
         if let Some(sector) = sectors::first(&*file, path, length)? {
             let reader = Reader::new(path, 0, &sector);
@@ -254,16 +270,18 @@ impl NvramFile {
             reader.setting("page-bytes", "the page's size", 24, reader.u32(24), layout.page_bytes)?;
             reader.setting("nv-slots", "the number of slots", 28, reader.u32(28), layout.slots)?;
             reader.setting("devices", "the number of devices", 32, reader.u32(32), layout.devices)?;
-            reader.zeros(36)?;
+            reader.zeros(56)?;
+            let drawn = sector[36..52].try_into().expect("sixteen bytes");
+            life = Some(Life { drawn, epoch: reader.u32(52) });
         }
-        if length != layout.bytes() {
+        let Some(life) = life.filter(|_| length == layout.bytes()) else {
             return Err(FilesError::Size {
                 path: path.to_owned(),
                 found: length,
                 expected: layout.bytes(),
                 settings: format!("nv-slots = {} and page-bytes = {}", layout.slots, layout.page_bytes),
             });
-        }
+        };
         let mut sector = [0; SECTOR];
         let mut headers = Vec::with_capacity(layout.slots as usize);
         for index in 0..layout.slots {
@@ -273,10 +291,10 @@ impl NvramFile {
         }
         let mut opened = Self::with(file, layout, headers);
         let nvram = opened.take_over(path)?;
-        let written = opened.file.write_all_at(&layout.header(), 0);
+        let written = opened.file.write_all_at(&layout.header(life), 0);
         let durable = written.and_then(|()| opened.file.sync_all(SyncPoint::OpenNvram));
         durable.map_err(FilesError::io(path, "make it durable"))?;
-        Ok((opened, nvram))
+        Ok((opened, nvram, life))
     }
 
     /// Finds the newest step and undoes it if it was torn, reads what is in the slots, and writes

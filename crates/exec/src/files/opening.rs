@@ -6,16 +6,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use destage_plan::{Condition, Dev};
 use rustix::io::Errno;
 
 use super::intents::{self, IntentsFile};
-use super::label::{self, Origin, Roster};
-use super::nvram::NvramFile;
+use super::label::{self, MAX_DEVICES, Origin, Roster};
+use super::marks::{self, Found, Head, Marks};
+use super::nvram::{Life, NvramFile};
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::patience::patiently;
 use super::store::Store;
-use super::{DeviceConfig, Existing, FilesConfig, FilesError};
-use crate::Nvram;
+use super::{Accepted, DeviceConfig, Existing, FilesConfig, FilesError, Resynchronised};
+use crate::{Buffer, Nvram, RowSet};
 
 /// What is tried, as errors call it.
 pub(super) const OPEN: &str = "open it";
@@ -30,6 +32,10 @@ pub(super) struct Opened {
     pub(super) state: [Identity; 2],
     /// What the NVRAM and the intents say.
     pub(super) nvram: Nvram,
+    /// What the members say of that.
+    pub(super) marks: Marks,
+    /// What was made anew because it was lost.
+    pub(super) resynchronised: Option<Resynchronised>,
     /// The lock on the array: the NVRAM's file once more.
     pub(super) lock: Arc<dyn OsFile>,
 }
@@ -91,7 +97,16 @@ fn make<'a>(
     // An array that is overwritten is none from here on: half of it must not be opened.
     let emptied = nvram_file.set_len(0).and_then(|()| nvram_file.sync_all(SyncPoint::CreateEmptied));
     emptied.map_err(FilesError::io(&config.nvram, "empty it"))?;
+    if existing == Existing::Overwrite {
+        // Nor by what its members have marked: they are none any more before anything of them is changed.
+        for (dev, device) in config.devices.iter().enumerate() {
+            let Some(file) = there(os, &device.path)? else { continue };
+            lock(&*file, &device.path)?;
+            forget(os, &*file, config, dev).map_err(FilesError::io(&device.path, "empty it"))?;
+        }
+    }
     let origin = Origin { array: config.array, drawn: os.draw() };
+    let first = Marks::new(config, &head(origin, &[1; MAX_DEVICES], 0, Condition::default()), &RowSet::default(), 1);
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
         let on_device = os.is_block_device(&device.path);
@@ -113,6 +128,9 @@ fn make<'a>(
         }
         let labelled = label::write(&*file, config, origin, dev, 1);
         labelled.map_err(FilesError::io(&device.path, "label it"))?;
+        if dev < config.members {
+            write_marks(&*file, config, dev, &first).map_err(FilesError::io(&device.path, MARK))?;
+        }
         file.sync_all(SyncPoint::CreateDevice).map_err(FilesError::io(&device.path, "make it durable"))?;
         devices.push(Ok(file));
     }
@@ -120,15 +138,234 @@ fn make<'a>(
     let intents_identity = files.add(&*file, &config.intents)?;
     lock(&*file, &config.intents)?;
     clear(&*file, &config.intents, intents::bytes(config.rows))?;
-    let intents = IntentsFile::create(file, origin, config.rows).and_then(|made| made.0.sync_all().map(|()| made));
-    let (intents, roster) = intents.map_err(FilesError::io(&config.intents, "write it"))?;
-    clear(&*nvram_file, &config.nvram, config.layout().bytes())?;
-    let nvram = NvramFile::create(nvram_file, config.layout()).and_then(|file| file.sync_all().map(|()| file));
-    let nvram = nvram.map_err(FilesError::io(&config.nvram, "write it"))?;
+    let (none, life) = (RowSet::default(), (0, &[1; MAX_DEVICES]));
+    let (intents, roster) = make_intents(file, config, origin, &none, life)?;
+    let nvram = make_nvram(nvram_file, config, Life { drawn: origin.drawn, epoch: 0 })?;
     let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
     sync_folders(os, paths, SyncPoint::CreateFolder)?;
     let state = [nvram_identity, intents_identity];
-    Ok(Opened { devices, store: Store::new(nvram, intents), roster, state, nvram: Nvram::default(), lock: guard })
+    let (store, nvram) = (Store::new(nvram, intents), Nvram::default());
+    Ok(Opened { devices, store, roster, state, nvram, marks: first, resynchronised: None, lock: guard })
+}
+
+/// Opens a file if there is one.
+fn there(os: &dyn Os, path: &Path) -> Result<Option<Arc<dyn OsFile>>, FilesError> {
+    match os.open(path, Presence::There) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(FilesError::io(path, OPEN)(error)),
+    }
+}
+
+/// Has a device be none of an array that is overwritten, durably.
+fn forget(os: &dyn Os, file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<()> {
+    if os.is_block_device(&config.devices[dev].path) {
+        let from = config.label_offset(dev);
+        file.write_all_at(&Buffer::zeroed((config.file_bytes(dev) - from) as usize), from)?;
+    } else {
+        file.set_len(0)?;
+    }
+    file.sync_all(SyncPoint::CreateEmptied)
+}
+
+/// What is tried, as errors call it.
+const MARK: &str = "mark its rows";
+
+/// What members say beside their marks at a start.
+const fn head(origin: Origin, generations: &[u32; MAX_DEVICES], epoch: u32, condition: Condition) -> Head {
+    Head { drawn: origin.drawn, epoch, holds: true, condition, generations: *generations }
+}
+
+/// Writes to a member what its marks are at a start; not durable yet.
+fn write_marks(file: &dyn OsFile, config: &FilesConfig, dev: usize, marks: &Marks) -> io::Result<()> {
+    file.write_all_at(&marks.first_write(), config.marks_offset(dev) + marks.place())
+}
+
+/// Makes the intents of these rows, with this epoch and these generations, durably.
+fn make_intents(
+    file: Arc<dyn OsFile>,
+    config: &FilesConfig,
+    origin: Origin,
+    open: &RowSet,
+    life: (u32, &[u32; MAX_DEVICES]),
+) -> Result<(IntentsFile, Roster), FilesError> {
+    clear(&*file, &config.intents, intents::bytes(config.rows))?;
+    let made = IntentsFile::create(file, origin, config.rows, open, life);
+    let made = made.and_then(|made| made.0.sync_all().map(|()| made));
+    made.map_err(FilesError::io(&config.intents, "write it"))
+}
+
+/// Makes an NVRAM without content, durably.
+fn make_nvram(file: Arc<dyn OsFile>, config: &FilesConfig, life: Life) -> Result<NvramFile, FilesError> {
+    clear(&*file, &config.nvram, config.layout().bytes())?;
+    let made = NvramFile::create(file, config.layout(), life).and_then(|file| file.sync_all().map(|()| file));
+    made.map_err(FilesError::io(&config.nvram, "write it"))
+}
+
+/// The newest marks of the members among these files that are the array's. One that cannot be read counts as not there.
+fn newest_marks(
+    devices: &mut [io::Result<Arc<dyn OsFile>>],
+    config: &FilesConfig,
+    drawn: [u8; 16],
+) -> Result<Option<Found>, FilesError> {
+    let mut newest: Option<Found> = None;
+    for (dev, device) in devices.iter_mut().enumerate().take(config.members) {
+        let Ok(file) = device else { continue };
+        match marks::newest(&**file, config, dev)? {
+            Err(error) => *device = Err(error),
+            Ok(Some(found))
+                if found.head.drawn == drawn && newest.as_ref().is_none_or(|newest| newest.is_before(&found)) =>
+            {
+                newest = Some(found);
+            }
+            Ok(_) => {}
+        }
+    }
+    Ok(newest)
+}
+
+/// Writes to all members what their marks are, durably. One that cannot be written counts as not there.
+fn mark_all(devices: &mut [io::Result<Arc<dyn OsFile>>], config: &FilesConfig, marks: &Marks) {
+    for (dev, device) in devices.iter_mut().enumerate().take(config.members) {
+        let Ok(file) = device else { continue };
+        let marked = write_marks(&**file, config, dev, marks).and_then(|()| file.sync_data(SyncPoint::OpenMarks));
+        if let Err(error) = marked {
+            *device = Err(error);
+        }
+    }
+}
+
+/// Goes on with an array whose NVRAM or intents are lost: both are made anew, with the rows that members have marked as
+/// those that may be inconsistent. What a cache's device holds nobody knows any more: it is made anew as well.
+pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepted) -> Result<Opened, FilesError> {
+    let mut files = Identities::default();
+    let mut lost = Vec::new();
+    for path in [&config.nvram, &config.intents] {
+        if !is_there(os, path)? {
+            lost.push(path.clone());
+        }
+    }
+    let Some(first_lost) = lost.first() else { return open(os, config) };
+    let mut devices = Vec::with_capacity(config.devices.len());
+    for (dev, device) in config.devices.iter().enumerate() {
+        let mut file = open_file(os, &device.path)?;
+        if let Ok(open) = &file {
+            files.add(&**open, &device.path)?;
+            lock(&**open, &device.path)?;
+            if is_unfinished(&**open, &device.path)? {
+                file = Err(io::Error::new(io::ErrorKind::NotFound, "it is empty: its making was cut short"));
+            } else {
+                label::check_version(&**open, config, dev)?;
+                check_size(&**open, config, dev, &device.path)?;
+                if let Err(error) = open.sync_all(SyncPoint::OpenDevice) {
+                    file = Err(error);
+                }
+            }
+        }
+        devices.push(file);
+    }
+    // Members that are not the array's any more tell of an earlier time, and so have smaller numbers.
+    let mut found: Option<Found> = None;
+    let arrays: BTreeSet<_> =
+        (0..config.members).filter_map(|dev| label::drawn_of(&**devices[dev].as_ref().ok()?, config, dev)).collect();
+    for drawn in arrays {
+        let newest = newest_marks(&mut devices, config, drawn)?;
+        if let Some(newest) = newest.filter(|newest| found.as_ref().is_none_or(|found| found.is_before(newest))) {
+            found = Some(newest);
+        }
+    }
+    let Some(Found { sequence, head: before, rows, marks }) = found else {
+        return Err(FilesError::NoMarks(first_lost.clone()));
+    };
+    let (data, notes) = (before.holds && !accepted.data, before.condition.losses && !accepted.notes);
+    if data || notes {
+        return Err(FilesError::LostForGood { path: first_lost.clone(), data, notes });
+    }
+    let origin = Origin { array: config.array, drawn: before.drawn };
+    let mut generations = before.generations;
+    for (dev, device) in devices.iter_mut().enumerate() {
+        let Ok(file) = device else { continue };
+        let path = &config.devices[dev].path;
+        if dev >= config.members
+            && generations[dev] % 2 == 1
+            && label::drawn_of(&**file, config, dev) == Some(origin.drawn)
+        {
+            generations[dev] += 2;
+            if let Err(error) = make_anew(&**file, config, dev, origin, generations[dev]) {
+                *device = Err(error);
+            }
+        } else if let Err(error) = label::check(&**file, config, origin, dev, generations[dev])? {
+            *device = Err(error);
+        } else if before.condition.unfilled.contains(Dev(dev as u8)) {
+            let text = "it was being filled, and how far is lost; put it in its own place again, to be filled from the beginning";
+            *device = Err(io::Error::other(text));
+        }
+        if device.is_err() && dev >= config.members {
+            // The cache's content is not known any more, whoever brings it back.
+            generations[dev] = (generations[dev] | 1).wrapping_add(1);
+        }
+        files.seen.retain(|_, seen| device.is_ok() || seen != path);
+    }
+    let made = |path: &PathBuf| {
+        let file = make_file(os, path, Existing::Overwrite)?;
+        lock(&*file, path)?;
+        Ok::<_, FilesError>(file)
+    };
+    let nvram_file = made(&config.nvram)?;
+    let nvram_identity = files.add(&*nvram_file, &config.nvram)?;
+    let guard = Arc::clone(&nvram_file);
+    // If this is cut short it begins again: without an NVRAM nothing is opened.
+    let emptied = nvram_file.set_len(0).and_then(|()| nvram_file.sync_all(SyncPoint::CreateEmptied));
+    emptied.map_err(FilesError::io(&config.nvram, "empty it"))?;
+    let intents_file = made(&config.intents)?;
+    let intents_identity = files.add(&*intents_file, &config.intents)?;
+    let epoch = before.epoch + 1;
+    let (intents, roster) = make_intents(intents_file, config, origin, &rows, (epoch, &generations))?;
+    let nvram = make_nvram(nvram_file, config, Life { drawn: origin.drawn, epoch })?;
+    let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &device.path);
+    sync_folders(os, there.chain([&config.intents, &config.nvram]), SyncPoint::CreateFolder)?;
+    let new = Marks::new(config, &head(origin, &generations, epoch, before.condition), &rows, sequence + 1);
+    mark_all(&mut devices, config, &new);
+    let state = [nvram_identity, intents_identity];
+    let resynchronised = Some(Resynchronised {
+        lost,
+        rows: rows.iter().count() as u64,
+        marks,
+        of: config.rows,
+        data_lost: before.holds,
+    });
+    let mut found = Nvram::default();
+    found.intents = rows;
+    let store = Store::new(nvram, intents);
+    Ok(Opened { devices, store, roster, state, nvram: found, marks: new, resynchronised, lock: guard })
+}
+
+/// Whether this file, of the NVRAM or the intents, has a header, which is written last.
+fn is_made(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
+    let mut magic = [0; 8];
+    if length(file, path)? < magic.len() as u64 {
+        return Ok(false);
+    }
+    file.read_exact_at(&mut magic, 0).map_err(FilesError::io(path, "read the header"))?;
+    Ok(magic != [0; 8])
+}
+
+/// Whether the NVRAM or the intents are there.
+fn is_there(os: &dyn Os, path: &Path) -> Result<bool, FilesError> {
+    there(os, path)?.map_or(Ok(false), |file| is_made(&*file, path))
+}
+
+/// Makes a cache's device anew, durably: it holds nothing that counts.
+fn make_anew(file: &dyn OsFile, config: &FilesConfig, dev: usize, origin: Origin, generation: u32) -> io::Result<()> {
+    let DeviceConfig { offset, .. } = &config.devices[dev];
+    if file.capacity()?.is_some() {
+        file.punch_hole(*offset, config.label_offset(dev) - offset)?;
+    } else {
+        file.set_len(0)?;
+        file.set_len(config.file_bytes(dev))?;
+    }
+    label::write(file, config, origin, dev, generation)?;
+    file.sync_all(SyncPoint::CreateDevice)
 }
 
 /// Opens the files of an array.
@@ -142,19 +379,26 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     };
     let nvram_file = present(&config.nvram)?;
     lock(&*nvram_file, &config.nvram)?;
+    if !is_made(&*nvram_file, &config.nvram)? {
+        return Err(FilesError::Missing(config.nvram.clone()));
+    }
     let nvram_length = length(&*nvram_file, &config.nvram)?;
     let nvram_identity = files.add(&*nvram_file, &config.nvram)?;
     let guard = Arc::clone(&nvram_file);
     // What is read from here on may be what an earlier process wrote and did not make durable; it
     // is relied on, so it must be: content, length and, in the end, names.
-    let (nvram, mut found) = NvramFile::open(nvram_file, &config.nvram, nvram_length, config.layout())?;
+    let (nvram, mut found, life) = NvramFile::open(nvram_file, &config.nvram, nvram_length, config.layout())?;
     let intents_file = present(&config.intents)?;
+    if !is_made(&*intents_file, &config.intents)? {
+        return Err(FilesError::Missing(config.intents.clone()));
+    }
     let intents_length = length(&*intents_file, &config.intents)?;
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     lock(&*intents_file, &config.intents)?;
     let (intents, open_rows, roster) =
         IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;
     found.intents = open_rows;
+    check_life(config, life, &roster)?;
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
         let mut file = open_file(os, &device.path)?;
@@ -164,6 +408,7 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
             if is_unfinished(&**open, &device.path)? {
                 file = Err(io::Error::new(io::ErrorKind::NotFound, "it is empty: its making was cut short"));
             } else {
+                label::check_version(&**open, config, dev)?;
                 check_size(&**open, config, dev, &device.path)?;
                 // Content that may be gone though it can be read: the device does not answer.
                 let (origin, generation) = (roster.origin(), roster.generation(dev));
@@ -179,10 +424,33 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         }
         devices.push(file);
     }
+    let newest = newest_marks(&mut devices, config, roster.origin().drawn)?;
+    let newest = newest.map(|found| (found.sequence, found.head.epoch, found.head.condition));
+    let (sequence, epoch, condition) = newest.unwrap_or((0, life.epoch, Condition::default()));
+    if epoch > life.epoch {
+        return Err(FilesError::Outdated { path: config.nvram.clone(), found: life.epoch, expected: epoch });
+    }
+    let head = head(roster.origin(), roster.generations(), life.epoch, condition);
+    let marks = Marks::new(config, &head, &found.intents, sequence + 1);
+    mark_all(&mut devices, config, &marks);
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &device.path);
     sync_folders(os, there.chain([&config.intents, &config.nvram]), SyncPoint::OpenFolder)?;
     let state = [nvram_identity, intents_identity];
-    Ok(Opened { devices, store: Store::new(nvram, intents), roster, state, nvram: found, lock: guard })
+    let store = Store::new(nvram, intents);
+    Ok(Opened { devices, store, roster, state, nvram: found, marks, resynchronised: None, lock: guard })
+}
+
+/// Whether NVRAM and intents are of one array, and of one of its lives.
+fn check_life(config: &FilesConfig, life: Life, roster: &Roster) -> Result<(), FilesError> {
+    let (nvram, intents) = (life.epoch, roster.epoch());
+    if life.drawn != roster.origin().drawn {
+        let (path, expected) = (config.nvram.clone(), format!("that of the array of {}", config.intents.display()));
+        let found = format!("the NVRAM of another array with the number {}", config.array);
+        return Err(FilesError::Stranger { path, found, expected });
+    }
+    let path = if nvram < intents { &config.nvram } else { &config.intents };
+    let (found, expected) = (nvram.min(intents), nvram.max(intents));
+    if found == expected { Ok(()) } else { Err(FilesError::Outdated { path: path.clone(), found, expected }) }
 }
 
 /// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a
@@ -317,6 +585,8 @@ fn check_room(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(),
     let found = capacity.map_or_else(|| length(file, path), Ok)?;
     let (end, from, most) = (config.pages_end(dev), config.label_offset(dev), config.file_bytes(dev));
     let earlier = from..from + label::bytes_at(file, from);
+    let earlier =
+        if dev < config.members && !earlier.is_empty() { from..config.marks_end(dev, earlier.end) } else { earlier };
     let fits = if capacity.is_some() { found >= most } else { (end..=most.max(earlier.end)).contains(&found) };
     if !fits {
         let (path, settings, block) = (path.clone(), config.size_settings(dev), capacity.is_some());

@@ -23,6 +23,8 @@ pub enum SyncPoint {
     Flush,
     /// A write with FUA.
     Fua,
+    /// Rows are marked on a member.
+    Marks,
     /// Slots of the NVRAM were put and freed.
     Commit,
     /// Intents were set or cleared.
@@ -33,6 +35,8 @@ pub enum SyncPoint {
     OpenIntents,
     /// What was found on a device at the start.
     OpenDevice,
+    /// Its marks, as a start leaves them.
+    OpenMarks,
     /// The names under which files were found at the start.
     OpenFolder,
     /// The NVRAM of an array that is overwritten was emptied.
@@ -55,14 +59,16 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Flush,
         Self::Fua,
+        Self::Marks,
         Self::Commit,
         Self::Intents,
         Self::OpenNvram,
         Self::OpenIntents,
         Self::OpenDevice,
+        Self::OpenMarks,
         Self::OpenFolder,
         Self::CreateEmptied,
         Self::CreateDevice,

@@ -51,7 +51,7 @@ pub(super) struct Pilot {
 
 /// A command under way.
 struct Flight {
-    issue: Issue,
+    issue: Option<Issue>,
     work: Work,
     range: Range<usize>,
     /// Its bytes while no operation has them.
@@ -229,7 +229,9 @@ impl Pilot {
             let operation = match work {
                 Work::Read { offset } => Operation::Read { offset: offset + done },
                 Work::Trim { offset, len } if self.holes => Operation::PunchHole { offset, len },
-                Work::Write { offset, .. } | Work::Trim { offset, .. } => Operation::Write { offset: offset + done },
+                Work::Write { offset, .. } | Work::Mark { offset } | Work::Trim { offset, .. } => {
+                    Operation::Write { offset: offset + done }
+                }
                 Work::Flush => unreachable!("it has no bytes"),
             };
             return self.ask_for(number, operation);
@@ -237,6 +239,7 @@ impl Pilot {
         match work {
             // All that was written before becomes durable too, which is more than is asked for.
             Work::Write { fua: true, .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Fua)),
+            Work::Mark { .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Marks)),
             Work::Flush => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Flush)),
             _ => return self.end(number, Ok(())),
         }
@@ -296,7 +299,7 @@ impl Flight {
     /// Bytes that are read or written, or made zeros.
     fn len(&self) -> u64 {
         match self.work {
-            Work::Read { .. } | Work::Write { .. } => self.range.len() as u64,
+            Work::Read { .. } | Work::Write { .. } | Work::Mark { .. } => self.range.len() as u64,
             Work::Trim { len, .. } => len,
             Work::Flush => 0,
         }

@@ -122,7 +122,7 @@ impl<C: Controller> Files<C> {
             Some(mut lane) => lane.end(Instant::now() + self.config.patience, None),
             None => {}
         }
-        for issue in std::mem::take(&mut device.under_way) {
+        for issue in std::mem::take(&mut device.under_way).into_iter().flatten() {
             self.complete(issue, StepOutcome::Failed(dev));
         }
         self.go_on()

@@ -131,6 +131,6 @@ pub(super) fn first(file: &dyn OsFile, path: &Path, length: u64) -> Result<Optio
 }
 
 /// Writes numbers into a sector.
-pub(super) fn put(sector: &mut Sector, at: usize, bytes: &[u8]) {
+pub(super) fn put(sector: &mut [u8], at: usize, bytes: &[u8]) {
     sector[at..at + bytes.len()].copy_from_slice(bytes);
 }

@@ -23,6 +23,10 @@ pub struct Traffic {
     pub trims: u64,
     /// Commands that make durable.
     pub flushes: u64,
+    /// Writes of marks, which are none of the above.
+    pub marks: u64,
+    /// Their bytes.
+    pub mark_bytes: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.

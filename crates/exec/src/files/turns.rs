@@ -15,7 +15,9 @@ use crate::Buffer;
 
 impl<C: Controller> Files<C> {
     pub(super) fn is_busy(&self) -> bool {
-        self.store.is_busy() || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Serves::is_busy))
+        self.store.is_busy()
+            || self.marks.is_busy()
+            || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Serves::is_busy))
     }
 
     /// Without threads: a lane that chance chooses goes on with some of its commands; if there is
@@ -107,6 +109,7 @@ impl<C: Controller> Files<C> {
     pub(super) fn stirs(&self) -> bool {
         self.wheel.as_ref().is_some_and(Wheel::is_behind)
             || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Serves::stirs))
+            || self.marks.can_begin()
     }
 
     /// Takes from the ring what has ended.
@@ -161,15 +164,22 @@ impl<C: Controller> Files<C> {
                 return Err(self.stop(error));
             }
             self.bytes.change_nvram(&self.engine, command.issue);
+            if let Change::Intent { set } = command.change {
+                let rows = &command.lists.rows;
+                if set {
+                    for rows in rows {
+                        self.marks.opened(*rows);
+                    }
+                } else {
+                    self.marks.closed(rows, &self.bytes.nvram().intents);
+                }
+            }
             self.bytes.give_back(command.bytes);
             self.spare_lists.push(command.lists);
             self.complete(command.issue, StepOutcome::Ok);
             self.go_on()?;
         }
-        while self.store.has_room() {
-            let Some(issue) = self.store_backlog.pop_front() else { break };
-            self.send_store(issue);
-        }
+        self.send_backlog();
         for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {
             self.finish_device(dev)?;
             self.go_on()?;
@@ -179,6 +189,7 @@ impl<C: Controller> Files<C> {
             self.engine.timers(now);
             self.go_on()?;
         }
+        self.send_backlog();
         Ok(())
     }
 
@@ -203,11 +214,17 @@ impl<C: Controller> Files<C> {
                 }
             };
             if failed {
-                self.bytes.give_back(bytes);
-                self.complete(issue, StepOutcome::Failed(dev));
+                if let Some(issue) = issue {
+                    self.bytes.give_back(bytes);
+                    self.complete(issue, StepOutcome::Failed(dev));
+                }
                 self.fail(dev)?;
                 continue;
             }
+            let Some(issue) = issue else {
+                self.marks.ended(dev);
+                continue;
+            };
             match *self.engine.step(issue) {
                 Step::Read { dst, .. } => self.bytes.fetched(&self.engine, issue.op, dst, bytes),
                 Step::MetaRead { .. } => {
@@ -243,12 +260,15 @@ impl<C: Controller> Files<C> {
         let unbegun = device.lane.as_mut().map(Serves::close).unwrap_or_default();
         for device::Command { issue, bytes, .. } in unbegun {
             self.devices[dev.index()].forget(issue);
-            self.bytes.give_back(bytes);
-            self.complete(issue, StepOutcome::Failed(dev));
+            if let Some(issue) = issue {
+                self.bytes.give_back(bytes);
+                self.complete(issue, StepOutcome::Failed(dev));
+            }
         }
         for issue in backlog {
             self.complete(issue, StepOutcome::Failed(dev));
         }
+        self.marks.ended(dev);
         let now = self.now();
         self.engine.device(now, dev, DeviceChange::Failed);
         self.distrust(DevSet::one(dev))
@@ -263,6 +283,7 @@ impl<C: Controller> Files<C> {
 
     /// Makes it durable which files are the devices'.
     pub(super) fn sync_roster(&mut self) -> Result<(), FilesError> {
+        self.marks.name(self.roster.generations());
         let (sync, path) = (self.roster.sync(), self.config.intents.clone());
         let noted = patiently(&self.os, &self.config.intents, self.config.patience, move |_| {
             sync().map_err(FilesError::io(&path, "note which files are the devices'"))
@@ -325,12 +346,12 @@ impl<C: Controller> Files<C> {
             Step::Collect { dev, .. } => return Err(self.stop(FilesError::NoCollector(dev))),
             Step::NvCommit { .. } | Step::Intent { .. } => {
                 self.check_nvram(issue)?;
-                // Not ahead of what waits: they take effect in the order of issue.
-                if self.store_backlog.is_empty() && self.store.has_room() {
-                    self.send_store(issue);
-                } else {
-                    self.store_backlog.push_back(issue);
+                if let Step::Intent { rows, set: true } = *self.engine.step(issue) {
+                    self.engine.rows(issue.op, rows).iter().for_each(|rows| self.marks.open(*rows));
                 }
+                // Not ahead of what waits: they take effect in the order of issue.
+                self.store_backlog.push_back(issue);
+                self.send_backlog();
             }
             Step::Join | Step::Ack { .. } => unreachable!("the engine does these itself"),
             _ => {
@@ -339,6 +360,45 @@ impl<C: Controller> Files<C> {
             }
         }
         Ok(())
+    }
+
+    /// Gives the store what waits for it, as far as members have marked its rows, and has them mark more. Before any
+    /// step they know all else that a start without the NVRAM has to know.
+    pub(super) fn send_backlog(&mut self) {
+        self.marks.note(self.engine.controller().condition());
+        while self.store.has_room()
+            && let Some(&issue) = self.store_backlog.front()
+        {
+            let marked = match *self.engine.step(issue) {
+                Step::Intent { rows, set: true } => self.marks.cover(self.engine.rows(issue.op, rows)),
+                _ => true,
+            };
+            if !marked || !self.marks.is_noted() {
+                break;
+            }
+            self.store_backlog.pop_front();
+            self.send_store(issue);
+        }
+        self.send_marks();
+    }
+
+    /// Gives members the marks that are to be written, if there are any.
+    fn send_marks(&mut self) {
+        let answering = self.devices.iter().zip(0..).filter(|(device, _)| !device.failed).map(|(_, dev)| Dev(dev));
+        if self.marks.is_busy() {
+            self.marks.begin(answering.collect());
+        }
+        for dev in self.marks.waiting().iter() {
+            let device = &mut self.devices[dev.index()];
+            let Some(lane) = device.lane.as_mut().filter(|lane| lane.has_room()) else { continue };
+            let offset = self.config.marks_offset(dev.index()) + self.marks.place();
+            let bytes = self.marks.give(dev);
+            device.traffic.marks += 1;
+            device.traffic.mark_bytes += bytes.len() as u64;
+            device.under_way.push_back(None);
+            let range = 0..bytes.len();
+            lane.send(device::Command { issue: None, work: Work::Mark { offset }, bytes, range });
+        }
     }
 
     fn begin_device(&mut self, dev: Dev, issue: Issue) -> Result<(), FilesError> {
@@ -388,9 +448,9 @@ impl<C: Controller> Files<C> {
             Some(Ok(align)) => self.bytes.aligned(bytes, range, align as usize),
             _ => (bytes, range),
         };
-        self.devices[dev.index()].under_way.push_back(issue);
+        self.devices[dev.index()].under_way.push_back(Some(issue));
         let lane = self.devices[dev.index()].lane.as_mut().expect("a device that answers has a lane");
-        lane.send(device::Command { issue, work, bytes, range });
+        lane.send(device::Command { issue: Some(issue), work, bytes, range });
     }
 
     /// Whether the NVRAM and the intents have room for what the controller wants.

@@ -101,6 +101,8 @@ impl Array {
             nv_slots: self.config().nv_slots + self.spec().nv_slots(self.cache_pages, &self.config()),
             intents: folder.join("intents"),
             rows: self.member_pages,
+            members: usize::from(self.members),
+            rows_per_mark: 4,
             io: io(),
             patience: Duration::from_secs(1),
         }

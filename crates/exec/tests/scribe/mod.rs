@@ -178,6 +178,8 @@ pub fn config(folder: &Path) -> FilesConfig {
         nv_slots: PAGES as u32,
         intents: intents(folder),
         rows: ROWS,
+        members: 0,
+        rows_per_mark: 1,
         io: Io::Threads,
         patience: FilesConfig::PATIENCE,
     }
