@@ -83,6 +83,7 @@ impl Backend for Bare {
             devices: Vec::new(),
             cache: None,
             stale_rows: 0,
+            resynchronised: None,
             lost: Vec::new(),
             copied_bytes: 0,
         }

@@ -4,8 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use destage_cache::{HostCacheSpec, Served};
-use destage_exec::{Buffer, Completion, Files, FilesError, Io};
+use destage_cache::{HostCacheSpec, Medium, Served};
+use destage_exec::{Accepted, Buffer, Completion, Files, FilesError, Io};
 use destage_nbd::Extent;
 use destage_plan::{Dev, HostRequest, Status, path_text};
 use destage_raid::Geometry;
@@ -13,7 +13,7 @@ use destage_raid::Geometry;
 use crate::description::folder;
 use crate::{
     ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceStatus, Figure, LostRange,
-    ReplaceError, State, marks,
+    ReplaceError, ResynchronisedStatus, State, marks,
 };
 
 /// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
@@ -34,13 +34,19 @@ pub struct Array {
 impl Array {
     /// Opens the array that a description in this file describes.
     ///
+    /// If the files of NVRAM or intents are lost they are made anew, and the rows that members have marked are made
+    /// consistent. If only they, or the cache's device, may have had writes that were answered, that is an error unless
+    /// it is [accepted](Accepted::data).
+    ///
     /// # Errors
-    /// If there can be no such array, or its files are not what it says.
-    pub fn open(description: Description, path: &Path) -> Result<Self, DescriptionError> {
+    /// If there can be no such array, or its files are not what it says; if something is lost that was not accepted.
+    pub fn open(description: Description, path: &Path, accepted: Accepted) -> Result<Self, DescriptionError> {
         let begin = Instant::now();
         loop {
             let Described { geometry, policy, controller, files } = description.described(folder(path))?;
-            match Files::open(controller, files) {
+            let holds_data = policy.info().holds_dirty || policy.info().medium == Medium::Nvram;
+            let accepted = Accepted { data: accepted.data || !holds_data, ..accepted };
+            match Files::resynchronise(controller, files, accepted) {
                 Err(FilesError::InUse(_)) if begin.elapsed() < LINGERS => std::thread::sleep(LINGERS / 100),
                 opened => return Ok(Self { files: opened?, description, path: path.to_owned(), geometry, policy }),
             }
@@ -98,6 +104,8 @@ impl Array {
                 flushes: traffic.flushes,
                 read_bytes: traffic.read_bytes,
                 written_bytes: traffic.written_bytes,
+                marks: traffic.marks,
+                mark_bytes: traffic.mark_bytes,
             }
         });
         told.collect()
@@ -200,6 +208,12 @@ impl Backend for Array {
             devices: self.devices(),
             cache: self.cache(),
             stale_rows: served.stale_rows() as u64,
+            resynchronised: self.files.resynchronised().map(|done| ResynchronisedStatus {
+                lost: done.lost.iter().map(|path| path.display().to_string()).collect(),
+                rows: done.rows,
+                of: done.of,
+                data_lost: done.data_lost,
+            }),
             lost: lost.map(|range| LostRange { offset: range.first * page, bytes: range.pages * page }).collect(),
             copied_bytes: self.files.copied(),
         }

@@ -30,8 +30,12 @@ pub use description::{
     ArrayPart, CachePart, Described, Description, DescriptionError, Durability, IoPart, Made, NvramPart, Parity,
     ServePart, Size,
 };
+pub use destage_exec::Accepted;
 pub use recorder::Recorder;
 pub use service::{Offer, Service, ServiceError};
 pub use socket::Listener;
-pub use status::{ArrayStatus, CacheStatus, Clients, DeviceStatus, Figure, Kind, LostRange, Requests, State, Status};
+pub use status::{
+    ArrayStatus, CacheStatus, Clients, DeviceStatus, Figure, Kind, LostRange, Requests, ResynchronisedStatus, State,
+    Status,
+};
 pub use superblock::{MdArray, MdError};

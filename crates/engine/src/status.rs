@@ -58,10 +58,25 @@ pub struct ArrayStatus {
     pub cache: Option<CacheStatus>,
     /// Rows whose parity does not cover their newest data.
     pub stale_rows: u64,
+    /// What was lost when the service began, if something was.
+    pub resynchronised: Option<ResynchronisedStatus>,
     /// Pages that are lost for good, as ranges of bytes: they can be read once they are written anew.
     pub lost: Vec<LostRange>,
     /// Bytes that were copied in memory for want of a buffer that could be handed on.
     pub copied_bytes: u64,
+}
+
+/// How an array went on whose NVRAM or intents were lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResynchronisedStatus {
+    /// The files that were not there. Both are made anew.
+    pub lost: Vec<String>,
+    /// Rows of the array that members had marked, and that were made consistent.
+    pub rows: u64,
+    /// All rows.
+    pub of: u64,
+    /// Whether writes that were answered may be lost with them, which was accepted.
+    pub data_lost: bool,
 }
 
 /// Bytes that are lost.
@@ -102,6 +117,10 @@ pub struct DeviceStatus {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Writes of marks of rows that may be inconsistent, of members; they are none of the above.
+    pub marks: u64,
+    /// Their bytes.
+    pub mark_bytes: u64,
 }
 
 /// Pages by what the cache had of them.

@@ -93,6 +93,7 @@ impl Backend for Fake {
             devices: Vec::new(),
             cache: None,
             stale_rows: 0,
+            resynchronised: None,
             lost: Vec::new(),
             copied_bytes: 0,
         }

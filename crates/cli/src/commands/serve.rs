@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::{Array, Backend, Description, Listener, Offer, Recorder, Service};
+use destage_engine::{Accepted, Array, Backend, Description, Listener, Offer, Recorder, Service};
 use destage_plan::quantity::show_bytes;
 
 use super::served::{array_arg, beside, control, control_arg, description};
@@ -42,6 +42,10 @@ pub fn command() -> Command {
         )
         .arg(text("name", "NAME").default_value("").hide_default_value(true).help("The export's name [default: none]"))
         .arg(Arg::new("read-only").long("read-only").action(ArgAction::SetTrue).help("Nothing can be written"))
+        .arg(Arg::new("accept-losses").long("accept-losses").action(ArgAction::SetTrue).help(
+            "Go on without the files of NVRAM or intents even if only they, or the cache's device, had writes that were \
+             answered; without it such an array is refused, and what is lost is said",
+        ))
         .arg(control_arg())
         .arg(
             text("record", "OUT")
@@ -71,7 +75,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let record = matches.get_one::<PathBuf>("record");
     let record = record.map(|to| Ok::<_, anyhow::Error>((to, Record::begin(&mut outputs, to)?))).transpose()?;
 
-    let array = Array::open(described, &path)?;
+    let array = Array::open(described, &path, accepted(matches))?;
     let status = array.status();
     let offer = Offer {
         name: matches.get_one::<String>("name").cloned().unwrap_or_default(),
@@ -110,6 +114,14 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         ("array", path.display().to_string()),
         ("serving", format!("{} of {}, cache {}", show_bytes(status.bytes), status.level, status.policy)),
     ];
+    if let Some(done) = &status.resynchronised {
+        rows.push(("lost", done.lost.join(", ")));
+        if done.data_lost {
+            rows.push(("and with it", "writes that were answered and are on no member, if there were any".to_owned()));
+        }
+        let rest = format!("{} of {} rows, which members had marked; all others are consistent", done.rows, done.of);
+        rows.push(("resynchronised", rest));
+    }
     if let Some(why) = &status.no_uring {
         rows.push(("by threads", format!("there is no io_uring: {why}")));
     }
@@ -142,6 +154,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(Ok(Err(error))) => Err(error).context("cannot wait for the command"),
         _ => Ok(()),
     }
+}
+
+/// What may be lost with the files of NVRAM and intents.
+fn accepted(matches: &ArgMatches) -> Accepted {
+    let all = matches.get_flag("accept-losses");
+    Accepted { data: all, notes: all }
 }
 
 /// A trace that is being written.

@@ -1,6 +1,5 @@
-//! The power fails: members and the cache's device lose what they were not told to make durable, all at once. Each is
-//! the file of an `nbdkit` that keeps what is written in memory until it is flushed, and is killed with the service.
-//! The files of NVRAM and intents are real ones, of which the end of a process takes nothing.
+//! The power fails: members, the cache's device, NVRAM and intents lose what they were not told to make durable, all at once.
+//! Each is the file of an `nbdkit` that keeps what is written in memory until it is flushed, and is killed with the service.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -98,7 +97,7 @@ impl Drop for Device {
 impl Powered {
     fn new(cache: &str) -> Self {
         let array = Array::new(&["--policy", cache, "--cache", "1MiB"]);
-        let names = ["member0", "member1", "member2", "member3", "cache"];
+        let names = ["member0", "member1", "member2", "member3", "cache", "nvram", "intents"];
         let devices = names.iter().map(|name| Device::instead(&array, name)).collect();
         Self { array, devices }
     }

@@ -122,3 +122,79 @@ fn what_cannot_be_replaced_is_named() {
     assert_eq!(array.status()["array"]["state"], "serving");
     array.stop();
 }
+
+/// What `destage serve` says of an array that it refuses.
+fn refused(array: &Array, words: &[&str]) -> String {
+    let output = array.command("serve", words);
+    assert!(!output.status.success(), "it is not served");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn nvram_and_intents_that_are_gone_cost_what_members_have_marked() {
+    for lost in [&["nvram", "intents"][..], &["nvram", "intents", "cache"], &["intents"]] {
+        let mut array = Array::new(&["--policy", "kdd", "--cache", "1MiB"]);
+        array.serve(&[]);
+        let mut client = array.client();
+        let mut draws = Draws(11);
+        let (mut content, mut number) = (vec![0; PAGES as usize], 0);
+        write(&mut client, &mut draws, &mut content, &mut number, 200);
+        client.flush().expect("a flush");
+        array.kill();
+        for name in lost {
+            fs::remove_file(array.file(name)).expect("a file");
+        }
+        array.serve(&[]);
+        let mut bytes = vec![0; PAGES as usize * 4096];
+        array.client().read(0, &mut bytes).expect("a read of all");
+        for (at, (found, number)) in bytes.chunks(4096).zip(&content).enumerate() {
+            let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
+            assert!(right, "{lost:?}: page {at} is not version {number}");
+        }
+        let status = array.status();
+        let told = &status["array"]["resynchronised"];
+        let files = told["lost"].as_array().expect("a list").len();
+        assert_eq!(files, lost.iter().filter(|name| **name != "cache").count(), "{told}");
+        let (rows, of) = (told["rows"].as_u64().expect("rows"), told["of"].as_u64().expect("rows"));
+        assert!(rows > 0 && rows <= of, "{told}");
+        assert_eq!(status["array"]["devices"][4]["answers"], !lost.contains(&"cache"), "{status}");
+        array.stop();
+        // Parity is right: each member can be done without.
+        fs::remove_file(array.file("member1")).expect("a member");
+        array.serve(&[]);
+        assert!(array.status()["array"]["resynchronised"].is_null(), "that is over");
+        let mut again = vec![0; bytes.len()];
+        array.client().read(0, &mut again).expect("a read of all");
+        assert!(again == bytes, "{lost:?}: without a member");
+        array.stop();
+    }
+}
+
+#[test]
+fn writes_that_only_the_cache_had_are_given_up_by_order_alone() {
+    for policy in ["write-back", "wow"] {
+        let mut array = Array::new(&["--policy", policy, "--cache", "1MiB"]);
+        array.serve(&[]);
+        let mut client = array.client();
+        let mut draws = Draws(12);
+        let (mut content, mut number) = (vec![0; PAGES as usize], 0);
+        write(&mut client, &mut draws, &mut content, &mut number, 50);
+        client.flush().expect("a flush");
+        array.kill();
+        fs::remove_file(array.file("nvram")).expect("a file");
+        let why = refused(&array, &[]);
+        assert!(
+            why.contains("nvram") && why.contains("writes that were answered and are on no member"),
+            "{policy}: {why}"
+        );
+        array.serve(&["--accept-losses"]);
+        assert_eq!(array.status()["array"]["resynchronised"]["data_lost"], true);
+        array.stop();
+        // After an end in order nothing is lost with them.
+        fs::remove_file(array.file("nvram")).expect("a file");
+        array.serve(&[]);
+        let told = &array.status()["array"]["resynchronised"];
+        assert_eq!((&told["rows"], &told["data_lost"]), (&Value::from(0), &Value::from(false)), "{policy}");
+        array.stop();
+    }
+}
