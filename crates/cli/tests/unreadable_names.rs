@@ -28,6 +28,8 @@ fn a_name_that_is_not_utf_8_is_a_name() {
     fs::create_dir(inside(&unreadable("man"))).unwrap();
     let settings = "trace = 'caf\\xe9.spc'\npolicy = \"lru\"\ncache = \"1MiB\"\n";
     fs::write(inside(&unreadable("toml")), settings).unwrap();
+    let grid = "traces = [\"caf\\\\xe9.s*\"]\n[grid]\npolicy = \"lru\"\ncache = \"1MiB\"\n";
+    fs::write(inside(&unreadable("grid")), grid).unwrap();
     let calls = [
         "sim {}.spc --policy lru",
         "sim --trace {}.spc",
@@ -39,6 +41,7 @@ fn a_name_that_is_not_utf_8_is_a_name() {
         "sim good.spc --policy lru --cache 1MiB --csv {new}.csv",
         "sim good.spc --policy lru --cache 1MiB --latency-log={new}.log.csv",
         "sim good.spc --policy lru --cache 1MiB --report {new}.page",
+        "sweep {}.grid --out {new}.rows",
         "advise {}.spc --budget 1MiB --report {new}.advice",
         "trace stat {}.spc",
         "trace head {}.spc",

@@ -23,19 +23,19 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, SweepError> {
             }
             continue;
         };
-        let name = name.to_string_lossy();
-        if name.contains("**") {
+        let bytes = name.as_encoded_bytes();
+        if bytes.windows(2).any(|two| two == b"**") {
             return Err(SweepError::file(pattern, "'**' is not known here: name the folders, such as */*.csv"));
         }
-        if is_glob(&name) {
+        if bytes.iter().any(|byte| b"*?".contains(byte)) {
             let mut within = Vec::new();
             for folder in &found {
-                within.extend(matching(folder, &name)?);
+                within.extend(matching(folder, bytes)?);
             }
             found = within;
         } else {
             for path in &mut found {
-                path.push(&*name);
+                path.push(name);
             }
         }
     }
@@ -45,7 +45,7 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, SweepError> {
 }
 
 /// What is in a folder and has such a name.
-fn matching(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, SweepError> {
+fn matching(folder: &Path, pattern: &[u8]) -> Result<Vec<PathBuf>, SweepError> {
     let read = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     // A file where others have a folder has nothing in it.
     if !read.is_dir() {
@@ -54,10 +54,8 @@ fn matching(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, SweepError> {
     let entries = std::fs::read_dir(read);
     let entries = entries.map_err(|error| SweepError::file(read, format_args!("cannot be read: {error}")))?;
     let names = entries.flatten().map(|entry| entry.file_name());
-    let meant = |name: &str| {
-        matches(pattern.as_bytes(), name.as_bytes()) && (pattern.starts_with('.') || !name.starts_with('.'))
-    };
-    Ok(names.filter(|name| name.to_str().is_some_and(meant)).map(|name| folder.join(name)).collect())
+    let meant = |name: &[u8]| matches(pattern, name) && (pattern.starts_with(b".") || !name.starts_with(b"."));
+    Ok(names.filter(|name| meant(name.as_encoded_bytes())).map(|name| folder.join(name)).collect())
 }
 
 /// `*` is any number of bytes, `?` one.

@@ -6,7 +6,7 @@ use destage_report::kept::{self, Hash, Key};
 use destage_report::results::{RunKind, complete};
 use destage_report::{Cell, Column, FlatRuns, ReportRun};
 use destage_scenario::sim::{self, Requests, SIM};
-use destage_scenario::{Settings, Simulation, quantity};
+use destage_scenario::{Settings, Simulation, path_text, quantity};
 use destage_sim::array::{ArrayError, SetupError};
 use destage_sim::buffer::SimError;
 use destage_sim::experiment::{Counter, ExperimentError, Input, Resources, Sweep};
@@ -326,9 +326,7 @@ fn settings(member: &Member, file: Option<&Path>) -> Result<Settings, SweepError
         settings.flag(name, values.clone())?;
     }
     if let Some(file) = file {
-        let name = file.to_str();
-        let name = name.ok_or_else(|| SweepError::file(file, "the name is not UTF-8"))?;
-        settings.flag("trace", vec![name.to_owned()])?;
+        settings.flag("trace", vec![path_text::of(file)])?;
     }
     Ok(settings)
 }
@@ -349,16 +347,18 @@ pub fn run(group: &Group, file: Option<&Path>, memory: Option<u64>, hooks: &Hook
         return Err(SweepError::new(what));
     }
     if let Some(trace) = &group.trace {
-        let file = file.unwrap_or(Path::new(&trace.place));
+        let place = path_text::path(&trace.place);
+        let file = file.unwrap_or(&place);
         let found = traces::contents(&destage_trace::files(file))?;
         if found != trace.files {
             return Err(SweepError::file(file, "holds something else than when the sweep was planned"));
         }
     }
+    let file = group.trace.as_ref().map(|trace| file.map_or_else(|| path_text::path(&trace.place), Path::to_owned));
     let mut flat = FlatRuns::default();
     let mut outcome = Outcome::default();
     for member in &group.members {
-        let settings = settings(member, group.trace.as_ref().and(file))?;
+        let settings = settings(member, file.as_deref())?;
         let prepared = Prepared::new(&settings, &member.trace)?;
         let keys = prepared.keys();
         if let Some(run) = member.runs.iter().find(|run| keys.get(run.number) != Some(&run.key)) {

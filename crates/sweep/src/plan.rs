@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use destage_report::Objective;
 use destage_scenario::sim::{self, WITHOUT_INFLUENCE};
-use destage_scenario::{Looked, Settings, quantity};
+use destage_scenario::{Looked, Settings, path_text, quantity};
 use destage_sim::experiment::Progress;
 
 use crate::grid::{Grid, Point};
@@ -78,7 +78,7 @@ impl Plan {
         for name in &names {
             let (file, place) = if let Some(file) = &name.file {
                 let place = std::path::absolute(file).map_err(|error| SweepError::file(file, error))?;
-                (file.clone(), place.display().to_string())
+                (file.clone(), path_text::of(place))
             } else {
                 let (url, file) = fetched.iter().find(|(url, _)| *url == name.name).ok_or_else(|| {
                     let what = "a URL is fetched in Python: give --on, or call destage.sweep (docs/sweeps.md)";
@@ -106,10 +106,8 @@ impl Plan {
         for point in description.grids.iter().flat_map(Grid::points) {
             let mut settings = description.scenario.clone();
             if let Some(trace) = trace {
-                let file = trace.file.as_deref().and_then(|file| file.to_str());
-                let file =
-                    file.ok_or_else(|| SweepError::new(format_args!("{}: the name is not UTF-8", trace.name)))?;
-                settings.flag("trace", vec![file.to_owned()])?;
+                let file = trace.file.as_deref().map(path_text::of).unwrap_or_default();
+                settings.flag("trace", vec![file])?;
                 for (key, value) in &trace.settings {
                     settings.flag(key, vec![value.clone()])?;
                 }

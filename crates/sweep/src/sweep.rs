@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use destage_report::kept::{Hash, Key, hex};
+use destage_scenario::path_text;
 use destage_sim::experiment::Progress;
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +35,8 @@ pub struct Sweep {
 /// What became of a sweep.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// The rows, in the order of the plan.
-    pub file: PathBuf,
+    /// The rows, in the order of the plan: a file's name as settings have it.
+    pub file: String,
     /// How many there are. The same run stands at each point of the grid that it is at.
     pub rows: usize,
     /// Different runs of the plan.
@@ -169,7 +170,7 @@ impl Sweep {
             self.plan.rows().enumerate().map(|(at, (_, run))| (run.key.as_str(), at)).collect();
         self.failed.sort_by_key(|failed| order.get(failed.key.as_str()).copied());
         Ok(Summary {
-            file,
+            file: path_text::of(file),
             rows,
             runs: self.runs,
             known: self.known,

@@ -1,11 +1,15 @@
 //! The traces of a sweep: where each is, and what it holds.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use destage_report::kept::{self, Hash, hex};
+use destage_report::kept::{Hash, hex};
+use destage_scenario::path_text;
+use sha2::{Digest, Sha256};
 
 use crate::{SweepError, globs};
 
@@ -43,13 +47,13 @@ impl TraceName {
         if is_url(name) {
             return Ok(vec![of(name.to_owned(), None)]);
         }
-        let file = folder.join(name);
+        let file = folder.join(path_text::path(name));
         if !globs::is_glob(name) {
             return Ok(vec![of(name.to_owned(), Some(file))]);
         }
         let files = globs::expand(&file)?;
         let named = |file: PathBuf| {
-            let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+            let name = path_text::of(file.strip_prefix(folder).unwrap_or(&file));
             of(name, Some(file))
         };
         Ok(files.into_iter().map(named).collect())
@@ -78,18 +82,28 @@ pub(crate) fn content(file: &Path) -> Result<String, SweepError> {
     let hash = if let Some(hash) = known(&seen) {
         hash
     } else {
-        let hash = kept::content(&[file.to_owned()])?;
+        let hash = sha256(file).map_err(|error| SweepError::file(file, format_args!("cannot be read: {error}")))?;
         HASHES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().insert(seen, hash);
         hash
     };
     Ok(hex(&hash))
 }
 
+fn sha256(file: &Path) -> std::io::Result<Hash> {
+    let (mut file, mut all, mut block) = (File::open(file)?, Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut block)? {
+            0 => return Ok(all.finalize().into()),
+            n => all.update(&block[..n]),
+        }
+    }
+}
+
 /// Names of the files that are one trace, without their folders, and what each holds.
 pub(crate) fn contents(files: &[PathBuf]) -> Result<Vec<(String, String)>, SweepError> {
     let of = |file: &PathBuf| {
         // The name may tell the format.
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path_text::of(file.file_name().unwrap_or_default());
         Ok((name, content(file)?))
     };
     files.iter().map(of).collect()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_sweep::{Description, Hooks, Summary, Sweep, local, program};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
@@ -43,6 +43,7 @@ pub fn command() -> Command {
             Arg::new("file")
                 .value_name("FILE")
                 .required(true)
+                .value_parser(value_parser!(PathBuf))
                 .value_hint(ValueHint::FilePath)
                 .help("What is swept; names in it are relative to it"),
         )
@@ -51,6 +52,7 @@ pub fn command() -> Command {
                 .long("out")
                 .value_name("DIR")
                 .required(true)
+                .value_parser(value_parser!(PathBuf))
                 .value_hint(ValueHint::DirPath)
                 .help("The data set: rows that are here already are not computed again; sweep.parquet has all of them in the end"),
         )
@@ -69,7 +71,7 @@ pub fn command() -> Command {
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("true")
-                .value_parser(clap::value_parser!(bool))
+                .value_parser(value_parser!(bool))
                 .help("Show progress on the standard error: where it is no terminal, a line every ten seconds [default: true]"),
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Tell how it went as JSON; see docs/sweeps.md"))
@@ -77,8 +79,8 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let file = matches.get_one::<String>("file").map(PathBuf::from).unwrap_or_default();
-    let out = matches.get_one::<String>("out").map(PathBuf::from).unwrap_or_default();
+    let file = matches.get_one::<PathBuf>("file").cloned().unwrap_or_default();
+    let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
     let progress = matches.get_one::<bool>("progress").copied().unwrap_or(true);
     let description = Description::read(&file)?;
     // The standard output goes to none of them.
