@@ -28,6 +28,7 @@ from ._destage import VERSION as __version__
 from ._destage import DestageError, Table
 from ._policy import Policy
 from ._results import Experiment, Finding, Record, Run
+from ._sweep import Sweep, sweep
 from ._trace import Trace
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Record",
     "Run",
     "Setting",
+    "Sweep",
     "Table",
     "Trace",
     "__version__",
@@ -46,6 +48,7 @@ __all__ = [
     "run_scenario",
     "settings",
     "simulate",
+    "sweep",
     "synth",
     "workloads",
     "write_trace",

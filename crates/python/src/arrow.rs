@@ -1,5 +1,6 @@
 //! Tables as other libraries take them: Arrow's C stream interface, without a copy.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::builder::{Float64Builder, StringViewBuilder, UInt64Builder};
@@ -31,6 +32,18 @@ impl Table {
         let schema = Arc::new(Schema::new(fields));
         let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).map_err(raised)?;
         Ok(Self { schema, batches: vec![batch] })
+    }
+
+    /// The same with units of those columns of which they are known.
+    pub(crate) fn with_units(self, units: &HashMap<String, &'static str>) -> PyResult<Self> {
+        let with = |of: &Arc<Field>| {
+            let unit = units.get(of.name()).map(|unit| ("unit".to_owned(), (*unit).to_owned()));
+            of.as_ref().clone().with_metadata(unit.into_iter().collect())
+        };
+        let schema = Arc::new(Schema::new(self.schema.fields().iter().map(with).collect::<Vec<_>>()));
+        let batches = self.batches.into_iter().map(|batch| batch.with_schema(Arc::clone(&schema)));
+        let batches = batches.collect::<Result<_, _>>().map_err(raised)?;
+        Ok(Self { schema, batches })
     }
 
     fn rows(&self) -> usize {

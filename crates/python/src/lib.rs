@@ -12,6 +12,7 @@ mod policy;
 mod report;
 mod settings;
 mod simulate;
+mod sweep;
 mod trace;
 
 use pyo3::prelude::*;
@@ -39,12 +40,17 @@ mod _destage {
     #[pymodule_export]
     use super::report::{page, tables};
     #[pymodule_export]
-    use super::settings::{path_text, settings};
+    use super::settings::{path_of_text, path_text, settings};
     #[pymodule_export]
     use super::simulate::simulate;
+    #[pymodule_export]
+    use super::sweep::{SweepPlan, sweep_run, sweep_split, sweep_table, sweep_urls};
     #[pymodule_export]
     use super::trace::{Trace, formats, synth, workloads, write_trace};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
+    const PROGRAM: &str = destage_sweep::program();
 }

@@ -67,6 +67,12 @@ pub(crate) fn settings(of_synth: bool) -> Vec<(&'static str, &'static str, &'sta
     taken.map(|key| (key.name, key.value, key.default, key.help)).collect()
 }
 
+/// The file whose name has this text.
+#[pyfunction]
+pub(crate) fn path_of_text(text: &str) -> PathBuf {
+    destage_scenario::path_text::path(text)
+}
+
 /// A file's name as the text that settings have: it may have bytes that are not UTF-8.
 #[pyfunction]
 pub(crate) fn path_text(path: PathBuf) -> String {

@@ -9,7 +9,7 @@ use destage_scenario::sim::{self, Requests, SIM};
 use destage_scenario::{Settings, Simulation, path_text, quantity};
 use destage_sim::array::{ArrayError, SetupError};
 use destage_sim::buffer::SimError;
-use destage_sim::experiment::{Counter, ExperimentError, Input, Resources, Sweep};
+use destage_sim::experiment::{Counter, ExperimentError, Input, Resources, Stop, Sweep};
 use destage_trace::TraceError;
 use serde::{Deserialize, Serialize};
 
@@ -74,20 +74,6 @@ pub struct Outcome {
     pub columns: Vec<Column>,
     /// Runs that have none.
     pub failed: Vec<Failed>,
-}
-
-/// How groups are told to end.
-pub struct Hooks<'a> {
-    /// What becomes of each input that is opened; one that fails ends what reads it.
-    pub input: &'a (dyn Fn(Input) -> Input + Sync),
-    /// Whether they are to end.
-    pub stopped: &'a (dyn Fn() -> bool + Sync),
-}
-
-impl Default for Hooks<'_> {
-    fn default() -> Self {
-        Self { input: &|input| input, stopped: &|| false }
-    }
 }
 
 impl Group {
@@ -220,8 +206,8 @@ impl Prepared {
     fn run(
         &self,
         wanted: &[usize],
-        resources: Resources,
-        hooks: &Hooks<'_>,
+        resources: Resources<'_>,
+        stop: &Stop,
         found: &mut Vec<(usize, ReportRun)>,
     ) -> Result<(), Wrong> {
         let (geometry, limit) = match &self.simulation {
@@ -232,7 +218,7 @@ impl Prepared {
         let counter = held::like(&of_trace, None).is_none().then(|| Counter::new(geometry, limit));
         let mut passes = 0;
         let mut open = || -> Result<Input, TraceError> {
-            let input = (hooks.input)(held::open(&self.requests, &self.content, passes)?);
+            let input = stop.input(held::open(&self.requests, &self.content, passes)?);
             passes += 1;
             Ok(match &counter {
                 Some(counter) if passes == 1 => counter.count(input),
@@ -336,7 +322,7 @@ fn settings(member: &Member, file: Option<&Path>) -> Result<Settings, SweepError
 ///
 /// # Errors
 /// If it is for another program or another trace, or was told to stop; what is wrong with single runs is in the outcome.
-pub fn run(group: &Group, file: Option<&Path>, memory: Option<u64>, hooks: &Hooks<'_>) -> Result<Outcome, SweepError> {
+pub fn run(group: &Group, file: Option<&Path>, memory: Option<u64>, stop: &Stop) -> Result<Outcome, SweepError> {
     if group.program != program() {
         let what = format!(
             "these runs were planned by a destage of other sources ({:.12}) than this one's ({:.12}), and rows of both do not go \
@@ -366,18 +352,18 @@ pub fn run(group: &Group, file: Option<&Path>, memory: Option<u64>, hooks: &Hook
             return Err(SweepError::new(what));
         }
         let all = settings.one("memory", quantity::bytes)?;
-        let resources = Resources { threads: 1, memory_bytes: memory.unwrap_or(all).min(all), stop: None };
+        let resources = Resources { threads: 1, memory_bytes: memory.unwrap_or(all).min(all), stop: Some(stop) };
         let mut wanted: Vec<usize> = member.runs.iter().map(|run| run.number).collect();
         let mut found: Vec<(usize, ReportRun)> = Vec::new();
         let mut failed: Vec<(usize, String)> = Vec::new();
-        let attempt = |wanted: &[usize], found: &mut Vec<_>| match prepared.run(wanted, resources, hooks, found) {
+        let attempt = |wanted: &[usize], found: &mut Vec<_>| match prepared.run(wanted, resources, stop, found) {
             Err(Wrong { needed: Some(needed), .. }) if needed <= all => {
-                prepared.run(wanted, Resources { memory_bytes: all, ..resources }, hooks, found)
+                prepared.run(wanted, Resources { memory_bytes: all, ..resources }, stop, found)
             }
             done => done,
         };
         if let Err(Wrong { error, .. }) = attempt(&wanted, &mut found) {
-            if (hooks.stopped)() {
+            if stop.is_now() {
                 return Err(error);
             }
             wanted.retain(|run| found.iter().all(|(number, _)| number != run));
@@ -386,7 +372,7 @@ pub fn run(group: &Group, file: Option<&Path>, memory: Option<u64>, hooks: &Hook
                 let alone = wanted.len() == 1 || error.of_trace;
                 let wrong =
                     if alone { Err(error.clone()) } else { attempt(&[run], &mut found).map_err(|wrong| wrong.error) };
-                if (hooks.stopped)() {
+                if stop.is_now() {
                     return Err(error);
                 }
                 failed.extend(wrong.err().map(|error| (run, error.to_string())));

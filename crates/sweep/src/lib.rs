@@ -28,7 +28,7 @@ mod traces;
 pub use best::BestRun;
 pub use description::Description;
 pub use error::SweepError;
-pub use group::{Failed, Group, GroupTrace, Hooks, Outcome, run};
+pub use group::{Failed, Group, GroupTrace, Outcome, run};
 pub use store::{PARTS, RESULT};
 pub use sweep::{Made, Summary, Sweep};
 pub use threads::local;

@@ -4,7 +4,8 @@ use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::group::Hooks;
+use destage_sim::experiment::Stop;
+
 use crate::{Summary, Sweep, SweepError, group};
 
 /// Runs all that is left of a sweep, a group on each thread at a time, and writes the rows of each group as soon as it has
@@ -16,7 +17,7 @@ use crate::{Summary, Sweep, SweepError, group};
 pub fn local(
     sweep: Sweep,
     threads: Option<NonZero<usize>>,
-    hooks: &Hooks<'_>,
+    stop: &Stop,
     show: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Summary, SweepError> {
     let threads = threads.map_or(sweep.threads(), NonZero::get);
@@ -32,7 +33,7 @@ pub fn local(
             }
             let Some((group, file)) = lock().next(threads) else { return };
             let began = Instant::now();
-            let ended = group::run(&group, file.as_deref(), Some(memory), hooks);
+            let ended = group::run(&group, file.as_deref(), Some(memory), stop);
             let taken = ended.and_then(|outcome| {
                 // Rows are made outside the lock, so that others go on meanwhile.
                 let made = outcome.made()?;

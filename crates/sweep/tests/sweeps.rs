@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use destage_report::{Cell, Column, ReportRun, read_parquet};
 use destage_scenario::sim::SIM;
 use destage_scenario::{Settings, Simulation};
-use destage_sweep::{Description, Group, Hooks, Summary, Sweep, SweepError, local, run};
+use destage_sim::experiment::Stop;
+use destage_sweep::{Description, Group, Summary, Sweep, SweepError, local, run};
 use proptest::prelude::*;
 
 /// A folder with two traces, of which the second has twice the requests.
@@ -44,7 +45,7 @@ impl Here {
 
     fn sweep(&self, text: &str, out: &str, threads: usize) -> Summary {
         let sweep = self.open(text, out).unwrap();
-        local(sweep, NonZero::new(threads), &Hooks::default(), &|_, _| {}).unwrap()
+        local(sweep, NonZero::new(threads), &Stop::default(), &|_, _| {}).unwrap()
     }
 
     fn parts(&self, out: &str) -> Vec<PathBuf> {
@@ -295,7 +296,7 @@ fn a_part_that_has_changed_is_set_aside_and_its_runs_are_run_again() {
         assert!(notes.contains("has changed since it was written; it is "), "{notes}");
         assert!(notes.contains("mine.parquet: is no part of a sweep, and is left alone"), "{notes}");
         assert!(sweep.known() < 32, "{}", sweep.known());
-        local(sweep, None, &Hooks::default(), &|_, _| {}).unwrap();
+        local(sweep, None, &Stop::default(), &|_, _| {}).unwrap();
         assert!(whole == fs::read(here.path("out/sweep.parquet")).unwrap());
         assert_eq!(fs::read(parts[0].with_extension("damaged")).unwrap(), spoilt);
         assert!(here.path("out/parts/mine.parquet").exists());
@@ -334,7 +335,7 @@ fn groups_are_text_that_says_what_it_is_for() {
         assert_eq!(group.split().len(), group.runs());
         runs.extend(group.failed("lost").into_iter().map(|failed| failed.key));
         let refused = |text: &str, file: Option<&Path>| {
-            run(&Group::parse(text).unwrap(), file, None, &Hooks::default()).unwrap_err().to_string()
+            run(&Group::parse(text).unwrap(), file, None, &Stop::default()).unwrap_err().to_string()
         };
         // Another program, another trace, another scenario, and no trace at all.
         let program = destage_sweep::program();

@@ -7,7 +7,8 @@ use std::process::{Child, Command as Process, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_sweep::{Description, Hooks, Summary, Sweep, local, program};
+use destage_sim::experiment::Stop;
+use destage_sweep::{Description, Summary, Sweep, local, program};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
@@ -117,7 +118,7 @@ fn here(description: &Description, out: &Path, threads: Option<u16>, progress: b
     }
     let known = sweep.known();
     let threads = threads.and_then(|threads| NonZero::new(usize::from(threads)));
-    let done = local(sweep, threads, &Hooks::default(), &|done, runs| shown.show(done, runs, known));
+    let done = local(sweep, threads, &Stop::default(), &|done, runs| shown.show(done, runs, known));
     shown.finish();
     Ok(done?)
 }
