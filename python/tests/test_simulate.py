@@ -1,5 +1,6 @@
 """Simulations have the results and the errors of the command line."""
 
+import html
 import json
 import pickle
 import subprocess
@@ -137,8 +138,9 @@ def test_a_notebook_shows_the_page_of_the_report(cli, trace, tmp_path):
     result = destage.simulate(trace, scenario=SCENARIO)
     assert result.html() == page
     shown = result._repr_html_()
-    assert shown.startswith("<iframe srcdoc=") and "allow-scripts" in shown and len(shown) > len(page)
-    assert "<" not in shown.split('"')[1], "the page is within the quotes"
+    style, frame = shown.split('<iframe srcdoc="')
+    assert "data-jp-theme-light=false" in style and "color-scheme: dark" in style, "it follows JupyterLab's theme"
+    assert html.unescape(frame.split('"')[0]) == page and "allow-scripts" in frame.split('"', 1)[1]
     assert result.report(tmp_path / "page.html").read_text() == page
     assert "<td>lru</td>" in result.runs[0]._repr_html_()
 
