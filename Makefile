@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT := out
 TRACE := traces/own.oltp-pgbench-ext4.destage
 
-.PHONY: demo test soak fuzz bench validate reproduce wheel advisories clean
+.PHONY: demo test soak fuzz bench validate reproduce wheel reference advisories clean
 
 # Which write buffer serves a real workload best? The trace is a recording of PostgreSQL under pgbench, on ext4.
 demo:
@@ -55,6 +55,11 @@ wheel:
 	@sh scripts/need-tools
 	@sh scripts/python-env target/venv-wheel maturin==1.16.0
 	target/venv-wheel/bin/maturin build --locked --out $(OUT)/wheels
+
+# docs/python-reference.md, from the docstrings of the package.
+reference:
+	@sh scripts/need-tools
+	@sh scripts/python-test --reference
 
 # Known vulnerabilities; needs cargo-deny and the advisory database, hence the network.
 advisories:

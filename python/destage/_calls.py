@@ -21,14 +21,14 @@ Value: TypeAlias = Scalar | Sequence[Scalar] | Mapping[str, Any] | None
 class Setting:
     """A setting of `simulate` or `synth`."""
 
-    #: Its name on the command line; in Python `-` is `_`, and `ssd.planes` is `ssd={"planes": ...}`.
     name: str
-    #: What stands for its value in the help.
+    """Its name on the command line; in Python `-` is `_`, and `ssd.planes` is `ssd={"planes": ...}`."""
     value: str
-    #: The value where none is given; empty where there is none.
+    """What stands for its value in the help."""
     default: str
-    #: What it does.
+    """The value where none is given; empty where there is none."""
     help: str
+    """What it does."""
 
 
 def settings(of: str = "simulate") -> list[Setting]:

@@ -25,10 +25,10 @@ class Policy(ABC):
     addresses are far apart, blocks are numbered in the order in which they are first touched.
     """
 
-    #: What results call it; `python-` and the class's name unless it is given.
     name: ClassVar[str] = ""
-    #: What leaves at once: a page, or pages of a block.
+    """What results call it; `python-` and the class's name unless it is given."""
     unit: ClassVar[Literal["page", "block"]] = "page"
+    """What leaves at once: a page, or pages of a block."""
 
     def __init__(self, capacity_pages: int, pages_per_block: int) -> None:
         """Begins a run with an empty buffer. One may be made more than is used, to see that it can be.
@@ -43,9 +43,11 @@ class Policy(ABC):
     def access(self, page: int, is_write: bool) -> Victims | None | Literal[False]:
         """A page is read or written. Returns what leaves the buffer first.
 
-        None: nothing leaves. A page, or pages one after the other: these leave; with `unit = "block"` also lists of pages,
-        each of which leaves as one victim and belongs to one block. False: the page, which the buffer does not
-        hold, is not let in, and the access goes to the device.
+        None: nothing leaves.
+        Victims: a page, or pages one after the other, leave; with `unit = "block"` also lists of pages, each of which leaves
+            as one victim and belongs to one block.
+        False: the page, which the buffer does not hold, is not let in, and the access goes to the device.
+
         Unless it returns False a page that was not held is held afterwards, and must have room.
         """
 

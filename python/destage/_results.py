@@ -119,16 +119,16 @@ class Run(Record):
 class Finding:
     """What makes a run say less than it seems to (docs/findings.md)."""
 
-    #: Which of the runs, from 0.
     run: int
-    #: Its kind, a word.
+    """Which of the runs, from 0."""
     kind: str
-    #: "void", "weak" or "note".
+    """Its kind, a word."""
     severity: str
-    #: What was found.
+    """One of "void", "weak" and "note"."""
     message: str
-    #: A setting that mends it, if there is one.
+    """What was found."""
     mend: str | None
+    """A setting that mends it, if there is one."""
 
 
 class Experiment:
@@ -173,8 +173,11 @@ class Experiment:
     def table(self, name: Literal["runs", "series", "debt", "cdf", "wear"] = "runs") -> _destage.Table:
         """A table of the report (docs/report.md).
 
-        runs: a row per run. series: a row per run and span of time (ns). debt: the same of the parity debt. cdf: a row per run
-        and class of response times (ns). wear: a row per run, device and class of erases.
+        runs: a row per run.
+        series: a row per run and span of time (ns).
+        debt: the same of the parity debt.
+        cdf: a row per run and class of response times (ns).
+        wear: a row per run, device and class of erases.
         """
         tables = dict(_destage.tables(self._json, self._objective))
         if name not in tables:

@@ -44,7 +44,7 @@ class Trace:
         return self._trace.lenient
 
     def stat(self, *, page: str = "4KiB", locality: Literal["writes", "reads", "both"] | None = None) -> Record:
-        """What the trace is like: the fields of `destage trace stat --json` (`destage schema --trace-stat` has their units).
+        """What the trace is like: the fields of `destage trace stat --json` (`destage schema --stat` has their units).
 
         page: size of the pages that are counted.
         locality: also reuse distances, and how blocks of 64 pages are filled, of these requests.

@@ -1,4 +1,4 @@
-"""What a call from Python takes beside the command line: `python python/overhead.py target/release/destage`.
+"""What a call from Python takes beside the command line: `python python/tools/overhead.py target/release/destage`.
 
 Over a made-up trace of 10^6 requests, with the package that is installed: medians of the wall time of both, one after the
 other, and their ratio; and what an access takes in a policy that is written in Python, beside the built-in one.
