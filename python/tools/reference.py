@@ -20,7 +20,7 @@ BEGINNING = """# destage in Python: reference
 All names of the package `destage`, from its docstrings: `make reference` writes this file. [python.md](python.md) shows how they go together.
 
 `Value` is text, a number, a flag, a path, a sequence of these, or a mapping of the settings below a name. `Victims` are a page, pages, or units of
-pages."""
+pages. A `Grid` is a mapping of settings to lists of values, or several of them."""
 
 
 def text(docstring: str) -> str:
