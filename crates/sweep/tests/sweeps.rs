@@ -279,28 +279,31 @@ ssd.blocks-per-plane = [64, 65536]
 #[test]
 fn a_part_that_has_changed_is_set_aside_and_its_runs_are_run_again() {
     let here = Here::new();
-    here.sweep(&grid(), "out", 1);
-    let whole = fs::read(here.path("out/sweep.parquet")).unwrap();
-    let parts = here.parts("out");
-    assert!(parts.len() > 2, "{parts:?}");
-    let content = fs::read(&parts[0]).unwrap();
-    for spoilt in [content[..content.len() / 2].to_vec(), Vec::new(), {
-        let mut changed = content.clone();
-        changed[1000] ^= 1;
-        changed
-    }] {
+    for (out, spoil) in [
+        ("short", (|content| content[..content.len() / 2].to_vec()) as fn(&[u8]) -> Vec<u8>),
+        ("empty", |_| Vec::new()),
+        ("changed", |content| [&content[..1000], &[content[1000] ^ 1], &content[1001..]].concat()),
+    ] {
+        here.sweep(&grid(), out, 1);
+        let whole = fs::read(here.path(out).join("sweep.parquet")).unwrap();
+        let parts = here.parts(out);
+        assert!(parts.len() > 2, "{parts:?}");
+        let spoilt = spoil(&fs::read(&parts[0]).unwrap());
         fs::write(&parts[0], &spoilt).unwrap();
-        fs::write(here.path("out/parts/mine.parquet"), "x").unwrap();
-        let sweep = here.open(&grid(), "out").unwrap();
+        let mine = here.path(out).join("parts/mine.parquet");
+        fs::write(&mine, "x").unwrap();
+        let sweep = here.open(&grid(), out).unwrap();
         let notes = sweep.notes().join("\n");
         assert!(notes.contains("has changed since it was written; it is "), "{notes}");
         assert!(notes.contains("mine.parquet: is no part of a sweep, and is left alone"), "{notes}");
         assert!(sweep.known() < 32, "{}", sweep.known());
         local(sweep, None, &Stop::default(), &|_, _| {}).unwrap();
-        assert!(whole == fs::read(here.path("out/sweep.parquet")).unwrap());
+        assert!(whole == fs::read(here.path(out).join("sweep.parquet")).unwrap());
         assert_eq!(fs::read(parts[0].with_extension("damaged")).unwrap(), spoilt);
-        assert!(here.path("out/parts/mine.parquet").exists());
+        assert!(mine.exists());
     }
+    here.sweep(&grid(), "out", 1);
+    let parts = here.parts("out");
     // One of another name is not taken for what it says.
     let foreign = here.path(&format!("out/parts/part-{}.parquet", "0".repeat(64)));
     fs::copy(&parts[1], &foreign).unwrap();
