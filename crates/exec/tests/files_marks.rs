@@ -13,6 +13,8 @@ use destage_cache::Served;
 use destage_exec::{Accepted, Files, FilesError};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 const ALL: Accepted = Accepted { data: true, notes: true };
 
@@ -184,4 +186,70 @@ fn members_without_marks_are_refused_and_one_copy_is_enough() {
     let error = resynchronise(&array, folder.path(), ALL).expect_err("nobody knows");
     assert!(matches!(&error, FilesError::NoMarks(path) if path.ends_with("nvram")), "{error}");
     assert!(!folder.path().join("nvram").exists() && !folder.path().join("intents").exists());
+}
+
+/// The array of [`hostile`] and what it holds: files of members whose NVRAM and intents are lost, one page being marked.
+fn bereft(folder: &Path) -> (Array, Content) {
+    let array = Array::new(Level::Raid5, 4);
+    let (sizes, mut content) = (array.sizes(), Content::new(array.sizes()));
+    let mut files = array.create(folder);
+    write(&mut files, &sizes, &mut content, &[0, 1, 40], 100);
+    drop(files);
+    lose(folder, &["nvram", "intents"]);
+    (array, content)
+}
+
+/// Where copy 0 of the marks begins, and how long a copy is.
+const MARKS: usize = 64 * 512 + 512;
+const COPY: usize = 1024;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever stands in place of one member's marks: those of the others are enough, or it says that it is wrong.
+    #[test]
+    fn whatever_a_member_says_the_others_know_better(member_number in 0..4_u8, at in 0..2 * COPY, bytes in vec(any::<u8>(), 1..600)) {
+        let folder = folder();
+        let (array, content) = bereft(folder.path());
+        let path = member(folder.path(), member_number);
+        let mut image = fs::read(&path).expect("a member");
+        let end = (MARKS + at + bytes.len()).min(MARKS + 2 * COPY);
+        image[MARKS + at..end].copy_from_slice(&bytes[..end - MARKS - at]);
+        fs::write(&path, &image).expect("a member");
+        let mut files = resynchronise(&array, folder.path(), ALL).expect("three others have them");
+        prop_assert!(files.resynchronised().is_some_and(|done| done.marks == 1 || done.marks == 2));
+        prop_assert_eq!(files.errors().count(), 0);
+        assert_holds(&mut files, &content, "with one that is damaged");
+    }
+
+    /// Fields and bits that cannot be, with a checksum that is right, on every member: an error that names file and byte, or
+    /// rows that are there.
+    #[test]
+    fn what_is_sealed_is_refused_by_name_or_holds(field in 8..1024_usize, value in any::<[u8; 8]>()) {
+        prop_assume!(!(505..512).contains(&field));
+        let folder = folder();
+        let (array, _) = bereft(folder.path());
+        for number in 0..4 {
+            let path = member(folder.path(), number);
+            let mut image = fs::read(&path).expect("a member");
+            for copy in image[MARKS..MARKS + 2 * COPY].chunks_mut(COPY) {
+                let end = (field + 8).min(if field < 508 { 508 } else { COPY });
+                copy[field..end].copy_from_slice(&value[..end - field]);
+                let crc = crc32c::crc32c_append(crc32c::crc32c(&copy[..508]), &copy[512..]);
+                copy[508..512].copy_from_slice(&crc.to_le_bytes());
+            }
+            fs::write(&path, &image).expect("a member");
+        }
+        match resynchronise(&array, folder.path(), ALL) {
+            Ok(files) => prop_assert!(files.resynchronised().is_some_and(|done| done.rows <= done.of)),
+            Err(error @ (FilesError::Field { .. } | FilesError::Setting { .. })) => {
+                prop_assert!(error.to_string().contains("dev") && error.to_string().contains("at byte"), "{}", error);
+            }
+            // Another array's, or of members that are none any more.
+            Err(error @ (FilesError::NoMarks(_) | FilesError::Stranger { .. })) => {
+                prop_assert!(!error.to_string().is_empty());
+            }
+            Err(other) => prop_assert!(false, "{}", other),
+        }
+    }
 }

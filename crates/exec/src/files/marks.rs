@@ -175,6 +175,14 @@ fn decode(ground: Ground, path: &Path, offset: u64, copy: &[u8]) -> Result<Optio
     reader.exactly("the bytes of a copy of the marks", 12, reader.u32(12), ground.copy)?;
     reader.setting("rows", "the number of rows", 40, reader.u64(40), ground.rows)?;
     reader.exactly("the rows of a mark", 48, reader.u32(48), ground.per_mark)?;
+    for (field, at, found, end) in [
+        ("the sequence number of the marks", 32, reader.u64(32), 1 << 63),
+        ("the epoch of the marks", 52, reader.u32(52).into(), 1 << 31),
+    ] {
+        if found >= end {
+            return Err(reader.wrong(field, at, found, format_args!("below {end}")));
+        }
+    }
     let flags = reader.u32(56);
     if flags > HOLDS | NOTES {
         return Err(reader.wrong("the flags of the marks", 56, flags, "0 to 3"));

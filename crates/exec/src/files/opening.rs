@@ -290,7 +290,7 @@ pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
             && generations[dev] % 2 == 1
             && label::drawn_of(&**file, config, dev) == Some(origin.drawn)
         {
-            generations[dev] += 2;
+            generations[dev] = generations[dev].wrapping_add(2);
             if let Err(error) = make_anew(&**file, config, dev, origin, generations[dev]) {
                 *device = Err(error);
             }
