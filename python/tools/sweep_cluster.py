@@ -17,10 +17,10 @@ from pathlib import Path
 
 import destage
 
-sys.path.insert(0, str(Path(__file__).parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from test_sweep import Cluster, parts, wait_for  # noqa: E402
 
-TRACE = Path(__file__).parents[1] / "traces" / "own.oltp-pgbench-ext4.destage"
+TRACE = Path(__file__).parents[2] / "traces" / "own.oltp-pgbench-ext4.destage"
 POLICIES = ["lru", "clock", "fab", "bplru", "lb-clock"]
 GRID = {
     "policy": POLICIES,
@@ -121,6 +121,7 @@ def main(program: str, requests: int = 20_000) -> None:
         text = f"traces = [{json.dumps(str(TRACE))}]\n[scenario]\n{pairs}[grid]\n{keys}{ssd}"
         (folder / "grid.toml").write_text(text)
         timed("destage sweep, two threads", lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL), [])
+        assert (folder / "line" / "sweep.parquet").read_bytes() == rows
         print(f"the same {len(rows)} B in all of them")
 
 
