@@ -31,6 +31,7 @@ impl Known {
     /// how far a member was filled; a cache's device may be gone.
     fn bereave(&mut self, scene: &Scene) {
         let caches = (0..self.paths.len() as u8).map(Dev).collect::<DevSet>() - scene.members();
+        self.lost |= self.unfilled;
         self.down |= self.lost | caches;
         self.excused |= !((self.lost | self.down) & scene.members()).is_empty();
     }
@@ -58,6 +59,7 @@ impl<'a> Life<'a> {
             touched: down,
             before: DevSet::EMPTY,
             unnamed_before: DevSet::EMPTY,
+            unfilled_before: DevSet::EMPTY,
             was_starting: true,
             faulty: false,
             dice,
@@ -150,7 +152,8 @@ impl<'a> Life<'a> {
         // What an earlier life was excused for is found by the first that comes to look.
         let starting = self.files.status() == Status::Starting || self.was_starting;
         let excused = !(self.window | new).is_empty() || starting && self.known.excused;
-        let mut known = Known { lost, down, excused, broken, ..self.known.clone() };
+        let unfilled = self.files.marked_unfilled() | self.unfilled_before;
+        let mut known = Known { lost, down, unfilled, excused, broken, ..self.known.clone() };
         if self.scene.holder().is_some_and(|holder| new.contains(holder)) {
             known.doubt_all(self.scene);
         }
@@ -259,6 +262,7 @@ impl<'a> Life<'a> {
     /// One command is carried out. The moments in it precede what it leads to.
     pub(super) fn step(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
         (self.before, self.unnamed_before) = (self.may_be_lost(), self.unnamed());
+        self.unfilled_before = self.files.marked_unfilled();
         self.was_starting = self.files.status() == Status::Starting;
         let polled = self.files.poll();
         self.took(report)?;

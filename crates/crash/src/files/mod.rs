@@ -271,6 +271,8 @@ struct Known {
     lost: DevSet,
     /// Devices whose files may be gone or not answer.
     down: DevSet,
+    /// Members that their marks may call lost or not filled.
+    unfilled: DevSet,
     /// The power may have failed between the loss of a member and the note of it.
     excused: bool,
     /// More is lost than the level can do without.
@@ -312,6 +314,7 @@ struct Life<'a> {
     before: DevSet,
     /// Devices whose files might not have been theirs then.
     unnamed_before: DevSet,
+    unfilled_before: DevSet,
     /// Whether it was starting then.
     was_starting: bool,
     /// An operation was made to fail, and it is not known what became of it.
@@ -343,7 +346,19 @@ fn history(
     let model = Model::new(scene.cell.sectors(), PAGE_SECTORS, scene.cell.every_write());
     let (lost, excused, broken, depth) = (DevSet::EMPTY, false, false, 0);
     let doubt = Doubt::default();
-    let fresh = Known { model, paths, number: 0, lost, down: lost, excused, broken, doubt, generation: 0, depth };
+    let fresh = Known {
+        model,
+        paths,
+        number: 0,
+        lost,
+        down: lost,
+        unfilled: lost,
+        excused,
+        broken,
+        doubt,
+        generation: 0,
+        depth,
+    };
     if options.errors {
         errors::fails_to_be_made(&scene, &os, &fresh, report)?;
     }

@@ -415,6 +415,11 @@ impl Marks {
         self.is_due && self.under_way.is_empty()
     }
 
+    /// Members that are lost or not filled as the marks have it: those that are durable, or those that are being written.
+    pub(super) fn unfilled(&self) -> DevSet {
+        self.durable.head.condition.unfilled | self.sent.head.condition.unfilled
+    }
+
     /// Whether what is said beside the marks is durable.
     pub(super) fn is_noted(&self) -> bool {
         !self.is_on() || self.durable.head == self.wanted.head

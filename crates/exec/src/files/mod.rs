@@ -492,6 +492,12 @@ impl<C: Controller> Files<C> {
         self.answers(dev) && !self.standing_in.contains(dev)
     }
 
+    /// Members that a start without the NVRAM or the intents would have to fill from the beginning: the marks may say
+    /// for a while that they are lost or not filled when they no longer are.
+    pub fn marked_unfilled(&self) -> DevSet {
+        self.marks.unfilled()
+    }
+
     /// Why devices do not answer: the first error of each, since it was opened or replaced.
     pub fn errors(&self) -> impl Iterator<Item = (Dev, &FilesError)> {
         let devices = self.devices.iter().zip(0..);
