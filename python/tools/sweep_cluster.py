@@ -115,10 +115,11 @@ def main(program: str, requests: int = 20_000) -> None:
         rows = sweeps["here"].file.read_bytes()
         assert all(sweep.file.read_bytes() == rows for sweep in sweeps.values())
         command = [program, "sweep", "--json", "--threads", "2", "--out", folder / "line", folder / "grid.toml"]
-        keys = "".join(f"{key} = {json.dumps(value)}\n" for key, value in GRID.items() if key != "ssd")
-        ssd = "".join(f"ssd.{key} = {json.dumps(value)}\n" for key, value in GRID["ssd"].items())
+        # In the same order, which is that of the rows.
+        dotted = [(f"{key}.{name}", values) for key, of in GRID.items() for name, values in (of.items() if isinstance(of, dict) else [("", of)])]
+        keys = "".join(f"{key.rstrip('.')} = {json.dumps(values)}\n" for key, values in dotted)
         pairs = "".join(f"{key} = {json.dumps(value)}\n" for key, value in scenario.items())
-        text = f"traces = [{json.dumps(str(TRACE))}]\n[scenario]\n{pairs}[grid]\n{keys}{ssd}"
+        text = f"traces = [{json.dumps(str(TRACE))}]\n[scenario]\n{pairs}[grid]\n{keys}"
         (folder / "grid.toml").write_text(text)
         timed("destage sweep, two threads", lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL), [])
         assert (folder / "line" / "sweep.parquet").read_bytes() == rows
