@@ -66,7 +66,7 @@ def test_an_error_is_one_readable_line(client):
         "import destage",
         "destage.simulate('traces/own.oltp-pgbench-ext4.destage', polici='lru')",
         "destage.Trace('nowhere.destage')",
-        "destage.synth('/tmp/no.destage', lenght=1)",
+        "destage.synth('no.destage', lenght=1)",
         "destage.Experiment('{}').table('run')",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
