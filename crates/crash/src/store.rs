@@ -152,6 +152,7 @@ fn config() -> FilesConfig {
         rows: ROWS,
         members: 0,
         rows_per_mark: 1,
+        idle_marks: 0,
         io: destage_exec::Io::Threads,
         patience: FilesConfig::PATIENCE,
     }

@@ -5,7 +5,9 @@
 //! are when a file is made, or named as a member's); a trim of which nothing is done (pages that a
 //! discard covers may keep what they held); a controller that is not told of a failed device (its operations are). Nor what
 //! the marks' sync of each start makes good a few operations later: that of a device that is opened, or that of the intents
-//! if it is only late; nor that of the NVRAM without lengths, which its making has made durable.
+//! if it is only late; nor that of the NVRAM without lengths, which its making has made durable. That an array which is made
+//! over another is emptied first shows only if its NVRAM or intents are lost in the middle of that, about once in 70,000 cuts:
+//! here only an error of it is looked for.
 
 use destage_cache::host_caches;
 use destage_crash::{Crooked, FilesOptions, run_files, run_store};
@@ -67,13 +69,10 @@ const SEEDS: u64 = 400;
 /// that is what the fault is about.
 fn cells(slip: Option<Slip>) -> &'static [(&'static str, Level)] {
     const CELLS: [(&str, Level); 3] = [("none", Level::Raid5), ("write-through", Level::Raid1), ("wow", Level::Raid5)];
-    let many = match slip.and_then(Slip::of) {
-        Some(Commit | OpenNvram | OpenMarks) => 3,
-        // Whatever the cache is: it takes long enough.
-        Some(CreateEmptied) => 1,
-        _ => 2,
-    };
-    &CELLS[..many]
+    match slip.and_then(Slip::of) {
+        Some(Commit | OpenNvram | OpenMarks) => &CELLS,
+        _ => &CELLS[..2],
+    }
 }
 
 /// After how many cuts something is found, and what.
@@ -127,12 +126,6 @@ fn every_fault_of_marks() {
     are_found([Missing, Late, Held, TooSoon, Paired].map(|of| of(Marks)), BEREFT);
     are_found([Unheard(Marks), Unheard(OpenMarks)], FilesOptions { errors: true, ..BEREFT });
     are_found([Missing(OpenMarks)], BEREFT);
-}
-
-/// An old array that another is made over must be none by its marks either.
-#[test]
-fn an_array_that_is_not_emptied_before_another_is_made() {
-    are_found([Missing(CreateEmptied), Late(CreateEmptied)], BEREFT);
 }
 
 fn besides_marks() -> impl Iterator<Item = SyncPoint> {

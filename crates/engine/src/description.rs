@@ -16,6 +16,10 @@ use crate::{as_text, md};
 
 /// The version of the format.
 const VERSION: u32 = 1;
+/// Bytes of a member that are marked together, at least, and marks that stay though nothing of theirs is being written: after the
+/// loss of the NVRAM a gigabyte of each member is read for nothing, and a place that is written has mostly been marked before.
+const MARKED_BYTES: u64 = 4 << 20;
+const IDLE_MARKS: u32 = 256;
 /// The name of the description in an array's folder.
 const NAME: &str = "array.toml";
 /// What it begins with.
@@ -471,7 +475,8 @@ impl Description {
             intents: folder.join(&self.nvram.intents),
             rows: geometry.member_pages(),
             members: geometry.members() as usize,
-            rows_per_mark: chunk,
+            rows_per_mark: (MARKED_BYTES / page).max(chunk.into()) as u32,
+            idle_marks: IDLE_MARKS,
             io: self.serve.io.into(),
             patience: FilesConfig::PATIENCE,
         };

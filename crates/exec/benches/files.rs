@@ -43,6 +43,7 @@ fn files(level: Level, members: u32, io: Io, direct: bool, folder: &Path) -> Fil
         rows: MEMBER,
         members: members as usize,
         rows_per_mark: 16,
+        idle_marks: 64,
         io,
         patience: FilesConfig::PATIENCE,
     };

@@ -306,6 +306,7 @@ fn the_three_executors_take_the_same_steps() {
         rows: DEVICE_PAGES,
         members: 0,
         rows_per_mark: 1,
+        idle_marks: 0,
         io: destage_exec::Io::Threads,
         patience: FilesConfig::PATIENCE,
     };

@@ -90,7 +90,10 @@ impl<'a> Life<'a> {
                 report.refusals += 1;
                 return Ok(None);
             }
-            Err(FilesError::NoMarks(_)) if known.broken => return Ok(None),
+            // Without all of its members, where none can be done without, nobody has any.
+            Err(FilesError::NoMarks(_)) if known.broken || scene.too_many(known.down & scene.members()) => {
+                return Ok(None);
+            }
             opened => opened.map_err(|error| format!("it cannot be opened: {error}"))?,
         };
         if let Some(done) = files.resynchronised() {

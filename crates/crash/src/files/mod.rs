@@ -225,6 +225,7 @@ impl Scene {
             rows: self.cell.geometry.member_pages(),
             members: self.cell.geometry.members() as usize,
             rows_per_mark: [1, 2, 4][(self.seed % 3) as usize],
+            idle_marks: [0, 1, 4][(self.seed / 3 % 3) as usize],
             io: if self.options.ring { Io::Ring } else { Io::Threads },
             patience: FilesConfig::PATIENCE,
         }

@@ -37,6 +37,9 @@ pub struct FilesConfig {
     pub members: usize,
     /// Rows that are marked there together, at least: of large members more.
     pub rows_per_mark: u32,
+    /// Marks that may stay though none of their rows is open: as many are made consistent for nothing after the loss of
+    /// the NVRAM, and rows that are written again meanwhile cost no write of marks.
+    pub idle_marks: u32,
     /// Who asks the operating system for what devices do.
     pub io: Io,
     /// How long a file may keep opening, replacing, stopping and dropping waiting before it is said

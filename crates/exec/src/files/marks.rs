@@ -2,9 +2,9 @@
 //! are lost.
 //!
 //! A mark stands for some rows that follow each other. It is durable on every member that answers before the intent of
-//! one of its rows is, and so before anything of that row is written; it is taken back late, many at a time, some while
-//! after the last of its rows was closed, so that rows that are written again and again cost nothing. Marks are never
-//! fewer than intents. Beside them is what else only the NVRAM and the intents know: which file is which device's, which
+//! one of its rows is, and so before anything of that row is written; it is taken back late, many at a time, when more
+//! than may be have no open row, so that rows that are written again and again cost nothing, also where each write ends
+//! before the next. Marks are never fewer than intents. Beside them is what else only the NVRAM and the intents know: which file is which device's, which
 //! members are not filled, whether the NVRAM has what is nowhere else.
 //!
 //! Each member has two copies, which are written in turn, each time as a whole: a write that is cut costs the copy that
@@ -59,8 +59,6 @@ const HOLDS: u32 = 1;
 const NOTES: u32 = 2;
 /// Times that intents are cleared until a mark goes whose rows were all closed at the first of them.
 const LINGERS: u32 = 2;
-/// Marks that are taken back together, or half of them all, unless the array is at rest.
-const BATCH: usize = 64;
 
 /// How many marks there are, and of how many rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,8 +257,12 @@ pub(super) struct Marks {
     /// When its last row was opened, in times that intents were cleared.
     opened: Vec<u32>,
     clears: u32,
-    /// Marks of which no row is open, as far as that was looked at.
+    /// Marks of which no row was open when that was looked at, each once.
     idle: Vec<u32>,
+    /// Whether a mark is among them.
+    is_idle: Vec<bool>,
+    /// As many of them may stay.
+    most_idle: usize,
     bytes: Handle,
 }
 
@@ -294,6 +296,8 @@ impl Marks {
         for rows in open.ranges() {
             ground.of(rows).for_each(|mark| wanted.set(mark, true));
         }
+        // Those of a start, too, go when there are many.
+        let is_idle: Vec<bool> = (0..marks).map(|mark| wanted.has(mark)).collect();
         Self {
             ground,
             members: DevSet::first(config.members as u32),
@@ -307,7 +311,9 @@ impl Marks {
             held: vec![0; marks],
             opened: vec![0; marks],
             clears: 0,
-            idle: Vec::new(),
+            idle: (0..marks as u32).filter(|mark| is_idle[*mark as usize]).collect(),
+            is_idle,
+            most_idle: config.idle_marks as usize,
             bytes: Arc::new(Buffer::zeroed(ground.copy as usize)),
         }
     }
@@ -362,38 +368,32 @@ impl Marks {
 
     /// Intents were cleared; those of `open` are still open.
     pub(super) fn closed(&mut self, cleared: &[Rows], open: &RowSet) {
-        self.clears += 1;
-        let mut last = usize::MAX;
+        self.clears = self.clears.wrapping_add(1);
         for mark in cleared.iter().flat_map(|rows| self.ground.of(*rows)) {
-            if mark != last && !open.holds_any(self.ground.rows_of(mark as u64)) {
+            if !self.is_idle[mark] && !open.holds_any(self.ground.rows_of(mark as u64)) {
+                self.is_idle[mark] = true;
                 self.idle.push(mark as u32);
             }
-            last = mark;
         }
-        let at_rest = open.is_empty();
-        if at_rest || self.idle.len() >= BATCH.min(self.held.len() / 2 + 1) {
-            self.take_back(open, at_rest);
+        if self.idle.len() > self.most_idle {
+            self.take_back(open);
         }
     }
 
     /// Marks go of which no row is open, nor was for some time.
-    fn take_back(&mut self, open: &RowSet, at_rest: bool) {
+    fn take_back(&mut self, open: &RowSet) {
         let (mut idle, mut gone) = (std::mem::take(&mut self.idle), 0);
         idle.retain(|&mark| {
             let at = mark as usize;
             let is_idle = self.held[at] == 0 && !open.holds_any(self.ground.rows_of(mark.into()));
-            if !is_idle || !self.wanted.has(at) {
-                return false;
-            }
-            let stays = !at_rest && self.clears - self.opened[at] < LINGERS;
-            if !stays {
+            let stays = is_idle && self.clears.wrapping_sub(self.opened[at]) < LINGERS;
+            if is_idle && !stays {
                 self.wanted.set(at, false);
                 gone += 1;
             }
+            self.is_idle[at] = stays;
             stays
         });
-        idle.sort_unstable();
-        idle.dedup();
         self.idle = idle;
         self.is_due |= gone > 0 && self.is_on();
     }

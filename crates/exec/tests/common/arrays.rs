@@ -103,6 +103,7 @@ impl Array {
             rows: self.member_pages,
             members: usize::from(self.members),
             rows_per_mark: 4,
+            idle_marks: 1,
             io: io(),
             patience: Duration::from_secs(1),
         }

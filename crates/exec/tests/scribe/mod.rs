@@ -180,6 +180,7 @@ pub fn config(folder: &Path) -> FilesConfig {
         rows: ROWS,
         members: 0,
         rows_per_mark: 1,
+        idle_marks: 0,
         io: Io::Threads,
         patience: FilesConfig::PATIENCE,
     }
