@@ -235,6 +235,29 @@ fn mark_all(devices: &mut [io::Result<Arc<dyn OsFile>>], config: &FilesConfig, m
     }
 }
 
+/// Opens a device's file, which has to be as long as this array's; the inner error if it does not answer. What can be read
+/// of it is durable: content that may be gone though it can be read is none.
+fn open_device(
+    os: &dyn Os,
+    config: &FilesConfig,
+    dev: usize,
+    files: &mut Identities,
+) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
+    let path = &config.devices[dev].path;
+    let file = match open_file(os, path)? {
+        Ok(file) => file,
+        missing => return Ok(missing),
+    };
+    files.add(&*file, path)?;
+    lock(&*file, path)?;
+    if is_unfinished(&*file, path)? {
+        return Ok(Err(io::Error::new(io::ErrorKind::NotFound, "it is empty: its making was cut short")));
+    }
+    label::check_version(&*file, config, dev)?;
+    check_size(&*file, config, dev, path)?;
+    Ok(file.sync_all(SyncPoint::OpenDevice).map(|()| file))
+}
+
 /// Goes on with an array whose NVRAM or intents are lost: both are made anew, with the rows that members have marked as
 /// those that may be inconsistent. What a cache's device holds nobody knows any more: it is made anew as well.
 pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepted) -> Result<Opened, FilesError> {
@@ -247,22 +270,8 @@ pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     }
     let Some(first_lost) = lost.first() else { return open(os, config) };
     let mut devices = Vec::with_capacity(config.devices.len());
-    for (dev, device) in config.devices.iter().enumerate() {
-        let mut file = open_file(os, &device.path)?;
-        if let Ok(open) = &file {
-            files.add(&**open, &device.path)?;
-            lock(&**open, &device.path)?;
-            if is_unfinished(&**open, &device.path)? {
-                file = Err(io::Error::new(io::ErrorKind::NotFound, "it is empty: its making was cut short"));
-            } else {
-                label::check_version(&**open, config, dev)?;
-                check_size(&**open, config, dev, &device.path)?;
-                if let Err(error) = open.sync_all(SyncPoint::OpenDevice) {
-                    file = Err(error);
-                }
-            }
-        }
-        devices.push(file);
+    for dev in 0..config.devices.len() {
+        devices.push(open_device(os, config, dev, &mut files)?);
     }
     // Members that are not the array's any more tell of an earlier time, and so have smaller numbers.
     let mut found: Option<Found> = None;
@@ -400,27 +409,12 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     found.intents = open_rows;
     check_life(config, life, &roster)?;
     let mut devices = Vec::with_capacity(config.devices.len());
-    for (dev, device) in config.devices.iter().enumerate() {
-        let mut file = open_file(os, &device.path)?;
-        if let Ok(open) = &file {
-            files.add(&**open, &device.path)?;
-            lock(&**open, &device.path)?;
-            if is_unfinished(&**open, &device.path)? {
-                file = Err(io::Error::new(io::ErrorKind::NotFound, "it is empty: its making was cut short"));
-            } else {
-                label::check_version(&**open, config, dev)?;
-                check_size(&**open, config, dev, &device.path)?;
-                // Content that may be gone though it can be read: the device does not answer.
-                let (origin, generation) = (roster.origin(), roster.generation(dev));
-                let durable = open.sync_all(SyncPoint::OpenDevice);
-                let trusted = match durable {
-                    Ok(()) => label::check(&**open, config, origin, dev, generation)?,
-                    gone => gone,
-                };
-                if let Err(error) = trusted {
-                    file = Err(error);
-                }
-            }
+    for dev in 0..config.devices.len() {
+        let mut file = open_device(os, config, dev, &mut files)?;
+        if let Ok(open) = &file
+            && let Err(error) = label::check(&**open, config, roster.origin(), dev, roster.generation(dev))?
+        {
+            file = Err(error);
         }
         devices.push(file);
     }
