@@ -10,229 +10,23 @@
 //! Each member has two copies, which are written in turn, each time as a whole: a write that is cut costs the copy that
 //! nobody relies on any more. All members are written the same, with one sequence number; the next write begins when all
 //! of them have ended. So the copy with the largest number on any member that is the array's says all that counts.
-//!
-//! ```text
-//! copy c, behind the label at the next multiple of a page, and c times the bytes of a copy
-//!   0   8  "dstgMARK"
-//!   8   4  version, 1
-//!  12   4  bytes of a copy: the bits' end, rounded up to pages
-//!  16  16  drawn when the array was made
-//!  32   8  sequence number; that of copy c is c modulo 2
-//!  40   8  rows
-//!  48   4  rows of a mark, a power of two
-//!  52   4  epoch: how often the NVRAM and the intents were made anew after a loss
-//!  56   4  bit 0: the NVRAM may hold what is nowhere else. Bit 1: it has notes of pages that are lost. Others: 0
-//!  60   4  0
-//!  64   8  members that are lost or not filled, a bit each
-//!  72   8  0
-//!  80 256  of each of 64 devices the generation of its file, as in the roster (`label.rs`)
-//! 336 172  0
-//! 508   4  CRC-32C of bytes 0 .. 508 and of all bytes from 512 to the end of the copy
-//! 512   n  a bit for each mark: of mark m, bit m mod 8 of byte m / 8; behind the last one 0
-//! ```
 
-use std::ops::Range;
-use std::path::Path;
+mod copy;
+
 use std::sync::Arc;
 
-use destage_plan::{Condition, Dev, DevSet, Row, Rows};
+use destage_plan::{Condition, Dev, DevSet, Rows};
 
+use super::FilesConfig;
 use super::label::MAX_DEVICES;
-use super::os::OsFile;
-use super::sectors::{Reader, SECTOR, Sector, put};
-use super::{FilesConfig, FilesError};
 use crate::{Buffer, Handle, RowSet};
 
-const MAGIC: [u8; 8] = *b"dstgMARK";
-const VERSION: u32 = 1;
-/// Where the generations begin and end.
-const GENERATIONS: Range<usize> = 80..336;
-/// Where the checksum is.
-const CRC: usize = 508;
-/// Where the bits begin.
-const BITS: usize = SECTOR;
-/// Marks at most: with what is before them they are one page of 4 KiB.
-const MOST: u64 = (4096 - BITS as u64) * 8;
-/// The NVRAM may hold what is nowhere else.
-const HOLDS: u32 = 1;
-/// The NVRAM has notes of pages that are lost.
-const NOTES: u32 = 2;
+pub(super) use copy::{Found, Ground, Head, newest};
+
+use copy::encode;
+
 /// Times that intents are cleared until a mark goes whose rows were all closed at the first of them.
 const LINGERS: u32 = 2;
-
-/// How many marks there are, and of how many rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ground {
-    rows: u64,
-    per_mark: u32,
-    copy: u32,
-}
-
-impl Ground {
-    /// For so many rows, with so many to a mark at least, in pages of so many bytes.
-    pub(super) fn new(rows: u64, finest: u32, page_bytes: u64) -> Self {
-        let mut per_mark = u64::from(finest.max(1)).next_power_of_two();
-        while rows.div_ceil(per_mark) > MOST {
-            per_mark *= 2;
-        }
-        let bits = rows.div_ceil(per_mark).div_ceil(8);
-        let copy = (BITS as u64 + bits).next_multiple_of(page_bytes) as u32;
-        Self { rows, per_mark: per_mark as u32, copy }
-    }
-
-    const fn marks(&self) -> u64 {
-        self.rows.div_ceil(self.per_mark as u64)
-    }
-
-    /// Bytes of both copies.
-    pub(super) const fn bytes(&self) -> u64 {
-        2 * self.copy as u64
-    }
-
-    fn of(&self, rows: Rows) -> Range<usize> {
-        let per_mark = u64::from(self.per_mark);
-        (rows.first.0 / per_mark) as usize..rows.end().0.div_ceil(per_mark) as usize
-    }
-
-    fn rows_of(&self, mark: u64) -> Rows {
-        let first = mark * u64::from(self.per_mark);
-        Rows::new(Row(first), u64::from(self.per_mark).min(self.rows - first) as u32)
-    }
-}
-
-/// What a copy says beside its marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    /// Of all arrays.
-    pub(super) drawn: [u8; 16],
-    /// How often the NVRAM and the intents were made anew.
-    pub(super) epoch: u32,
-    /// Whether the NVRAM may hold what is nowhere else.
-    pub(super) holds: bool,
-    /// What the controller says of the array.
-    pub(super) condition: Condition,
-    /// The files' generations.
-    pub(super) generations: [u32; MAX_DEVICES],
-}
-
-/// A copy that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    /// Its number.
-    pub(super) sequence: u64,
-    /// What it says.
-    pub(super) head: Head,
-    /// The rows of its marks.
-    pub(super) rows: RowSet,
-    /// How many marks these are.
-    pub(super) marks: u64,
-}
-
-impl Found {
-    /// Whether another copy was written later. Of two with one number, which different starts may have written that were
-    /// cut short, that counts which knows of more losses.
-    pub(super) fn is_before(&self, other: &Self) -> bool {
-        let known = |found: &Self| found.head.generations.iter().map(|one| u64::from(*one)).sum::<u64>();
-        (self.sequence, known(self)) < (other.sequence, known(other))
-    }
-}
-
-fn encode(ground: Ground, sequence: u64, head: &Head, bits: &[u8], into: &mut [u8]) {
-    into.fill(0);
-    let flags = if head.holds { HOLDS } else { 0 } | if head.condition.losses { NOTES } else { 0 };
-    put(into, 0, &MAGIC);
-    put(into, 8, &VERSION.to_le_bytes());
-    put(into, 12, &ground.copy.to_le_bytes());
-    put(into, 16, &head.drawn);
-    put(into, 32, &sequence.to_le_bytes());
-    put(into, 40, &ground.rows.to_le_bytes());
-    put(into, 48, &ground.per_mark.to_le_bytes());
-    put(into, 52, &head.epoch.to_le_bytes());
-    put(into, 56, &flags.to_le_bytes());
-    put(into, 64, &head.condition.unfilled.bits().to_le_bytes());
-    for (at, generation) in GENERATIONS.step_by(4).zip(&head.generations) {
-        put(into, at, &generation.to_le_bytes());
-    }
-    put(into, BITS, bits);
-    let crc = checksum(into);
-    put(into, CRC, &crc.to_le_bytes());
-}
-
-fn checksum(copy: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&copy[..CRC]), &copy[BITS..])
-}
-
-/// Reads a copy; none if it is torn or was never written. One that is whole and cannot be this array's is an error.
-fn decode(ground: Ground, path: &Path, offset: u64, copy: &[u8]) -> Result<Option<Found>, FilesError> {
-    let sector: &Sector = copy[..SECTOR].try_into().expect("a copy is longer than a sector");
-    let reader = Reader::new(path, offset, sector);
-    if sector[..8] != MAGIC || reader.u32(CRC) != checksum(copy) {
-        return Ok(None);
-    }
-    reader.exactly("the version of marks", 8, reader.u32(8), VERSION)?;
-    reader.exactly("the bytes of a copy of the marks", 12, reader.u32(12), ground.copy)?;
-    reader.setting("rows", "the number of rows", 40, reader.u64(40), ground.rows)?;
-    reader.exactly("the rows of a mark", 48, reader.u32(48), ground.per_mark)?;
-    for (field, at, found, end) in [
-        ("the sequence number of the marks", 32, reader.u64(32), 1 << 63),
-        ("the epoch of the marks", 52, reader.u32(52).into(), 1 << 31),
-    ] {
-        if found >= end {
-            return Err(reader.wrong(field, at, found, format_args!("below {end}")));
-        }
-    }
-    let flags = reader.u32(56);
-    if flags > HOLDS | NOTES {
-        return Err(reader.wrong("the flags of the marks", 56, flags, "0 to 3"));
-    }
-    reader.exactly("a reserved field", 60, reader.u32(60), 0)?;
-    reader.exactly("a reserved field", 72, reader.u64(72), 0)?;
-    if let Some(at) = (GENERATIONS.end..CRC).find(|at| sector[*at] != 0) {
-        return Err(reader.wrong("a reserved byte", at, sector[at], 0));
-    }
-    let marks = ground.marks();
-    let (mut rows, mut count) = (RowSet::default(), 0);
-    for (at, byte) in copy[BITS..].iter().enumerate().filter(|(_, byte)| **byte != 0) {
-        for mark in (0..8).filter(|bit| byte >> bit & 1 != 0).map(|bit| at as u64 * 8 + bit) {
-            if mark >= marks {
-                return Err(reader.wrong("the bit of a mark", BITS + at, mark, format!("below {marks}")));
-            }
-            rows.set(ground.rows_of(mark), true);
-            count += 1;
-        }
-    }
-    let numbers = sector[GENERATIONS].as_chunks().0;
-    let head = Head {
-        drawn: sector[16..32].try_into().expect("sixteen bytes"),
-        epoch: reader.u32(52),
-        holds: flags & HOLDS != 0,
-        condition: Condition { unfilled: DevSet::from_bits(reader.u64(64)), losses: flags & NOTES != 0 },
-        generations: std::array::from_fn(|dev| u32::from_le_bytes(numbers[dev])),
-    };
-    Ok(Some(Found { sequence: reader.u64(32), head, rows, marks: count }))
-}
-
-/// The newest copy that a device has; the inner error if it cannot be read.
-pub(super) fn newest(
-    file: &dyn OsFile,
-    config: &FilesConfig,
-    dev: usize,
-) -> Result<std::io::Result<Option<Found>>, FilesError> {
-    let ground = config.ground();
-    let mut newest: Option<Found> = None;
-    let mut copy = vec![0; ground.copy as usize];
-    for number in 0..2 {
-        let offset = config.marks_offset(dev) + number * u64::from(ground.copy);
-        if let Err(error) = file.read_exact_at(&mut copy, offset) {
-            return Ok(Err(error));
-        }
-        let Some(found) = decode(ground, &config.devices[dev].path, offset, &copy)? else { continue };
-        if newest.as_ref().is_none_or(|newest| newest.sequence < found.sequence) {
-            newest = Some(found);
-        }
-    }
-    Ok(Ok(newest))
-}
 
 /// The marks of an array that is served.
 pub(super) struct Marks {

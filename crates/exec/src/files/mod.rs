@@ -31,7 +31,7 @@
 //!
 //! A member's file holds its pages from byte 0 on, as md places them, and behind them a label that
 //! says whose they are, and marks of rows. Their formats and those of the other two files are described
-//! byte by byte in `label.rs`, `marks.rs`, `nvram.rs` and `intents.rs`.
+//! byte by byte in `label.rs`, `marks/copy.rs`, `nvram.rs` and `intents.rs`.
 
 mod config;
 mod device;
