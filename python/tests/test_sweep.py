@@ -17,7 +17,7 @@ import pytest
 
 import destage
 from destage import _destage
-from destage._sweep import _Progress
+from destage._progress import Progress
 
 GRID = {"policy": ["lru", "fab", "clock"], "cache": ["1MiB..8MiB/4"], "ssd": {"queue-depth": [8, 32], "reserve": ["10%", "20%"]}}
 RUNS = 48
@@ -181,9 +181,9 @@ def test_traces_at_urls_are_fetched_once_by_each_machine(cluster, trace, tmp_pat
     # What it holds now is another trace.
     (tmp_path / "store" / "own.destage").write_bytes(b"0,8,4096,W,0.5\n0,16,4096,R,1.5\n")
     with pytest.raises(destage.DestageError, match="holds something else than when the sweep was planned"):
-        from destage._sweep import _fetched
+        from destage._fetched import fetched
 
-        _fetched(url, "0" * 64)
+        fetched(url, "0" * 64)
     changed = destage.sweep({"policy": "lru", "cache": "1MiB"}, url, scenario={"format": "spc"}, out=tmp_path / "changed")
     assert changed.table().to_polars()["input.trace_requests"].to_list() == [2]
     with pytest.raises(destage.DestageError, match="nothing.destage: cannot be fetched"):
@@ -206,17 +206,17 @@ def test_what_is_wrong_with_a_cluster_is_told(cluster, trace, tmp_path):
     hidden.rename(tmp_path / "moved.destage")
     import distributed
 
-    from destage._sweep import _work
+    from destage._cluster import work
 
     with distributed.Client(cluster.address, set_as_default=False) as client:
         with pytest.raises(destage.DestageError, match="^worker tcp://127.0.0.1:[0-9]*: .*hidden.destage: cannot be read"):
-            client.submit(_work, text, pure=False).result(timeout=60)
+            client.submit(work, text, pure=False).result(timeout=60)
     with pytest.raises(destage.DestageError, match="'threads' has no meaning with 'on'"):
         destage.sweep(GRID, trace, out=tmp_path / "other", on=cluster.address, threads=2)
 
 
 def test_progress_tells_the_time_to_go():
-    shown = _Progress((2_500, 500, 500), False)
+    shown = Progress((2_500, 500, 500), False)
     assert shown.words(1) == "500 of 2,500 runs (500 known), time left unknown"
     shown.reach(1_500, 2_500)
     assert shown.words(10) == "1,500 of 2,500 runs (500 known), about 10 s left"
