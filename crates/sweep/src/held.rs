@@ -8,7 +8,7 @@ use destage_plan::Request;
 use destage_scenario::sim::Requests;
 use destage_sim::experiment::Input;
 use destage_sim::measure::TraceCharacteristics;
-use destage_trace::{BATCH_REQUESTS, Skipped, Source, TraceError};
+use destage_trace::{BATCH_REQUESTS, Skipped, Source, Through, TraceError};
 
 /// Requests that are held at most, of all traces together: 160 MB.
 const MOST: usize = 1 << 22;
@@ -48,8 +48,9 @@ pub(crate) fn open(requests: &Requests, id: &str, pass: u32) -> Result<Input, Tr
     }
     let input = requests.open(pass)?;
     let gathered = Some(Vec::new());
-    let first = First { inner: input.source, gathered, id: id.to_owned(), format: input.format.clone() };
-    Ok(Input { source: Box::new(first), format: input.format })
+    let mut first = First { gathered, id: id.to_owned(), format: input.format.clone() };
+    let source = Through::new(input.source, move |inner, out| first.next_batch(inner, out));
+    Ok(Input { source: Box::new(source), format: input.format })
 }
 
 /// What a trace is like, if it is known; `remember` is what is known now.
@@ -62,18 +63,17 @@ pub(crate) fn like(id: &str, remember: Option<&TraceCharacteristics>) -> Option<
     all.get(id).cloned()
 }
 
-/// A source that is read for the first time.
+/// What is gathered of a source that is read for the first time.
 struct First {
-    inner: Box<dyn Source>,
     /// None once there are too many.
     gathered: Option<Vec<Request>>,
     id: String,
     format: String,
 }
 
-impl Source for First {
-    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
-        if let Err(error) = self.inner.next_batch(out) {
+impl First {
+    fn next_batch(&mut self, inner: &mut dyn Source, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        if let Err(error) = inner.next_batch(out) {
             self.gathered = None;
             return Err(error);
         }
@@ -88,9 +88,9 @@ impl Source for First {
                 id: std::mem::take(&mut self.id),
                 format: std::mem::take(&mut self.format),
                 requests,
-                volume_names: self.inner.volume_names().to_vec(),
-                skipped: self.inner.skipped(),
-                outside: self.inner.outside(),
+                volume_names: inner.volume_names().to_vec(),
+                skipped: inner.skipped(),
+                outside: inner.outside(),
             };
             let mut all = HELD.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|other| other.id != held.id);
@@ -100,26 +100,6 @@ impl Source for First {
             }
         }
         Ok(())
-    }
-
-    fn volume_names(&self) -> &[String] {
-        self.inner.volume_names()
-    }
-
-    fn skipped(&self) -> Skipped {
-        self.inner.skipped()
-    }
-
-    fn outside(&self) -> u64 {
-        self.inner.outside()
-    }
-
-    fn len_hint(&self) -> Option<u64> {
-        self.inner.len_hint()
-    }
-
-    fn progress(&self) -> Option<f64> {
-        self.inner.progress()
     }
 }
 

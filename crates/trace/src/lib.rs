@@ -23,6 +23,7 @@ mod sink;
 mod source;
 mod stat;
 mod synth;
+mod through;
 mod window;
 
 pub use compress::Compression;
@@ -46,4 +47,5 @@ pub use synth::{
     Arrivals, Footprint, Length, MAX_PARTS, Mix, MixError, MixSpec, Part, Share, SizeMix, Stripe, Synth, SynthError,
     SynthSpec, Volumes, parse_bytes,
 };
+pub use through::Through;
 pub use window::{Window, Windowed};

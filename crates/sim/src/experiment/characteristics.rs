@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use destage_plan::{Nanos, PageGeometry, Request};
-use destage_trace::{Skipped, Source, TraceError, TraceStat};
+use destage_plan::{PageGeometry, Request};
+use destage_trace::{Through, TraceStat};
 
 use super::Input;
 use crate::measure::TraceCharacteristics;
@@ -33,7 +33,13 @@ impl Counter {
 
     /// The input, whose requests are counted as they are read.
     pub fn count(&self, input: Input) -> Input {
-        Input { source: Box::new(Counted { inner: input.source, counter: self.clone() }), format: input.format }
+        let counter = self.clone();
+        let source = Through::new(input.source, move |inner, out| {
+            inner.next_batch(out)?;
+            counter.feed(out);
+            Ok(())
+        });
+        Input { source: Box::new(source), format: input.format }
     }
 
     fn feed(&self, requests: &[Request]) {
@@ -71,42 +77,5 @@ impl Counter {
             volumes: s.volumes,
             max_address: s.max_address,
         }
-    }
-}
-
-struct Counted {
-    inner: Box<dyn Source>,
-    counter: Counter,
-}
-
-impl Source for Counted {
-    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
-        self.inner.next_batch(out)?;
-        self.counter.feed(out);
-        Ok(())
-    }
-
-    fn latencies(&mut self, out: &mut Vec<Nanos>) -> Result<bool, TraceError> {
-        self.inner.latencies(out)
-    }
-
-    fn volume_names(&self) -> &[String] {
-        self.inner.volume_names()
-    }
-
-    fn skipped(&self) -> Skipped {
-        self.inner.skipped()
-    }
-
-    fn outside(&self) -> u64 {
-        self.inner.outside()
-    }
-
-    fn len_hint(&self) -> Option<u64> {
-        self.inner.len_hint()
-    }
-
-    fn progress(&self) -> Option<f64> {
-        self.inner.progress()
     }
 }

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use destage_plan::{Nanos, Request};
-use destage_trace::{Place, Skipped, Source, TraceError};
+use destage_trace::{Place, Source, Through, TraceError};
 
 use super::Input;
 
@@ -28,7 +27,15 @@ impl Stop {
 
     /// The source, which fails once it is to end.
     pub fn source<'a>(&self, inner: Box<dyn Source + 'a>) -> Box<dyn Source + 'a> {
-        Box::new(Stopped { inner, stop: self.clone() })
+        let stop = self.clone();
+        Box::new(Through::new(inner, move |inner, out| {
+            if stop.is_now() {
+                out.clear();
+                let what = "is not read any further: the call was stopped";
+                return Err(TraceError::new(Path::new("trace"), Place::File, what));
+            }
+            inner.next_batch(out)
+        }))
     }
 
     /// The same of an input.
@@ -42,45 +49,4 @@ impl Stop {
 #[inline]
 pub(crate) fn is_told(stop: Option<&Stop>) -> bool {
     stop.is_some_and(Stop::is_now)
-}
-
-/// A source that fails once it is to end.
-struct Stopped<'a> {
-    inner: Box<dyn Source + 'a>,
-    stop: Stop,
-}
-
-impl Source for Stopped<'_> {
-    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
-        if self.stop.is_now() {
-            out.clear();
-            let what = "is not read any further: the call was stopped";
-            return Err(TraceError::new(Path::new("trace"), Place::File, what));
-        }
-        self.inner.next_batch(out)
-    }
-
-    fn latencies(&mut self, out: &mut Vec<Nanos>) -> Result<bool, TraceError> {
-        self.inner.latencies(out)
-    }
-
-    fn volume_names(&self) -> &[String] {
-        self.inner.volume_names()
-    }
-
-    fn skipped(&self) -> Skipped {
-        self.inner.skipped()
-    }
-
-    fn outside(&self) -> u64 {
-        self.inner.outside()
-    }
-
-    fn len_hint(&self) -> Option<u64> {
-        self.inner.len_hint()
-    }
-
-    fn progress(&self) -> Option<f64> {
-        self.inner.progress()
-    }
 }

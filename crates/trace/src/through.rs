@@ -1,0 +1,55 @@
+//! A source of whose batches somebody takes notice.
+
+use destage_plan::{Nanos, Request};
+
+use crate::TraceError;
+use crate::source::{Skipped, Source};
+
+/// A source that asks `next` for each batch, which asks the source within it, and says all else as that one does.
+pub struct Through<'a, F> {
+    inner: Box<dyn Source + 'a>,
+    next: F,
+}
+
+impl<'a, F> Through<'a, F>
+where
+    F: FnMut(&mut (dyn Source + 'a), &mut Vec<Request>) -> Result<(), TraceError> + Send,
+{
+    /// Around this source.
+    pub fn new(inner: Box<dyn Source + 'a>, next: F) -> Self {
+        Self { inner, next }
+    }
+}
+
+impl<'a, F> Source for Through<'a, F>
+where
+    F: FnMut(&mut (dyn Source + 'a), &mut Vec<Request>) -> Result<(), TraceError> + Send,
+{
+    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        (self.next)(&mut *self.inner, out)
+    }
+
+    fn latencies(&mut self, out: &mut Vec<Nanos>) -> Result<bool, TraceError> {
+        self.inner.latencies(out)
+    }
+
+    fn volume_names(&self) -> &[String] {
+        self.inner.volume_names()
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.inner.skipped()
+    }
+
+    fn outside(&self) -> u64 {
+        self.inner.outside()
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.inner.len_hint()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.inner.progress()
+    }
+}
