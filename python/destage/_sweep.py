@@ -122,8 +122,8 @@ def sweep(
 def _swept(text: str, file: str, out: Path, on: Any, threads: int | None, progress: bool | None) -> Sweep:
     if on is not None and threads is not None:
         raise _destage.DestageError("'threads' has no meaning with 'on': workers have their own")
-    fetched = [(url, fetched(url)) for url in _destage.sweep_urls(text, file)]
-    plan = _destage.SweepPlan(text, file, out, fetched)
+    at_urls = [(url, fetched(url)) for url in _destage.sweep_urls(text, file)]
+    plan = _destage.SweepPlan(text, file, out, at_urls)
     with Progress(plan.far(), sys.stderr.isatty() if progress is None else progress) as shown:
         for note in plan.notes():
             shown.say(f"destage: {note}")
