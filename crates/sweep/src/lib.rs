@@ -20,6 +20,7 @@ mod held;
 mod merge;
 mod plan;
 mod portions;
+mod prepared;
 mod store;
 mod sweep;
 mod threads;

@@ -1,0 +1,182 @@
+//! An experiment of a sweep, ready to be run.
+
+use destage_report::ReportRun;
+use destage_report::kept::{self, Hash, Key};
+use destage_report::results::{RunKind, complete};
+use destage_scenario::sim::{self, Requests};
+use destage_scenario::{Settings, Simulation};
+use destage_sim::array::{ArrayError, SetupError};
+use destage_sim::buffer::SimError;
+use destage_sim::experiment::{Counter, ExperimentError, Input, Resources, Stop, Sweep};
+use destage_trace::TraceError;
+
+use crate::{SweepError, held, program, traces};
+
+/// An experiment that could begin, and what its runs are told apart by.
+pub(crate) struct Prepared {
+    pub(crate) requests: Requests,
+    simulation: Simulation,
+    /// What stands for the requests.
+    content: String,
+    identities: Vec<String>,
+    files: Vec<(String, String)>,
+}
+
+impl Prepared {
+    /// The experiment that these settings describe, over a trace that is called so.
+    ///
+    /// # Errors
+    /// Where they describe none that could begin, or a file cannot be read.
+    pub(crate) fn new(settings: &Settings, name: &str) -> Result<Self, SweepError> {
+        let requests = sim::requests(settings)?;
+        let files = traces::contents(&requests.files())?;
+        let mut simulation = destage_scenario::simulation(settings, &requests)?;
+        // What a trace is called decides about no result.
+        let identities = match &mut simulation {
+            Simulation::Buffers(experiment) => {
+                experiment.check().map_err(SweepError::new)?;
+                experiment.trace.clear();
+                let identities = experiment.identities();
+                name.clone_into(&mut experiment.trace);
+                identities
+            }
+            Simulation::Array(experiment) => {
+                experiment.check().map_err(SweepError::new)?;
+                experiment.trace.clear();
+                let identities = experiment.identities().map_err(SweepError::new)?;
+                name.clone_into(&mut experiment.trace);
+                identities
+            }
+        };
+        let content = format!("{} {files:?}", requests.identity());
+        Ok(Self { requests, simulation, content, identities, files })
+    }
+
+    /// Keys of its runs, in the order of results.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let mut of_all = Key::of(&Hash::default());
+        of_all.part(program());
+        of_all.part("sweep");
+        of_all.part(self.requests.identity());
+        for (name, content) in &self.files {
+            of_all.part(name);
+            of_all.part(content);
+        }
+        let key = |identity: &String| {
+            let mut key = of_all.clone();
+            key.part(identity);
+            kept::hex(&key.hash())
+        };
+        self.identities.iter().map(key).collect()
+    }
+
+    /// What tells its runs apart, for people.
+    pub(crate) fn names(&self) -> Result<Vec<String>, SweepError> {
+        match &self.simulation {
+            Simulation::Buffers(experiment) => Ok(experiment.names()),
+            Simulation::Array(experiment) => experiment.names().map_err(SweepError::new),
+        }
+    }
+
+    /// Carries out these runs; what has been found before an error is in `found` all the same.
+    pub(crate) fn run(
+        &self,
+        wanted: &[usize],
+        resources: Resources<'_>,
+        stop: &Stop,
+        found: &mut Vec<(usize, ReportRun)>,
+    ) -> Result<(), Wrong> {
+        let (geometry, limit) = match &self.simulation {
+            Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
+            Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
+        };
+        let of_trace = format!("{} {geometry:?} {limit:?}", self.content);
+        let counter = held::like(&of_trace, None).is_none().then(|| Counter::new(geometry, limit));
+        let mut passes = 0;
+        let mut open = || -> Result<Input, TraceError> {
+            let input = stop.input(held::open(&self.requests, &self.content, passes)?);
+            passes += 1;
+            Ok(match &counter {
+                Some(counter) if passes == 1 => counter.count(input),
+                _ => input,
+            })
+        };
+        let like = || held::like(&of_trace, counter.as_ref().map(Counter::finish).as_ref());
+        match &self.simulation {
+            Simulation::Buffers(experiment) => {
+                let mut taken = Taken { wanted, results: Vec::new() };
+                let done = experiment.sweep(resources, &mut open, &|_| {}, &mut taken);
+                taken.give(&like, ReportRun::of_buffer, found);
+                done.map(drop).map_err(Wrong::from)
+            }
+            Simulation::Array(experiment) => {
+                let mut taken = Taken { wanted, results: Vec::new() };
+                let done = experiment.sweep(resources, &mut open, &|_| {}, &mut taken);
+                taken.give(&like, ReportRun::of_array, found);
+                done.map(drop).map_err(Wrong::from)
+            }
+        }
+    }
+}
+
+/// Why runs have no results.
+pub(crate) struct Wrong {
+    pub(crate) error: SweepError,
+    /// Memory that a device takes, if that is it.
+    pub(crate) needed: Option<u64>,
+}
+
+impl From<SimError> for Wrong {
+    fn from(error: SimError) -> Self {
+        let needed = if let SimError::Memory { needed, .. } = error { Some(needed) } else { None };
+        let of_trace = matches!(error, SimError::Experiment(ExperimentError::Trace(_)));
+        Self { error: SweepError { of_trace, ..SweepError::new(error) }, needed }
+    }
+}
+
+impl From<ArrayError> for Wrong {
+    fn from(error: ArrayError) -> Self {
+        let needed = if let ArrayError::Setup(SetupError::Memory { needed, .. }) = error { Some(needed) } else { None };
+        let of_trace = matches!(error, ArrayError::Experiment(ExperimentError::Trace(_)));
+        Self { error: SweepError { of_trace, ..SweepError::new(error) }, needed }
+    }
+}
+
+/// Results of the runs that are wanted.
+struct Taken<'a, R> {
+    wanted: &'a [usize],
+    results: Vec<(usize, R)>,
+}
+
+impl<R: RunKind> Taken<'_, R> {
+    fn give(
+        self,
+        like: &dyn Fn() -> Option<destage_sim::measure::TraceCharacteristics>,
+        run: fn(&R) -> ReportRun,
+        found: &mut Vec<(usize, ReportRun)>,
+    ) {
+        if self.results.is_empty() {
+            return;
+        }
+        let like = like();
+        for (number, mut result) in self.results {
+            complete(std::slice::from_mut(&mut result), like.as_ref(), None);
+            found.push((number, run(&result)));
+        }
+    }
+}
+
+impl<R> Sweep<R> for Taken<'_, R> {
+    fn wants(&self, run: usize) -> bool {
+        self.wanted.contains(&run)
+    }
+
+    fn per_pass(&mut self) -> usize {
+        usize::MAX
+    }
+
+    fn take(&mut self, run: usize, result: R) -> bool {
+        self.results.push((run, result));
+        true
+    }
+}
