@@ -32,6 +32,16 @@ pub enum ResolveError {
     Sizes(#[from] SizesError),
 }
 
+impl Settings {
+    /// The same for whoever reads them elsewhere: names of workload files begin at the root.
+    ///
+    /// # Errors
+    /// Where the working directory is not known.
+    pub fn elsewhere(&self) -> Result<Self, ScenarioError> {
+        self.with_whole_paths(&["workload"], |_, value| workload::is_file(value))
+    }
+}
+
 impl Looked {
     /// The same settings with a warm-up in requests or as a time, sizes of caches in bytes where they depend on the trace,
     /// and names of workload files from the root: whoever has the same trace needs no pass of its own for them. `content`
@@ -46,7 +56,7 @@ impl Looked {
         content: &str,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Settings, ResolveError> {
-        let mut settings = settings.with_whole_paths(&["workload"], |_, value| workload::is_file(value))?;
+        let mut settings = settings.elsewhere()?;
         let mut requests = requests.clone();
         let of = format!("{content} {}", requests.identity());
         if requests.needs_count(&settings)? {

@@ -432,7 +432,8 @@ impl Requests {
             Origin::Workload(workload) => format!("workload {:?} {:?}", workload.name(), workload.changes()),
             Origin::Named(name) => format!("named {name:?}"),
         };
-        format!("{origin} {:?} {}", self.window, self.repeat)
+        let part = self.part.map_or_else(String::new, |part| format!(" {part:?}"));
+        format!("{origin} {:?} {}{part}", self.window, self.repeat)
     }
 
     /// Whether results of runs over them can be kept and taken in place of simulating them again.
@@ -501,6 +502,11 @@ impl Requests {
         Self { part: Some(part), repeat: 1, counted: Some(requests), ..self.clone() }
     }
 
+    /// Requests before the part that these are of others, and of it.
+    pub fn parted(&self) -> Option<(u64, u64)> {
+        self.part.and_then(|part| Some((part.skip, part.limit?)))
+    }
+
     /// How many times they come.
     pub fn repeat(&self) -> u32 {
         self.repeat
@@ -545,7 +551,8 @@ impl Requests {
     }
 
     /// The same, of which there are so many.
-    pub(crate) fn of_count(&self, requests: u64) -> Self {
+    #[must_use]
+    pub fn of_count(&self, requests: u64) -> Self {
         Self { counted: Some(requests), ..self.clone() }
     }
 
@@ -582,7 +589,7 @@ impl Requests {
     }
 
     /// How many there are in one time, if they were counted.
-    pub(crate) fn counted(&self) -> Option<u64> {
+    pub fn counted(&self) -> Option<u64> {
         self.counted
     }
 

@@ -1,15 +1,15 @@
 //! Runs over one trace that are carried out together, as text that can be sent anywhere.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use destage_report::kept::{self, Hash, Key};
 use destage_report::{Cell, Column, FlatRuns, ReportRun};
-use destage_scenario::sim::SIM;
+use destage_scenario::sim::{Requests, SIM};
 use destage_scenario::{Settings, path_text, quantity};
 use destage_sim::experiment::{Resources, Stop};
 use serde::{Deserialize, Serialize};
 
-use crate::prepared::{Prepared, Wrong};
+use crate::prepared::{Counting, Prepared, Wrong};
 use crate::{SweepError, program, traces};
 
 /// Runs over one trace.
@@ -19,7 +19,7 @@ pub struct Group {
     program: String,
     /// The trace; none where a workload is generated.
     trace: Option<GroupTrace>,
-    members: Vec<Member>,
+    pub(crate) members: Vec<Member>,
 }
 
 /// A trace, for whoever runs a group over it.
@@ -38,9 +38,30 @@ pub(crate) struct Member {
     pub(crate) settings: Vec<(String, Vec<String>)>,
     /// What the trace is called.
     pub(crate) trace: String,
+    /// Which of the trace's requests, if these are not all that the settings say.
+    pub(crate) of: Of,
     /// Of keys that vary, what they are here.
     pub(crate) point: Vec<(String, Option<String>)>,
     pub(crate) runs: Vec<MemberRun>,
+}
+
+/// Which of a trace's requests an experiment is over, beside what its settings say.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Of {
+    /// Only so many, from one on.
+    pub(crate) part: Option<(u64, u64)>,
+    /// How many there are, where settings ask for a share of them.
+    pub(crate) counted: Option<u64>,
+}
+
+impl Of {
+    pub(crate) fn requests(self, requests: Requests) -> Requests {
+        match self {
+            Self { part: Some((first, many)), .. } => requests.part(first, many),
+            Self { counted: Some(count), .. } => requests.of_count(count),
+            Self { .. } => requests,
+        }
+    }
 }
 
 /// A run of an experiment.
@@ -118,6 +139,29 @@ impl Group {
         self.members.iter().flat_map(|member| member.runs.iter().map(move |run| alone(member, run))).collect()
     }
 
+    /// The file that its trace has here, if it is over one.
+    ///
+    /// # Errors
+    /// If it is for another program or another trace.
+    pub(crate) fn checked(&self, file: Option<&Path>) -> Result<Option<PathBuf>, SweepError> {
+        if self.program != program() {
+            let what = format!(
+                "these runs were planned by a destage of other sources ({:.12}) than this one's ({:.12}), and rows of both do not go \
+                 together: install the same on all sides",
+                self.program,
+                program()
+            );
+            return Err(SweepError::new(what));
+        }
+        let Some(trace) = &self.trace else { return Ok(None) };
+        let file = file.map_or_else(|| path_text::path(&trace.place), Path::to_owned);
+        let found = traces::contents(&destage_trace::files(&file))?;
+        if found != trace.files {
+            return Err(SweepError::file(&file, "holds something else than when the sweep was planned"));
+        }
+        Ok(Some(file))
+    }
+
     /// All of its runs without results, for this reason.
     pub fn failed(&self, error: &str) -> Vec<Failed> {
         let of = |member: &Member, run: &MemberRun| member.failed(run, error);
@@ -145,51 +189,44 @@ fn settings(member: &Member, file: Option<&Path>) -> Result<Settings, SweepError
     Ok(settings)
 }
 
-/// Carries out a group over the trace in this file, if it is over one, on one thread. Devices share `memory` bytes, or as
-/// many as the scenario says; one that takes more may have as much as the scenario says.
-///
-/// # Errors
-/// If it is for another program or another trace, or was told to stop; what is wrong with single runs is in the outcome.
-pub fn run(group: &Group, file: Option<&Path>, memory: Option<u64>, stop: &Stop) -> Result<Outcome, SweepError> {
-    if group.program != program() {
-        let what = format!(
-            "these runs were planned by a destage of other sources ({:.12}) than this one's ({:.12}), and rows of both do not go \
-             together: install the same on all sides",
-            group.program,
-            program()
-        );
-        return Err(SweepError::new(what));
-    }
-    if let Some(trace) = &group.trace {
-        let place = path_text::path(&trace.place);
-        let file = file.unwrap_or(&place);
-        let found = traces::contents(&destage_trace::files(file))?;
-        if found != trace.files {
-            return Err(SweepError::file(file, "holds something else than when the sweep was planned"));
-        }
-    }
-    let file = group.trace.as_ref().map(|trace| file.map_or_else(|| path_text::path(&trace.place), Path::to_owned));
-    let mut flat = FlatRuns::default();
-    let mut outcome = Outcome::default();
-    for member in &group.members {
-        let settings = settings(member, file.as_deref())?;
-        let prepared = Prepared::new(&settings, &member.trace)?;
+/// What became of runs of an experiment, by their numbers.
+pub(crate) struct Ended {
+    pub(crate) found: Vec<(usize, ReportRun)>,
+    pub(crate) failed: Vec<(usize, SweepError)>,
+}
+
+impl Member {
+    /// Carries them out on one thread. Devices share `memory` bytes, or as many as the scenario says; one that takes more
+    /// may have as much as the scenario says.
+    ///
+    /// # Errors
+    /// If they are other runs than where they were planned, or it was told to stop.
+    pub(crate) fn carry_out(
+        &self,
+        file: Option<&Path>,
+        memory: Option<u64>,
+        counting: Counting,
+        stop: &Stop,
+    ) -> Result<Ended, SweepError> {
+        let settings = settings(self, file)?;
+        let prepared = Prepared::new(&settings, self.of, &self.trace)?;
         let keys = prepared.keys();
-        if let Some(run) = member.runs.iter().find(|run| keys.get(run.number) != Some(&run.key)) {
-            let what = format!("{} over {} is another run here than where it was planned", run.name, member.trace);
+        if let Some(run) = self.runs.iter().find(|run| keys.get(run.number) != Some(&run.key)) {
+            let what = format!("{} over {} is another run here than where it was planned", run.name, self.trace);
             return Err(SweepError::new(what));
         }
         let all = settings.one("memory", quantity::bytes)?;
         let resources = Resources { threads: 1, memory_bytes: memory.unwrap_or(all).min(all), stop: Some(stop) };
-        let mut wanted: Vec<usize> = member.runs.iter().map(|run| run.number).collect();
+        let mut wanted: Vec<usize> = self.runs.iter().map(|run| run.number).collect();
         let mut found: Vec<(usize, ReportRun)> = Vec::new();
-        let mut failed: Vec<(usize, String)> = Vec::new();
-        let attempt = |wanted: &[usize], found: &mut Vec<_>| match prepared.run(wanted, resources, stop, found) {
-            Err(Wrong { needed: Some(needed), .. }) if needed <= all => {
-                prepared.run(wanted, Resources { memory_bytes: all, ..resources }, stop, found)
-            }
-            done => done,
-        };
+        let mut failed: Vec<(usize, SweepError)> = Vec::new();
+        let attempt =
+            |wanted: &[usize], found: &mut Vec<_>| match prepared.run(wanted, resources, counting, stop, found) {
+                Err(Wrong { needed: Some(needed), .. }) if needed <= all => {
+                    prepared.run(wanted, Resources { memory_bytes: all, ..resources }, counting, stop, found)
+                }
+                done => done,
+            };
         if let Err(Wrong { error, .. }) = attempt(&wanted, &mut found) {
             if stop.is_now() {
                 return Err(error);
@@ -203,12 +240,27 @@ pub fn run(group: &Group, file: Option<&Path>, memory: Option<u64>, stop: &Stop)
                 if stop.is_now() {
                     return Err(error);
                 }
-                failed.extend(wrong.err().map(|error| (run, error.to_string())));
+                failed.extend(wrong.err().map(|error| (run, error)));
             }
         }
+        Ok(Ended { found, failed })
+    }
+}
+
+/// Carries out a group over the trace in this file, if it is over one, on one thread. Devices share `memory` bytes, or as
+/// many as the scenario says; one that takes more may have as much as the scenario says.
+///
+/// # Errors
+/// If it is for another program or another trace, or was told to stop; what is wrong with single runs is in the outcome.
+pub fn run(group: &Group, file: Option<&Path>, memory: Option<u64>, stop: &Stop) -> Result<Outcome, SweepError> {
+    let file = group.checked(file)?;
+    let mut flat = FlatRuns::default();
+    let mut outcome = Outcome::default();
+    for member in &group.members {
+        let Ended { found, failed } = member.carry_out(file.as_deref(), memory, Counting::Yes, stop)?;
         for run in &member.runs {
             if let Some((_, error)) = failed.iter().find(|(number, _)| *number == run.number) {
-                outcome.failed.push(member.failed(run, error));
+                outcome.failed.push(member.failed(run, &error.to_string()));
             } else if let Some((_, result)) = found.iter().find(|(number, _)| *number == run.number) {
                 let text = |text: &String| Cell::Text(text.clone());
                 let mut before = vec![("key", text(&run.key)), ("trace", text(&member.trace))];

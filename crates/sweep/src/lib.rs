@@ -6,6 +6,8 @@
 //! so that it can be run anywhere: [`run`] checks that it is this program and this trace that it is for. [`local`] runs
 //! a sweep on threads.
 //!
+//! What is wanted whole rather than as rows, of papers and for advice, is a group too ([`Group::whole`], [`fn@whole`]).
+//!
 //! A run's key is a SHA-256 of all that decides about its result: the program ([`program`]), what the trace's files
 //! hold, and what the settings were resolved to. So nothing has to be asked of a row but whether it is whole, for which
 //! the name of its part is the SHA-256 of the part; and rows do not depend on which runs were simulated together.
@@ -25,6 +27,7 @@ mod store;
 mod sweep;
 mod threads;
 mod traces;
+mod whole;
 
 pub use best::BestRun;
 pub use description::Description;
@@ -34,6 +37,7 @@ pub use store::{PARTS, RESULT};
 pub use sweep::{Made, Summary, Sweep};
 pub use threads::local;
 pub use traces::is_url;
+pub use whole::{AT_A_TIME, Elsewhere, elsewhere, whole};
 
 /// The SHA-256, in hexadecimal digits, of the sources that decide about results. The command line and the Python package
 /// that are built from the same sources have the same.

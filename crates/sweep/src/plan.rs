@@ -9,7 +9,7 @@ use destage_scenario::{Looked, Settings, path_text, quantity};
 use destage_sim::experiment::Progress;
 
 use crate::grid::{Grid, Point};
-use crate::group::{GroupTrace, Member, MemberRun};
+use crate::group::{GroupTrace, Member, MemberRun, Of};
 use crate::prepared::Prepared;
 use crate::traces::TraceName;
 use crate::{Description, SweepError, traces};
@@ -142,7 +142,7 @@ impl Plan {
         let name = trace.map_or_else(|| requests.name(), |trace| trace.name.clone());
         let content = format!("{:?}", traces::contents(&requests.files())?);
         let settings = looked.resolved(settings, &requests, &content, &|far| progress(&name, far))?;
-        let prepared = Prepared::new(&settings, &name)?;
+        let prepared = Prepared::new(&settings, Of::default(), &name)?;
         let in_force = settings.in_force();
         let value = |key: &String| in_force.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
         let point: Vec<_> = self.keys.iter().map(|key| (key.clone(), value(key))).collect();
@@ -156,7 +156,7 @@ impl Plan {
         let decides = |name: &str| name != "trace" && (name == "memory" || !WITHOUT_INFLUENCE.contains(&name));
         let settings = settings.given().filter(|(name, _)| decides(name));
         let settings = settings.map(|(name, values)| (name.to_owned(), values.to_vec())).collect();
-        self.members.push(Member { settings, trace: name, point, runs });
+        self.members.push(Member { settings, trace: name, of: Of::default(), point, runs });
         self.trace_of.push(self.traces.len() - 1);
         Ok(())
     }

@@ -10,7 +10,15 @@ use destage_sim::buffer::SimError;
 use destage_sim::experiment::{Counter, ExperimentError, Input, Resources, Stop, Sweep};
 use destage_trace::TraceError;
 
+use crate::group::Of;
 use crate::{SweepError, held, program, traces};
+
+/// Whether results are to say what the trace is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    Yes,
+    No,
+}
 
 /// An experiment that could begin, and what its runs are told apart by.
 pub(crate) struct Prepared {
@@ -23,12 +31,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// The experiment that these settings describe, over a trace that is called so.
+    /// The experiment that these settings describe, over these requests of a trace that is called so.
     ///
     /// # Errors
     /// Where they describe none that could begin, or a file cannot be read.
-    pub(crate) fn new(settings: &Settings, name: &str) -> Result<Self, SweepError> {
-        let requests = sim::requests(settings)?;
+    pub(crate) fn new(settings: &Settings, of: Of, name: &str) -> Result<Self, SweepError> {
+        let requests = of.requests(sim::requests(settings)?);
         let files = traces::contents(&requests.files())?;
         let mut simulation = destage_scenario::simulation(settings, &requests)?;
         // What a trace is called decides about no result.
@@ -83,6 +91,7 @@ impl Prepared {
         &self,
         wanted: &[usize],
         resources: Resources<'_>,
+        counting: Counting,
         stop: &Stop,
         found: &mut Vec<(usize, ReportRun)>,
     ) -> Result<(), Wrong> {
@@ -91,7 +100,8 @@ impl Prepared {
             Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
         };
         let of_trace = format!("{} {geometry:?} {limit:?}", self.content);
-        let counter = held::like(&of_trace, None).is_none().then(|| Counter::new(geometry, limit));
+        let counter =
+            (counting == Counting::Yes && held::like(&of_trace, None).is_none()).then(|| Counter::new(geometry, limit));
         let mut passes = 0;
         let mut open = || -> Result<Input, TraceError> {
             let input = stop.input(held::open(&self.requests, &self.content, passes)?);
@@ -101,7 +111,10 @@ impl Prepared {
                 _ => input,
             })
         };
-        let like = || held::like(&of_trace, counter.as_ref().map(Counter::finish).as_ref());
+        let like = || match counting {
+            Counting::Yes => held::like(&of_trace, counter.as_ref().map(Counter::finish).as_ref()),
+            Counting::No => None,
+        };
         match &self.simulation {
             Simulation::Buffers(experiment) => {
                 let mut taken = Taken { wanted, results: Vec::new() };

@@ -1,0 +1,117 @@
+//! Experiments whose results are wanted whole rather than as rows: those that papers are reproduced by, and advice found.
+//!
+//! Each is a [`Group`], so that it can be carried out wherever runs of sweeps are.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use destage_report::ReportRun;
+use destage_scenario::sim::{Requests, WITHOUT_INFLUENCE};
+use destage_scenario::{Settings, path_text};
+use destage_sim::experiment::Stop;
+
+use crate::group::{Ended, GroupTrace, Member, MemberRun, Of};
+use crate::prepared::{Counting, Prepared};
+use crate::{Group, SweepError, traces};
+
+/// Experiments that are with another program at a time: more than most clusters have workers, and few enough that each
+/// can have a thread that waits for it.
+pub const AT_A_TIME: usize = 256;
+
+/// Another program that carries out groups, or several.
+pub trait Elsewhere: Sync {
+    /// Results of all runs of a group, in their order.
+    ///
+    /// # Errors
+    /// If one of them has none, or nobody carries them out.
+    fn whole(&self, group: &Group) -> Result<Vec<ReportRun>, SweepError>;
+}
+
+impl Group {
+    /// All runs of the experiment that settings describe over requests, which results call `called`. What depends on the
+    /// requests is either in the settings or found again wherever it is carried out.
+    ///
+    /// # Errors
+    /// Where they describe none that could begin, or a trace cannot be read, or only once.
+    pub fn whole(settings: &Settings, requests: &Requests, called: &str) -> Result<Self, SweepError> {
+        let trace = match settings.path("trace")? {
+            Some(file) => {
+                let place = std::path::absolute(&file).map_err(|error| SweepError::file(&file, error))?;
+                let files = traces::contents(&requests.files())?;
+                Some(GroupTrace { place: path_text::of(place), files })
+            }
+            None => None,
+        };
+        let of = Of { part: requests.parted(), counted: requests.counted() };
+        let settings = settings.elsewhere()?;
+        let prepared = Prepared::new(&settings, of, called)?;
+        let runs = prepared.keys().into_iter().zip(prepared.names()?).enumerate();
+        let runs = runs.map(|(number, (key, name))| MemberRun { number, key, name }).collect();
+        let decides = |name: &str| name != "trace" && (name == "memory" || !WITHOUT_INFLUENCE.contains(&name));
+        let settings = settings.given().filter(|(name, _)| decides(name));
+        let settings = settings.map(|(name, values)| (name.to_owned(), values.to_vec())).collect();
+        Ok(Self::new(trace, vec![Member { settings, trace: called.to_owned(), of, point: Vec::new(), runs }]))
+    }
+}
+
+/// Carries out a group over the trace in this file, if it is over one, on one thread: results of all of its runs, in their
+/// order. Devices share `memory` bytes, or as many as the scenario says.
+///
+/// # Errors
+/// If it is for another program or another trace, a run of it has no result, or it was told to stop.
+pub fn whole(
+    group: &Group,
+    file: Option<&Path>,
+    memory: Option<u64>,
+    stop: &Stop,
+) -> Result<Vec<ReportRun>, SweepError> {
+    let file = group.checked(file)?;
+    let mut all = Vec::new();
+    for member in &group.members {
+        let Ended { mut found, failed } = member.carry_out(file.as_deref(), memory, Counting::No, stop)?;
+        if let Some((_, error)) = failed.into_iter().next() {
+            return Err(error);
+        }
+        found.sort_by_key(|(number, _)| *number);
+        all.extend(found.into_iter().map(|(_, run)| run));
+    }
+    Ok(all)
+}
+
+/// What became of a group elsewhere.
+type Brought = Result<Vec<ReportRun>, SweepError>;
+
+/// Has another program carry out groups, many at a time; `ended` is told how many have. What they bring, in their order.
+///
+/// # Errors
+/// That of the first of them that brings nothing; others may not have been tried then.
+pub fn elsewhere(
+    groups: &[Group],
+    other: &dyn Elsewhere,
+    ended: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<Vec<ReportRun>>, SweepError> {
+    let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+    let all: Mutex<Vec<Option<Brought>>> = Mutex::new(vec![None; groups.len()]);
+    let lane = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(group) = groups.get(index).filter(|_| index < failed.load(Ordering::Relaxed)) else { return };
+            let brought = other.whole(group);
+            if brought.is_err() {
+                failed.fetch_min(index, Ordering::Relaxed);
+            }
+            all.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(brought);
+            ended(done.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..groups.len().min(AT_A_TIME) {
+            // One thread less does no harm.
+            let _ = std::thread::Builder::new().name("waits".into()).spawn_scoped(scope, lane);
+        }
+        lane();
+    });
+    // They are begun in order, so that none is missing before the first that failed.
+    all.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().map_while(|brought| brought).collect()
+}
