@@ -6,13 +6,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// What `work` makes of each item, in their order; as many at a time as the current rayon pool has
 /// threads.
 ///
+/// # Errors
+/// That of the first item in order that fails; items after it may not have been tried.
+pub(crate) fn map<T: Sync, R: Send, E: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    map_at_a_time(rayon::current_num_threads(), items, work)
+}
+
+/// The same, so many at a time.
+///
 /// Threads of their own, because a simulation waits for a pool of its own: a rayon worker that
 /// waits begins the next item meanwhile, inside the one that waits, and all their devices would be
 /// in memory at once.
 ///
 /// # Errors
 /// That of the first item in order that fails; items after it may not have been tried.
-pub(crate) fn map<T: Sync, R: Send, E: Send>(
+pub(crate) fn map_at_a_time<T: Sync, R: Send, E: Send>(
+    at_a_time: usize,
     items: &[T],
     work: impl Fn(&T) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
@@ -32,7 +44,7 @@ pub(crate) fn map<T: Sync, R: Send, E: Send>(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..rayon::current_num_threads().min(items.len()) {
+        for _ in 0..at_a_time.min(items.len()) {
             scope.spawn(worker);
         }
     });

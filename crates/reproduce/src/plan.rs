@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use destage_report::ReportRun;
 use destage_report::kept::{self, Hash, Kept, Key};
+use destage_scenario::sim::{self, SIM};
 use destage_scenario::workload::Workload;
-use destage_scenario::{ScenarioError, quantity};
+use destage_scenario::{ScenarioError, Settings, path_text, quantity};
+use destage_sweep::Group;
 use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
 
 use crate::figure::Figure;
 use crate::paper::{Paper, Variant, WorkloadEntry};
-use crate::run::{EvidenceError, run_any};
+use crate::run::EvidenceError;
 use crate::several;
 use crate::watch::RunInfo;
 
@@ -157,19 +158,16 @@ impl<'a> Plan<'a> {
                 key.part(kept::content(&file)?);
                 made.changes().iter().for_each(|change| key.part(change));
             }
-            (Origin::Synthetic(_), Requests::File(..)) => unreachable!("what is synthetic is made"),
+            (Origin::Synthetic(_), Requests::File) => unreachable!("what is synthetic is made"),
         }
         Ok(key)
     }
 
     /// The requests of a run.
-    fn requests(&self, task: &Task<'_>) -> Result<Requests<'_>, ScenarioError> {
+    fn requests(&self, task: &Task<'_>) -> Result<Requests, ScenarioError> {
         let workload = &self.paper.workload[task.workload];
         match self.origin(task) {
-            Origin::File { file, format, .. } => {
-                let options = OpenOptions { format: format.clone(), lenient: false };
-                Ok(Requests::File(file, options))
-            }
+            Origin::File { .. } => Ok(Requests::File),
             Origin::Synthetic(name) => {
                 let mut made = Workload::named(name)?;
                 let of_workload = workload.set.iter().map(|pair| (pair, format!("workload \"{}\"", workload.name)));
@@ -214,13 +212,35 @@ impl<'a> Plan<'a> {
         Ok(pairs)
     }
 
-    /// Runs it.
-    pub(crate) fn carry_out(&self, task: &Task<'_>) -> Result<Vec<ReportRun>, EvidenceError> {
-        let settings = self.settings(task)?;
-        let requests = self.requests(task)?;
-        let pairs: Vec<_> = settings.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
-        let mut open = || requests.open();
-        run_any(&self.paper.workload[task.workload].name, &pairs, &mut open)
+    /// The run as it can be carried out anywhere.
+    pub(crate) fn group(&self, task: &Task<'_>) -> Result<Group, EvidenceError> {
+        let workload = &self.paper.workload[task.workload];
+        let mut settings = Settings::new(SIM);
+        for (key, value) in self.settings(task)? {
+            settings.set(&format!("{key}={value}"))?;
+        }
+        match (self.origin(task), self.requests(task)?) {
+            (Origin::File { file, .. }, _) => {
+                settings.flag("trace", vec![path_text::of(file)])?;
+                if let Some(format) = &workload.format {
+                    settings.flag("format", vec![format.clone()])?;
+                }
+            }
+            (Origin::Synthetic(name), Requests::Made(made)) => {
+                settings.flag("workload", vec![name.clone()])?;
+                if let Some(change) = made.changes().iter().find(|change| change.contains(char::is_whitespace)) {
+                    let what = format_args!("{change}: write it without spaces");
+                    return Err(ScenarioError::new(what).at(format_args!("workload \"{}\"", workload.name)).into());
+                }
+                if !made.changes().is_empty() {
+                    settings.flag("workload-set", vec![made.changes().join(" ")])?;
+                }
+            }
+            (Origin::Synthetic(_), Requests::File) => unreachable!("what is synthetic is made"),
+        }
+        let of_workload = |error| EvidenceError::Run { workload: workload.name.clone(), error };
+        let requests = sim::requests(&settings)?;
+        Group::whole(&settings, &requests, &workload.name).map_err(of_workload)
     }
 }
 
@@ -254,19 +274,10 @@ fn shorter(key: String, value: String) -> (String, String) {
     (key, shorter.unwrap_or(value))
 }
 
-/// The requests of a run, to be opened as often as it takes.
-enum Requests<'a> {
-    File(&'a Path, OpenOptions),
+/// Where the requests of a run come from.
+enum Requests {
+    File,
     Made(Box<Workload>),
-}
-
-impl Requests<'_> {
-    fn open(&self) -> Result<Box<dyn Source>, TraceError> {
-        Ok(match self {
-            Self::File(file, options) => Box::new(destage_trace::open(file, options)?),
-            Self::Made(made) => Box::new(made.open().expect("it was opened before")),
-        })
-    }
 }
 
 /// The policies and buffer sizes that are needed of a workload under a variant; each with each is

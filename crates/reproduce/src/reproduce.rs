@@ -11,7 +11,9 @@ use destage_policy::buffer::{
 use destage_report::kept::Kept;
 use destage_report::{ReportRun, figures};
 use destage_scenario::ScenarioError;
+use destage_sim::experiment::Stop;
 use destage_sim::measure::Estimate;
+use destage_sweep::{AT_A_TIME, Elsewhere, whole};
 
 use crate::paper::{Claim, Example, Over, Paper, Provenance, WorkloadEntry};
 use crate::parallel;
@@ -21,6 +23,8 @@ use crate::watch::{RunInfo, Watch};
 
 /// Percentage points within which two policies are alike.
 pub(crate) const ALIKE: f64 = 2.0;
+/// Bytes that the devices of a run share.
+const MEMORY: u64 = 4 << 30;
 /// Percentage points below which a difference is none, though it may be certain.
 const NOTHING: f64 = 0.05;
 
@@ -166,6 +170,8 @@ pub struct Options<'a> {
     pub quick: bool,
     /// Results of single runs from before, and where those of this time are kept.
     pub kept: Option<&'a Kept>,
+    /// Who carries runs out, unless they are simulated here.
+    pub on: Option<&'a dyn Elsewhere>,
     /// Who hears of it.
     pub watch: &'a dyn Watch,
 }
@@ -195,22 +201,23 @@ pub fn reproduce<'a>(
     step: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Reproduction<'a>, EvidenceError> {
     let watch = Steps { step, done: AtomicUsize::new(0), of: AtomicUsize::new(0) };
-    reproduce_with(paper, Options { folders, quick: false, kept: None, watch: &watch })
+    reproduce_with(paper, Options { folders, quick: false, kept: None, on: None, watch: &watch })
 }
 
 /// The same, as the options say.
 pub fn reproduce_with<'a>(paper: &'a Paper, options: Options<'_>) -> Result<Reproduction<'a>, EvidenceError> {
-    let Options { folders, quick, kept, watch } = options;
+    let Options { folders, quick, kept, on, watch } = options;
     let mut plan = Plan::of(paper, folders, quick)?;
     if kept.is_some() {
         plan.look_into_traces()?;
     }
     let weight = plan.tasks.iter().map(|task| plan.info(task).weight).sum();
     watch.planned(plan.tasks.len(), weight, &plan.missing());
-    let all = parallel::map(&plan.tasks, |task| {
+    let at_a_time = if on.is_some() { AT_A_TIME } else { rayon::current_num_threads() };
+    let all = parallel::map_at_a_time(at_a_time, &plan.tasks, |task| {
         let info = plan.info(task);
         watch.begins(&info);
-        let (results, known) = carry_out(&plan, task, kept, watch)?;
+        let (results, known) = carry_out(&plan, task, options)?;
         watch.ends(&info, known);
         Ok::<_, EvidenceError>(results)
     })?;
@@ -253,19 +260,29 @@ pub fn reproduce_with<'a>(paper: &'a Paper, options: Options<'_>) -> Result<Repr
 fn carry_out(
     plan: &Plan<'_>,
     task: &Task<'_>,
-    kept: Option<&Kept>,
-    watch: &dyn Watch,
+    Options { kept, on: other, watch, .. }: Options<'_>,
 ) -> Result<(Vec<ReportRun>, bool), EvidenceError> {
-    let Some(kept) = kept else { return Ok((plan.carry_out(task)?, false)) };
+    let Some(kept) = kept else { return Ok((simulate(plan, task, other)?, false)) };
     let key = plan.key(kept, task)?;
     match kept.get(&key) {
         Ok(Some(results)) => return Ok((results, true)),
         Ok(None) => {}
         Err(error) => watch.note(&format!("{error}; it is run again, and the entry replaced")),
     }
-    let results = plan.carry_out(task)?;
+    let results = simulate(plan, task, other)?;
     kept.put(&key, &results)?;
     Ok((results, false))
+}
+
+/// Runs a task, here or elsewhere.
+fn simulate(plan: &Plan<'_>, task: &Task<'_>, other: Option<&dyn Elsewhere>) -> Result<Vec<ReportRun>, EvidenceError> {
+    let group = plan.group(task)?;
+    let results = match other {
+        Some(other) => other.whole(&group),
+        None => whole(&group, None, Some(MEMORY), &Stop::default()),
+    };
+    let workload = plan.info(task).workload;
+    results.map_err(|error| EvidenceError::Run { workload: workload.to_owned(), error })
 }
 
 /// The workloads on which a claim is tried together: each that stands for its only one; or, if it

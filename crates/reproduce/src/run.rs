@@ -1,12 +1,11 @@
 //! One experiment from settings as a user would give them, and a workload.
 
-use destage_report::ReportRun;
 use destage_report::kept::KeptError;
 use destage_scenario::sim::{self, Requests, SIM};
-use destage_scenario::{ScenarioError, Settings, Simulation};
-use destage_sim::array::ArrayError;
+use destage_scenario::{ScenarioError, Settings};
 use destage_sim::buffer::{RunResult, SimError};
 use destage_sim::experiment::{Input, Resources};
+use destage_sweep::SweepError;
 use destage_trace::{Source, TraceError};
 
 /// Why evidence could not be gathered.
@@ -26,13 +25,13 @@ pub enum EvidenceError {
         /// Why.
         error: SimError,
     },
-    /// An experiment over an array failed.
+    /// An experiment of a paper failed.
     #[error("{workload}: {error}")]
-    Array {
+    Run {
         /// The workload.
         workload: String,
         /// Why.
-        error: ArrayError,
+        error: SweepError,
     },
 }
 
@@ -78,19 +77,4 @@ pub fn run(workload: &str, pairs: &[(&str, String)], open: Open<'_>) -> Result<V
     let report = experiment.run(RESOURCES, &mut input(open), &|_| {});
     let report = report.map_err(|error| EvidenceError::Sim { workload: workload.into(), error })?;
     Ok(report.results)
-}
-
-/// The same of whatever is described: buffers, or caches of a host over an array.
-pub(crate) fn run_any(
-    workload: &str,
-    pairs: &[(&str, String)],
-    open: Open<'_>,
-) -> Result<Vec<ReportRun>, EvidenceError> {
-    let (settings, named) = described(workload, pairs)?;
-    let Simulation::Array(experiment) = destage_scenario::simulation(&settings, &named)? else {
-        return Ok(run(workload, pairs, open)?.iter().map(ReportRun::of_buffer).collect());
-    };
-    let report = experiment.run(RESOURCES, &mut input(open), &|_| {});
-    let report = report.map_err(|error| EvidenceError::Array { workload: workload.into(), error })?;
-    Ok(report.results.iter().map(ReportRun::of_array).collect())
 }

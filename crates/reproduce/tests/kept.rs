@@ -7,11 +7,14 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use destage_report::kept::Kept;
+use destage_report::{ReportRun, json, read};
 use destage_reproduce::page::Pages;
 use destage_reproduce::paper::Paper;
 use destage_reproduce::report;
 use destage_reproduce::reproduce::{Options, Reproduction, reproduce_with};
 use destage_reproduce::watch::{RunInfo, Watch};
+use destage_sim::experiment::Stop;
+use destage_sweep::{Elsewhere, Group, SweepError, whole};
 use tempfile::TempDir;
 
 const WORKLOAD: &str = r#"
@@ -118,7 +121,7 @@ impl Here {
     fn run(&self, paper: &Paper, kept: Option<&Kept>, quick: bool) -> (Heard, Vec<Vec<u8>>) {
         let heard = Heard::default();
         let folders = [self.folder.path().to_owned()];
-        let options = Options { folders: &folders, quick, kept, watch: &heard };
+        let options = Options { folders: &folders, quick, kept, on: None, watch: &heard };
         let found = reproduce_with(paper, options).expect("it runs");
         (heard, bytes(&found))
     }
@@ -223,7 +226,7 @@ fn a_quick_look_is_an_eighth_and_says_so() {
     let here = Here::new();
     let heard = Heard::default();
     let folders = [here.folder.path().to_owned()];
-    let options = Options { folders: &folders, quick: true, kept: None, watch: &heard };
+    let options = Options { folders: &folders, quick: true, kept: None, on: None, watch: &heard };
     let found = reproduce_with(&here.paper, options).expect("it runs");
     assert_eq!(heard.counts(), (0, 3), "two seeds and a recording");
     for (results, requests) in found.results.iter().zip([8000.0 / 8.0, 4000.0 / 8.0]) {
@@ -240,4 +243,24 @@ fn a_quick_look_is_an_eighth_and_says_so() {
         let says = |text: &[u8]| String::from_utf8_lossy(text).contains("A quick look: two seeds");
         assert!(says(quick) && !says(whole));
     }
+}
+
+/// Another program on this machine.
+struct Other;
+
+impl Elsewhere for Other {
+    fn whole(&self, group: &Group) -> Result<Vec<ReportRun>, SweepError> {
+        let runs = whole(&Group::parse(&group.text())?, None, None, &Stop::default())?;
+        read("it", &json(&runs).map_err(SweepError::new)?).map_err(SweepError::new)
+    }
+}
+
+#[test]
+fn what_is_run_elsewhere_has_the_same_bytes() {
+    let here = Here::new();
+    let heard = Heard::default();
+    let folders = [here.folder.path().to_owned()];
+    let options = Options { folders: &folders, quick: false, kept: None, on: Some(&Other), watch: &heard };
+    let found = reproduce_with(&here.paper, options).expect("it runs");
+    assert_eq!(bytes(&found), here.run(&here.paper, None, false).1);
 }

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use destage_report::kept::{self, Hash, Key};
 use destage_report::{Cell, Column, FlatRuns, ReportRun};
-use destage_scenario::sim::{Requests, SIM};
+use destage_scenario::sim::SIM;
 use destage_scenario::{Settings, path_text, quantity};
 use destage_sim::experiment::{Resources, Stop};
 use serde::{Deserialize, Serialize};
 
-use crate::prepared::{Counting, Prepared, Wrong};
+use crate::prepared::{Counting, Of, Prepared, Wrong};
 use crate::{SweepError, program, traces};
 
 /// Runs over one trace.
@@ -43,25 +43,6 @@ pub(crate) struct Member {
     /// Of keys that vary, what they are here.
     pub(crate) point: Vec<(String, Option<String>)>,
     pub(crate) runs: Vec<MemberRun>,
-}
-
-/// Which of a trace's requests an experiment is over, beside what its settings say.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Of {
-    /// Only so many, from one on.
-    pub(crate) part: Option<(u64, u64)>,
-    /// How many there are, where settings ask for a share of them.
-    pub(crate) counted: Option<u64>,
-}
-
-impl Of {
-    pub(crate) fn requests(self, requests: Requests) -> Requests {
-        match self {
-            Self { part: Some((first, many)), .. } => requests.part(first, many),
-            Self { counted: Some(count), .. } => requests.of_count(count),
-            Self { .. } => requests,
-        }
-    }
 }
 
 /// A run of an experiment.

@@ -9,8 +9,8 @@ use destage_scenario::{Looked, Settings, path_text, quantity};
 use destage_sim::experiment::Progress;
 
 use crate::grid::{Grid, Point};
-use crate::group::{GroupTrace, Member, MemberRun, Of};
-use crate::prepared::Prepared;
+use crate::group::{GroupTrace, Member, MemberRun};
+use crate::prepared::{Of, Prepared};
 use crate::traces::TraceName;
 use crate::{Description, SweepError, traces};
 

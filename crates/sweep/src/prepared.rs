@@ -9,9 +9,28 @@ use destage_sim::array::{ArrayError, SetupError};
 use destage_sim::buffer::SimError;
 use destage_sim::experiment::{Counter, ExperimentError, Input, Resources, Stop, Sweep};
 use destage_trace::TraceError;
+use serde::{Deserialize, Serialize};
 
-use crate::group::Of;
 use crate::{SweepError, held, program, traces};
+
+/// Which of a trace's requests an experiment is over, beside what its settings say.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Of {
+    /// Only so many, from one on.
+    pub(crate) part: Option<(u64, u64)>,
+    /// How many there are, where settings ask for a share of them.
+    pub(crate) counted: Option<u64>,
+}
+
+impl Of {
+    pub(crate) fn requests(self, requests: Requests) -> Requests {
+        match self {
+            Self { part: Some((first, many)), .. } => requests.part(first, many),
+            Self { counted: Some(count), .. } => requests.of_count(count),
+            Self { .. } => requests,
+        }
+    }
+}
 
 /// Whether results are to say what the trace is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use destage_scenario::sim::{Requests, WITHOUT_INFLUENCE};
 use destage_scenario::{Settings, path_text};
 use destage_sim::experiment::Stop;
 
-use crate::group::{Ended, GroupTrace, Member, MemberRun, Of};
-use crate::prepared::{Counting, Prepared};
+use crate::group::{Ended, GroupTrace, Member, MemberRun};
+use crate::prepared::{Counting, Of, Prepared};
 use crate::{Group, SweepError, traces};
 
 /// Experiments that are with another program at a time: more than most clusters have workers, and few enough that each

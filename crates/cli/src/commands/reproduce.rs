@@ -121,7 +121,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             text.push('\n');
         }
         let runs = Runs::new(&paper.name);
-        let options = Options { folders: &folders, quick, kept: kept.as_ref(), watch: &runs };
+        let options = Options { folders: &folders, quick, kept: kept.as_ref(), on: None, watch: &runs };
         let reproduction = pool.install(|| reproduce_with(paper, options));
         runs.finish();
         let reproduction = reproduction?;
