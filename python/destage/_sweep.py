@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from . import _destage
-from ._cluster import on_workers
+from ._cluster import on_workers, same_program
 from ._fetched import fetched
 from ._progress import Progress
 from ._results import Record
@@ -202,11 +202,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--progress", action=argparse.BooleanOptionalAction, default=True)
     given = parser.parse_args(arguments)
     try:
-        if given.program != _destage.PROGRAM:
-            raise _destage.DestageError(
-                f"the Python package was built from other sources ({_destage.PROGRAM[:12]}) than the command line "
-                f"({given.program[:12]}), and rows of both do not go together: install the same"
-            )
+        same_program(given.program)
         done = _swept(Path(given.file).read_text(encoding="utf-8"), given.file, Path(given.out), given.on, None, given.progress)
     except (_destage.DestageError, OSError) as error:
         print(json.dumps({"error": str(error)}))

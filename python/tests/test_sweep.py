@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,56 +18,14 @@ import destage
 from destage import _destage
 from destage._progress import Progress
 
+from conftest import wait_for
+
 GRID = {"policy": ["lru", "fab", "clock"], "cache": ["1MiB..8MiB/4"], "ssd": {"queue-depth": [8, 32], "reserve": ["10%", "20%"]}}
 RUNS = 48
 
 
 def scenario(limit: int = 4_000) -> dict:
     return {"device": "ssd", "start": "full", "limit": limit}
-
-
-def wait_for(what, seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < until, "it takes too long"
-        time.sleep(0.005)
-
-
-class Cluster:
-    """A scheduler and workers, each a process, over the loopback interface."""
-
-    def __init__(self, folder: Path, workers: int) -> None:
-        self.folder, self.processes, self.workers = folder, [], []
-        file = folder / "scheduler.json"
-        self.start("distributed.cli.dask_scheduler", "--port", "0", "--scheduler-file", file)
-        wait_for(lambda: file.exists() and file.read_text().strip().endswith("}"))
-        self.address = json.loads(file.read_text())["address"]
-        for _ in range(workers):
-            self.workers.append(self.start("distributed.cli.dask_worker", self.address, "--nthreads", "1", "--no-nanny"))
-
-    def start(self, module: str, *arguments: object) -> subprocess.Popen:
-        command = [sys.executable, "-m", module, "--host", "127.0.0.1", "--no-dashboard", *map(str, arguments)]
-        log = (self.folder / f"{len(self.processes)}.log").open("w")
-        environment = os.environ | {"DESTAGE_CACHE": str(self.folder / "cache")}
-        process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, env=environment)
-        self.processes.append(process)
-        return process
-
-    def end(self) -> None:
-        for process in self.processes:
-            process.kill()
-        for process in self.processes:
-            process.wait()
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    (tmp_path / "cluster").mkdir()
-    cluster = Cluster(tmp_path / "cluster", 2)
-    try:
-        yield cluster
-    finally:
-        cluster.end()
 
 
 def parts(out: Path) -> int:

@@ -7,8 +7,9 @@ use destage_report::findings::found;
 use destage_report::{Judge, Objective, ReportRun};
 use destage_scenario::sim::{self, Requests};
 use destage_scenario::{Settings, Simulation, simulation};
-use destage_sim::experiment::{Capacity, Resources};
+use destage_sim::experiment::{Capacity, Progress, Resources};
 use destage_sim::input::Extent;
+use destage_sweep::{Elsewhere, Group, elsewhere};
 
 use crate::search::{self, Part};
 use crate::{AdviseError, Stage, Watch};
@@ -30,6 +31,8 @@ pub(crate) struct Bench<'a> {
     /// Its run.
     pub(crate) bare_run: Option<ReportRun>,
     pub(crate) watch: &'a dyn Watch,
+    /// Who simulates, unless that is done here.
+    pub(crate) on: Option<&'a dyn Elsewhere>,
     /// What all requests touch, once that is known and if it decides how large devices are.
     pub(crate) extent: Cell<Option<Extent>>,
     /// Once there is a run that tells.
@@ -65,6 +68,44 @@ impl Bench<'_> {
             Part::Stretch { first, requests } => self.requests.part(first, requests),
         };
         self.watch.begin(Stage { part, policies: policies.len(), sizes: sizes.len() });
+        let runs = match self.on {
+            Some(other) => self.elsewhere(other, &settings, &requests, policies)?,
+            None => self.here(&settings, &requests, part)?,
+        };
+        if let Some(run) = runs.first()
+            && self.judge.get().is_none()
+        {
+            self.judge.set(Some(Judge::new(run, self.objective)));
+        }
+        Ok(runs)
+    }
+
+    /// Has each policy simulated elsewhere, so that many are at a time.
+    fn elsewhere(
+        &self,
+        other: &dyn Elsewhere,
+        settings: &Settings,
+        requests: &Requests,
+        policies: &[String],
+    ) -> Result<Vec<ReportRun>, AdviseError> {
+        let group = |policy: &String| {
+            let mut settings = settings.clone();
+            settings.flag("policy", vec![policy.clone()])?;
+            Ok(Group::whole(&settings, requests, &requests.name())?)
+        };
+        let groups = policies.iter().map(group).collect::<Result<Vec<_>, AdviseError>>()?;
+        let runs = groups.iter().map(|group| group.runs() as u32).sum();
+        let ended = |policies: usize| {
+            let share = policies as f64 / groups.len() as f64;
+            self.watch.show(Progress { share: Some(share), runs, ended: (0, runs), ..Progress::default() });
+        };
+        ended(0);
+        let brought = elsewhere(&groups, other, &ended)?;
+        Ok(brought.into_iter().flatten().collect())
+    }
+
+    /// Simulates here.
+    fn here(&self, settings: &Settings, requests: &Requests, part: Part) -> Result<Vec<ReportRun>, AdviseError> {
         let mut passes = 0;
         let mut open = || {
             let input = requests.open(passes);
@@ -72,7 +113,7 @@ impl Bench<'_> {
             input
         };
         let progress = |progress| self.watch.show(progress);
-        let mut simulation = simulation(&settings, &requests)?;
+        let mut simulation = simulation(settings, requests)?;
         if part == Part::Whole {
             // What all requests touch is looked at once.
             if self.extent.get().is_none() {
@@ -88,7 +129,7 @@ impl Bench<'_> {
                 }
             }
         }
-        let runs: Vec<ReportRun> = match simulation {
+        Ok(match simulation {
             Simulation::Buffers(experiment) => {
                 let report = experiment.run(self.resources, &mut open, &progress)?;
                 report.results.iter().map(ReportRun::of_buffer).collect()
@@ -97,13 +138,7 @@ impl Bench<'_> {
                 let report = experiment.run(self.resources, &mut open, &progress)?;
                 report.results.iter().map(ReportRun::of_array).collect()
             }
-        };
-        if let Some(run) = runs.first()
-            && self.judge.get().is_none()
-        {
-            self.judge.set(Some(Judge::new(run, self.objective)));
-        }
-        Ok(runs)
+        })
     }
 }
 

@@ -29,4 +29,7 @@ pub enum AdviseError {
     /// What is asked cannot be answered; the text says what would be right.
     #[error("{0}")]
     Asked(String),
+    /// Somebody else who was to simulate did not.
+    #[error(transparent)]
+    Sweep(#[from] destage_sweep::SweepError),
 }

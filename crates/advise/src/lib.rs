@@ -24,6 +24,7 @@ use destage_scenario::sim::Requests;
 use destage_scenario::{Settings, simulation};
 use destage_sim::curve;
 use destage_sim::experiment::Progress;
+use destage_sweep::Elsewhere;
 use search::{SearchError, search};
 
 /// How many requests are outstanding where as many as the trace has come faster than they can be served.
@@ -60,7 +61,7 @@ pub struct Advised {
 }
 
 /// Looks for the best policy and size up to a budget, by the settings of `destage sim`, whose policies are the candidates if
-/// they are given.
+/// they are given. What is simulated is simulated here, unless there is somebody `on` whom it is; what it finds is the same.
 ///
 /// # Errors
 /// Where the settings are wrong, the trace cannot be read, several times, or no run is a result.
@@ -68,6 +69,7 @@ pub fn advise(
     mut settings: Settings,
     mut requests: Requests,
     budget: Option<Budget>,
+    on: Option<&dyn Elsewhere>,
     watch: &dyn Watch,
 ) -> Result<Advised, AdviseError> {
     bench::refuse(&settings)?;
@@ -101,6 +103,7 @@ pub fn advise(
         bare: candidates.bare.clone(),
         bare_run: None,
         watch,
+        on,
         extent: Cell::new(None),
         judge: Cell::new(None),
     };

@@ -26,6 +26,7 @@ mod sweep_output;
 mod table;
 mod teller;
 mod volume_table;
+mod workers;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,8 @@ use serde_json::Value;
 use binary::{destage, quietly, refused};
 
 fn parsed(args: &[&str]) -> Value {
-    serde_json::from_str(&quietly(args)).unwrap()
+    // What takes long tells on the standard error how far it is.
+    serde_json::from_str(&quietly(&[args, &["--progress=false"]].concat())).unwrap()
 }
 
 /// What a run costs by its mean response time; none if it did not keep up.
@@ -75,7 +76,7 @@ fn advice_is_the_same_with_any_number_of_threads_and_on_the_page() {
     let page = folder.path().join("page");
     let with = |threads: &str, more: &[&str]| {
         let requests = ["advise", "--workload", "exchange", "--limit", "40000", "--policy", "lru,fifo,lb-clock"];
-        quietly(&[&requests[..], &["--threads", threads], more].concat())
+        quietly(&[&requests[..], &["--progress=false", "--threads", threads], more].concat())
     };
     let shown = with("2", &["--report", page.to_str().unwrap()]);
     assert_eq!(with("1", &[]), shown);
@@ -149,7 +150,7 @@ fn seen(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
 #[test]
 fn the_schema_names_every_field_of_advice() {
     let (mut told, mut found) = (BTreeSet::new(), BTreeSet::new());
-    documented(&parsed(&["schema", "--advise", "--json"]), "", &mut told);
+    documented(&serde_json::from_str::<Value>(&quietly(&["schema", "--advise", "--json"])).unwrap(), "", &mut told);
     // Little of it is simulated, which is found; one policy goes with no such SSD.
     let some = ["--policy", "lru,fifo,cawr", "--limit", "5000", "--json"];
     seen(&parsed(&[&["advise", "--workload", "exchange"], &some[..]].concat()), "", &mut found);

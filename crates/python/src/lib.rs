@@ -44,7 +44,7 @@ mod _destage {
     #[pymodule_export]
     use super::simulate::simulate;
     #[pymodule_export]
-    use super::sweep::{SweepPlan, sweep_run, sweep_split, sweep_table, sweep_urls};
+    use super::sweep::{SweepPlan, sweep_run, sweep_split, sweep_table, sweep_urls, whole_run};
     #[pymodule_export]
     use super::trace::{Trace, formats, synth, workloads, write_trace};
 

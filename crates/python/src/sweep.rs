@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use destage_report::{FlatRuns, read_parquet};
-use destage_sweep::{Description, Group, Made, Summary, Sweep, local, run};
+use destage_sweep::{Description, Group, Made, Summary, Sweep, local, run, whole};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -137,6 +137,20 @@ pub(crate) fn sweep_run<'py>(
     })?;
     let failed = serde_json::to_string(&made.failed).map_err(raised)?;
     Ok((made.rows, made.part.map(|part| PyBytes::new(py, &part)), failed))
+}
+
+/// Carries out a group whose results are wanted whole, over the trace in this file. Returns these as JSON.
+#[pyfunction]
+#[pyo3(signature = (group, file=None))]
+pub(crate) fn whole_run(py: Python<'_>, group: &str, file: Option<PathBuf>) -> PyResult<String> {
+    let group = Group::parse(group).map_err(raised)?;
+    let stop = Stop::default();
+    let told = stop.clone();
+    let results = call::run(py, &stop, move || {
+        let runs = whole(&group, file.as_deref(), None, &told).map_err(raised)?;
+        destage_report::json(&runs).map_err(raised)
+    })?;
+    String::from_utf8(results).map_err(raised)
 }
 
 /// A group for each run of a group.

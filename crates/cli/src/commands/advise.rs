@@ -10,6 +10,7 @@ use destage_report::{FILES, Report};
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::sim::{self, SIM};
 use destage_sim::experiment::Progress;
+use destage_sweep::Elsewhere;
 
 use crate::advice_output;
 use crate::candidates;
@@ -18,6 +19,7 @@ use crate::flags;
 use crate::output::{NewFile, Outputs};
 use crate::progress::Bar;
 use crate::screen::Screen;
+use crate::workers::{self, Workers};
 
 /// Settings of `destage sim` that advice has no use for.
 const WITHOUT: &[&str] = &["cache", "csv", "latency-log", "per-volume", "resume", "timing"];
@@ -52,6 +54,7 @@ pub fn command() -> Command {
                 .conflicts_with("ssd.preset")
                 .help("The SSD, as --ssd.preset"),
         )
+        .arg(workers::arg())
         .args(flags::args(SIM).into_iter().filter(|arg| !WITHOUT.contains(&arg.get_id().as_str())))
 }
 
@@ -111,7 +114,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let report = report.map(|path| Folder::begin(&mut outputs, &path, &FILES)).transpose()?;
     let json = settings.path("json")?.map(|path| outputs.file(&path)).transpose()?;
     let shown = Shown { wanted: settings.one("progress", q::switch)?, trace: requests.name(), bar: Mutex::new(None) };
-    let advised = advise(settings, requests, budget, &shown);
+    let on = matches.get_one::<String>("on").map(|scheduler| Workers::of(scheduler)).transpose()?;
+    let on = on.as_ref().map(|workers| workers as &dyn Elsewhere);
+    let advised = advise(settings, requests, budget, on, &shown);
     shown.end();
     let Advised { advice, runs, judge } = advised?;
     let mut files = Vec::new();

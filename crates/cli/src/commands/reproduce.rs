@@ -13,12 +13,14 @@ use destage_reproduce::report;
 use destage_reproduce::reproduce::{Options, reproduce_with};
 use destage_scenario::path_text;
 use destage_scenario::workload::is_file;
+use destage_sweep::Elsewhere;
 
 use crate::commands::report::Folder;
 use crate::output::{NewFile, Outputs};
 use crate::progress::Runs;
 use crate::screen::{self, Screen};
 use crate::table::{Cell, Column, Table};
+use crate::workers::{self, Workers};
 use crate::{candidates, flags, markdown};
 
 /// Where the recordings lie that come with destage, seen from its checkout.
@@ -78,6 +80,7 @@ pub fn command() -> Command {
                 ),
         )
         .arg(flags::threads_arg())
+        .arg(workers::arg())
 }
 
 /// Runs it.
@@ -107,6 +110,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let quick = matches.get_flag("quick");
     let kept = matches.get_one::<PathBuf>("resume");
     let kept = kept.map(|folder| anyhow::Ok(Kept::open(folder, &std::env::current_exe()?)?)).transpose()?;
+    let on = matches.get_one::<String>("on").map(|scheduler| Workers::of(scheduler)).transpose()?;
+    let on = on.as_ref().map(|workers| workers as &dyn Elsewhere);
     let mut pages = Pages::default();
     let mut text = String::from(
         "# Reproduction: what papers claim, and what destage measures\n\n\
@@ -121,7 +126,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             text.push('\n');
         }
         let runs = Runs::new(&paper.name);
-        let options = Options { folders: &folders, quick, kept: kept.as_ref(), on: None, watch: &runs };
+        let options = Options { folders: &folders, quick, kept: kept.as_ref(), on, watch: &runs };
         let reproduction = pool.install(|| reproduce_with(paper, options));
         runs.finish();
         let reproduction = reproduction?;

@@ -3,33 +3,19 @@
 use std::io::Write;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command as Process, Stdio};
+use std::process::{Command as Process, Stdio};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_sim::experiment::Stop;
-use destage_sweep::{Description, Summary, Sweep, local, program};
-use rustix::process::{Pid, Signal, kill_process};
+use destage_sweep::{Description, Summary, Sweep, local};
 use serde::Deserialize;
 
 use crate::flags;
 use crate::output::Outputs;
 use crate::progress::Swept;
 use crate::screen::{self, Screen};
-use crate::{signals, sweep_output};
-
-/// Names the Python that has the package.
-const PYTHON: &str = "DESTAGE_PYTHON";
-/// What Python runs: whatever is missing is told in the form in which results are.
-const MAIN: &str = "\
-import json, sys
-try:
-    from destage._sweep import main
-except ImportError as error:
-    print(json.dumps({'missing': str(error)}))
-else:
-    sys.exit(main(sys.argv[1:]))
-";
+use crate::{sweep_output, workers};
 
 /// The command.
 pub fn command() -> Command {
@@ -58,13 +44,7 @@ pub fn command() -> Command {
                 .help("The data set: rows that are here already are not computed again; sweep.parquet has all of them in the end"),
         )
         .arg(flags::threads_arg())
-        .arg(
-            Arg::new("on")
-                .long("on")
-                .value_name("tcp://HOST:PORT")
-                .conflicts_with("threads")
-                .help("Run on the workers of this Dask scheduler, through the Python package (DESTAGE_PYTHON names the Python)"),
-        )
+        .arg(workers::arg())
         .arg(
             Arg::new("progress")
                 .long("progress")
@@ -134,36 +114,18 @@ enum Told {
 
 /// On the workers of a scheduler, which Python knows how to ask.
 fn elsewhere(file: &Path, out: &Path, scheduler: &str, progress: bool) -> Result<Summary> {
-    let python = std::env::var_os(PYTHON).unwrap_or_else(|| "python3".into());
-    let name = Path::new(&python).display().to_string();
-    let mut call = Process::new(&python);
-    call.arg("-c").arg(MAIN).arg(file).arg("--out").arg(out).arg("--on").arg(scheduler);
-    call.arg("--program").arg(program()).arg(if progress { "--progress" } else { "--no-progress" });
-    let child = call.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let child = child.with_context(|| format!("{name} cannot be started; {PYTHON} names another Python"))?;
-    end_along(&child);
+    let with = |call: &mut Process| {
+        call.arg(file).arg("--out").arg(out).arg("--on").arg(scheduler);
+        call.arg(if progress { "--progress" } else { "--no-progress" });
+    };
+    let (child, name) = workers::python("destage._sweep", with, Stdio::null())?;
     let output = child.wait_with_output()?;
     let last = String::from_utf8_lossy(&output.stdout);
     let told = last.lines().last().and_then(|line| serde_json::from_str(line).ok());
     match told {
         Some(Told::Summary(summary)) => Ok(*summary),
         Some(Told::Error(error)) => Err(anyhow!(error)),
-        Some(Told::Missing(what)) => bail!(
-            "{name} has not all that --on needs ({what}): install the package with Dask, `pip install '.[dask]'` in a checkout of \
-             destage, or name a Python that has it in {PYTHON}"
-        ),
+        Some(Told::Missing(what)) => Err(workers::missing(&name, &what)),
         None => bail!("{name} ended with {} and without results", output.status),
     }
-}
-
-/// A signal that ends this program ends the child too.
-fn end_along(child: &Child) {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    signals::call(move |signal| {
-        if let Some(pid) = pid {
-            // It may be gone already.
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        signals::end_now(signal);
-    });
 }
