@@ -148,6 +148,11 @@ struct Device {
 }
 
 impl Device {
+    /// Whether nothing of it has to be taken in, and nothing waits for room there.
+    fn is_quiet(&self) -> bool {
+        !self.failed && self.backlog.is_empty() && self.lane.as_ref().is_none_or(Serves::is_silent)
+    }
+
     /// The lane has done this step, or never will.
     fn forget(&mut self, issue: Option<Issue>) {
         let at = self.under_way.iter().position(|other| *other == issue);

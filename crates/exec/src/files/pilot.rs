@@ -105,7 +105,7 @@ impl Pilot {
 
     /// Whether there is something to be given to the ring, or a result.
     pub(super) fn stirs(&self) -> bool {
-        !self.outgoing.is_empty() || !self.results.is_empty()
+        !self.outgoing.is_empty() || self.has_results()
     }
 
     /// What is to be given to the ring.
@@ -136,9 +136,14 @@ impl Pilot {
         }
     }
 
+    /// Whether there are results.
+    pub(super) fn has_results(&self) -> bool {
+        !self.results.is_empty()
+    }
+
     /// Appends the results that there are.
     pub(super) fn results(&mut self, into: &mut VecDeque<Done>) {
-        if !self.results.is_empty() {
+        if self.has_results() {
             self.moved = Instant::now();
             self.in_flight -= self.results.len();
             into.append(&mut self.results);

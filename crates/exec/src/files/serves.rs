@@ -41,6 +41,14 @@ impl Serves {
         }
     }
 
+    /// Whether there is surely no result. Threads are not asked, since that would cost as much as asking for the results.
+    pub(super) fn is_silent(&self) -> bool {
+        match self {
+            Self::Threads(lane) => !lane.is_busy(),
+            Self::Ring(pilot) => !pilot.has_results(),
+        }
+    }
+
     /// Gives it a command.
     pub(super) fn send(&mut self, command: Command) {
         match self {

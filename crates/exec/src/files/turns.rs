@@ -180,9 +180,12 @@ impl<C: Controller> Files<C> {
             self.go_on()?;
         }
         self.send_backlog();
-        for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {
-            self.finish_device(dev)?;
-            self.go_on()?;
+        for dev in 0..self.devices.len() {
+            // Most have nothing to say: of a hit all members.
+            if !self.devices[dev].is_quiet() {
+                self.finish_device(Dev(dev as u8))?;
+                self.go_on()?;
+            }
         }
         if self.engine.next_timer().is_some_and(|at| at <= self.now()) {
             let now = self.now();
