@@ -4,7 +4,9 @@
 
 use std::hint::black_box;
 
-use destage_counts::{Work, array, buffer, collecting, delta, kernel, log_blocks, pipeline, plan, read, stat, tier};
+use destage_counts::{
+    Work, array, buffer, collecting, delta, hit, kernel, log_blocks, pipeline, plan, read, stat, tier,
+};
 use gungraun::Callgrind;
 use gungraun::prelude::*;
 
@@ -77,6 +79,15 @@ fn plans(work: Work) -> (u64, Work) {
     done(work)
 }
 
+#[library_benchmark(setup = hit)]
+#[bench::write_through("write-through")]
+#[bench::kdd("kdd")]
+#[bench::kdd_delta("kdd-delta")]
+#[bench::wow("wow")]
+fn hits(work: Work) -> (u64, Work) {
+    done(work)
+}
+
 #[library_benchmark(setup = array)]
 #[bench::raid5_write("none")]
 #[bench::wow("wow")]
@@ -109,7 +120,7 @@ fn deltas(work: Work) -> (u64, Work) {
 
 library_benchmark_group!(
     name = all,
-    benchmarks = [buffers, ssd, ftl, sim, traces, statistics, plans, arrays, tiers, kernels, deltas]
+    benchmarks = [buffers, ssd, ftl, sim, traces, statistics, plans, hits, arrays, tiers, kernels, deltas]
 );
 
 /// Without a simulation of caches. Threads count from their beginning, so that the reader's work is

@@ -3,7 +3,7 @@
 use destage_cache::{Served, serve};
 use destage_plan::{
     Controller, Dev, DevSet, Engine, HostNotice, HostOp, HostRequest, Nanos, PageGeometry, SECTOR_BYTES, Shape, Start,
-    StepOutcome,
+    Step, StepOutcome,
 };
 use destage_raid::array::ArrayConfig;
 use destage_raid::kernels::Kernels;
@@ -75,6 +75,52 @@ pub fn plan(name: &str) -> Work {
         }
         _ => panic!("{name} is no plan"),
     }
+}
+
+/// Reads of a page that the cache has, over an executor that does nothing: `write-through`, `kdd`, whose pages are as they
+/// came in, `kdd-delta`, whose pages have deltas, or `wow`, which has them in the NVRAM.
+///
+/// # Panics
+/// If the name is another.
+pub fn hit(name: &str) -> Work {
+    let (cache, written) = match name {
+        "write-through" | "kdd" => (name, false),
+        "kdd-delta" => ("kdd", true),
+        "wow" => ("wow:low=80:high=90", true),
+        _ => panic!("{name} is no hit"),
+    };
+    let (config, pages) = (config(Level::Raid5), 1 << 11);
+    let mut engine = Engine::new(serve(cache, &config, pages).expect("a cache"), shape(&config), 64);
+    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+    let mut run = move |op, page| {
+        let request = HostRequest { tag: 0, op, offset: page * PAGE, len: PAGE, fua: false };
+        engine.submit(Nanos(0), request).expect("a range on the array");
+        while let Some(issue) = engine.next_issue() {
+            let makes_delta = matches!(engine.step(issue), Step::Encode { .. });
+            let outcome = if makes_delta { StepOutcome::Length(400) } else { StepOutcome::Ok };
+            engine.complete(Nanos(0), issue, outcome);
+        }
+        while engine.next_notice().is_some() {}
+        let counts = engine.controller().counts();
+        counts.map_or(0, |counts| counts.read_hits)
+    };
+    for page in 0..pages / 2 {
+        run(HostOp::Write, page);
+        run(HostOp::Read, page);
+    }
+    // Of more kdd makes up for the parity, and gives them up.
+    let read = if written { pages / 8 } else { pages / 2 };
+    for page in (0..read).filter(|_| written) {
+        run(HostOp::Write, page);
+    }
+    let mut random = Random::new();
+    let before = run(HostOp::Read, 0);
+    Box::new(move || {
+        let mut hits = 0;
+        (0..REQUESTS).for_each(|_| hits = run(HostOp::Read, random.below(read)));
+        assert_eq!(hits - before, REQUESTS, "all are hits");
+        hits
+    })
 }
 
 /// A closed loop of requests of a page, 32 outstanding.
