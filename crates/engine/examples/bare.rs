@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use destage_engine::{ArrayStatus, Backend, Listener, Offer, ReplaceError, Service, State};
+use destage_engine::{ArrayStatus, Backend, Listener, Offer, ReplaceError, Service, State, StateStatus};
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_plan::{HostOp, HostRequest, quantity};
 
@@ -81,6 +81,8 @@ impl Backend for Bare {
             io: "threads".to_owned(),
             no_uring: None,
             devices: Vec::new(),
+            nvram: StateStatus::default(),
+            intents: StateStatus::default(),
             cache: None,
             stale_rows: 0,
             resynchronised: None,

@@ -13,7 +13,7 @@ use destage_raid::Geometry;
 use crate::description::folder;
 use crate::{
     ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceStatus, Figure, LostRange,
-    ReplaceError, ResynchronisedStatus, State, marks,
+    ReplaceError, ResynchronisedStatus, State, StateStatus, marks,
 };
 
 /// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
@@ -111,6 +111,18 @@ impl Array {
         told.collect()
     }
 
+    /// The files of NVRAM and intents.
+    fn state_files(&self) -> [StateStatus; 2] {
+        let config = self.files.config();
+        let [nvram, intents] = self.files.state_traffic();
+        [(&config.nvram, nvram), (&config.intents, intents)].map(|(path, traffic)| StateStatus {
+            path: path_text::of(path),
+            steps: traffic.steps,
+            written_bytes: traffic.written_bytes,
+            syncs: traffic.syncs,
+        })
+    }
+
     fn cache(&self) -> Option<CacheStatus> {
         let served = self.files.engine().controller();
         let counts = served.counts().copied().unwrap_or_default();
@@ -197,6 +209,7 @@ impl Backend for Array {
         let served = self.files.engine().controller();
         let page = self.files.config().shape.page_bytes();
         let lost = served.array().lost().iter();
+        let [nvram, intents] = self.state_files();
         ArrayStatus {
             uuid: self.description.uuid.to_string(),
             state: self.state(),
@@ -206,6 +219,8 @@ impl Backend for Array {
             io: if self.files.io() == Io::Ring { "uring" } else { "threads" }.to_owned(),
             no_uring: self.files.no_ring().map(ToString::to_string),
             devices: self.devices(),
+            nvram,
+            intents,
             cache: self.cache(),
             stale_rows: served.stale_rows() as u64,
             resynchronised: self.files.resynchronised().map(|done| ResynchronisedStatus {

@@ -36,6 +36,6 @@ pub use service::{Offer, Service, ServiceError};
 pub use socket::Listener;
 pub use status::{
     ArrayStatus, CacheStatus, Clients, DeviceStatus, Figure, Kind, LostRange, Requests, ResynchronisedStatus, State,
-    Status,
+    StateStatus, Status,
 };
 pub use superblock::{MdArray, MdError};

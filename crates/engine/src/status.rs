@@ -54,6 +54,10 @@ pub struct ArrayStatus {
     pub no_uring: Option<String>,
     /// Members first, then the cache's device.
     pub devices: Vec<DeviceStatus>,
+    /// The file that stands in for the NVRAM.
+    pub nvram: StateStatus,
+    /// The file of rows that may be inconsistent.
+    pub intents: StateStatus,
     /// What the cache has done; nothing of one that holds nothing.
     pub cache: Option<CacheStatus>,
     /// Rows whose parity does not cover their newest data.
@@ -121,6 +125,19 @@ pub struct DeviceStatus {
     pub marks: u64,
     /// Their bytes.
     pub mark_bytes: u64,
+}
+
+/// A file of the array's state, and what it was asked for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct StateStatus {
+    /// The file.
+    pub path: String,
+    /// Steps that changed it.
+    pub steps: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Times that it was made durable; several steps may share one.
+    pub syncs: u64,
 }
 
 /// Pages by what the cache had of them.

@@ -10,7 +10,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use destage_engine::{
-    ArrayStatus, Backend, Listener, Offer, Order, ReplaceError, Reply, Service, ServiceError, State, Status, order,
+    ArrayStatus, Backend, Listener, Offer, Order, ReplaceError, Reply, Service, ServiceError, State, StateStatus,
+    Status, order,
 };
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::client::blocking::{Connection, Wanted};
@@ -91,6 +92,8 @@ impl Backend for Fake {
             io: "threads".to_owned(),
             no_uring: None,
             devices: Vec::new(),
+            nvram: StateStatus::default(),
+            intents: StateStatus::default(),
             cache: None,
             stale_rows: 0,
             resynchronised: None,

@@ -43,6 +43,15 @@ fn writes_that_come_together_share_syncs_and_are_durable_when_they_are_answered(
     // What is begun while the first is synced comes with the next; what is destaged frees slots.
     assert!((1..=4).contains(&(commits() - before)), "{} syncs for eight writes", commits() - before);
 
+    files.settle().expect("it comes to rest");
+    let [nvram, intents] = files.state_traffic();
+    let syncs = [SyncPoint::Commit, SyncPoint::Intents].map(|at| os.syncs().get(&at).copied().unwrap_or(0));
+    assert_eq!([nvram.syncs, intents.syncs].map(|syncs| syncs as usize), syncs.map(|syncs| syncs as usize));
+    assert!(nvram.steps >= 8 && nvram.syncs < nvram.steps, "{nvram:?}");
+    // A header for each slot that is put, and what it holds.
+    let least = 8 * (512 + config.shape.page_bytes());
+    assert!(nvram.written_bytes >= least && intents.written_bytes >= 512 * intents.syncs, "{nvram:?}, {intents:?}");
+
     let left = os.cut(Survival::Nothing);
     let mut files = Files::open_on(Arc::new(left), array.controller(), config).expect("the array is there");
     assert_holds(&mut files, &content, "after the power failed");

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_engine::{ArrayStatus, Kind, Order, Reply, State, Status};
+use destage_engine::{ArrayStatus, DeviceStatus, Kind, Order, Reply, State, Status};
 use destage_plan::quantity::{show_bytes, show_count, show_time};
 
 use super::served::{array_arg, control_arg, order};
@@ -75,6 +75,9 @@ fn show(status: &Status) -> Result<()> {
             ),
         ));
     }
+    if let Some(amplification) = amplification(status) {
+        rows.push(("bytes written", amplification));
+    }
     if array.stale_rows > 0 {
         rows.push(("rows with old parity", show_count(array.stale_rows)));
     }
@@ -100,7 +103,31 @@ fn show(status: &Status) -> Result<()> {
         };
         screen.pairs(vec![(device.name.as_str(), told)])?;
     }
+    for (name, file) in [("nvram", &array.nvram), ("intents", &array.intents)] {
+        let (steps, syncs) = (show_count(file.steps), show_count(file.syncs));
+        let told = format!("{}: {steps} changes ({}), {syncs} syncs", file.path, show_bytes(file.written_bytes));
+        screen.pairs(vec![(name, told)])?;
+    }
     Ok(())
+}
+
+/// What was written for each byte that clients wrote, by where.
+fn amplification(status: &Status) -> Option<String> {
+    let (array, asked) = (&status.array, status.requests.writes.bytes);
+    let all = |kind: &dyn Fn(&DeviceStatus) -> bool| -> u64 {
+        array.devices.iter().filter(|device| kind(device)).map(|device| device.written_bytes + device.mark_bytes).sum()
+    };
+    let is_cache = |device: &DeviceStatus| device.name == "cache";
+    let state = array.nvram.written_bytes + array.intents.written_bytes;
+    let each = |bytes: u64| bytes as f64 / asked as f64;
+    (asked > 0).then(|| {
+        format!(
+            "for each of clients: members {:.2}, cache {:.2}, nvram and intents {:.2}",
+            each(all(&|device| !is_cache(device))),
+            each(all(&is_cache)),
+            each(state)
+        )
+    })
 }
 
 /// Who reads and writes devices, and how.

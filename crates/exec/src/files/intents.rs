@@ -167,13 +167,18 @@ impl IntentsFile {
         }
     }
 
-    /// Makes what was set and cleared durable; nothing is written if no bit has changed.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
-        if self.dirty.is_empty() {
-            return Ok(());
-        }
+    /// Bytes that the next [`sync`](Self::sync) writes.
+    pub(super) fn unwritten(&mut self) -> u64 {
         self.dirty.sort_unstable();
         self.dirty.dedup();
+        (self.dirty.len() * SECTOR) as u64
+    }
+
+    /// Makes what was set and cleared durable; nothing is written if no bit has changed.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        if self.unwritten() == 0 {
+            return Ok(());
+        }
         for index in &self.dirty {
             let sector = &mut self.sectors[*index as usize];
             seal(sector);

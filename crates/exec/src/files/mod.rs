@@ -78,7 +78,7 @@ use patience::patiently;
 use pilot::Pilot;
 use port::Bell;
 use serves::{Serves, Wheel};
-use store::{Lists, Store};
+use store::{Accounts, Lists, Store};
 
 pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig, Io};
 pub use error::FilesError;
@@ -87,6 +87,7 @@ pub use real::RealOs;
 pub use recording::{Chance, Fault, Moment, Recording, Slip, Survival};
 pub use ring::{Ended, Entries, Entry, Operation, Ring, Tag, Taken};
 pub use serving::Traffic;
+pub use store::StateTraffic;
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,6 +169,8 @@ pub struct Files<C> {
     config: FilesConfig,
     devices: Vec<Device>,
     store: Lane<Store>,
+    /// What the store has written.
+    accounts: Accounts,
     roster: Roster,
     /// Devices in whose place a file stands that the roster does not name so far.
     standing_in: DevSet,
@@ -314,6 +317,7 @@ impl<C: Controller> Files<C> {
                 traffic: Traffic::default(),
             });
         }
+        let accounts = opened.store.accounts();
         let store = if os.is_in_line() {
             Ok(Lane::in_line(config.depth, vec![opened.store]))
         } else {
@@ -328,6 +332,7 @@ impl<C: Controller> Files<C> {
             config,
             devices,
             store,
+            accounts,
             roster: opened.roster,
             standing_in: DevSet::EMPTY,
             store_backlog: VecDeque::new(),

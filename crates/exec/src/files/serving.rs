@@ -7,7 +7,7 @@ use std::time::Duration;
 use destage_plan::{Control, Controller, Dev};
 use rustix::fd::BorrowedFd;
 
-use super::{Files, FilesError, Io};
+use super::{Files, FilesError, Io, StateTraffic};
 
 /// What a device was asked for in this life, as far as it was sent there. A list of buffers that goes
 /// there in one command is one write.
@@ -98,5 +98,10 @@ impl<C: Controller> Files<C> {
     /// What each device was asked for in this life.
     pub fn traffic(&self) -> impl Iterator<Item = Traffic> {
         self.devices.iter().map(|device| device.traffic)
+    }
+
+    /// What the file of the NVRAM and that of the intents were asked for in this life.
+    pub fn state_traffic(&self) -> [StateTraffic; 2] {
+        [self.accounts[0].traffic(), self.accounts[1].traffic()]
     }
 }

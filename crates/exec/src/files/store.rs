@@ -6,12 +6,15 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
 use super::intents::IntentsFile;
 use super::lane::Worker;
 use super::nvram::{Commit, NvramFile};
+use super::sectors::SECTOR;
 use crate::Handle;
 
 /// What is to be done.
@@ -32,6 +35,13 @@ pub(super) struct Command {
     pub(super) lists: Lists,
 }
 
+impl Command {
+    /// What a commit of it writes: a header for each slot, and bytes.
+    fn commit_bytes(&self) -> u64 {
+        ((self.lists.puts.len() + self.lists.frees.len()) * SECTOR + self.bytes.len()) as u64
+    }
+}
+
 /// Lists that travel with a step, to be used again.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
@@ -43,6 +53,44 @@ pub(super) struct Lists {
 /// A command that is done, and how it ended.
 pub(super) type Done = (Command, io::Result<()>);
 
+/// What was asked of the file of the NVRAM, or of the intents, in this life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateTraffic {
+    /// Steps that changed it.
+    pub steps: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Syncs; several steps may share one.
+    pub syncs: u64,
+}
+
+/// The same while it is being counted, by whoever writes the file.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    steps: AtomicU64,
+    written_bytes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+/// Those of the NVRAM and of the intents.
+pub(super) type Accounts = Arc<[Account; 2]>;
+
+impl Account {
+    /// So many steps wrote so much, and one sync made it durable unless that is nothing.
+    fn add(&self, steps: usize, written_bytes: u64) {
+        self.steps.fetch_add(steps as u64, Ordering::Relaxed);
+        self.written_bytes.fetch_add(written_bytes, Ordering::Relaxed);
+        self.syncs.fetch_add(u64::from(written_bytes > 0), Ordering::Relaxed);
+    }
+
+    /// What was counted so far.
+    pub(super) fn traffic(&self) -> StateTraffic {
+        let [steps, written_bytes, syncs] =
+            [&self.steps, &self.written_bytes, &self.syncs].map(|count| count.load(Ordering::Relaxed));
+        StateTraffic { steps, written_bytes, syncs }
+    }
+}
+
 /// The two files.
 pub(super) struct Store {
     nvram: NvramFile,
@@ -52,12 +100,18 @@ pub(super) struct Store {
     broken: bool,
     /// Commands that are made durable together.
     group: Vec<Command>,
+    accounts: Accounts,
 }
 
 impl Store {
     /// Serves these two.
-    pub(super) const fn new(nvram: NvramFile, intents: IntentsFile) -> Self {
-        Self { nvram, intents, broken: false, group: Vec::new() }
+    pub(super) fn new(nvram: NvramFile, intents: IntentsFile) -> Self {
+        Self { nvram, intents, broken: false, group: Vec::new(), accounts: Accounts::default() }
+    }
+
+    /// Where it counts what it writes.
+    pub(super) fn accounts(&self) -> Accounts {
+        Arc::clone(&self.accounts)
     }
 
     /// Takes the first commands for as long as they can be made durable together.
@@ -73,18 +127,24 @@ impl Store {
     }
 
     fn carry_out(&mut self) -> io::Result<()> {
+        let [nvram, intents] = &*self.accounts;
         match self.group.first().map(|first| first.change) {
             None => Ok(()),
-            Some(Change::Commit) => self.nvram.commit(self.group.iter().map(|command| Commit {
-                puts: &command.lists.puts,
-                bytes: &command.bytes,
-                frees: &command.lists.frees,
-            })),
+            Some(Change::Commit) => {
+                let written = self.group.iter().map(Command::commit_bytes).sum();
+                nvram.add(self.group.len(), written);
+                self.nvram.commit(self.group.iter().map(|command| Commit {
+                    puts: &command.lists.puts,
+                    bytes: &command.bytes,
+                    frees: &command.lists.frees,
+                }))
+            }
             Some(Change::Intent { .. }) => {
                 for command in &self.group {
                     let set = matches!(command.change, Change::Intent { set: true });
                     command.lists.rows.iter().for_each(|rows| self.intents.set(*rows, set));
                 }
+                intents.add(self.group.len(), self.intents.unwritten());
                 self.intents.sync()
             }
         }
