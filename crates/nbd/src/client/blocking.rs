@@ -140,8 +140,12 @@ impl<S: Read + Write> Connection<S> {
                     self.used = 0;
                     let read = self.stream.read(&mut self.input);
                     self.input.truncate(*read.as_ref().unwrap_or(&0));
-                    if read? == 0 {
-                        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+                    match read {
+                        Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                        Ok(_) => {}
+                        // A stream with a timeout says so where others would wait on.
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error.into()),
                     }
                 }
                 event => return Ok(event),

@@ -1,6 +1,6 @@
 //! The client here, over sockets.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 use destage_nbd::client::blocking::{Connection, Error, Wanted};
 use destage_nbd::client::{Answer, Ask};
@@ -32,6 +32,33 @@ pub fn exercise<S: Read + Write>(connection: &mut Connection<S>) {
     connection.read(8192 - 512, &mut read).expect("a read");
     assert_eq!(read, expected[8192 - 512..][..1536]);
     connection.tell(Command::Trim, false, 1 << 20, 4096).expect("a trim");
+}
+
+/// A stream of which every other read is interrupted.
+struct Interrupted<S>(S, bool);
+
+impl<S: Read> Read for Interrupted<S> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.1 = !self.1;
+        if self.1 { Err(io::ErrorKind::Interrupted.into()) } else { self.0.read(bytes) }
+    }
+}
+
+impl<S: Write> Write for Interrupted<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[test]
+fn who_is_interrupted_waits_on() {
+    let served = Served::new();
+    let stream = Interrupted(served.unix(), false);
+    exercise(&mut Connection::begin(stream, &Wanted::default()).expect("a transmission"));
 }
 
 #[test]
