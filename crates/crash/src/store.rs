@@ -19,7 +19,6 @@ use crate::files::FilesFailure;
 
 const PAGE: u64 = 1024;
 const SECTOR: u64 = 128;
-const SLOTS: u32 = 12;
 /// Three sectors of the file, the last one in part.
 const ROWS: u64 = 10_000;
 /// Slots that a commit puts at most.
@@ -133,12 +132,34 @@ struct Life {
     found: Found,
     /// After each step that was issued since all were done.
     states: Vec<State>,
-    /// Of these, done.
+    /// Of these, durable.
+    covered: usize,
+    /// Of these, done: the end of the process alone costs none.
     done: usize,
     generation: u32,
+    kind: Kind,
 }
 
-fn config() -> FilesConfig {
+/// What the history of a seed is about.
+#[derive(Clone, Copy)]
+struct Kind {
+    slots: u32,
+    every_write: bool,
+}
+
+impl Kind {
+    const fn of(seed: u64) -> Self {
+        // A journal of few slots comes round every few steps.
+        let slots = match seed / 3 % 3 {
+            0 => 12,
+            1 => 5,
+            _ => 2,
+        };
+        Self { slots, every_write: seed.is_multiple_of(3) }
+    }
+}
+
+fn config(kind: Kind) -> FilesConfig {
     let device = DeviceConfig { path: "/array/dev0".into(), offset: 0, pages: 1, options: DeviceOptions::default() };
     FilesConfig {
         about: String::new(),
@@ -146,8 +167,9 @@ fn config() -> FilesConfig {
         shape: Shape::new(PAGE, SECTOR, MOST_PUTS, MOST_PUTS, MOST_PUTS).expect("a shape that can be"),
         depth: 6,
         devices: vec![device],
+        every_write: kind.every_write,
         nvram: "/array/nvram".into(),
-        nv_slots: SLOTS,
+        nv_slots: kind.slots,
         intents: "/array/intents".into(),
         rows: ROWS,
         members: 0,
@@ -159,23 +181,24 @@ fn config() -> FilesConfig {
 }
 
 impl Life {
-    fn begin(os: Recording, create: bool, state: State, generation: u32) -> Result<Self, String> {
+    fn begin(os: Recording, create: bool, state: State, generation: u32, kind: Kind) -> Result<Self, String> {
         let (plans, found) = (Plans::default(), Arc::default());
         let keeper = Keeper { plans: Arc::clone(&plans), found: Arc::clone(&found), frags: Vec::new() };
         let system = Arc::new(os.clone());
         let files = if create {
-            Files::create_on(system, keeper, config(), Existing::Refuse)
+            Files::create_on(system, keeper, config(kind), Existing::Refuse)
         } else {
-            Files::open_on(system, keeper, config())
+            Files::open_on(system, keeper, config(kind))
         };
         let files = files.map_err(|error| format!("it cannot be opened: {error}"))?;
         let found = found.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Ok(Self { os, files, plans, found, states: vec![state], done: 0, generation })
+        Ok(Self { os, files, plans, found, states: vec![state], covered: 0, done: 0, generation, kind })
     }
 
-    /// Opens what is left, and says after which step that is.
-    fn after(&self, left: Recording) -> Result<Self, String> {
-        let life = Self::begin(left, false, State::default(), self.generation)?;
+    /// Opens what the end of the power or of the process left, and says after which step that is.
+    fn after(&self, left: Recording, power: bool) -> Result<Self, String> {
+        let least = if power { self.covered } else { self.done };
+        let life = Self::begin(left, false, State::default(), self.generation, self.kind)?;
         let same = |state: &State| {
             let of = |(slot, (generation, _)): (&u32, &(u32, u32))| {
                 (*slot, (*generation, tag(NvSlot { index: *slot, generation: *generation })))
@@ -183,23 +206,26 @@ impl Life {
             life.found.slots.iter().map(|(slot, of)| (*slot, *of)).eq(state.slots.iter().map(of))
         };
         let fits = |at: &usize| same(&self.states[*at]);
-        let Some(first) = (self.done..self.states.len()).find(fits) else {
-            let states = &self.states[self.done..];
-            return Err(format!("the slots are {:?}, which they were after none of {states:?}", life.found.slots));
-        };
-        // Steps that change intents alone are in between: each row is as after one of them.
-        let last = (first..self.states.len()).take_while(fits).last().expect("the first one fits");
         let mut rows = RowSet::default();
         life.found.intents.iter().for_each(|found| rows.set(*found, true));
-        let between = &self.states[first..=last];
-        for row in (0..ROWS).map(Row) {
-            let set = rows.contains(row);
-            if !between.iter().any(|state| state.rows.contains(row) == set) {
-                return Err(format!("the intent of {row:?} is {set} after steps {first} to {last}"));
-            }
+        // Steps that change intents alone are in between: each row is as after one of them. What was put may have been
+        // freed again.
+        let mut wrong = None;
+        for first in (least..self.states.len()).filter(|at| fits(at) && (*at == least || !fits(&(at - 1)))) {
+            let last = (first..self.states.len()).take_while(fits).last().expect("the first one fits");
+            let between = &self.states[first..=last];
+            let is_as_after_none = |row: &Row| {
+                let set = rows.contains(*row);
+                !between.iter().any(|state| state.rows.contains(*row) == set)
+            };
+            let Some(row) = (0..ROWS).map(Row).find(is_as_after_none) else {
+                let state = State { slots: self.states[first].slots.clone(), rows };
+                return Ok(Self { states: vec![state], ..life });
+            };
+            wrong = Some(format!("the intent of {row:?} is {} after steps {first} to {last}", rows.contains(row)));
         }
-        let state = State { slots: self.states[first].slots.clone(), rows };
-        Ok(Self { states: vec![state], ..life })
+        let states = || format!("they were after none of {:?}", &self.states[least..]);
+        Err(wrong.unwrap_or_else(|| format!("the slots are {:?}, which {}", life.found.slots, states())))
     }
 
     /// Looks at the moments that were kept: the state is right, its pages are there, and it stays.
@@ -207,14 +233,14 @@ impl Life {
         for moment in moments {
             *report += 1;
             let when = |what| format!("after operation {} (power {}): {what}", moment.operations, moment.power);
-            let mut life = self.after(moment.left.clone()).map_err(when)?;
+            let mut life = self.after(moment.left.clone(), moment.power).map_err(when)?;
             let left = life.os.end(true);
             *report += 1;
-            life.after(left).map_err(|what| when(format!("and the power failed again: {what}")))?;
+            life.after(left, true).map_err(|what| when(format!("and the power failed again: {what}")))?;
             let slots = life.states[0].slots.clone();
             for (index, (generation, len)) in slots.into_iter().filter(|(_, (_, len))| *len > 0) {
                 let slot = NvSlot { index, generation };
-                life.ask(Plan::Read(slot, len), HostOp::Read, 1, Vec::new())?;
+                life.ask(Plan::Read(slot, len), HostOp::Read, 1, Vec::new(), false)?;
                 let completion = life.files.wait().map_err(|error| error.to_string())?;
                 let mut expected = page(slot);
                 expected[len as usize..].fill(0);
@@ -226,10 +252,12 @@ impl Life {
         Ok(())
     }
 
-    fn ask(&mut self, plan: Plan, op: HostOp, pages: usize, data: Vec<u8>) -> Result<(), String> {
+    fn ask(&mut self, plan: Plan, op: HostOp, pages: usize, data: Vec<u8>, fua: bool) -> Result<(), String> {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).push_back(plan);
         let len = pages as u64 * PAGE;
-        let request = HostRequest { tag: 0, op, offset: 0, len, fua: false };
+        // After that many steps it is done, and durable if it is a flush or has FUA.
+        let tag = (self.states.len() - 1) as u64 * 2 + u64::from(fua || op == HostOp::Flush);
+        let request = HostRequest { tag, op, offset: 0, len, fua };
         self.files.submit(request, data).map_err(|error| error.to_string())
     }
 
@@ -237,7 +265,7 @@ impl Life {
     /// for what commits have besides say.
     fn issue(&mut self, dice: &mut Dice, besides: &mut Dice) -> Result<(), String> {
         let mut state = self.states.last().expect("there is one").clone();
-        let free: Vec<u32> = (0..SLOTS).filter(|slot| !state.slots.contains_key(slot)).collect();
+        let free: Vec<u32> = (0..self.kind.slots).filter(|slot| !state.slots.contains_key(slot)).collect();
         // A slot is freed when its put is done, and put again when its free is.
         let settled = &self.states[self.done];
         let ready = |slot: &u32| settled.slots.get(slot) == state.slots.get(slot);
@@ -261,11 +289,13 @@ impl Life {
                 let to_free = some(&used, dice.within(1, 6), dice);
                 (some(&free, besides.below(3), besides), to_free)
             }
+            // Intents make durable what is before them: fewer, so that a small journal comes round without.
+            _ if self.kind.slots < 12 && !besides.one_in(6) => return Ok(()),
             _ => {
                 let (rows, set) = (Rows::new(Row(dice.below(16) * 600), 900), dice.one_in(2));
                 state.rows.set(rows, set);
                 self.states.push(state);
-                return self.ask(Plan::Intent { rows, set }, HostOp::Flush, 0, Vec::new());
+                return self.ask(Plan::Intent { rows, set }, HostOp::Flush, 0, Vec::new(), false);
             }
         };
         let frees = to_free.iter().map(|&index| NvSlot { index, generation: state.slots[&index].0 }).collect();
@@ -283,9 +313,10 @@ impl Life {
             puts.push((slot, len));
             data.extend(page(slot));
         }
-        let (op, pages) = (if puts.is_empty() { HostOp::Flush } else { HostOp::Write }, puts.len());
+        let (op, pages) = if puts.is_empty() { (HostOp::Discard, 1) } else { (HostOp::Write, puts.len()) };
         self.states.push(state);
-        self.ask(Plan::Commit { puts, frees }, op, pages, data)
+        let fua = op == HostOp::Write && besides.one_in(6);
+        self.ask(Plan::Commit { puts, frees }, op, pages, data, fua)
     }
 
     /// Lets some commands be carried out; whether it goes on. It stops, with the name of the file,
@@ -301,7 +332,14 @@ impl Life {
             }
             Err(error) => return Err(error.to_string()),
         };
-        self.done += first.into_iter().chain(std::iter::from_fn(|| self.files.next_completion())).count();
+        for completion in first.into_iter().chain(std::iter::from_fn(|| self.files.next_completion())) {
+            let step = (completion.tag / 2) as usize;
+            // One after the other.
+            self.done = self.done.max(step);
+            if self.kind.every_write || completion.tag % 2 == 1 {
+                self.covered = self.covered.max(step);
+            }
+        }
         Ok(true)
     }
 }
@@ -320,7 +358,7 @@ fn history(seed: u64, slip: Option<Slip>, cuts: &mut u64) -> Result<(), String> 
     let mut dice = Dice::new(seed);
     let mut besides = Dice::part(seed, u64::MAX - 6);
     let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
-    let mut life = Life::begin(os, true, State::default(), 0)?;
+    let mut life = Life::begin(os, true, State::default(), 0, Kind::of(seed))?;
     life.os.plant(slip);
     for _ in 0..dice.within(1, 4) {
         life.os.keep_moments(dice.pick(&[2, 4]));
@@ -328,7 +366,7 @@ fn history(seed: u64, slip: Option<Slip>, cuts: &mut u64) -> Result<(), String> 
             life.os.fail_after(dice.below(40), dice.pick(&[Fault::Broken, Fault::NoRoom]));
         }
         let mut goes_on = true;
-        for _ in 0..dice.within(4, 30) {
+        for _ in 0..dice.within(4, if life.kind.slots < 12 { 90 } else { 30 }) {
             if goes_on {
                 life.issue(&mut dice, &mut besides)?;
             }
@@ -339,8 +377,15 @@ fn history(seed: u64, slip: Option<Slip>, cuts: &mut u64) -> Result<(), String> 
             }
         }
         *cuts += 1;
-        let left = life.os.end(dice.one_in(2));
-        life = life.after(left)?;
+        let power = dice.one_in(2);
+        let left = life.os.end(power);
+        left.keep_moments(3);
+        let next = life.after(left.clone(), power)?;
+        left.keep_moments(0);
+        // Until it is open nobody relies on what it has found.
+        let opening = left.take_moments().into_iter();
+        life.look(opening.map(|moment| Moment { power: power || moment.power, ..moment }).collect(), cuts)?;
+        life = next;
     }
     Ok(())
 }

@@ -470,6 +470,7 @@ impl Description {
             shape: Shape::new(page, SECTOR_BYTES.min(page), stripe, stripe, geometry.data_pages())?,
             depth: self.serve.depth,
             devices: members.chain(cache).map(device).collect(),
+            every_write: config.regime == Regime::EveryWrite,
             nvram: folder.join(&self.nvram.slots),
             nv_slots: config.nv_slots + policy.nv_slots(cache_pages, &config),
             intents: folder.join(&self.nvram.intents),

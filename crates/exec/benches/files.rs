@@ -37,6 +37,7 @@ fn files(level: Level, members: u32, io: Io, direct: bool, folder: &Path) -> Fil
         shape: Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).expect("a shape"),
         depth: 256,
         devices: (0..members).map(device).collect(),
+        every_write: false,
         nvram: folder.join("nvram"),
         nv_slots: config.nv_slots,
         intents: folder.join("intents"),

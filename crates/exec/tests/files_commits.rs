@@ -12,6 +12,7 @@ use common::{Content, Dice, data};
 use destage_exec::{Chance, Existing, Files, Recording, Survival, SyncPoint};
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::Level;
+use destage_raid::array::Regime;
 
 struct Drawn(Dice);
 
@@ -23,7 +24,7 @@ impl Chance for Drawn {
 
 #[test]
 fn writes_that_come_together_share_syncs_and_are_durable_when_they_are_answered() {
-    let array = Array { cache: cache("wow"), depth: 8, ..Array::new(Level::Raid5, 4) };
+    let array = Array { cache: cache("wow"), depth: 8, regime: Regime::EveryWrite, ..Array::new(Level::Raid5, 4) };
     let os = Recording::new(|number| Box::new(Drawn(Dice::new(number))));
     let config = array.files(Path::new("/array"));
     let made = Files::create_on(Arc::new(os.clone()), array.controller(), config.clone(), Existing::Refuse);
@@ -45,10 +46,11 @@ fn writes_that_come_together_share_syncs_and_are_durable_when_they_are_answered(
 
     files.settle().expect("it comes to rest");
     let [nvram, intents] = files.state_traffic();
-    let syncs = [SyncPoint::Commit, SyncPoint::Intents].map(|at| os.syncs().get(&at).copied().unwrap_or(0));
-    assert_eq!([nvram.syncs, intents.syncs].map(|syncs| syncs as usize), syncs.map(|syncs| syncs as usize));
+    let syncs = |at: &[SyncPoint]| at.iter().map(|at| os.syncs().get(at).copied().unwrap_or(0)).sum::<u64>();
+    let of_nvram = syncs(&[SyncPoint::Commit, SyncPoint::Ahead, SyncPoint::Copied, SyncPoint::Tail]);
+    assert_eq!([nvram.syncs, intents.syncs], [of_nvram, syncs(&[SyncPoint::Intents])]);
     assert!(nvram.steps >= 8 && nvram.syncs < nvram.steps, "{nvram:?}");
-    // A header for each slot that is put, and what it holds.
+    // What is said of each slot that is put, and what it holds, in whole sectors.
     let least = 8 * (512 + config.shape.page_bytes());
     assert!(nvram.written_bytes >= least && intents.written_bytes >= 512 * intents.syncs, "{nvram:?}, {intents:?}");
 

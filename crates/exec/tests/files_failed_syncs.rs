@@ -14,6 +14,7 @@ use destage_cache::Served;
 use destage_exec::{Chance, Completion, Existing, Fault, Files, FilesError, Recording, Survival, SyncPoint};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
+use destage_raid::array::Regime;
 
 const FOLDER: &str = "/array";
 const FLUSH: HostRequest = HostRequest { tag: 998, op: HostOp::Flush, offset: 0, len: 0, fua: false };
@@ -128,10 +129,13 @@ fn a_device_that_cannot_be_made_durable_at_the_start_does_not_answer() {
 fn an_executor_whose_nvram_cannot_be_synced_stops() {
     let plain = Array::new(Level::Raid5, 4);
     // Data goes into the NVRAM.
-    let cached = Array { cache: cache("wow"), ..plain };
-    for (at, array, file) in
-        [(SyncPoint::Intents, plain, "/array/intents"), (SyncPoint::Commit, cached, "/array/nvram")]
-    {
+    let cached = Array { cache: cache("wow"), regime: Regime::EveryWrite, ..plain };
+    let batched = Array { regime: Regime::Flush, ..cached };
+    for (at, array, file) in [
+        (SyncPoint::Intents, plain, "/array/intents"),
+        (SyncPoint::Commit, cached, "/array/nvram"),
+        (SyncPoint::Answer, batched, "/array/nvram"),
+    ] {
         let (os, mut files, mut content) = filled(&array);
         os.fail_sync(at, Fault::Broken);
         let before = os.syncs().get(&at).copied().unwrap_or(0);

@@ -19,8 +19,6 @@ use scribe::{
 };
 
 const SECTOR: usize = 512;
-/// Bytes of a slot in the file.
-const STRIDE: usize = SECTOR + PAGE as usize;
 
 /// What must be found.
 #[derive(Clone, Default)]
@@ -204,9 +202,9 @@ fn a_step_that_is_torn_anywhere_is_done_or_not_and_stays_so() {
     assert!(torn_puts > rounds / 50 && torn_commits > rounds / 10, "torn: {torn_puts} puts, {torn_commits} commits");
 }
 
-/// An array with slots of all kinds and open intents; what is there, and what was there before its
-/// last step: a commit that puts two slots and frees three.
-fn sample(folder: &Path) -> (Found, Found) {
+/// An array with slots of all kinds and open intents; what was there before its last step: a commit that puts two slots
+/// and frees three.
+fn written(folder: &Path) -> Found {
     let mut files = scribe::create(folder);
     for page in 0..6 {
         put(&mut files, page, page as u8 + 1);
@@ -218,8 +216,23 @@ fn sample(folder: &Path) -> (Found, Found) {
     drop(files);
     let (mut files, before) = open(folder).expect("the array is there");
     serve(&mut files, HostRequest { len: 5 * PAGE, ..request(HostOp::Write, 4) }, vec![0x77; 5 * PAGE as usize]);
-    drop(files);
+    before
+}
+
+/// As [`written`], and found by a start; what is there.
+fn sample(folder: &Path) -> (Found, Found) {
+    let before = written(folder);
     (open(folder).expect("the array is there").1, before)
+}
+
+/// A number of a file.
+fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
+    bytes[at..at + len].iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
+}
+
+/// Sectors of the ring in these, of which the first round is not over: those of which the header says that all is there.
+fn sealed(nvram: &[u8]) -> std::ops::Range<usize> {
+    1 + number(nvram, 56, 8) as usize..1 + number(nvram, 64, 8) as usize
 }
 
 #[test]
@@ -241,25 +254,78 @@ fn every_byte_of_the_intents_is_covered() {
 #[test]
 fn every_byte_of_the_nvram_that_says_something_is_covered() {
     let folder = folder();
-    let (found, before) = sample(folder.path());
+    let (found, _) = sample(folder.path());
     let whole = images(folder.path());
-    let put_last = [(6, length(6, 4, 5) as usize), (8, length(8, 4, 5) as usize)];
+    let sealed = sealed(&whole[0]);
+    assert!(sealed.len() > 15 && 2 * sealed.end * SECTOR < whole[0].len(), "{sealed:?}");
     for at in (0..whole[0].len()).step_by(if soak() { 1 } else { 5 }) {
         let mut damaged = whole.clone();
         damaged[0][at] ^= 1 << (at % 8);
         put_back(folder.path(), &damaged);
-        let slot = (at >= SECTOR).then(|| ((at - SECTOR) / STRIDE) as u64);
-        let in_bytes = |slot: &u64| ((at - SECTOR) % STRIDE).checked_sub(SECTOR).map(|byte| (*slot, byte));
-        let expected = match slot.as_ref().and_then(in_bytes) {
-            Some((0 | 1 | 3, _)) | None => None,
-            Some((slot, byte)) if put_last.iter().any(|(put, len)| *put == slot && byte < *len) => Some(before.clone()),
-            _ => Some(found.clone()),
-        };
-        match (open(folder.path()).map(|found| found.1), expected) {
-            (Ok(found), Some(expected)) => assert_eq!(found, expected, "byte {at}"),
-            (Err(FilesError::Field { path, .. }), None) => assert_eq!(path, nvram(folder.path())),
-            (other, expected) => panic!("byte {at} is damaged: {other:?}, not {expected:?}"),
+        let says = at < SECTOR || sealed.contains(&(at / SECTOR));
+        match open(folder.path()).map(|found| found.1) {
+            Ok(now) if !says => assert_eq!(now, found, "byte {at}"),
+            Err(FilesError::Field { path, .. }) if says => assert_eq!(path, nvram(folder.path()), "byte {at}"),
+            other => panic!("byte {at} is damaged: {other:?}"),
         }
+    }
+}
+
+/// The newest record is torn as far as anybody can know; one before it was durable when that was written.
+#[test]
+fn damage_since_the_last_start_is_told_from_a_torn_step() {
+    let folder = folder();
+    let before = written(folder.path());
+    let one = images(folder.path());
+    let newest = sealed(&one[0]).end;
+    let (mut files, _) = open(folder.path()).expect("the array is there");
+    put(&mut files, 12, 1);
+    put(&mut files, 13, 1);
+    drop(files);
+    let two = images(folder.path());
+    let (first, second) = (sealed(&two[0]).end, sealed(&two[0]).end + 2);
+    for (whole, sector, is_error) in [(&one, newest, false), (&two, first, true), (&two, second, false)] {
+        for at in (sector * SECTOR..(sector + 2) * SECTOR).step_by(7) {
+            let mut damaged = whole.clone();
+            damaged[0][at] ^= 1 << (at % 8);
+            put_back(folder.path(), &damaged);
+            match open(folder.path()).map(|found| found.1) {
+                Ok(now) if sector == newest && !is_error => assert_eq!(now, before),
+                Ok(now) => assert_eq!((is_error, now.slots.iter().any(|(slot, _)| slot.index == 13)), (false, false)),
+                Err(error) => {
+                    let offset = (sector * SECTOR) as u64;
+                    let named = matches!(&error, FilesError::Field { offset: found, .. } if (offset..offset + 64).contains(found));
+                    assert!(is_error && named, "{error}");
+                }
+            }
+        }
+    }
+}
+
+/// What was written before an opening which did not find it never counts, though it lies where the next record ends.
+#[test]
+fn what_a_start_has_not_found_is_never_found() {
+    let folder = folder();
+    let mut files = scribe::create(folder.path());
+    for page in 0..4 {
+        put(&mut files, page, 7);
+    }
+    drop(files);
+    let mut images = images(folder.path());
+    // The second of four.
+    images[0][3 * SECTOR..5 * SECTOR].fill(0);
+    // As if none had been known to be durable.
+    for record in [5, 7] {
+        let bytes = &mut images[0][record * SECTOR..(record + 2) * SECTOR];
+        bytes[40..48].fill(0);
+        let crc = crc32c::crc32c(&bytes[8..]);
+        bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+    }
+    put_back(folder.path(), &images);
+    for count in 1..4 {
+        let (mut files, found) = open(folder.path()).expect("the array is there");
+        assert_eq!(found.slots.len(), count, "{:?}", found.slots);
+        put(&mut files, 10 + count as u64, 8);
     }
 }
 
@@ -338,40 +404,39 @@ fn the_formats_are_as_described() {
     let folder = folder();
     sample(folder.path());
     let [nvram, intents] = images(folder.path());
-    let number = |bytes: &[u8], at: usize, len: usize| {
-        bytes[at..at + len].iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
-    };
     let sealed = |sector: &[u8]| assert_eq!(number(sector, 508, 4), u64::from(crc32c::crc32c(&sector[..508])));
     assert_eq!((&nvram[..8], &intents[..8]), (&b"dstgNVRM"[..], &b"dstgINTS"[..]));
-    for (file, version) in [(&nvram, 4), (&intents, 3)] {
+    for (file, version) in [(&nvram, 5), (&intents, 3)] {
         assert_eq!((number(file, 8, 4), number(file, 12, 4)), (version, 512));
         assert_eq!(number(file, 16, 8), 0x0102_0304_0506_0708);
         sealed(&file[..SECTOR]);
     }
     assert_eq!((number(&nvram, 24, 4), number(&nvram, 28, 4), number(&nvram, 32, 4)), (PAGE, PAGES, 1));
-    assert_eq!(nvram.len(), SECTOR + PAGES as usize * STRIDE);
-    // Six puts, one more, a free, a commit of two puts and three frees: for each slot its state, the
-    // bytes in it, the step and its headers.
-    let slots = [
-        (0, [1, 512, 1, 1]),
-        (2, [2, 512, 8, 1]),
-        (5, [2, 512, 9, 5]),
-        (6, [1, length(6, 4, 5).into(), 9, 5]),
-        (7, [2, 0, 9, 5]),
-        (9, [0; 4]),
-    ];
-    for (slot, expected) in slots {
-        let bytes = &nvram[SECTOR + slot as usize * STRIDE..][..STRIDE];
-        assert_eq!((&bytes[..4], number(bytes, 4, 4)), (&b"slot"[..], slot));
-        let fields = [(56, 4), (52, 4), (8, 8), (48, 4)].map(|(at, len)| number(bytes, at, len));
-        assert_eq!(fields, expected, "slot {slot}");
-        assert_eq!(number(bytes, 16, 4), u64::from(slot != 9), "the generation of slot {slot}");
-        let len = expected[1] as usize;
-        assert_eq!(bytes[24..48], if expected[0] == 0 { [0; 24] } else { tag(slot, len as u32) });
-        let crc = if len > 0 { crc32c::crc32c(&bytes[SECTOR..][..len]) } else { 0 };
-        assert_eq!(number(bytes, 20, 4), u64::from(crc));
-        sealed(&bytes[..SECTOR]);
+    // All slots alone, twice the longest record, and twice all slots.
+    assert_eq!(nvram.len(), SECTOR * (1 + 16 * 2 + 2 * 18 + 2 * 16 * 2));
+    // Made, and opened twice; six puts, one more, a free, a commit of two puts and three frees: of each record its place
+    // and sectors, after which opening it was written, what was durable then, puts and frees.
+    let long = length(6, 4, 5) + length(8, 4, 5);
+    let last = (64 + 2 * 36 + 3 * 8 + u64::from(long)).div_ceil(512);
+    let puts = (0..6).map(|page| (2 * page, 2, 1, 2 * page, 1, 0));
+    let others = [(12, 1, 1, 12, 1, 0), (13, 1, 1, 13, 0, 1), (14, last, 2, 14, 2, 3)];
+    assert_eq!([56, 64, 72].map(|at| number(&nvram, at, 8)), [0, 14 + last, 3]);
+    for (place, sectors, opening, durable, puts, frees) in puts.chain(others) {
+        let record = &nvram[SECTOR * (1 + place as usize)..][..SECTOR * sectors as usize];
+        assert_eq!((&record[..4], number(record, 4, 4)), (&b"jrnl"[..], u64::from(crc32c::crc32c(&record[8..]))));
+        assert_eq!([8, 32, 40, 48].map(|at| number(record, at, 8)), [place, opening, durable, sectors]);
+        assert_eq!([56, 60].map(|at| number(record, at, 4)), [puts, frees]);
+        assert_eq!(record[16..32], nvram[36..52]);
     }
+    let first = &nvram[SECTOR..3 * SECTOR];
+    assert_eq!([64, 68, 72].map(|at| number(first, at, 4)), [0, 1, PAGE]);
+    assert_eq!((&first[76..100], &first[100..][..512]), (&tag(0, 512)[..], &[1; 512][..]));
+    assert!(first[612..].iter().all(|byte| *byte == 0));
+    let last = &nvram[SECTOR * 15..];
+    let slots = [64, 100].map(|at| [0, 4, 8].map(|field| number(last, at + field, 4)));
+    assert_eq!(slots, [[6, 1, length(6, 4, 5).into()], [8, 1, length(8, 4, 5).into()]]);
+    assert_eq!([136, 144, 152].map(|at| [number(last, at, 4), number(last, at + 4, 4)]), [[4, 1], [5, 1], [7, 1]]);
+    assert_eq!(last[160..][..long as usize], vec![0x77; long as usize]);
     assert_eq!((number(&intents, 24, 8), intents.len()), (ROWS, 4 * SECTOR));
     for (index, sector) in intents.chunks(SECTOR).skip(1).enumerate() {
         assert_eq!(number(sector, 0, 8), index as u64);
@@ -426,16 +491,16 @@ fn files_of_another_array_or_shape_are_refused_by_name() {
     let mut other = whole.clone();
     other[0][8] = 2;
     put_back(folder.path(), &other);
-    refused(|_| {}, &nvram, ": the version at byte 8 is 2; it must be 4");
+    refused(|_| {}, &nvram, ": the version at byte 8 is 2; it must be 5");
     other = whole.clone();
     other[1][..8].copy_from_slice(b"dstgNVRM");
     put_back(folder.path(), &other);
     refused(|_| {}, &intents, ": the magic at byte 0 is \"dstgNVRM\"; it must be dstgINTS");
-    for len in [16_895, 100] {
+    for len in [68_095, 100] {
         other = whole.clone();
         other[0].truncate(len);
         put_back(folder.path(), &other);
-        let message = format!(" is {len} bytes long; with nv-slots = 16 and page-bytes = 512 it must be 16896");
+        let message = format!(" is {len} bytes long; with nv-slots = 16 and page-bytes = 512 it must be 68096");
         refused(|_| {}, &nvram, &message);
     }
     // One whose making was cut short is none.

@@ -250,7 +250,11 @@ impl<'a> Life<'a> {
         let unannounced = self.dead - failed;
         let (degraded, exposed) = (self.degraded(), self.files.engine().controller().array().is_exposed());
         self.noted |= (self.window & degraded) - unannounced;
-        if self.files.status() == Status::Ready && self.noted.contains_all(self.window) && !exposed {
+        if self.files.status() == Status::Ready
+            && self.noted.contains_all(self.window)
+            && !exposed
+            && self.files.is_durable()
+        {
             (self.window, self.noted, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, DevSet::EMPTY);
         }
     }
@@ -264,7 +268,11 @@ impl<'a> Life<'a> {
 
     /// One command is carried out. The moments in it precede what it leads to.
     pub(super) fn step(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
-        (self.before, self.unnamed_before) = (self.may_be_lost(), self.unnamed());
+        if self.files.is_durable() {
+            self.before = DevSet::EMPTY;
+        }
+        self.before |= self.may_be_lost();
+        self.unnamed_before = self.unnamed();
         self.unfilled_before = self.files.marked_unfilled();
         self.was_starting = self.files.status() == Status::Starting;
         let polled = self.files.poll();

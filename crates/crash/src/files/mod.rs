@@ -219,6 +219,7 @@ impl Scene {
             shape: self.cell.shape(),
             depth: self.cell.depth,
             devices: paths.iter().zip(self.pages()).map(device).collect(),
+            every_write: self.cell.every_write(),
             nvram: "/array/nvram".into(),
             nv_slots: self.cell.nv_slots + self.cell.nv_slots_of(self.cache),
             intents: "/array/intents".into(),
@@ -311,7 +312,7 @@ struct Life<'a> {
     dead: DevSet,
     /// Devices that were dead or replaced at any time of this life.
     touched: DevSet,
-    /// Members that might have been lost before the last command.
+    /// Members that might have been lost before the last command, or when the NVRAM was durable the last time.
     before: DevSet,
     /// Devices whose files might not have been theirs then.
     unnamed_before: DevSet,

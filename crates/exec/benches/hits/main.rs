@@ -157,6 +157,7 @@ impl Whole {
             shape: setup.shape,
             depth: 256,
             devices,
+            every_write: false,
             nvram: "nvram".into(),
             nv_slots: setup.config.nv_slots + setup.policy.nv_slots(setup.cache, &setup.config),
             intents: "intents".into(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use destage_plan::{Dev, DevSet, Ext, Shape};
 
+use super::journal::Layout;
 use super::marks::Ground;
-use super::nvram::Layout;
 use super::{FilesError, label};
 
 /// An array in files, and how it is served.
@@ -25,6 +25,9 @@ pub struct FilesConfig {
     pub depth: usize,
     /// The members of the array from 0, then the cache devices.
     pub devices: Vec<DeviceConfig>,
+    /// Whether every acknowledged write is durable. Else those are that a flush or FUA covers, and changes of the NVRAM
+    /// that are done are made durable together, when something relies on that.
+    pub every_write: bool,
     /// File of the NVRAM.
     pub nvram: PathBuf,
     /// Slots of the NVRAM, as many as the controller was told.

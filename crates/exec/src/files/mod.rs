@@ -31,12 +31,14 @@
 //!
 //! A member's file holds its pages from byte 0 on, as md places them, and behind them a label that
 //! says whose they are, and marks of rows. Their formats and those of the other two files are described
-//! byte by byte in `label.rs`, `marks/copy.rs`, `nvram.rs` and `intents.rs`.
+//! byte by byte in `label.rs`, `marks/copy.rs`, `journal.rs` and `intents.rs`.
 
+mod ahead;
 mod config;
 mod device;
 mod error;
 mod intents;
+mod journal;
 mod label;
 mod lane;
 mod marks;
@@ -69,6 +71,7 @@ use std::time::Instant;
 use destage_plan::{Control, Controller, Dev, DevSet, Engine, HostOp, HostRequest, Issue, Nanos, Start, Status};
 
 use crate::{Buffer, Bytes};
+use ahead::Ahead;
 use device::DeviceFile;
 use label::Roster;
 use lane::Lane;
@@ -82,7 +85,7 @@ use store::{Accounts, Lists, Store};
 
 pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig, Io};
 pub use error::FilesError;
-pub use os::{Identity, Os, OsFile, Presence, SyncPoint};
+pub use os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
 pub use real::RealOs;
 pub use recording::{Chance, Fault, Moment, Recording, Slip, Survival};
 pub use ring::{Ended, Entries, Entry, Operation, Ring, Tag, Taken};
@@ -130,6 +133,7 @@ pub struct Resynchronised {
 struct Request {
     tag: u64,
     op: HostOp,
+    fua: bool,
 }
 
 struct Device {
@@ -138,6 +142,8 @@ struct Device {
     under_way: VecDeque<Option<Issue>>,
     /// Steps for which the thread has no room.
     backlog: VecDeque<Issue>,
+    /// Steps that wait until so many commits of the NVRAM are durable.
+    held: VecDeque<(u64, Issue)>,
     failed: bool,
     /// Why it failed: its first error.
     error: Option<FilesError>,
@@ -176,6 +182,7 @@ pub struct Files<C> {
     standing_in: DevSet,
     /// Steps for which the store has no room, or of which members are to know first.
     store_backlog: VecDeque<Issue>,
+    ahead: Ahead,
     marks: Marks,
     resynchronised: Option<Resynchronised>,
     /// The ring, if one serves devices.
@@ -305,12 +312,13 @@ impl<C: Controller> Files<C> {
                 file.as_ref().map(|file| opening::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
             let lane = file.map(|file| start_device(&*os, &config, dev, file, &bell, wheel.as_mut())).transpose();
             let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
-            let (under_way, backlog) = (VecDeque::new(), VecDeque::new());
+            let (under_way, backlog, held) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
             devices.push(Device {
                 failed: lane.is_none(),
                 lane,
                 under_way,
                 backlog,
+                held,
                 error,
                 file: identity,
                 direct,
@@ -336,6 +344,7 @@ impl<C: Controller> Files<C> {
             roster: opened.roster,
             standing_in: DevSet::EMPTY,
             store_backlog: VecDeque::new(),
+            ahead: Ahead::default(),
             marks: opened.marks,
             resynchronised: opened.resynchronised,
             wheel,
@@ -393,7 +402,7 @@ impl<C: Controller> Files<C> {
             data.resize(if request.op == HostOp::Read { request.len as usize } else { 0 });
         }
         self.bytes.host_buffer(id, data);
-        self.requests[id as usize] = Some(Request { tag: request.tag, op: request.op });
+        self.requests[id as usize] = Some(Request { tag: request.tag, op: request.op, fua: request.fua });
         self.unanswered += 1;
         let now = self.now();
         self.engine.submit(now, HostRequest { tag: id, ..request })?;

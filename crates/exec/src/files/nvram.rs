@@ -1,44 +1,21 @@
-//! The NVRAM in a file: slots with a tag and bytes.
+//! The NVRAM in a file: slots with a tag and bytes, as a [journal](super::journal) of what was put and freed.
 //!
-//! A step is a commit: it puts any number of slots and frees any number; steps that wait at the same time become one, unless
-//! two touch the same slot. It carries the next sequence number and is durable, by one fdatasync, before the next one begins:
-//! so at most the newest step can be torn, and whether it is can be told. Its headers say how many they are, and
-//! those of slots that it put have the checksum of the slot's bytes. If there are fewer headers
-//! than they say, or bytes that do not match, the commit was torn, and all of it is undone:
+//! A commit is a record, which is written behind the newest one. [`sync`](NvramFile::sync) makes all that were written
+//! durable, so there may be any number that are not. After a loss of power some of these are whole and others are not:
+//! what counts is the longest run of whole records from the first one on, and nothing behind it ever does. So a commit
+//! is there or not as a whole, and none without those before it.
 //!
-//! * a slot that it freed is in use again: its header still says what it held, and its bytes were
-//!   not touched since;
-//! * a slot that it put is free.
+//! The ring comes round: what the oldest records hold that is still in use is written once more, behind the newest, and
+//! when that and all before it is durable the header says that the first record is a later one. Only when the header
+//! is durable, too, is anything written over the old ones. They may say that a slot is in use which a newer record
+//! frees, so that has to be durable as well.
 //!
-//! Either header keeps the number of the commit and says that it was undone: what the slot's header
-//! said before is lost, and the headers of the commit before this one must not be counted any more.
-//!
-//! Bytes that do not match in a slot of an earlier commit are damaged, and an error.
-//!
-//! A header is a sector ([`sectors`]), is never torn, and is damaged if it does not match its
-//! checksum. Opening writes anew whatever it relies on before it makes that durable: after a sync
-//! that failed, pages may be gone that a read still shows and a later sync says nothing of.
-//!
-//! ```text
-//! sector 0                                  slot s, at 512 + s · (512 + page rounded up to sectors)
-//!   0   8  "dstgNVRM"                         0   4  "slot"
-//!   8   4  version, 4                         4   4  s
-//!  12   4  bytes of a sector, 512             8   8  sequence number of the step that wrote the header
-//!  16   8  number of the array               16   4  generation
-//!  24   4  bytes of a page                   20   4  CRC-32C of the slot's bytes, 0 if there are none
-//!  28   4  slots                             24  24  tag; zeros if the state is 0
-//!  32   4  devices                           48   4  headers that the step wrote; 0 if it was none, or undone
-//!  36  16  drawn, as in the intents
-//!  52   4  epoch, likewise
-//!  56 452  0                                 52   4  bytes that the slot holds
-//! 508   4  CRC-32C of bytes 0 .. 508         56   4  state: 0 free, 1 in use, 2 freed and was 1
-//!                                            60 448  0
-//!                                           508   4  CRC-32C of bytes 0 .. 508
-//!                                           512      the bytes; behind them, anything
-//! ```
-//!
-//! Versions 1 and 2, whose slots held whole pages, and 3, which says of no loss, are refused.
+//! Opening finds the run, writes all of it anew and makes it durable before the header says that it is there: after a
+//! sync that failed, pages may be gone that a read still shows and a later sync says nothing of. From then on a record
+//! of it that is not whole is damaged, and an error, and the next one has the number of this opening. Damage to a record
+//! that was written since is an error, too, if one behind it says that it was durable: what would else be taken for torn.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,235 +23,150 @@ use std::sync::Arc;
 use destage_plan::{NvPut, NvSlot, Tag};
 
 use super::FilesError;
-use super::os::{OsFile, SyncPoint};
-use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
+use super::journal::{Bounds, Commit, Head, Layout, Life, Record, Stamp, Wanted, Wrong};
+use super::os::{OsFile, SyncPoint, Unfit};
+use super::sectors::{self, SECTOR};
 use crate::Nvram;
 
-const MAGIC: [u8; 8] = *b"dstgNVRM";
-const VERSION: u32 = 4;
-const SLOT: [u8; 4] = *b"slot";
-const FREE: u32 = 0;
-const USED: u32 = 1;
-const FREED: u32 = 2;
-
-/// What the file's header says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
-    /// Number of the array.
-    pub(super) array: u64,
-    /// Bytes of a page.
-    pub(super) page_bytes: u32,
-    /// Slots.
-    pub(super) slots: u32,
-    /// Devices of the array.
-    pub(super) devices: u32,
-}
-
-/// Of which array it is, and of which of its lives: an earlier one ended with the loss of the NVRAM or the intents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
-    /// As in the intents.
-    pub(super) drawn: [u8; 16],
-    /// As in the intents.
-    pub(super) epoch: u32,
-}
-
-impl Layout {
-    const fn stride(&self) -> u64 {
-        SECTOR as u64 + (self.page_bytes as u64).next_multiple_of(SECTOR as u64)
-    }
-
-    const fn offset(&self, slot: u32) -> u64 {
-        SECTOR as u64 + slot as u64 * self.stride()
-    }
-
-    /// Bytes of the file.
-    pub(super) const fn bytes(&self) -> u64 {
-        SECTOR as u64 + self.slots as u64 * self.stride()
-    }
-
-    fn header(&self, Life { drawn, epoch }: Life) -> Sector {
-        let mut sector = [0; SECTOR];
-        put(&mut sector, 36, &drawn);
-        put(&mut sector, 52, &epoch.to_le_bytes());
-        put(&mut sector, 0, &MAGIC);
-        put(&mut sector, 8, &VERSION.to_le_bytes());
-        put(&mut sector, 12, &(SECTOR as u32).to_le_bytes());
-        put(&mut sector, 16, &self.array.to_le_bytes());
-        put(&mut sector, 24, &self.page_bytes.to_le_bytes());
-        put(&mut sector, 28, &self.slots.to_le_bytes());
-        put(&mut sector, 32, &self.devices.to_le_bytes());
-        seal(&mut sector);
-        sector
-    }
-}
-
-/// A slot's header.
-#[derive(Clone, Copy)]
-struct Header {
-    sequence: u64,
-    slot: NvSlot,
-    state: u32,
-    tag: Tag,
-    /// Bytes that the slot holds, and their checksum.
-    len: u32,
-    crc: u32,
-    /// Headers that the step wrote.
-    together: u32,
-}
-
-impl Header {
-    const fn free(slot: NvSlot, sequence: u64) -> Self {
-        Self { sequence, slot, state: FREE, tag: [0; 24], len: 0, crc: 0, together: 0 }
-    }
-
-    /// The header of a slot that a step has put, with others or alone.
-    fn put(put: &NvPut, bytes: &[u8], sequence: u64, together: u32) -> Self {
-        let crc = if bytes.is_empty() { 0 } else { crc32c::crc32c(bytes) };
-        let free = Self::free(put.slot, sequence);
-        Self { state: USED, tag: put.tag, len: put.len, crc, together, ..free }
-    }
-
-    /// The header of the slot when a step has freed it, with others or alone.
-    const fn freed(self, sequence: u64, together: u32) -> Self {
-        Self { sequence, state: FREED, together, ..self }
-    }
-
-    /// The header when the step that wrote it is undone.
-    const fn undone(self) -> Self {
-        match self.state {
-            FREED => Self { state: USED, together: 0, ..self },
-            _ => Self::free(self.slot, self.sequence),
-        }
-    }
-
-    fn encode(&self) -> Sector {
-        let mut sector = [0; SECTOR];
-        put(&mut sector, 0, &SLOT);
-        put(&mut sector, 4, &self.slot.index.to_le_bytes());
-        put(&mut sector, 8, &self.sequence.to_le_bytes());
-        put(&mut sector, 16, &self.slot.generation.to_le_bytes());
-        put(&mut sector, 20, &self.crc.to_le_bytes());
-        put(&mut sector, 24, &self.tag);
-        put(&mut sector, 48, &self.together.to_le_bytes());
-        put(&mut sector, 52, &self.len.to_le_bytes());
-        put(&mut sector, 56, &self.state.to_le_bytes());
-        seal(&mut sector);
-        sector
-    }
-
-    fn decode(reader: &Reader<'_>, sector: &Sector, index: u32, page_bytes: u32) -> Result<Self, FilesError> {
-        reader.crc("the CRC-32C of a slot's header")?;
-        reader.exactly("the mark of a slot", 0, reader.u32(0), u32::from_le_bytes(SLOT))?;
-        reader.exactly("the number of a slot", 4, reader.u32(4), index)?;
-        let (len, state) = (reader.u32(52), reader.u32(56));
-        if len > page_bytes {
-            return Err(reader.wrong("the bytes in a slot", 52, len, format_args!("at most {page_bytes}")));
-        }
-        if state > FREED {
-            return Err(reader.wrong("the state of a slot", 56, state, "0 to 2"));
-        }
-        reader.zeros(60)?;
-        Ok(Self {
-            sequence: reader.u64(8),
-            slot: NvSlot { index, generation: reader.u32(16) },
-            state,
-            tag: sector[24..48].try_into().expect("twenty-four bytes"),
-            len,
-            crc: reader.u32(20),
-            together: reader.u32(48),
-        })
-    }
-}
+/// Sectors behind the newest record in which others are looked for that say of damage: 32 MiB.
+const LOOKED_AT: u64 = 65_536;
 
 /// The file.
 pub(super) struct NvramFile {
     file: Arc<dyn OsFile>,
     layout: Layout,
-    /// Of the newest step.
-    sequence: u64,
-    headers: Vec<Header>,
-    /// A slot as it will be written.
+    life: Life,
+    /// As the header has them, durably.
+    bounds: Bounds,
+    /// Place of the next record.
+    head: u64,
+    /// Place before which all is durable.
+    durable: u64,
+    /// From the first one that counts on.
+    records: VecDeque<Written>,
+    slots: Vec<Option<Holds>>,
+    /// A record as it is read or will be written.
     image: Vec<u8>,
-    /// Of each slot the last group that it was touched in.
-    touched: Vec<u64>,
-    /// Groups so far.
-    groups: u64,
+    copied: Copied,
+    /// Bytes written, and syncs, since it was opened.
+    borne: (u64, u64),
 }
 
-/// What a step puts and frees.
+/// A record in the ring.
 #[derive(Clone, Copy)]
-pub(super) struct Commit<'a> {
-    /// Slots that it puts, which are free.
-    pub(super) puts: &'a [NvPut],
-    /// Their bytes, one after the other.
-    pub(super) bytes: &'a [u8],
-    /// Slots that it frees, which are in use.
-    pub(super) frees: &'a [NvSlot],
+struct Written {
+    place: u64,
+    sectors: u64,
+    /// Slots that it has put and that are in use.
+    live: u32,
 }
 
-/// The slots of commits that become one.
-pub(super) struct Group<'a> {
-    number: u64,
-    touched: &'a mut [u64],
+/// A slot in use.
+#[derive(Clone, Copy)]
+struct Holds {
+    generation: u32,
+    /// The record that has put it, the last time.
+    place: u64,
 }
 
-impl Group<'_> {
-    /// Lets in a commit unless it touches a slot that another has touched: what is undone could not be told then, since
-    /// what the slot held before is gone.
-    pub(super) fn joins(&mut self, puts: &[NvPut], frees: &[NvSlot]) -> bool {
-        let slots = || puts.iter().map(|put| put.slot).chain(frees.iter().copied()).map(|slot| slot.index as usize);
-        if slots().any(|slot| self.touched[slot] == self.number) {
-            return false;
-        }
-        slots().for_each(|slot| self.touched[slot] = self.number);
-        true
+/// A part of the ring that was read.
+#[derive(Default)]
+struct View {
+    place: u64,
+    bytes: Vec<u8>,
+}
+
+/// Sectors that are read at a time.
+const VIEW: u64 = 512;
+
+impl View {
+    /// The record at a place, if it is whole or is to be believed. What was read before it is written anew if that is
+    /// wanted.
+    fn record(
+        &mut self,
+        of: &NvramFile,
+        wanted: Wanted,
+        believed: bool,
+        anew: bool,
+    ) -> io::Result<Result<Record<'_>, Wrong>> {
+        let Wanted { place, .. } = wanted;
+        self.turn_to(of, place, 1, anew)?;
+        let from = (place - self.place) as usize * SECTOR;
+        let head = match Head::read(&self.bytes[from..][..SECTOR], wanted) {
+            Ok(head) => head,
+            Err(wrong) => return Ok(Err(wrong)),
+        };
+        self.turn_to(of, place, head.sectors, anew)?;
+        let from = (place - self.place) as usize * SECTOR;
+        let bytes = &self.bytes[from..][..head.sectors as usize * SECTOR];
+        Ok(Record::whole(&head, bytes, &of.layout, believed))
     }
+
+    /// Has so many sectors from a place on be there.
+    fn turn_to(&mut self, of: &NvramFile, place: u64, sectors: u64, anew: bool) -> io::Result<()> {
+        let end = self.place + (self.bytes.len() / SECTOR) as u64;
+        if place < self.place || place + sectors > end {
+            if anew {
+                self.write_back(of, place)?;
+            }
+            self.place = place;
+            self.bytes.resize(sectors.max(VIEW.min(of.end() - place)) as usize * SECTOR, 0);
+            of.read_at(place, &mut self.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes anew what was read and is before a place.
+    fn write_back(&self, of: &NvramFile, place: u64) -> io::Result<()> {
+        of.write_at(self.place, &self.bytes[..(place - self.place) as usize * SECTOR])
+    }
+}
+
+/// What is written once more.
+#[derive(Default)]
+struct Copied {
+    puts: Vec<NvPut>,
+    bytes: Vec<u8>,
 }
 
 impl NvramFile {
-    fn with(file: Arc<dyn OsFile>, layout: Layout, headers: Vec<Header>) -> Self {
-        let touched = vec![0; headers.len()];
-        Self { file, layout, sequence: 0, headers, image: Vec::new(), touched, groups: 0 }
-    }
-
-    /// Fills a new file: all slots are free. The header is written when they are durable, and so not before the file
-    /// can be opened; not durable yet.
-    pub(super) fn create(file: Arc<dyn OsFile>, layout: Layout, life: Life) -> io::Result<Self> {
-        let headers: Vec<_> = (0..layout.slots).map(|index| Header::free(NvSlot { index, generation: 0 }, 0)).collect();
-        for header in &headers {
-            file.write_all_at(&header.encode(), layout.offset(header.slot.index))?;
+    fn with(file: Arc<dyn OsFile>, layout: Layout, life: Life, bounds: Bounds) -> Self {
+        Self {
+            file,
+            layout,
+            life,
+            bounds,
+            head: bounds.tail,
+            durable: bounds.tail,
+            records: VecDeque::new(),
+            slots: vec![None; layout.slots as usize],
+            image: Vec::new(),
+            copied: Copied::default(),
+            borne: (0, 0),
         }
-        file.sync_all(SyncPoint::CreateNvram)?;
-        file.write_all_at(&layout.header(life), 0)?;
-        Ok(Self::with(file, layout, headers))
     }
 
-    /// Reads a file that is so long, and what is in its slots. A step that was torn is undone, and
-    /// all that was found is written anew and made durable.
+    /// Fills a new file, of zeros: all slots are free. The header is written when the file is durable as it is, and so
+    /// not before it can be opened; not durable yet.
+    pub(super) fn create(file: Arc<dyn OsFile>, layout: Layout, life: Life) -> io::Result<Self> {
+        file.sync_all(SyncPoint::CreateNvram)?;
+        let made = Self::with(file, layout, life, Bounds { tail: 0, sealed: 0, opening: 1 });
+        made.write_header(made.bounds)?;
+        Ok(made)
+    }
+
+    /// Reads a file that is so long, and what is in its slots. Records that are not all there are gone for good, and
+    /// what was found is written anew and made durable.
     pub(super) fn open(
         file: Arc<dyn OsFile>,
         path: &Path,
         length: u64,
         layout: Layout,
     ) -> Result<(Self, Nvram, Life), FilesError> {
-        let mut life = None;
         // Before the size is looked at: the header knows which setting is another.
-        if let Some(sector) = sectors::first(&*file, path, length)? {
-            let reader = Reader::new(path, 0, &sector);
-            reader.magic(MAGIC)?;
-            reader.exactly("the version", 8, reader.u32(8), VERSION)?;
-            reader.crc("the header's CRC-32C")?;
-            reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
-            reader.setting("array", "the array's number", 16, reader.u64(16), layout.array)?;
-            reader.setting("page-bytes", "the page's size", 24, reader.u32(24), layout.page_bytes)?;
-            reader.setting("nv-slots", "the number of slots", 28, reader.u32(28), layout.slots)?;
-            reader.setting("devices", "the number of devices", 32, reader.u32(32), layout.devices)?;
-            reader.zeros(56)?;
-            let drawn = sector[36..52].try_into().expect("sixteen bytes");
-            life = Some(Life { drawn, epoch: reader.u32(52) });
-        }
-        let Some(life) = life.filter(|_| length == layout.bytes()) else {
+        let header = sectors::first(&*file, path, length)?;
+        let header = header.map(|sector| layout.decode(path, &sector)).transpose()?;
+        let Some((life, bounds)) = header.filter(|_| length == layout.bytes()) else {
             return Err(FilesError::Size {
                 path: path.to_owned(),
                 found: length,
@@ -282,144 +174,235 @@ impl NvramFile {
                 settings: format!("nv-slots = {} and page-bytes = {}", layout.slots, layout.page_bytes),
             });
         };
-        let mut sector = [0; SECTOR];
-        let mut headers = Vec::with_capacity(layout.slots as usize);
-        for index in 0..layout.slots {
-            let offset = layout.offset(index);
-            file.read_exact_at(&mut sector, offset).map_err(FilesError::io(path, "read the header of a slot"))?;
-            headers.push(Header::decode(&Reader::new(path, offset, &sector), &sector, index, layout.page_bytes)?);
-        }
-        let mut opened = Self::with(file, layout, headers);
+        let mut opened = Self::with(file, layout, life, bounds);
         let nvram = opened.take_over(path)?;
-        let written = opened.file.write_all_at(&layout.header(life), 0);
-        let durable = written.and_then(|()| opened.file.sync_all(SyncPoint::OpenNvram));
+        let opening = bounds.opening + 1;
+        let durable = opened.file.sync_all(SyncPoint::OpenNvram);
+        let durable = durable.and_then(|()| {
+            opened.write_header(Bounds { sealed: opened.head, opening, ..bounds })?;
+            opened.file.sync_all(SyncPoint::OpenJournal)
+        });
         durable.map_err(FilesError::io(path, "make it durable"))?;
+        opened.bounds = Bounds { sealed: opened.head, opening, ..bounds };
+        opened.durable = opened.head;
         Ok((opened, nvram, life))
     }
 
-    /// Finds the newest step and undoes it if it was torn, reads what is in the slots, and writes
-    /// all of it anew. Should that be torn as well, what is left of the step is undone the next
-    /// time.
+    /// Finds the records that count, reads what they have put, and writes them anew.
     fn take_over(&mut self, path: &Path) -> Result<Nvram, FilesError> {
-        self.sequence = self.headers.iter().map(|header| header.sequence).max().unwrap_or(0);
-        let is_newest = |header: &Header| header.sequence == self.sequence && header.together > 0;
-        let newest = self.headers.iter().filter(|header| is_newest(header)).count() as u32;
-        let mut torn = false;
-        for header in self.headers.iter().filter(|header| is_newest(header)) {
-            if header.together < newest {
-                let (field, at) = ("the number of headers of a step", 48);
-                return Err(self.wrong(path, header, field, at, header.together, newest));
-            }
-            torn |= header.together > newest;
-        }
-        let (mut nvram, mut bytes) = (Nvram::default(), Vec::new());
-        for header in self.headers.iter().filter(|header| header.state == USED) {
-            let crc = self.read(header, &mut bytes).map_err(FilesError::io(path, "read the bytes of a slot"))?;
-            if crc == header.crc {
-                nvram.put(header.slot, header.tag, &bytes);
-            } else if is_newest(header) {
-                torn = true;
-            } else {
-                return Err(self.wrong(path, header, "the CRC-32C of a slot's bytes", 20, header.crc, crc));
-            }
-        }
-        if torn {
-            for index in 0..self.headers.len() {
-                let header = self.headers[index];
-                if header.sequence != self.sequence || header.together == 0 {
-                    continue;
-                }
-                let undone = header.undone();
-                self.headers[index] = undone;
-                if header.state == FREED {
-                    let crc =
-                        self.read(&undone, &mut bytes).map_err(FilesError::io(path, "read the bytes of a slot"))?;
-                    if crc != undone.crc {
-                        return Err(self.wrong(path, &undone, "the CRC-32C of a slot's bytes", 20, undone.crc, crc));
-                    }
-                    nvram.put(undone.slot, undone.tag, &bytes);
-                } else if nvram.holds(header.slot) {
-                    nvram.free(header.slot);
+        let mut found: Vec<Option<(NvSlot, Tag, Vec<u8>)>> = vec![None; self.slots.len()];
+        let mut view = View { place: self.head, ..View::default() };
+        let (believes_stale, believes_torn) = (self.file.believes(Unfit::Stale), self.file.believes(Unfit::Torn));
+        while self.head < self.end() {
+            let (place, is_sealed) = (self.head, self.head < self.bounds.sealed);
+            let opening = (!is_sealed && !believes_stale).then_some(self.bounds.opening);
+            let read = view.record(self, self.wanted(place, opening), believes_torn, true);
+            let record = match read.map_err(FilesError::io(path, "read a record and write it anew"))? {
+                Ok(record) => record,
+                Err(wrong) if is_sealed => return Err(wrong.at(path, self.layout.offset(place))),
+                Err(_) => break,
+            };
+            for slot in record.frees() {
+                // What had put it may be older than the first record.
+                if found[slot.index as usize].take_if(|found| found.0 == slot).is_some() {
+                    self.release(slot);
                 }
             }
+            for (put, bytes) in record.puts() {
+                if let Some((slot, ..)) = found[put.slot.index as usize].take() {
+                    // It was written once more.
+                    self.release(slot);
+                }
+                found[put.slot.index as usize] = Some((put.slot, put.tag, bytes.to_vec()));
+            }
+            self.note(record.puts().map(|(put, _)| put.slot), record.sectors());
         }
-        for index in 0..self.headers.len() {
-            let header = self.headers[index];
-            let kept: &[u8] = if header.state == USED { nvram.bytes(header.slot) } else { &[] };
-            self.write(header, kept).map_err(FilesError::io(path, "write a slot anew"))?;
+        view.write_back(self, self.head).map_err(FilesError::io(path, "write a record anew"))?;
+        self.check_behind(path, view)?;
+        let mut nvram = Nvram::default();
+        for (slot, tag, bytes) in found.iter().flatten() {
+            nvram.put(*slot, *tag, bytes);
         }
         Ok(nvram)
     }
 
-    /// Reads the bytes that a slot holds; their checksum.
-    fn read(&self, header: &Header, bytes: &mut Vec<u8>) -> io::Result<u32> {
-        bytes.resize(header.len as usize, 0);
-        if header.len == 0 {
-            return Ok(0);
+    /// Whether what is not whole at the end is damaged: a record behind it says that it was durable.
+    fn check_behind(&self, path: &Path, mut view: View) -> Result<(), FilesError> {
+        let mut is_durable = |place| -> io::Result<bool> {
+            let wanted = self.wanted(place, Some(self.bounds.opening));
+            Ok(view.record(self, wanted, false, false)?.is_ok_and(|record| record.durable() > self.head))
+        };
+        for place in self.head + 1..self.end().min(self.head + LOOKED_AT) {
+            if !is_durable(place).map_err(FilesError::io(path, "read a record"))? {
+                continue;
+            }
+            let wanted = self.wanted(self.head, Some(self.bounds.opening));
+            let mut torn = View::default();
+            let read = torn.record(self, wanted, false, false);
+            if let Err(wrong) = read.map_err(FilesError::io(path, "read a record"))? {
+                return Err(wrong.at(path, self.layout.offset(self.head)));
+            }
         }
-        self.file.read_exact_at(bytes, self.layout.offset(header.slot.index) + SECTOR as u64)?;
-        Ok(crc32c::crc32c(bytes))
+        Ok(())
     }
 
-    fn wrong(
-        &self,
-        path: &Path,
-        header: &Header,
-        field: &'static str,
-        at: u64,
-        found: u32,
-        expected: u32,
-    ) -> FilesError {
-        FilesError::Field {
-            path: path.to_owned(),
-            field,
-            offset: self.layout.offset(header.slot.index) + at,
-            found: found.to_string(),
-            expected: expected.to_string(),
-        }
+    /// Where the first record would be written over.
+    const fn end(&self) -> u64 {
+        self.bounds.tail + self.layout.ring()
     }
 
-    /// What several commits that are made durable together may touch.
-    pub(super) fn group(&mut self) -> Group<'_> {
-        self.groups += 1;
-        Group { number: self.groups, touched: &mut self.touched }
+    fn wanted(&self, place: u64, opening: Option<u64>) -> Wanted {
+        // Where all must be there, not beyond that.
+        let sealed = if place < self.bounds.sealed { self.bounds.sealed } else { u64::MAX };
+        Wanted { place, drawn: self.life.drawn, opening, most: self.end().min(sealed).saturating_sub(place) }
     }
 
-    /// Puts free slots, and frees slots in use: all of it or nothing, durably. Several commits become one; they must be
-    /// of one [`group`](Self::group).
-    pub(super) fn commit<'a>(&mut self, commits: impl Iterator<Item = Commit<'a>> + Clone) -> io::Result<()> {
-        let together = commits.clone().map(|commit| (commit.puts.len() + commit.frees.len()) as u32).sum();
-        if together == 0 {
+    /// Bytes before the end of the ring from this place on; at most so many.
+    fn before_end(&self, place: u64, bytes: usize) -> usize {
+        let sectors = self.layout.ring() - place % self.layout.ring();
+        bytes.min(sectors as usize * SECTOR)
+    }
+
+    fn read_at(&self, place: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let (first, rest) = bytes.split_at_mut(self.before_end(place, bytes.len()));
+        self.file.read_exact_at(first, self.layout.offset(place))?;
+        if rest.is_empty() { Ok(()) } else { self.file.read_exact_at(rest, self.layout.offset(0)) }
+    }
+
+    fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
             return Ok(());
         }
-        self.sequence += 1;
-        for Commit { puts, mut bytes, frees } in commits {
-            for put in puts {
-                let (own, others) = bytes.split_at(put.len as usize);
-                bytes = others;
-                debug_assert!(self.headers[put.slot.index as usize].state != USED, "{:?} is free", put.slot);
-                self.write(Header::put(put, own, self.sequence, together), own)?;
-            }
-            for slot in frees {
-                let header = self.headers[slot.index as usize];
-                debug_assert!(header.slot == *slot && header.state == USED, "{slot:?} is in use");
-                self.write(header.freed(self.sequence, together), &[])?;
-            }
-        }
-        self.file.sync_data(SyncPoint::Commit)
+        let (first, rest) = bytes.split_at(self.before_end(place, bytes.len()));
+        self.file.write_all_at(first, self.layout.offset(place))?;
+        if rest.is_empty() { Ok(()) } else { self.file.write_all_at(rest, self.layout.offset(0)) }
     }
 
-    /// Writes a slot's header, and bytes behind it if there are any.
-    fn write(&mut self, header: Header, bytes: &[u8]) -> io::Result<()> {
-        self.image.clear();
-        self.image.extend_from_slice(&header.encode());
-        self.image.extend_from_slice(bytes);
-        self.headers[header.slot.index as usize] = header;
-        self.file.write_all_at(&self.image, self.layout.offset(header.slot.index))
+    fn write_header(&self, bounds: Bounds) -> io::Result<()> {
+        self.file.write_all_at(&self.layout.header(self.life, bounds), 0)
+    }
+
+    /// Puts free slots, and frees slots in use: all of it or nothing. Durable, with all before it, after
+    /// [`sync`](Self::sync).
+    pub(super) fn append(&mut self, commit: &Commit<'_>) -> io::Result<()> {
+        if commit.puts.is_empty() && commit.frees.is_empty() {
+            return Ok(());
+        }
+        self.make_room(commit.sectors())?;
+        for slot in commit.frees {
+            self.release(*slot);
+        }
+        self.write(commit)
+    }
+
+    /// Bytes written, and syncs, since it was opened.
+    pub(super) const fn borne(&self) -> (u64, u64) {
+        self.borne
+    }
+
+    /// Makes all that was written durable.
+    pub(super) fn sync(&mut self, at: SyncPoint) -> io::Result<()> {
+        if self.durable < self.head {
+            self.borne.1 += 1;
+            self.file.sync_data(at)?;
+            self.durable = self.head;
+        }
+        Ok(())
     }
 
     /// Makes the file durable as a whole, its size too.
     pub(super) fn sync_all(&self) -> io::Result<()> {
         self.file.sync_all(SyncPoint::CreateNvram)
+    }
+
+    /// Writes a record behind the newest one.
+    fn write(&mut self, commit: &Commit<'_>) -> io::Result<()> {
+        let (place, drawn) = (self.head, self.life.drawn);
+        let stamp = Stamp { place, drawn, opening: self.bounds.opening, durable: self.durable };
+        commit.encode(stamp, &mut self.image);
+        self.borne.0 += self.image.len() as u64;
+        self.write_at(place, &self.image)?;
+        self.note(commit.puts.iter().map(|put| put.slot), commit.sectors());
+        Ok(())
+    }
+
+    /// The next record has put these slots.
+    fn note(&mut self, puts: impl Iterator<Item = NvSlot>, sectors: u64) {
+        let (place, mut live) = (self.head, 0);
+        for slot in puts {
+            let before = self.slots[slot.index as usize].replace(Holds { generation: slot.generation, place });
+            debug_assert!(before.is_none(), "{slot:?} is put while it is in use");
+            live += 1;
+        }
+        self.records.push_back(Written { place, sectors, live });
+        self.head += sectors;
+    }
+
+    /// A slot is not in use any more, as far as the record goes that has put it.
+    fn release(&mut self, slot: NvSlot) {
+        let held = self.slots[slot.index as usize].take_if(|held| held.generation == slot.generation);
+        let Holds { place, .. } = held.unwrap_or_else(|| panic!("{slot:?} is freed but not in use"));
+        let at = self.records.partition_point(|record| record.place < place);
+        self.records[at].live -= 1;
+    }
+
+    /// Sectors in which nothing is that counts.
+    const fn free(&self) -> u64 {
+        self.end() - self.head
+    }
+
+    /// Has room for a record of so many sectors, and behind it for the longest there may be, which is to be copied.
+    fn make_room(&mut self, sectors: u64) -> io::Result<()> {
+        let wanted = sectors + self.layout.longest();
+        if self.free() >= wanted { Ok(()) } else { self.clean(wanted + self.layout.room() / 2) }
+    }
+
+    /// Writes what the oldest records hold once more and gives their place up, until there is so much room.
+    fn clean(&mut self, wanted: u64) -> io::Result<()> {
+        while self.free() < wanted {
+            let mut tail = self.bounds.tail;
+            while let Some(&oldest) = self.records.front()
+                && self.free() + (tail - self.bounds.tail) < wanted
+                && (oldest.live == 0 || oldest.sectors <= self.free())
+            {
+                if oldest.live > 0 {
+                    self.copy(oldest)?;
+                }
+                self.records.pop_front();
+                tail = oldest.place + oldest.sectors;
+            }
+            debug_assert!(tail > self.bounds.tail, "there is room to copy a record");
+            self.sync(SyncPoint::Copied)?;
+            let bounds = Bounds { tail, sealed: self.head, ..self.bounds };
+            self.borne = (self.borne.0 + SECTOR as u64, self.borne.1 + 1);
+            self.write_header(bounds)?;
+            self.file.sync_data(SyncPoint::Tail)?;
+            self.bounds = bounds;
+        }
+        Ok(())
+    }
+
+    /// Writes what a record has put and is in use once more.
+    fn copy(&mut self, record: Written) -> io::Result<()> {
+        let (mut image, mut copied) = (std::mem::take(&mut self.image), std::mem::take(&mut self.copied));
+        let damaged = || io::Error::other("a record of it that was written is damaged");
+        image.resize(record.sectors as usize * SECTOR, 0);
+        self.read_at(record.place, &mut image)?;
+        let wanted = Wanted { most: record.sectors, ..self.wanted(record.place, None) };
+        let whole = Record::read(&image, wanted, &self.layout).map_err(|_| damaged())?;
+        copied.puts.clear();
+        copied.bytes.clear();
+        for (put, bytes) in whole.puts() {
+            let held = self.slots[put.slot.index as usize];
+            if held.is_some_and(|held| held.place == record.place && held.generation == put.slot.generation) {
+                self.slots[put.slot.index as usize] = None;
+                copied.puts.push(put);
+                copied.bytes.extend_from_slice(bytes);
+            }
+        }
+        self.image = image;
+        let written = self.write(&Commit { puts: &copied.puts, bytes: &copied.bytes, frees: &[] });
+        self.copied = copied;
+        written
     }
 }

@@ -10,9 +10,10 @@ use destage_plan::{Condition, Dev};
 use rustix::io::Errno;
 
 use super::intents::{self, IntentsFile};
+use super::journal::Life;
 use super::label::{self, MAX_DEVICES, Origin, Roster};
 use super::marks::{self, Found, Head, Marks};
-use super::nvram::{Life, NvramFile};
+use super::nvram::NvramFile;
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::patience::patiently;
 use super::store::Store;
@@ -144,7 +145,7 @@ fn make<'a>(
     let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
     sync_folders(os, paths, SyncPoint::CreateFolder)?;
     let state = [nvram_identity, intents_identity];
-    let (store, nvram) = (Store::new(nvram, intents), Nvram::default());
+    let (store, nvram) = (Store::new(nvram, intents, config.every_write), Nvram::default());
     Ok(Opened { devices, store, roster, state, nvram, marks: first, resynchronised: None, lock: guard })
 }
 
@@ -345,7 +346,7 @@ pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     });
     let mut found = Nvram::default();
     found.intents = rows;
-    let store = Store::new(nvram, intents);
+    let store = Store::new(nvram, intents, config.every_write);
     Ok(Opened { devices, store, roster, state, nvram: found, marks: new, resynchronised, lock: guard })
 }
 
@@ -430,7 +431,7 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &device.path);
     sync_folders(os, there.chain([&config.intents, &config.nvram]), SyncPoint::OpenFolder)?;
     let state = [nvram_identity, intents_identity];
-    let store = Store::new(nvram, intents);
+    let store = Store::new(nvram, intents, config.every_write);
     Ok(Opened { devices, store, roster, state, nvram: found, marks, resynchronised: None, lock: guard })
 }
 

@@ -25,12 +25,22 @@ pub enum SyncPoint {
     Fua,
     /// Rows are marked on a member.
     Marks,
-    /// Slots of the NVRAM were put and freed.
+    /// Slots of the NVRAM were put and freed, and every acknowledged write is durable.
     Commit,
+    /// As many commits as were done, before what was begun since.
+    Ahead,
+    /// As many as were done, before a flush or a write with FUA is answered, or a clean stop is reached.
+    Answer,
     /// Intents were set or cleared.
     Intents,
+    /// What is still in use of the oldest records of the NVRAM was written once more, and all before that.
+    Copied,
+    /// The first record is a later one: what is before it may be written over.
+    Tail,
     /// What was found in the NVRAM at the start, before anything relies on it.
     OpenNvram,
+    /// That it was found: nothing else of before the start counts any more.
+    OpenJournal,
     /// What was found of the intents at the start.
     OpenIntents,
     /// What was found on a device at the start.
@@ -59,13 +69,18 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 23] = [
         Self::Flush,
         Self::Fua,
         Self::Marks,
         Self::Commit,
+        Self::Ahead,
+        Self::Answer,
         Self::Intents,
+        Self::Copied,
+        Self::Tail,
         Self::OpenNvram,
+        Self::OpenJournal,
         Self::OpenIntents,
         Self::OpenDevice,
         Self::OpenMarks,
@@ -79,6 +94,15 @@ impl SyncPoint {
         Self::ReplaceDevice,
         Self::ReplaceFolder,
     ];
+}
+
+/// What must not be believed of the NVRAM's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// A record that was written in part.
+    Torn,
+    /// One that lies where the next must, and was written before the last start, which has not found it.
+    Stale,
 }
 
 /// Which file is meant by a path.
@@ -190,6 +214,11 @@ pub trait OsFile: fmt::Debug + Send + Sync {
 
     /// Whether what is asked of it now would not be answered. Only files without threads know.
     fn hangs(&self) -> bool {
+        false
+    }
+
+    /// Whether a fault is planted: this is believed. Only files without threads know.
+    fn believes(&self, _what: Unfit) -> bool {
         false
     }
 

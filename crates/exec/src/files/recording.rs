@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
+use super::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
 use super::ring::Ring;
 use inode::{Change, Inode, apply_some};
 use queue::Queue;
@@ -572,6 +572,10 @@ impl OsFile for RecordedFile {
 
     fn hangs(&self) -> bool {
         self.os.lock().disk.inodes[self.inode].hangs
+    }
+
+    fn believes(&self, what: Unfit) -> bool {
+        self.os.lock().slip == Some(Slip::Believes(what))
     }
 
     fn sector(&self) -> usize {

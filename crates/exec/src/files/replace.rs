@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
-use super::os::Identity;
+use super::os::{Identity, SyncPoint};
 use super::patience::patiently;
 use super::serves::Serves;
 use super::{DeviceOptions, Files, FilesError, opening, start_device};
@@ -76,6 +76,11 @@ impl<C: Controller> Files<C> {
     pub(super) fn name_noted(&mut self) -> Result<(), FilesError> {
         let noted = self.standing_in - self.engine.controller().unnoted();
         if noted.is_empty() {
+            return Ok(());
+        }
+        // What says that is durable first.
+        if self.ahead.is_open() {
+            self.ahead.wait(SyncPoint::Ahead);
             return Ok(());
         }
         self.standing_in -= noted;

@@ -75,7 +75,7 @@ impl<C: Controller> Files<C> {
 
     /// How long it is until something is due by time alone; nothing is if there is none.
     pub fn until_timer(&self) -> Option<Duration> {
-        self.engine.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0))
+        self.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0))
     }
 
     /// Begins what [`drain`](Self::drain) waits for.

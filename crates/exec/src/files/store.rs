@@ -1,8 +1,8 @@
 //! What keeps the NVRAM and the intents.
 //!
-//! Steps take effect in the order of issue: each is durable before the next begins. What waits and follows each other is
-//! made durable together, by one sync: intents, since rows do not depend on each other and the changes of one row are in
-//! order; and commits, which become one, so that after a cut there are all of them or none.
+//! Steps take effect in the order of issue. What waits and follows each other is made durable together, by one sync:
+//! intents, since rows do not depend on each other and the changes of one row are in order; and commits, of which a cut
+//! leaves the first few. Intents are durable before a commit behind them begins, and the other way round.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
 use super::intents::IntentsFile;
+use super::journal::Commit;
 use super::lane::Worker;
-use super::nvram::{Commit, NvramFile};
-use super::sectors::SECTOR;
+use super::nvram::NvramFile;
+use super::os::SyncPoint;
 use crate::Handle;
 
 /// What is to be done.
@@ -24,22 +25,18 @@ pub(super) enum Change {
     Commit,
     /// Sets or clears the intents of the rows of the command.
     Intent { set: bool },
+    /// Makes all commits before it durable.
+    Sync(SyncPoint),
 }
 
 /// A step of the NVRAM with all that it needs.
 #[derive(Debug)]
 pub(super) struct Command {
-    pub(super) issue: Issue,
+    /// Whose it is; none if it is the executor's own.
+    pub(super) issue: Option<Issue>,
     pub(super) change: Change,
     pub(super) bytes: Handle,
     pub(super) lists: Lists,
-}
-
-impl Command {
-    /// What a commit of it writes: a header for each slot, and bytes.
-    fn commit_bytes(&self) -> u64 {
-        ((self.lists.puts.len() + self.lists.frees.len()) * SECTOR + self.bytes.len()) as u64
-    }
 }
 
 /// Lists that travel with a step, to be used again.
@@ -76,11 +73,11 @@ pub(super) struct Account {
 pub(super) type Accounts = Arc<[Account; 2]>;
 
 impl Account {
-    /// So many steps wrote so much, and one sync made it durable unless that is nothing.
-    fn add(&self, steps: usize, written_bytes: u64) {
-        self.steps.fetch_add(steps as u64, Ordering::Relaxed);
+    /// So many steps wrote so much, and so many syncs made it durable.
+    fn add(&self, steps: u64, written_bytes: u64, syncs: u64) {
+        self.steps.fetch_add(steps, Ordering::Relaxed);
         self.written_bytes.fetch_add(written_bytes, Ordering::Relaxed);
-        self.syncs.fetch_add(u64::from(written_bytes > 0), Ordering::Relaxed);
+        self.syncs.fetch_add(syncs, Ordering::Relaxed);
     }
 
     /// What was counted so far.
@@ -95,6 +92,8 @@ impl Account {
 pub(super) struct Store {
     nvram: NvramFile,
     intents: IntentsFile,
+    /// A commit is durable when it is done.
+    every_write: bool,
     /// A step failed. Nothing more is done then: a later step must not be durable without the
     /// earlier one, nor may a later success be taken for the earlier one's.
     broken: bool,
@@ -104,9 +103,10 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Serves these two.
-    pub(super) fn new(nvram: NvramFile, intents: IntentsFile) -> Self {
-        Self { nvram, intents, broken: false, group: Vec::new(), accounts: Accounts::default() }
+    /// Serves these two. A commit is durable when it is done if that is promised of every acknowledged write, else
+    /// after the next sync.
+    pub(super) fn new(nvram: NvramFile, intents: IntentsFile, every_write: bool) -> Self {
+        Self { nvram, intents, every_write, broken: false, group: Vec::new(), accounts: Accounts::default() }
     }
 
     /// Where it counts what it writes.
@@ -116,35 +116,43 @@ impl Store {
 
     /// Takes the first commands for as long as they can be made durable together.
     fn gather(&mut self, commands: &mut VecDeque<Command>) {
-        let alike = commands.front().map(|first| matches!(first.change, Change::Commit));
-        let mut slots = self.nvram.group();
+        let kind = commands.front().map(|first| std::mem::discriminant(&first.change));
         while let Some(next) = commands.front()
-            && Some(matches!(next.change, Change::Commit)) == alike
-            && slots.joins(&next.lists.puts, &next.lists.frees)
+            && Some(std::mem::discriminant(&next.change)) == kind
         {
             self.group.extend(commands.pop_front());
         }
     }
 
     fn carry_out(&mut self) -> io::Result<()> {
-        let [nvram, intents] = &*self.accounts;
+        let commits = self.group.iter().filter(|command| matches!(command.change, Change::Commit)).count();
+        let before = self.nvram.borne();
+        let done = self.change();
+        let (written, syncs) = self.nvram.borne();
+        self.accounts[0].add(commits as u64, written - before.0, syncs - before.1);
+        done
+    }
+
+    fn change(&mut self) -> io::Result<()> {
         match self.group.first().map(|first| first.change) {
             None => Ok(()),
             Some(Change::Commit) => {
-                let written = self.group.iter().map(Command::commit_bytes).sum();
-                nvram.add(self.group.len(), written);
-                self.nvram.commit(self.group.iter().map(|command| Commit {
-                    puts: &command.lists.puts,
-                    bytes: &command.bytes,
-                    frees: &command.lists.frees,
-                }))
+                for Command { lists: Lists { puts, frees, .. }, bytes, .. } in &self.group {
+                    self.nvram.append(&Commit { puts, bytes, frees })?;
+                }
+                if self.every_write { self.nvram.sync(SyncPoint::Commit) } else { Ok(()) }
             }
+            Some(Change::Sync(at)) => self.nvram.sync(at),
             Some(Change::Intent { .. }) => {
                 for command in &self.group {
                     let set = matches!(command.change, Change::Intent { set: true });
                     command.lists.rows.iter().for_each(|rows| self.intents.set(*rows, set));
                 }
-                intents.add(self.group.len(), self.intents.unwritten());
+                let unwritten = self.intents.unwritten();
+                if unwritten > 0 {
+                    self.nvram.sync(SyncPoint::Ahead)?;
+                }
+                self.accounts[1].add(self.group.len() as u64, unwritten, u64::from(unwritten > 0));
                 self.intents.sync()
             }
         }

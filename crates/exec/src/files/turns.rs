@@ -32,7 +32,7 @@ impl<C: Controller> Files<C> {
         let store = self.store.ready();
         let ring = self.wheel.as_ref().map_or(0, |wheel| wheel.ring().ready());
         if devices == 0 && store == 0 && ring == 0 {
-            let next = self.engine.next_timer();
+            let next = self.engine.next_timer().into_iter().chain(self.ahead.due()).min();
             *now = next.map_or(*now, |next| next.max(*now));
             return next.is_some();
         }
@@ -86,7 +86,7 @@ impl<C: Controller> Files<C> {
         if self.turn() || self.os.is_in_line() && self.stirs() {
             return Ok(());
         }
-        let limit = self.engine.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0));
+        let limit = self.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0));
         if limit.is_none() && (!self.is_busy() || self.os.is_in_line()) {
             let what = format!("{:?}", self.engine.out());
             return Err(self.stop(FilesError::Stalled(what)));
@@ -163,7 +163,16 @@ impl<C: Controller> Files<C> {
                 let error = FilesError::Io { path: path.clone(), what: "carry out a step of the NVRAM", source };
                 return Err(self.stop(error));
             }
-            self.bytes.change_nvram(&self.engine, command.issue);
+            let Some(issue) = command.issue else {
+                self.bytes.give_back(command.bytes);
+                self.spare_lists.push(command.lists);
+                self.synced()?;
+                continue;
+            };
+            self.bytes.change_nvram(&self.engine, issue);
+            if !self.config.every_write && matches!(command.change, Change::Commit) {
+                self.ahead.commit(self.now());
+            }
             if let Change::Intent { set } = command.change {
                 let rows = &command.lists.rows;
                 if set {
@@ -176,10 +185,11 @@ impl<C: Controller> Files<C> {
             }
             self.bytes.give_back(command.bytes);
             self.spare_lists.push(command.lists);
-            self.complete(command.issue, StepOutcome::Ok);
+            self.complete(issue, StepOutcome::Ok);
             self.go_on()?;
         }
         self.send_backlog();
+        self.send_sync();
         for dev in 0..self.devices.len() {
             // Most have nothing to say: of a hit all members.
             if !self.devices[dev].is_quiet() {
@@ -259,7 +269,8 @@ impl<C: Controller> Files<C> {
         if std::mem::replace(&mut device.failed, true) {
             return Ok(());
         }
-        let backlog = std::mem::take(&mut device.backlog);
+        let held = std::mem::take(&mut device.held).into_iter().map(|(_, issue)| issue);
+        let backlog = std::mem::take(&mut device.backlog).into_iter().chain(held);
         let unbegun = device.lane.as_mut().map(Serves::close).unwrap_or_default();
         for device::Command { issue, bytes, .. } in unbegun {
             self.devices[dev.index()].forget(issue);
@@ -317,6 +328,7 @@ impl<C: Controller> Files<C> {
                     }
                     self.free.push(tag);
                 }
+                HostNotice::Clean if self.ahead.is_open() => self.ahead.stop(),
                 HostNotice::Clean => self.clean = true,
                 HostNotice::Drained => self.draining = false,
             }
@@ -328,7 +340,11 @@ impl<C: Controller> Files<C> {
             self.answer(tag, ok, bytes);
         }
         self.answered = answered;
-        if self.standing_in.is_empty() { Ok(()) } else { self.name_noted() }
+        if !self.standing_in.is_empty() {
+            self.name_noted()?;
+        }
+        self.send_sync();
+        Ok(())
     }
 
     fn begin(&mut self, issue: Issue) -> Result<(), FilesError> {
@@ -408,15 +424,13 @@ impl<C: Controller> Files<C> {
         let Some(device) = self.devices.get_mut(dev.index()) else { return Err(self.stop(FilesError::NoDevice(dev))) };
         if device.failed {
             self.complete(issue, StepOutcome::Failed(dev));
-        } else if device.lane.as_ref().is_some_and(Serves::has_room) {
-            self.send_device(dev, issue);
-        } else {
-            device.backlog.push_back(issue);
+        } else if !self.holds_back(dev, issue) {
+            self.begin_held(dev, issue);
         }
         Ok(())
     }
 
-    fn send_device(&mut self, dev: Dev, issue: Issue) {
+    pub(super) fn send_device(&mut self, dev: Dev, issue: Issue) {
         let page = self.engine.shape().page_bytes();
         let before = self.config.devices[dev.index()].offset;
         let place = |ext: Ext| (before + ext.first() * page, u64::from(ext.pages()) * page);
@@ -501,7 +515,7 @@ impl<C: Controller> Files<C> {
             }
             ref other => unreachable!("{other:?} is no step of the NVRAM"),
         };
-        self.store.send(store::Command { issue, change, bytes, lists });
+        self.store.send(store::Command { issue: Some(issue), change, bytes, lists });
     }
 
     fn answer(&mut self, id: u64, ok: bool, mut bytes: Buffer) {
@@ -509,7 +523,7 @@ impl<C: Controller> Files<C> {
         if !ok || request.op != HostOp::Read {
             bytes.clear();
         }
-        self.unanswered -= 1;
-        self.completions.push_back(Completion { tag: request.tag, ok, bytes });
+        let completion = Completion { tag: request.tag, ok, bytes };
+        self.tell(&request, completion);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use destage_cache::{HostCacheInfo, HostCacheSpec, Served, host_caches};
 use destage_exec::{Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io, Os, RealOs};
 use destage_plan::{Controller, HostOp, HostRequest, Nanos, Shape};
-use destage_raid::array::ArrayConfig;
+use destage_raid::array::{ArrayConfig, Regime};
 use destage_raid::{Geometry, Level};
 
 use super::common::{Content, Sizes};
@@ -23,6 +23,8 @@ pub struct Array {
     pub chunk: u32,
     pub member_pages: u64,
     pub depth: usize,
+    /// What is promised of acknowledged writes.
+    pub regime: Regime,
     /// The cache in front.
     pub cache: &'static HostCacheInfo,
     /// Its pages, if it has a size.
@@ -39,6 +41,7 @@ impl Array {
             chunk: 4,
             member_pages: 64,
             depth: 1,
+            regime: Regime::Flush,
             cache: cache("none"),
             cache_pages: 32,
         }
@@ -55,6 +58,7 @@ impl Array {
         let mut config = ArrayConfig::new(self.geometry());
         config.idle_flush = Nanos(1 << 60);
         config.nv_slots = 64;
+        config.regime = self.regime;
         config.page_bytes = self.page as u32;
         config
     }
@@ -97,6 +101,7 @@ impl Array {
             shape: self.shape(),
             depth: self.depth,
             devices: (0..).zip(self.device_pages()).map(device).collect(),
+            every_write: self.config().regime == Regime::EveryWrite,
             nvram: folder.join("nvram"),
             nv_slots: self.config().nv_slots + self.spec().nv_slots(self.cache_pages, &self.config()),
             intents: folder.join("intents"),

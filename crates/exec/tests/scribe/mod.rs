@@ -174,6 +174,7 @@ pub fn config(folder: &Path) -> FilesConfig {
         shape: Shape::new(PAGE, SECTOR, PAGES, PAGES, PAGES).expect("a shape that can be"),
         depth: 4,
         devices: vec![device],
+        every_write: true,
         nvram: nvram(folder),
         nv_slots: PAGES as u32,
         intents: intents(folder),

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::inode::{Change, Inode, Pending};
 use super::{Chance, State};
-use crate::files::os::SyncPoint;
+use crate::files::os::{SyncPoint, Unfit};
 
 /// A fault of the executor. Of syncs it is that of all of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub enum Slip {
     ShortRead,
     /// A hole that was made in part counts as whole.
     ShortHole,
+    /// This counts as a record of the NVRAM.
+    Believes(Unfit),
 }
 
 /// What becomes of a sync that was told as done later.

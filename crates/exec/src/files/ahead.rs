@@ -1,0 +1,164 @@
+//! Commits of the NVRAM that are done and not durable, where not every acknowledged write is to be durable.
+//!
+//! A commit is done when its record is written, so that the end of the process alone costs none. It is durable before
+//! anything that was begun since can be: a step that changes a device or makes it durable waits for a sync if it was
+//! issued after a commit that is not covered by one, and so does what intents say, which steps are the store's anyway;
+//! reads do not. The same sync is waited for by the answer of a flush and of a write with FUA, by a clean stop, and by
+//! the name of a file that took a device's place. So whatever is left after a loss of power is what could be left if
+//! commits that are not durable had not ended yet, but for what hosts were told that is not covered.
+//!
+//! One sync covers all that was done before it ends, for whomever. If nobody waits there is one after a while.
+
+use std::collections::VecDeque;
+
+use destage_plan::{Condition, Controller, Dev, HostOp, Issue, Nanos, Step};
+
+use super::os::SyncPoint;
+use super::serves::Serves;
+use super::store::{Change, Command};
+use super::{Completion, Files, FilesError, Request};
+
+/// After so much time what was done is made durable though nobody waits for it.
+const LONGEST: Nanos = Nanos(1_000_000_000);
+
+/// What is done, what is durable, and who waits for that.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// Commits that are done.
+    done: u64,
+    /// Of these the first are durable.
+    durable: u64,
+    /// A sync is wanted.
+    wanted: Option<SyncPoint>,
+    /// One is under way.
+    under_way: bool,
+    /// How the array was when that was looked at last.
+    condition: Condition,
+    /// When the first commit was done that is not durable.
+    since: Option<Nanos>,
+    /// Answers, with the commits done when they were due.
+    answers: VecDeque<(u64, Completion)>,
+    /// A clean stop, likewise.
+    clean: Option<u64>,
+}
+
+impl Ahead {
+    /// A commit is done, and not durable.
+    pub(super) fn commit(&mut self, now: Nanos) {
+        self.done += 1;
+        self.since.get_or_insert(now);
+    }
+
+    /// Whether there are commits that are not durable.
+    pub(super) const fn is_open(&self) -> bool {
+        self.done > self.durable
+    }
+
+    /// All that is done by now is to be durable; what waits for it, by number.
+    pub(super) fn wait(&mut self, at: SyncPoint) -> u64 {
+        self.wanted.get_or_insert(at);
+        self.done
+    }
+
+    /// When a sync is due for which nobody waits.
+    pub(super) fn due(&self) -> Option<Nanos> {
+        self.since.filter(|_| self.wanted.is_none() && !self.under_way).map(|since| since + LONGEST)
+    }
+
+    /// The clean stop is reached when all that is done is durable.
+    pub(super) fn stop(&mut self) {
+        self.clean = Some(self.wait(SyncPoint::Answer));
+    }
+}
+
+/// Whether a step has an effect that a loss of power leaves.
+const fn lasts(step: &Step) -> bool {
+    !matches!(step, Step::Read { .. } | Step::MetaRead { .. })
+}
+
+impl<C: Controller> Files<C> {
+    /// Whether all that the controller was told to be done of the NVRAM is durable. If it is not, it will be soon after a
+    /// member's loss or filling was noted, and a second later at the latest.
+    pub const fn is_durable(&self) -> bool {
+        !self.ahead.is_open()
+    }
+
+    /// Has a step wait if commits that were done before it was issued are not durable; whether it does.
+    pub(super) fn holds_back(&mut self, dev: Dev, issue: Issue) -> bool {
+        let waits = self.ahead.is_open() && lasts(self.engine.step(issue));
+        if waits {
+            let until = self.ahead.wait(SyncPoint::Ahead);
+            self.devices[dev.index()].held.push_back((until, issue));
+        }
+        waits
+    }
+
+    /// Answers a request, at once or when what it tells of is durable.
+    pub(super) fn tell(&mut self, request: &Request, completion: Completion) {
+        let is_covered = request.op == HostOp::Flush || request.fua && request.op != HostOp::Read;
+        if is_covered && completion.ok && self.ahead.is_open() {
+            let until = self.ahead.wait(SyncPoint::Answer);
+            self.ahead.answers.push_back((until, completion));
+        } else {
+            self.unanswered -= 1;
+            self.completions.push_back(completion);
+        }
+    }
+
+    /// Gives the store the sync that is wanted, or that is due.
+    pub(super) fn send_sync(&mut self) {
+        let condition = self.engine.controller().condition();
+        if self.ahead.condition != condition {
+            self.ahead.condition = condition;
+            if self.ahead.is_open() {
+                // Who is told that a member is filled may take away another.
+                self.ahead.wait(SyncPoint::Ahead);
+            }
+        }
+        if self.ahead.due().is_some_and(|due| due <= self.now()) {
+            self.ahead.wait(SyncPoint::Ahead);
+        }
+        if self.ahead.under_way || !self.store.has_room() {
+            return;
+        }
+        if let Some(at) = self.ahead.wanted.take() {
+            self.ahead.under_way = true;
+            let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
+            self.store.send(Command { issue: None, change: Change::Sync(at), bytes, lists });
+        }
+    }
+
+    /// The sync has ended: commits that were told as done before that are durable.
+    pub(super) fn synced(&mut self) -> Result<(), FilesError> {
+        let ahead = &mut self.ahead;
+        (ahead.durable, ahead.under_way, ahead.since) = (ahead.done, false, None);
+        let durable = ahead.durable;
+        while let Some((_, completion)) = self.ahead.answers.pop_front_if(|answer| answer.0 <= durable) {
+            self.unanswered -= 1;
+            self.completions.push_back(completion);
+        }
+        if self.ahead.clean.take_if(|until| *until <= durable).is_some() {
+            self.clean = true;
+        }
+        for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {
+            while let Some((_, issue)) = self.devices[dev.index()].held.pop_front_if(|held| held.0 <= durable) {
+                self.begin_held(dev, issue);
+            }
+        }
+        self.go_on()
+    }
+
+    /// A step of a device that answers, for which nothing has to be made durable any more, begins or waits for room.
+    pub(super) fn begin_held(&mut self, dev: Dev, issue: Issue) {
+        if self.devices[dev.index()].lane.as_ref().is_some_and(Serves::has_room) {
+            self.send_device(dev, issue);
+        } else {
+            self.devices[dev.index()].backlog.push_back(issue);
+        }
+    }
+
+    /// When something is due by time alone.
+    pub(super) fn next_timer(&self) -> Option<Nanos> {
+        self.engine.next_timer().into_iter().chain(self.ahead.due()).min()
+    }
+}
