@@ -25,10 +25,13 @@ pub enum Mutant {
     AckBeforeWrite,
     /// Writes with FUA stay in the volatile cache.
     IgnoreFua,
+    /// Steps of devices do not wait until commits of the NVRAM that were done before them are durable. No plan can do
+    /// that.
+    BeginAhead,
 }
 
 impl Mutant {
-    /// All of them.
+    /// All that a plan can have.
     pub const ALL: [Self; 6] = [
         Self::OmitFlush,
         Self::SkipIntent,
@@ -53,7 +56,11 @@ impl Planted {
         let first = match mutant {
             Mutant::OmitFlush => 12,
             Mutant::UnreadMember => 24,
-            Mutant::SkipIntent | Mutant::EarlyClear | Mutant::AckBeforeWrite | Mutant::IgnoreFua => 1,
+            Mutant::SkipIntent
+            | Mutant::EarlyClear
+            | Mutant::AckBeforeWrite
+            | Mutant::IgnoreFua
+            | Mutant::BeginAhead => 1,
         };
         Self { mutant, left: Arc::new(AtomicU64::new(dice.below(first))) }
     }
@@ -68,6 +75,7 @@ impl Planted {
             | (Mutant::UnreadMember, Step::Read { dst: Buf::Tmp { .. }, .. }) => once(),
             (Mutant::SkipIntent, Step::Intent { set: true, .. }) => Conduct::Omit,
             (Mutant::AckBeforeWrite, Step::Write { .. } | Step::WriteList { .. }) => Conduct::Early,
+            (Mutant::BeginAhead, step) if step.dev().is_some() => Conduct::Ahead,
             (Mutant::IgnoreFua, step) if step.is_fua() => Conduct::Volatile,
             _ => Conduct::Honest,
         })

@@ -59,6 +59,9 @@ pub(crate) struct HistoryRun<'a> {
     broken: bool,
     /// Members that were lost when this life began, as far as the harness knows.
     lost_before: DevSet,
+    /// Devices that are lost, and those whose loss is not noted, as far as what the controller says is durable.
+    lost_durably: DevSet,
+    unnoted_durably: DevSet,
     /// Members whose loss is not noted, or what was in flight then not flushed: the double-fault
     /// window of docs/assumptions.md.
     window: DevSet,
@@ -102,6 +105,8 @@ impl<'a> HistoryRun<'a> {
             data: Vec::new(),
             broken: false,
             lost_before: DevSet::EMPTY,
+            lost_durably: DevSet::EMPTY,
+            unnoted_durably: DevSet::EMPTY,
             window: DevSet::EMPTY,
             known: DevSet::EMPTY,
             swapped: DevSet::EMPTY,
@@ -144,6 +149,7 @@ impl<'a> HistoryRun<'a> {
         let cell = &history.cell;
         let mut memory = Memory::prepare(controller, remains, cell.shape(), cell.depth);
         memory.set_compute_at_once(history.compute_at_once);
+        memory.set_every_write(cell.every_write());
         if let Some(log) = log {
             memory.keep_log(log);
         }
@@ -253,6 +259,7 @@ impl<'a> HistoryRun<'a> {
             planted.after(ran, &mut self.memory);
         }
         self.watch_window();
+        self.watch_durable();
         self.watch_doubt();
         self.notices()?;
         self.collect()?;

@@ -46,6 +46,19 @@ mutants! {
     fua_that_is_ignored: Mutant::IgnoreFua, 30, 50;
 }
 
+/// Where caches have in the NVRAM what they rely on, and not every acknowledged write is durable.
+#[test]
+fn a_step_that_begins_before_commits_are_durable() {
+    for name in ["stow", "iwc", "lawc", "write-back", "kdd", "leavo"] {
+        let cache = host_caches().find(|cache| cache.name == name).expect("a cache of this name");
+        let limits = Limits { level: Some(Level::Raid5), ..Limits::default() };
+        let options = Options { mutant: Some(Mutant::BeginAhead), ..Options::default() };
+        let found = first_failure(cache, 0..3_000, &limits, options);
+        let (seeds, failure) = found.unwrap_or_else(|| panic!("{name}: not found"));
+        println!("{name}: found by seed {seeds}: {}", failure.what.lines().next().unwrap_or_default());
+    }
+}
+
 /// Histories of recorded files until a fault is found in each of the same cells. Each is cut at some hundred moments; nobody looks at
 /// rows but after a clean stop.
 const FILES_SEEDS: u64 = 40;

@@ -36,7 +36,7 @@ pub trait CutChoice {
     /// Which of the sectors in the mask `all` of a page that was written but not flushed, or is
     /// being written, are on the device. Asked in the order in which the device would apply them.
     fn page(&mut self, dev: usize, page: u64, all: u128) -> u128;
-    /// How many of the `queued` steps of the NVRAM that are in flight took effect, in order.
+    /// How many of the `queued` steps of the NVRAM that are done and not durable, or in flight, took effect, in order.
     fn nvram(&mut self, queued: usize) -> usize;
 }
 

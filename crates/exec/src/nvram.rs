@@ -143,7 +143,30 @@ impl Slots {
     }
 }
 
+/// How to undo a commit.
+#[derive(Clone, Debug)]
+pub(crate) struct Undo {
+    puts: Vec<NvSlot>,
+    frees: Vec<(NvSlot, Entry)>,
+}
+
 impl Nvram {
+    /// How to undo a commit that is about to put and free these.
+    pub(crate) fn undo(&self, puts: impl Iterator<Item = NvSlot>, frees: impl Iterator<Item = NvSlot>) -> Undo {
+        let held = |slot| (slot, self.get(slot).unwrap_or_else(|| panic!("{slot:?} is freed but not in use")).clone());
+        Undo { puts: puts.collect(), frees: frees.map(held).collect() }
+    }
+
+    /// Undoes the newest commit.
+    pub(crate) fn take_back(&mut self, Undo { puts, frees }: &Undo) {
+        for slot in puts {
+            self.durable.entries[slot.place()] = None;
+        }
+        for (slot, entry) in frees {
+            self.durable.entries[slot.place()] = Some(entry.clone());
+        }
+    }
+
     /// A life begins: no step can name a use of a slot that has ended, and nothing is in memory.
     pub fn begin(&mut self) {
         let Slots { entries, last } = &mut self.durable;

@@ -93,7 +93,7 @@ impl HistoryRun<'_> {
                     None => {
                         let ran =
                             self.memory.run(Pick::Oldest, &self.check).map_err(|violation| violation.to_string())?;
-                        if ran.is_none() {
+                        if ran.is_none() && self.memory.is_idle() {
                             return Err(format!("the read of lost page {page} is not answered"));
                         }
                     }

@@ -118,7 +118,8 @@ impl HistoryRun<'_> {
         if doubt.lost && doubt.known.is_none() && !self.memory.unannounced().contains(holder) {
             doubt.known = Some(self.model.tick());
         }
-        if !doubt.lost && doubt.refusable && self.memory.status() == Status::Ready {
+        let is_ready = self.memory.status() == Status::Ready && self.memory.is_durable();
+        if !doubt.lost && doubt.refusable && is_ready {
             // It goes on as if nothing had been lost: then nothing has.
             (doubt.refusable, doubt.known) = (false, None);
             doubt.pages.clear();

@@ -18,10 +18,19 @@ impl HistoryRun<'_> {
         if self.memory.status() != Status::Ready || self.window.is_empty() && self.hole.is_empty() {
             return;
         }
-        if self.known.contains_all(self.window) && !array.is_exposed() {
+        if self.known.contains_all(self.window) && !array.is_exposed() && self.memory.is_durable() {
             (self.window, self.known, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, DevSet::EMPTY);
             self.hole.clear();
         }
+    }
+
+    /// What the controller says counts when it is durable.
+    pub(super) fn watch_durable(&mut self) {
+        if self.memory.is_durable() {
+            (self.lost_durably, self.unnoted_durably) = (DevSet::EMPTY, DevSet::EMPTY);
+        }
+        self.lost_durably |= self.lost();
+        self.unnoted_durably |= self.memory.engine().controller().unnoted();
     }
 
     /// Whether the loss of a device costs data since there are rows, or may be for all that the
@@ -93,11 +102,11 @@ impl HistoryRun<'_> {
         // A controller that is still starting may not know yet what the harness does.
         let starting = self.memory.status() == Status::Starting;
         let before = if starting { self.lost_before } else { DevSet::EMPTY };
-        let lost = (self.lost() | before) & self.members();
+        let lost = (self.lost() | self.lost_durably | before) & self.members();
         self.report.cuts_degraded += u64::from(!lost.is_empty());
         self.report.cuts_in_recovery += u64::from(starting && self.unread);
         self.doubt_cut();
-        let unnoted = self.memory.engine().controller().unnoted();
+        let unnoted = self.memory.engine().controller().unnoted() | self.unnoted_durably;
         let mut remains = self.memory.cut(self.dice.draw_cut());
         if !self.window.is_empty() {
             self.hole.add(&remains.nvram.intents);
@@ -110,6 +119,7 @@ impl HistoryRun<'_> {
             disk.answers &= !strangers.contains(dev);
         }
         self.lost_before = lost;
+        (self.lost_durably, self.unnoted_durably) = (DevSet::EMPTY, DevSet::EMPTY);
         let gone =
             gone.map(Dev).filter(|dev| self.members().contains(*dev) && !self.too_many(lost | DevSet::one(*dev)));
         if let Some(dev) = gone {

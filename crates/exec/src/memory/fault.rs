@@ -1,6 +1,8 @@
 //! What goes wrong in memory because the caller wants it to: devices that fail and are replaced,
 //! the power that is cut, an executor that lies.
 
+use std::collections::VecDeque;
+
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, Issue, Step, StepOutcome};
 
 use super::{Memory, Remains};
@@ -18,6 +20,8 @@ pub enum Conduct {
     Omit,
     /// It says that a write is done when it is issued, and does it later.
     Early,
+    /// It begins a step before the commits of the NVRAM are durable that were done when that was issued.
+    Ahead,
     /// It writes, but leaves in the volatile cache what was to be durable.
     Volatile,
 }
@@ -46,7 +50,8 @@ impl<C: Controller> Memory<C> {
         self.note(|| format!("{dev} fails"));
         let image = self.cut_device(dev, choice);
         self.devices[dev.index()].fail(image);
-        for entry in self.in_flight.iter_mut().filter(|entry| entry.step.dev() == Some(dev)) {
+        let held = self.ahead.held.iter_mut().map(|(_, entry)| entry);
+        for entry in self.in_flight.iter_mut().chain(held).filter(|entry| entry.step.dev() == Some(dev)) {
             entry.lost = true;
         }
         self.unannounced.insert(dev);
@@ -74,6 +79,11 @@ impl<C: Controller> Memory<C> {
     /// device has failed: it could not tell whose failure it hears of.
     pub fn replace(&mut self, dev: Dev, content: Content) {
         self.announce(dev);
+        let held = std::mem::take(&mut self.ahead.held);
+        let (meant, others): (VecDeque<_>, VecDeque<_>) =
+            held.into_iter().partition(|(_, entry)| entry.step.dev() == Some(dev));
+        self.ahead.held = others;
+        self.in_flight.extend(meant.into_iter().map(|(_, entry)| entry));
         while let Some(at) = self.in_flight.iter().position(|entry| entry.step.dev() == Some(dev)) {
             let entry = self.in_flight.remove(at);
             self.steps += 1;
@@ -111,8 +121,8 @@ impl<C: Controller> Memory<C> {
     }
 
     /// What a loss of power at this moment would leave: any part of what was not flushed, or is
-    /// being written, as `choice` says; and the NVRAM, to which the first steps in flight may or
-    /// may not have come.
+    /// being written, as `choice` says; and the NVRAM, to which the first steps that are done and not
+    /// durable, or in flight, may or may not have come.
     pub fn cut(&self, choice: &mut impl CutChoice) -> Remains {
         let disks = self.devices.iter().enumerate().map(|(dev, device)| {
             let image = self.cut_device(Dev(dev as u8), choice);
@@ -120,8 +130,13 @@ impl<C: Controller> Memory<C> {
         });
         let disks = disks.collect();
         let mut nvram = self.bytes.nvram().clone();
-        let through = choice.nvram(self.nv_queue.len());
-        for entry in self.nv_queue.iter().take(through).filter(|entry| entry.conduct != Conduct::Omit) {
+        // Of what is done and not durable, too, the first few are there.
+        let open = self.ahead.open();
+        let through = choice.nvram(open + self.nv_queue.len());
+        self.ahead.newest_first().take(open.saturating_sub(through)).for_each(|undo| nvram.take_back(undo));
+        for entry in
+            self.nv_queue.iter().take(through.saturating_sub(open)).filter(|entry| entry.conduct != Conduct::Omit)
+        {
             self.bytes.nv_step(&self.engine, entry.issue, &mut nvram);
         }
         Remains { disks, nvram }

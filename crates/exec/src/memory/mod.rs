@@ -1,5 +1,6 @@
 //! Real bytes, virtual time, any order of completion, loss of power and of devices.
 
+mod ahead;
 mod check;
 mod fault;
 
@@ -15,6 +16,7 @@ use destage_plan::{
 
 use crate::device::{Device, Disk};
 use crate::{Buffer, Bytes, Handle, Nvram};
+use ahead::Ahead;
 
 pub use check::{NoCheck, RowCheck, View, Violation};
 pub use fault::{Conduct, Tamper};
@@ -129,6 +131,7 @@ pub struct Memory<C> {
     devices: Vec<Device>,
     in_flight: Vec<InFlight>,
     nv_queue: VecDeque<InFlight>,
+    ahead: Ahead,
     now: Nanos,
     issued: u64,
     steps: u64,
@@ -162,6 +165,7 @@ impl<C: Controller> Memory<C> {
             devices: remains.disks.into_iter().map(|disk| Device::new(disk, page_bytes as usize, sectors)).collect(),
             in_flight: Vec::new(),
             nv_queue: VecDeque::new(),
+            ahead: Ahead::default(),
             now: Nanos::ZERO,
             issued: 0,
             steps: 0,
@@ -247,6 +251,7 @@ impl<C: Controller> Memory<C> {
             HostOp::WriteZeroes | HostOp::Discard | HostOp::Flush => {}
         }
         self.note(|| format!("submit {request:?}"));
+        self.ahead.submit(request);
         self.engine.submit(self.now, request)?;
         self.take_issues();
         Ok(())
@@ -265,7 +270,7 @@ impl<C: Controller> Memory<C> {
         if let Some(tag) = self.released.take() {
             self.bytes.release(tag);
         }
-        let notice = self.engine.next_notice()?;
+        let notice = self.say()?;
         if let HostNotice::Released { tag } = notice {
             self.released = Some(tag);
         } else {
@@ -281,17 +286,18 @@ impl<C: Controller> Memory<C> {
 
     /// How many steps [`run`](Self::run) can choose from.
     pub fn runnable(&self) -> usize {
-        self.in_flight.len() + usize::from(!self.nv_queue.is_empty())
+        self.in_flight.len() + usize::from(!self.nv_queue.is_empty()) + usize::from(self.ahead.is_waited_for())
     }
 
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
-        self.runnable() == 0 && self.engine.is_idle()
+        self.runnable() == 0 && self.engine.is_idle() && !self.ahead.is_open()
     }
 
     /// Steps of a kind that an operation has in flight.
     pub fn in_flight(&self, op: OpId, kind: StepKind) -> usize {
-        let all = self.in_flight.iter().chain(&self.nv_queue);
+        let held = self.ahead.held.iter().map(|(_, entry)| entry);
+        let all = self.in_flight.iter().chain(&self.nv_queue).chain(held);
         all.filter(|entry| entry.issue.op == op && entry.step.kind() == kind).count()
     }
 
@@ -301,6 +307,12 @@ impl<C: Controller> Memory<C> {
         if self.runnable() == 0 {
             // A controller that is not told cannot wait for anything else.
             self.announce_all();
+        }
+        if self.runnable() == 0 && self.ahead.is_open() || self.ahead.is_waited_for() && self.is_sync(pick) {
+            // Nobody waits for it, or it is chosen.
+            self.now += Nanos(1_000);
+            self.sync();
+            return Ok(None);
         }
         if self.runnable() == 0 {
             let Some(at) = self.engine.next_timer() else {
@@ -328,6 +340,14 @@ impl<C: Controller> Memory<C> {
             self.take_issues();
         }
         Ok(Some(ran))
+    }
+
+    /// Whether the sync of the NVRAM is chosen, for which somebody waits. It takes no time.
+    fn is_sync(&self, pick: Pick) -> bool {
+        match pick {
+            Pick::At(at) => at + 1 == self.runnable(),
+            Pick::Oldest | Pick::Earliest => true,
+        }
     }
 
     fn choose(&mut self, pick: Pick) -> InFlight {
@@ -423,6 +443,11 @@ impl<C: Controller> Memory<C> {
             Step::FlushDev { dev } => self.devices[dev.index()].flush(entry.covers),
             Step::Collect { dev, .. } => assert!(self.collectors.contains(dev), "{dev} cannot be asked to collect"),
             Step::NvCommit { .. } | Step::Intent { .. } => {
+                if matches!(entry.step, Step::Intent { .. }) {
+                    // They take effect in the order of issue, and what an intent says is durable when it is done.
+                    self.sync();
+                }
+                self.commits(entry.issue);
                 self.bytes.change_nvram(&self.engine, entry.issue);
                 if let Step::Intent { rows, set: false } = entry.step {
                     for &rows in self.engine.rows(op, rows) {
@@ -475,6 +500,9 @@ impl<C: Controller> Memory<C> {
             };
             match step {
                 Step::NvCommit { .. } | Step::Intent { .. } => self.nv_queue.push_back(entry),
+                _ if !matches!(conduct, Conduct::Early | Conduct::Ahead) && self.ahead.holds(&step) => {
+                    self.ahead.hold(entry);
+                }
                 Step::Write { .. } | Step::WriteList { .. } | Step::MetaWrite { .. }
                     if conduct == Conduct::Early && !entry.lost =>
                 {
