@@ -18,7 +18,8 @@ from pathlib import Path
 import destage
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from test_sweep import Cluster, parts, wait_for  # noqa: E402
+from conftest import Cluster, wait_for  # noqa: E402
+from test_sweep import parts  # noqa: E402
 
 TRACE = Path(__file__).parents[2] / "traces" / "own.oltp-pgbench-ext4.destage"
 POLICIES = ["lru", "clock", "fab", "bplru", "lb-clock"]
