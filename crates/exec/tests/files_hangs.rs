@@ -6,8 +6,12 @@ mod arrays;
 mod common;
 #[path = "common/probe.rs"]
 mod probe;
+mod scribe;
 
-use std::path::Path;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,9 +19,12 @@ use arrays::{Array, assert_holds, member, serve};
 use common::{Content, data, folder};
 use destage_cache::Served;
 use destage_exec::{Existing, Files, FilesConfig, FilesError, SyncPoint};
-use destage_plan::{Dev, HostOp, HostRequest};
+use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, Out, Step, StepSet};
 use destage_raid::Level;
 use probe::{Call, Probe};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
+use scribe::Script;
 
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Nothing takes longer than this that does not wait for ever.
@@ -93,7 +100,6 @@ fn dropping_leaves_threads_that_hang_and_they_keep_the_array() {
             assert!(files.poll().expect("it is served").is_none());
             std::thread::sleep(Duration::from_millis(1));
         }
-        os.await_hung(1);
         let begin = Instant::now();
         drop(files);
         assert!((PATIENCE..LIMIT).contains(&begin.elapsed()), "{:?}", begin.elapsed());
@@ -229,4 +235,51 @@ fn pages_are_read_and_written_from_where_direct_io_wants_them() {
     assert_holds(&mut files, &content, "after all");
     let (aligned, others) = os.alignment();
     assert!(aligned > 150 && others == 0, "{aligned} aligned, {others} not");
+}
+
+/// Whichever of the two ends first says what was wrong with the device; the other says what came of it.
+#[test]
+fn the_first_error_of_a_device_is_kept() {
+    for first in [Call::Read, Call::Write] {
+        let (os, folder) = (Probe::default(), folder());
+        drop(scribe::create(folder.path()));
+        // A file in memory that can be made to refuse writes.
+        let memory = File::from(memfd_create("device", MemfdFlags::ALLOW_SEALING).expect("a file in memory"));
+        let mut config = scribe::config(folder.path());
+        let made = std::fs::read(&config.devices[0].path).expect("it is there");
+        memory.write_all_at(&made, 0).expect("room");
+        let device = PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd()));
+        (config.devices[0].path, config.io) = (device.clone(), arrays::io());
+        let script = Script(|_, op, out: &mut Out| {
+            let ext = Ext::new(Dev(0), 0, 1);
+            out.step(op, Step::Write { ext, src: Buf::Zero, fua: false }, StepSet::EMPTY);
+            let dst = out.tmp(op, 1);
+            out.step(op, Step::Read { ext, dst }, StepSet::EMPTY);
+        });
+        let mut files = Files::open_on(Arc::new(os.clone()), script, config).expect("the array is there");
+        assert!(files.answers(Dev(0)) && files.errors().next().is_none());
+        memory.set_len(0).expect("it can be cut");
+        fcntl_add_seals(&memory, SealFlags::WRITE).expect("it can be sealed");
+        os.hang(&device, if first == Call::Read { Call::Write } else { Call::Read });
+        let request = HostRequest { tag: 1, op: HostOp::Write, offset: 0, len: scribe::PAGE, fua: false };
+        files.submit(request, vec![0; scribe::PAGE as usize]).expect("in range");
+        let begin = Instant::now();
+        while files.answers(Dev(0)) {
+            files.poll().expect("the other step is under way");
+            assert!(begin.elapsed() < LIMIT, "{first:?}: nobody hears of the error");
+        }
+        os.release();
+        assert!(matches!(files.wait(), Err(FilesError::Stalled(_))), "the controller does nothing about it");
+        let (what, why) = match first {
+            Call::Write => ("write to", Some(Errno::PERM)),
+            _ => ("read from", None),
+        };
+        match files.errors().collect::<Vec<_>>()[..] {
+            [(Dev(0), error @ FilesError::Io { path, source, .. })] => {
+                assert_eq!((path, Errno::from_io_error(source)), (&device, why), "{first:?}");
+                assert!(error.to_string().starts_with(&format!("{}: cannot {what} it: ", path.display())), "{error}");
+            }
+            ref other => panic!("{first:?}: {other:?}"),
+        }
+    }
 }

@@ -5,9 +5,6 @@ mod arrays;
 mod common;
 mod scribe;
 
-use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,8 +17,6 @@ use destage_plan::{
 };
 use destage_raid::Level;
 use destage_raid::array::Source;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use rustix::io::Errno;
 use scribe::Script;
 
 const fn request(tag: u64, op: HostOp, offset: u64, len: u64) -> HostRequest {
@@ -352,39 +347,6 @@ fn files_in_the_way_in_use_or_used_twice_are_refused() {
     assert!(matches!(open(&|config| config.devices[0].path = folder.path().to_owned()), FilesError::Io { .. }));
     let missing = Files::create(array.controller(), array.files(&folder.path().join("no")), Existing::Refuse);
     assert!(matches!(missing, Err(FilesError::Io { what: "make it", .. })));
-}
-
-#[test]
-fn the_first_error_of_a_device_is_kept() {
-    let folder = folder();
-    drop(scribe::create(folder.path()));
-    // A file in memory that can be made to refuse writes.
-    let memory = File::from(memfd_create("device", MemfdFlags::ALLOW_SEALING).expect("a file in memory"));
-    let mut config = scribe::config(folder.path());
-    let made = std::fs::read(&config.devices[0].path).expect("it is there");
-    memory.write_all_at(&made, 0).expect("room");
-    config.devices[0].path = format!("/proc/self/fd/{}", memory.as_raw_fd()).into();
-    let script = Script(|_, op, out: &mut Out| {
-        let ext = Ext::new(Dev(0), 0, 1);
-        out.step(op, Step::Write { ext, src: Buf::Zero, fua: false }, StepSet::EMPTY);
-        let dst = out.tmp(op, 1);
-        out.step(op, Step::Read { ext, dst }, StepSet::EMPTY);
-    });
-    let mut files = Files::open(script, config.clone()).expect("the array is there");
-    assert!(files.answers(Dev(0)) && files.errors().next().is_none());
-    memory.set_len(0).expect("it can be cut");
-    fcntl_add_seals(&memory, SealFlags::WRITE).expect("it can be sealed");
-    files.submit(request(1, HostOp::Write, 0, scribe::PAGE), vec![0; scribe::PAGE as usize]).expect("in range");
-    assert!(matches!(files.wait(), Err(FilesError::Stalled(_))), "the controller does nothing about it");
-    // The read of a file that was cut has failed too.
-    assert!(!files.answers(Dev(0)));
-    match files.errors().collect::<Vec<_>>()[..] {
-        [(Dev(0), error @ FilesError::Io { path, source, .. })] => {
-            assert_eq!((path, Errno::from_io_error(source)), (&config.devices[0].path, Some(Errno::PERM)));
-            assert!(error.to_string().starts_with(&format!("{}: cannot write to it: ", path.display())), "{error}");
-        }
-        ref other => panic!("{other:?}"),
-    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ use destage_exec::{Buffer, Ended, Entries, Entry, Identity, Operation, Os, OsFil
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Call {
     Open,
+    Read,
     Write,
     Sync(SyncPoint),
 }
@@ -129,9 +130,10 @@ impl ProbedRing {
     /// What hangs of it, if it does.
     fn hangs(&self, entry: &Entry) -> bool {
         let call = match entry.operation {
+            Operation::Read { .. } => Call::Read,
             Operation::Write { .. } => Call::Write,
             Operation::Sync(at) => Call::Sync(at),
-            Operation::Read { .. } | Operation::PunchHole { .. } => return false,
+            Operation::PunchHole { .. } => return false,
         };
         let file = entry.file.identity().ok();
         let same = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino())) == file;
@@ -262,6 +264,7 @@ impl OsFile for ProbedFile {
     }
 
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.os.pass(&self.path, Call::Read);
         self.os.meet()?;
         self.os.look(bytes);
         self.file.read_exact_at(bytes, offset)
