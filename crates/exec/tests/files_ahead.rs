@@ -1,15 +1,19 @@
 //! Where not every acknowledged write is durable, changes of the NVRAM cost a sync when something relies on them: a flush, a
 //! write with FUA, an intent, a clean stop, or after a while. The end of the process alone costs none of them.
 
+#[path = "common/arrays.rs"]
+mod arrays;
 mod common;
 mod scribe;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use common::Dice;
+use arrays::{Array, cache};
+use common::{Dice, data};
 use destage_exec::{Chance, Existing, Files, FilesConfig, Recording, Survival, SyncPoint};
 use destage_plan::{HostOp, HostRequest};
+use destage_raid::Level;
 use scribe::{PAGE, Scribe, intent, put, request, serve};
 
 struct Drawn(Dice);
@@ -85,6 +89,56 @@ fn writes_cost_no_sync_and_what_relies_on_them_costs_one() {
     let (os, again) = (bench.os.clone(), Bench::new(false));
     bench.files.stop_clean().expect("it stops");
     assert_eq!(again.found(os.cut(Survival::Nothing)), 9);
+}
+
+#[test]
+fn where_each_write_was_flushed_the_next_is_made_durable_before_its_flush() {
+    let flush = request(HostOp::Flush, 0);
+    let mut bench = Bench::new(false);
+    let turn = |bench: &mut Bench| (0..10).for_each(|_| assert!(bench.files.poll().expect("it goes on").is_none()));
+    for page in 0..4 {
+        put(&mut bench.files, page, 1);
+        assert_eq!((bench.syncs(), bench.left()), ([0, 0, page], [page as usize + 1, page as usize]));
+        serve(&mut bench.files, flush, Vec::new());
+    }
+    put(&mut bench.files, 4, 1);
+    turn(&mut bench);
+    assert_eq!((bench.syncs(), bench.files.is_durable(), bench.left()), ([0, 1, 4], true, [5, 5]));
+    serve(&mut bench.files, flush, Vec::new());
+    assert_eq!(bench.syncs(), [0, 1, 4], "there is nothing left for it");
+    // The second of these was not flushed in between, and what follows is not expected to be.
+    put(&mut bench.files, 5, 1);
+    turn(&mut bench);
+    put(&mut bench.files, 6, 1);
+    put(&mut bench.files, 7, 1);
+    assert_eq!((bench.syncs(), bench.left()), ([0, 2, 4], [8, 6]));
+    serve(&mut bench.files, flush, Vec::new());
+    assert_eq!((bench.syncs(), bench.left()), ([0, 2, 5], [8, 8]));
+    put(&mut bench.files, 8, 1);
+    assert_eq!(bench.left(), [9, 8]);
+}
+
+#[test]
+fn commits_that_steps_wait_for_one_by_one_are_synced_at_once() {
+    let syncs = |at_a_time: usize| {
+        let os = Recording::new(|number| Box::new(Drawn(Dice::new(number))));
+        let array = Array { cache: cache("write-back"), cache_pages: 64, ..Array::new(Level::Raid5, 4) };
+        let (system, config) = (Arc::new(os.clone()), array.files(Path::new("/array")));
+        let files = Files::create_on(system, array.controller(), config, Existing::Refuse);
+        let mut files = files.expect("a new array");
+        // Time without threads goes on to the next timer with each, and these are far.
+        for tag in 0..14 {
+            let request = HostRequest { tag, op: HostOp::Write, offset: tag * 512, len: 512, fua: false };
+            files.submit(request, data(&request, array.sector)).expect("in range");
+            while files.unanswered() >= at_a_time {
+                files.wait().expect("it is served");
+            }
+        }
+        let syncs = os.syncs();
+        [SyncPoint::Commit, SyncPoint::Ahead].map(|at| syncs.get(&at).copied().unwrap_or(0))
+    };
+    assert_eq!(syncs(1), [10, 12], "of the last commits each");
+    assert_eq!(syncs(8), [0, 7], "these gather");
 }
 
 #[test]

@@ -7,7 +7,10 @@
 //! the name of a file that took a device's place. So whatever is left after a loss of power is what could be left if
 //! commits that are not durable had not ended yet, but for what hosts were told that is not covered.
 //!
-//! One sync covers all that was done before it ends, for whomever. If nobody waits there is one after a while.
+//! One sync covers all that was done before it ends, for whomever. If nobody waits there is one after a while. A flush
+//! waits for what was done when an answer was given last: no host can know of more. Where a flush has followed each write
+//! for some time the sync begins with the answer of the write, and not when the flush comes. And where a step of a device
+//! has waited for each commit for some time, commits are synced as they are written: to wait gathers nothing there.
 
 use std::collections::VecDeque;
 
@@ -21,6 +24,14 @@ use super::{Completion, Files, FilesError, Request};
 /// After so much time what was done is made durable though nobody waits for it.
 const LONGEST: Nanos = Nanos(1_000_000_000);
 
+/// So many flushes that followed a write each, in a row, have one expected after the next write.
+const HABIT: u32 = 4;
+
+/// So many syncs that steps waited for and that covered a single commit each, in a row, have commits synced at once.
+const ALONE: u32 = 8;
+/// So many are. Then a few are not, to see whether more of them gather by now.
+const AT_ONCE: u32 = 64;
+
 /// What is done, what is durable, and who waits for that.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
@@ -28,6 +39,18 @@ pub(super) struct Ahead {
     done: u64,
     /// Of these the first are durable.
     durable: u64,
+    /// Those that were done when an answer was given last.
+    told: u64,
+    /// Writes that were answered since the last flush.
+    unflushed: u32,
+    /// Flushes in a row that followed a single write each.
+    habit: u32,
+    /// A step waits for a sync.
+    holds: bool,
+    /// Syncs in a row that steps waited for and that covered a single commit each.
+    alone: u32,
+    /// So many commits more are synced at once.
+    at_once: u32,
     /// A sync is wanted.
     wanted: Option<SyncPoint>,
     /// One is under way.
@@ -60,6 +83,44 @@ impl Ahead {
         self.done
     }
 
+    /// Whether the next commit is to be durable when it is done.
+    pub(super) fn commits_at_once(&mut self) -> bool {
+        self.at_once = self.at_once.saturating_sub(1);
+        self.at_once > 0
+    }
+
+    /// The sync has ended.
+    pub(super) fn synced(&mut self) {
+        self.under_way = false;
+        if std::mem::take(&mut self.holds) && self.is_open() {
+            self.alone = if self.done - self.durable == 1 { self.alone + 1 } else { 0 };
+            if self.alone >= ALONE {
+                (self.alone, self.at_once) = (ALONE - 2, AT_ONCE);
+            }
+        }
+    }
+
+    /// An answer is given: of a write, which a flush may follow, or of anything else.
+    fn tells(&mut self, is_write: bool) {
+        self.told = self.done;
+        if is_write {
+            self.unflushed += 1;
+            if self.unflushed > 1 {
+                self.habit = 0;
+            } else if self.habit >= HABIT && self.is_open() {
+                self.wait(SyncPoint::Ahead);
+            }
+        }
+    }
+
+    /// A flush is to be answered.
+    fn flushes(&mut self) {
+        if self.unflushed > 0 {
+            self.habit = if self.unflushed == 1 { self.habit.saturating_add(1) } else { 0 };
+            self.unflushed = 0;
+        }
+    }
+
     /// When a sync is due for which nobody waits.
     pub(super) fn due(&self) -> Option<Nanos> {
         self.since.filter(|_| self.wanted.is_none() && !self.under_way).map(|since| since + LONGEST)
@@ -87,6 +148,7 @@ impl<C: Controller> Files<C> {
     pub(super) fn holds_back(&mut self, dev: Dev, issue: Issue) -> bool {
         let waits = self.ahead.is_open() && lasts(self.engine.step(issue));
         if waits {
+            self.ahead.holds = true;
             let until = self.ahead.wait(SyncPoint::Ahead);
             self.devices[dev.index()].held.push_back((until, issue));
         }
@@ -95,11 +157,22 @@ impl<C: Controller> Files<C> {
 
     /// Answers a request, at once or when what it tells of is durable.
     pub(super) fn tell(&mut self, request: &Request, completion: Completion) {
-        let is_covered = request.op == HostOp::Flush || request.fua && request.op != HostOp::Read;
-        if is_covered && completion.ok && self.ahead.is_open() {
-            let until = self.ahead.wait(SyncPoint::Answer);
-            self.ahead.answers.push_back((until, completion));
+        let ahead = &mut self.ahead;
+        let until = match request.op {
+            HostOp::Flush => {
+                ahead.flushes();
+                // Answers stay in order, too.
+                ahead.answers.back().map_or(ahead.told, |answer| answer.0.max(ahead.told))
+            }
+            HostOp::Read => 0,
+            _ if request.fua => ahead.done,
+            _ => 0,
+        };
+        if until > ahead.durable && completion.ok {
+            ahead.wait(SyncPoint::Answer);
+            ahead.answers.push_back((until, completion));
         } else {
+            ahead.tells(!matches!(request.op, HostOp::Read | HostOp::Flush));
             self.unanswered -= 1;
             self.completions.push_back(completion);
         }
@@ -124,16 +197,17 @@ impl<C: Controller> Files<C> {
         if let Some(at) = self.ahead.wanted.take() {
             self.ahead.under_way = true;
             let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
-            self.store.send(Command { issue: None, change: Change::Sync(at), bytes, lists });
+            self.store.send(Command { issue: None, change: Change::Sync(at), bytes, lists, is_covered: false });
         }
     }
 
-    /// The sync has ended: commits that were told as done before that are durable.
-    pub(super) fn synced(&mut self) -> Result<(), FilesError> {
+    /// All commits that are told as done are durable: what waits for that goes on.
+    pub(super) fn covered(&mut self) -> Result<(), FilesError> {
         let ahead = &mut self.ahead;
-        (ahead.durable, ahead.under_way, ahead.since) = (ahead.done, false, None);
+        (ahead.durable, ahead.wanted, ahead.since) = (ahead.done, None, None);
         let durable = ahead.durable;
         while let Some((_, completion)) = self.ahead.answers.pop_front_if(|answer| answer.0 <= durable) {
+            self.ahead.told = self.ahead.done;
             self.unanswered -= 1;
             self.completions.push_back(completion);
         }

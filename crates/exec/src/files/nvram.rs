@@ -300,6 +300,11 @@ impl NvramFile {
         self.borne
     }
 
+    /// Whether all that was written is durable.
+    pub(super) const fn is_durable(&self) -> bool {
+        self.durable == self.head
+    }
+
     /// Makes all that was written durable.
     pub(super) fn sync(&mut self, at: SyncPoint) -> io::Result<()> {
         if self.durable < self.head {

@@ -145,7 +145,7 @@ fn make<'a>(
     let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
     sync_folders(os, paths, SyncPoint::CreateFolder)?;
     let state = [nvram_identity, intents_identity];
-    let (store, nvram) = (Store::new(nvram, intents, config.every_write), Nvram::default());
+    let (store, nvram) = (Store::new(nvram, intents), Nvram::default());
     Ok(Opened { devices, store, roster, state, nvram, marks: first, resynchronised: None, lock: guard })
 }
 
@@ -346,7 +346,7 @@ pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     });
     let mut found = Nvram::default();
     found.intents = rows;
-    let store = Store::new(nvram, intents, config.every_write);
+    let store = Store::new(nvram, intents);
     Ok(Opened { devices, store, roster, state, nvram: found, marks: new, resynchronised, lock: guard })
 }
 
@@ -431,7 +431,7 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &device.path);
     sync_folders(os, there.chain([&config.intents, &config.nvram]), SyncPoint::OpenFolder)?;
     let state = [nvram_identity, intents_identity];
-    let store = Store::new(nvram, intents, config.every_write);
+    let store = Store::new(nvram, intents);
     Ok(Opened { devices, store, roster, state, nvram: found, marks, resynchronised: None, lock: guard })
 }
 

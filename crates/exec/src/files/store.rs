@@ -21,8 +21,9 @@ use crate::Handle;
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    /// Puts what the command's puts say, with its bytes one after the other, and frees its slots.
-    Commit,
+    /// Puts what the command's puts say, with its bytes one after the other, and frees its slots. It is durable when it
+    /// is done if that is asked for.
+    Commit { durable: bool },
     /// Sets or clears the intents of the rows of the command.
     Intent { set: bool },
     /// Makes all commits before it durable.
@@ -37,6 +38,8 @@ pub(super) struct Command {
     pub(super) change: Change,
     pub(super) bytes: Handle,
     pub(super) lists: Lists,
+    /// Said when it is done: all commits up to it are durable.
+    pub(super) is_covered: bool,
 }
 
 /// Lists that travel with a step, to be used again.
@@ -92,8 +95,6 @@ impl Account {
 pub(super) struct Store {
     nvram: NvramFile,
     intents: IntentsFile,
-    /// A commit is durable when it is done.
-    every_write: bool,
     /// A step failed. Nothing more is done then: a later step must not be durable without the
     /// earlier one, nor may a later success be taken for the earlier one's.
     broken: bool,
@@ -103,10 +104,9 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Serves these two. A commit is durable when it is done if that is promised of every acknowledged write, else
-    /// after the next sync.
-    pub(super) fn new(nvram: NvramFile, intents: IntentsFile, every_write: bool) -> Self {
-        Self { nvram, intents, every_write, broken: false, group: Vec::new(), accounts: Accounts::default() }
+    /// Serves these two.
+    pub(super) fn new(nvram: NvramFile, intents: IntentsFile) -> Self {
+        Self { nvram, intents, broken: false, group: Vec::new(), accounts: Accounts::default() }
     }
 
     /// Where it counts what it writes.
@@ -125,7 +125,7 @@ impl Store {
     }
 
     fn carry_out(&mut self) -> io::Result<()> {
-        let commits = self.group.iter().filter(|command| matches!(command.change, Change::Commit)).count();
+        let commits = self.group.iter().filter(|command| matches!(command.change, Change::Commit { .. })).count();
         let before = self.nvram.borne();
         let done = self.change();
         let (written, syncs) = self.nvram.borne();
@@ -136,11 +136,12 @@ impl Store {
     fn change(&mut self) -> io::Result<()> {
         match self.group.first().map(|first| first.change) {
             None => Ok(()),
-            Some(Change::Commit) => {
+            Some(Change::Commit { .. }) => {
                 for Command { lists: Lists { puts, frees, .. }, bytes, .. } in &self.group {
                     self.nvram.append(&Commit { puts, bytes, frees })?;
                 }
-                if self.every_write { self.nvram.sync(SyncPoint::Commit) } else { Ok(()) }
+                let durable = |command: &Command| matches!(command.change, Change::Commit { durable: true });
+                if self.group.iter().any(durable) { self.nvram.sync(SyncPoint::Commit) } else { Ok(()) }
             }
             Some(Change::Sync(at)) => self.nvram.sync(at),
             Some(Change::Intent { .. }) => {
@@ -170,7 +171,9 @@ impl Worker for Store {
             self.gather(commands);
             let mut error = self.carry_out().err();
             self.broken = error.is_some();
-            for command in self.group.drain(..) {
+            let is_covered = self.nvram.is_durable();
+            for mut command in self.group.drain(..) {
+                command.is_covered = is_covered;
                 let failed = self.broken.then(|| error.take().unwrap_or_else(after_error));
                 done((command, failed.map_or(Ok(()), Err)));
             }

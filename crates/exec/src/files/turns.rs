@@ -166,12 +166,16 @@ impl<C: Controller> Files<C> {
             let Some(issue) = command.issue else {
                 self.bytes.give_back(command.bytes);
                 self.spare_lists.push(command.lists);
-                self.synced()?;
+                self.ahead.synced();
+                self.covered()?;
                 continue;
             };
             self.bytes.change_nvram(&self.engine, issue);
-            if !self.config.every_write && matches!(command.change, Change::Commit) {
+            if !self.config.every_write && matches!(command.change, Change::Commit { .. }) {
                 self.ahead.commit(self.now());
+            }
+            if command.is_covered && self.ahead.is_open() {
+                self.covered()?;
             }
             if let Change::Intent { set } = command.change {
                 let rows = &command.lists.rows;
@@ -507,7 +511,8 @@ impl<C: Controller> Files<C> {
                     Buf::Nv(slot) => *slot,
                     other => panic!("{other:?} is no slot of the NVRAM"),
                 }));
-                (Change::Commit, self.bytes.puts(&self.engine, issue.op, puts))
+                let durable = self.config.every_write || self.ahead.commits_at_once();
+                (Change::Commit { durable }, self.bytes.puts(&self.engine, issue.op, puts))
             }
             Step::Intent { rows, set } => {
                 lists.rows.extend_from_slice(self.engine.rows(issue.op, rows));
@@ -515,7 +520,7 @@ impl<C: Controller> Files<C> {
             }
             ref other => unreachable!("{other:?} is no step of the NVRAM"),
         };
-        self.store.send(store::Command { issue: Some(issue), change, bytes, lists });
+        self.store.send(store::Command { issue: Some(issue), change, bytes, lists, is_covered: false });
     }
 
     fn answer(&mut self, id: u64, ok: bool, mut bytes: Buffer) {
