@@ -115,7 +115,7 @@ impl Array {
     fn state_files(&self) -> [StateStatus; 2] {
         let config = self.files.config();
         let [nvram, intents] = self.files.state_traffic();
-        [(&config.nvram, nvram), (&config.intents, intents)].map(|(path, traffic)| StateStatus {
+        [(config.nvram_path(), nvram), (&config.intents, intents)].map(|(path, traffic)| StateStatus {
             path: path_text::of(path),
             steps: traffic.steps,
             written_bytes: traffic.written_bytes,

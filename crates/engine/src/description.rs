@@ -471,7 +471,7 @@ impl Description {
             depth: self.serve.depth,
             devices: members.chain(cache).map(device).collect(),
             every_write: config.regime == Regime::EveryWrite,
-            nvram: folder.join(&self.nvram.slots),
+            nvram: folder.join(&self.nvram.slots).into(),
             nv_slots: config.nv_slots + policy.nv_slots(cache_pages, &config),
             intents: folder.join(&self.nvram.intents),
             rows: geometry.member_pages(),

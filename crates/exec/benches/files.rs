@@ -38,7 +38,7 @@ fn files(level: Level, members: u32, io: Io, direct: bool, folder: &Path) -> Fil
         depth: 256,
         devices: (0..members).map(device).collect(),
         every_write: false,
-        nvram: folder.join("nvram"),
+        nvram: folder.join("nvram").into(),
         nv_slots: config.nv_slots,
         intents: folder.join("intents"),
         rows: MEMBER,

@@ -339,7 +339,7 @@ fn files_in_the_way_in_use_or_used_twice_are_refused() {
     };
     assert!(matches!(open(&|config| config.devices[1].path = member(folder.path(), 0)), FilesError::Same(..)));
     assert!(matches!(open(&|config| config.intents = folder.path().join("no")), FilesError::Missing(_)));
-    assert!(matches!(open(&|config| config.nvram = folder.path().join("no")), FilesError::Missing(_)));
+    assert!(matches!(open(&|config| config.nvram = folder.path().join("no").into()), FilesError::Missing(_)));
     assert!(matches!(
         open(&|config| config.devices[1].pages += 1),
         FilesError::Size { found: 35_328, expected: 35_840, .. }

@@ -301,7 +301,7 @@ fn the_three_executors_take_the_same_steps() {
         depth: 4,
         devices: ["0", "1", "2", "3"].map(device).to_vec(),
         every_write: false,
-        nvram: path("nvram"),
+        nvram: path("nvram").into(),
         nv_slots: 16,
         intents: path("intents"),
         rows: DEVICE_PAGES,

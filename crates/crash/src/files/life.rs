@@ -16,9 +16,9 @@ use crate::model::{SECTOR, sector_bytes};
 fn bereave(scene: &Scene, left: &Recording, known: &Known, dice: &mut Dice) {
     let config = scene.config(&known.paths);
     match dice.below(5) {
-        0 => left.take_away(&config.nvram),
+        0 => left.take_away(config.nvram_path()),
         1 => left.take_away(&config.intents),
-        2 | 3 => [&config.nvram, &config.intents].into_iter().for_each(|path| left.take_away(path)),
+        2 | 3 => [config.nvram_path(), &config.intents].into_iter().for_each(|path| left.take_away(path)),
         _ => return,
     }
     if dice.one_in(3) {
@@ -317,7 +317,7 @@ impl<'a> Life<'a> {
             FilesError::Io { path, .. } if self.faulty => {
                 report.stops += 1;
                 let config = self.scene.config(&self.known.paths);
-                let all = self.known.paths.iter().chain([&config.nvram, &config.intents]);
+                let all = self.known.paths.iter().map(|path| &**path).chain([config.nvram_path(), &*config.intents]);
                 if !all.clone().any(|one| one == path) {
                     return Err(format!("stopped over {}, which is none of its files", path.display()));
                 }

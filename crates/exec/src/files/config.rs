@@ -28,8 +28,8 @@ pub struct FilesConfig {
     /// Whether every acknowledged write is durable. Else those are that a flush or FUA covers, and changes of the NVRAM
     /// that are done are made durable together, when something relies on that.
     pub every_write: bool,
-    /// File of the NVRAM.
-    pub nvram: PathBuf,
+    /// Where the NVRAM lies.
+    pub nvram: NvramPlace,
     /// Slots of the NVRAM, as many as the controller was told.
     pub nv_slots: u32,
     /// File of the intents.
@@ -49,6 +49,25 @@ pub struct FilesConfig {
     /// to hang: [`PATIENCE`](Self::PATIENCE), if in doubt. Much longer than a sync takes, for which
     /// a slow device may need long.
     pub patience: Duration,
+}
+
+/// Where the NVRAM lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NvramPlace {
+    /// In a file of its own.
+    Own(PathBuf),
+}
+
+impl From<PathBuf> for NvramPlace {
+    fn from(path: PathBuf) -> Self {
+        Self::Own(path)
+    }
+}
+
+impl From<&str> for NvramPlace {
+    fn from(path: &str) -> Self {
+        Self::Own(path.into())
+    }
 }
 
 /// Who asks the operating system for what devices do.
@@ -220,6 +239,13 @@ impl FilesConfig {
         let (DeviceConfig { offset, pages, .. }, page_bytes) = (&self.devices[dev], self.shape.page_bytes());
         let before = if *offset > 0 { format!("{offset} bytes before its pages, ") } else { String::new() };
         format!("{before}pages of {} = {pages} and page-bytes = {page_bytes}", Dev(dev as u8))
+    }
+
+    /// The file that the NVRAM is in.
+    pub fn nvram_path(&self) -> &Path {
+        match &self.nvram {
+            NvramPlace::Own(path) => path,
+        }
     }
 
     pub(super) fn layout(&self) -> Layout {

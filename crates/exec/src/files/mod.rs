@@ -83,7 +83,7 @@ use port::Bell;
 use serves::{Serves, Wheel};
 use store::{Accounts, Lists, Store};
 
-pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig, Io};
+pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig, Io, NvramPlace};
 pub use error::FilesError;
 pub use os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
 pub use real::RealOs;
@@ -244,7 +244,7 @@ impl<C: Controller> Files<C> {
         config.check()?;
         let asked = config.clone();
         let create = move |os: &dyn Os| opening::create(os, &asked, existing);
-        let opened = patiently(&os, &config.nvram, config.patience, create)?;
+        let opened = patiently(&os, config.nvram_path(), config.patience, create)?;
         Self::start(os, controller, config, opened)
     }
 
@@ -266,7 +266,7 @@ impl<C: Controller> Files<C> {
         config.check()?;
         let asked = config.clone();
         let open = move |os: &dyn Os| opening::open(os, &asked);
-        let opened = patiently(&os, &config.nvram, config.patience, open)?;
+        let opened = patiently(&os, config.nvram_path(), config.patience, open)?;
         Self::start(os, controller, config, opened)
     }
 
@@ -293,7 +293,7 @@ impl<C: Controller> Files<C> {
         config.check()?;
         let asked = config.clone();
         let resynchronise = move |os: &dyn Os| opening::resynchronise(os, &asked, accepted);
-        let opened = patiently(&os, &config.nvram, config.patience, resynchronise)?;
+        let opened = patiently(&os, config.nvram_path(), config.patience, resynchronise)?;
         Self::start(os, controller, config, opened)
     }
 
@@ -331,7 +331,7 @@ impl<C: Controller> Files<C> {
         } else {
             Lane::start("destage-nvram", config.depth, &bell, vec![opened.store])
         };
-        let store = store.map_err(FilesError::io(&config.nvram, "start its thread"))?;
+        let store = store.map_err(FilesError::io(config.nvram_path(), "start its thread"))?;
         let missing = devices.iter().zip(0..).filter(|(device, _)| device.failed).map(|(_, dev)| Dev(dev)).collect();
         let shape = config.shape;
         let mut files = Self {

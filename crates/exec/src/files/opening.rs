@@ -45,11 +45,11 @@ pub(super) struct Opened {
 /// then the intents, then the NVRAM, without which nothing is opened.
 pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
     let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev));
-    let paths = new.map(|(_, device)| &device.path).chain([&config.intents, &config.nvram]);
+    let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents, config.nvram_path()]);
     if existing != Existing::Overwrite {
         for path in paths.filter(|path| !os.is_block_device(path)) {
             if os.exists(path).map_err(FilesError::io(path, "look for it"))? {
-                return Err(FilesError::Exists(path.clone()));
+                return Err(FilesError::Exists(path.to_owned()));
             }
         }
     }
@@ -91,13 +91,13 @@ fn make<'a>(
         made.push(path);
         Ok::<_, FilesError>(file)
     };
-    let nvram_file = make_file(&config.nvram)?;
-    lock(&*nvram_file, &config.nvram)?;
-    let nvram_identity = files.add(&*nvram_file, &config.nvram)?;
+    let nvram_file = make_file(config.nvram_path())?;
+    lock(&*nvram_file, config.nvram_path())?;
+    let nvram_identity = files.add(&*nvram_file, config.nvram_path())?;
     let guard = Arc::clone(&nvram_file);
     // An array that is overwritten is none from here on: half of it must not be opened.
     let emptied = nvram_file.set_len(0).and_then(|()| nvram_file.sync_all(SyncPoint::CreateEmptied));
-    emptied.map_err(FilesError::io(&config.nvram, "empty it"))?;
+    emptied.map_err(FilesError::io(config.nvram_path(), "empty it"))?;
     if existing == Existing::Overwrite {
         // Nor by what its members have marked: they are none any more before anything of them is changed.
         for (dev, device) in config.devices.iter().enumerate() {
@@ -142,7 +142,7 @@ fn make<'a>(
     let (none, life) = (RowSet::default(), (0, &[1; MAX_DEVICES]));
     let (intents, roster) = make_intents(file, config, origin, &none, life)?;
     let nvram = make_nvram(nvram_file, config, Life { drawn: origin.drawn, epoch: 0 })?;
-    let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
+    let paths = config.devices.iter().map(|device| &*device.path).chain([&*config.intents, config.nvram_path()]);
     sync_folders(os, paths, SyncPoint::CreateFolder)?;
     let state = [nvram_identity, intents_identity];
     let (store, nvram) = (Store::new(nvram, intents), Nvram::default());
@@ -198,9 +198,9 @@ fn make_intents(
 
 /// Makes an NVRAM without content, durably.
 fn make_nvram(file: Arc<dyn OsFile>, config: &FilesConfig, life: Life) -> Result<NvramFile, FilesError> {
-    clear(&*file, &config.nvram, config.layout().bytes())?;
+    clear(&*file, config.nvram_path(), config.layout().bytes())?;
     let made = NvramFile::create(file, config.layout(), life).and_then(|file| file.sync_all().map(|()| file));
-    made.map_err(FilesError::io(&config.nvram, "write it"))
+    made.map_err(FilesError::io(config.nvram_path(), "write it"))
 }
 
 /// The newest marks of the members among these files that are the array's. One that cannot be read counts as not there.
@@ -264,9 +264,9 @@ fn open_device(
 pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepted) -> Result<Opened, FilesError> {
     let mut files = Identities::default();
     let mut lost = Vec::new();
-    for path in [&config.nvram, &config.intents] {
+    for path in [config.nvram_path(), &config.intents] {
         if !is_there(os, path)? {
-            lost.push(path.clone());
+            lost.push(path.to_owned());
         }
     }
     let Some(first_lost) = lost.first() else { return open(os, config) };
@@ -316,24 +316,24 @@ pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         }
         files.seen.retain(|_, seen| device.is_ok() || seen != path);
     }
-    let made = |path: &PathBuf| {
+    let made = |path: &Path| {
         let file = make_file(os, path, Existing::Overwrite)?;
         lock(&*file, path)?;
         Ok::<_, FilesError>(file)
     };
-    let nvram_file = made(&config.nvram)?;
-    let nvram_identity = files.add(&*nvram_file, &config.nvram)?;
+    let nvram_file = made(config.nvram_path())?;
+    let nvram_identity = files.add(&*nvram_file, config.nvram_path())?;
     let guard = Arc::clone(&nvram_file);
     // If this is cut short it begins again: without an NVRAM nothing is opened.
     let emptied = nvram_file.set_len(0).and_then(|()| nvram_file.sync_all(SyncPoint::CreateEmptied));
-    emptied.map_err(FilesError::io(&config.nvram, "empty it"))?;
+    emptied.map_err(FilesError::io(config.nvram_path(), "empty it"))?;
     let intents_file = made(&config.intents)?;
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     let epoch = before.epoch + 1;
     let (intents, roster) = make_intents(intents_file, config, origin, &rows, (epoch, &generations))?;
     let nvram = make_nvram(nvram_file, config, Life { drawn: origin.drawn, epoch })?;
-    let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &device.path);
-    sync_folders(os, there.chain([&config.intents, &config.nvram]), SyncPoint::CreateFolder)?;
+    let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
+    sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::CreateFolder)?;
     let new = Marks::new(config, &head(origin, &generations, epoch, before.condition), &rows, sequence + 1);
     mark_all(&mut devices, config, &new);
     let state = [nvram_identity, intents_identity];
@@ -381,23 +381,23 @@ fn make_anew(file: &dyn OsFile, config: &FilesConfig, dev: usize, origin: Origin
 /// Opens the files of an array.
 pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesError> {
     let mut files = Identities::default();
-    let present = |path: &PathBuf| {
+    let present = |path: &Path| {
         open_file(os, path)?.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => FilesError::Missing(path.clone()),
+            io::ErrorKind::NotFound => FilesError::Missing(path.to_owned()),
             _ => FilesError::io(path, OPEN)(error),
         })
     };
-    let nvram_file = present(&config.nvram)?;
-    lock(&*nvram_file, &config.nvram)?;
-    if !is_made(&*nvram_file, &config.nvram)? {
-        return Err(FilesError::Missing(config.nvram.clone()));
+    let nvram_file = present(config.nvram_path())?;
+    lock(&*nvram_file, config.nvram_path())?;
+    if !is_made(&*nvram_file, config.nvram_path())? {
+        return Err(FilesError::Missing(config.nvram_path().to_owned()));
     }
-    let nvram_length = length(&*nvram_file, &config.nvram)?;
-    let nvram_identity = files.add(&*nvram_file, &config.nvram)?;
+    let nvram_length = length(&*nvram_file, config.nvram_path())?;
+    let nvram_identity = files.add(&*nvram_file, config.nvram_path())?;
     let guard = Arc::clone(&nvram_file);
     // What is read from here on may be what an earlier process wrote and did not make durable; it
     // is relied on, so it must be: content, length and, in the end, names.
-    let (nvram, mut found, life) = NvramFile::open(nvram_file, &config.nvram, nvram_length, config.layout())?;
+    let (nvram, mut found, life) = NvramFile::open(nvram_file, config.nvram_path(), nvram_length, config.layout())?;
     let intents_file = present(&config.intents)?;
     if !is_made(&*intents_file, &config.intents)? {
         return Err(FilesError::Missing(config.intents.clone()));
@@ -423,13 +423,13 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let newest = newest.map(|found| (found.sequence, found.head.epoch, found.head.condition));
     let (sequence, epoch, condition) = newest.unwrap_or((0, life.epoch, Condition::default()));
     if epoch > life.epoch {
-        return Err(FilesError::Outdated { path: config.nvram.clone(), found: life.epoch, expected: epoch });
+        return Err(FilesError::Outdated { path: config.nvram_path().to_owned(), found: life.epoch, expected: epoch });
     }
     let head = head(roster.origin(), roster.generations(), life.epoch, condition);
     let marks = Marks::new(config, &head, &found.intents, sequence + 1);
     mark_all(&mut devices, config, &marks);
-    let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &device.path);
-    sync_folders(os, there.chain([&config.intents, &config.nvram]), SyncPoint::OpenFolder)?;
+    let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
+    sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::OpenFolder)?;
     let state = [nvram_identity, intents_identity];
     let store = Store::new(nvram, intents);
     Ok(Opened { devices, store, roster, state, nvram: found, marks, resynchronised: None, lock: guard })
@@ -439,13 +439,14 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
 fn check_life(config: &FilesConfig, life: Life, roster: &Roster) -> Result<(), FilesError> {
     let (nvram, intents) = (life.epoch, roster.epoch());
     if life.drawn != roster.origin().drawn {
-        let (path, expected) = (config.nvram.clone(), format!("that of the array of {}", config.intents.display()));
+        let (path, expected) =
+            (config.nvram_path().to_owned(), format!("that of the array of {}", config.intents.display()));
         let found = format!("the NVRAM of another array with the number {}", config.array);
         return Err(FilesError::Stranger { path, found, expected });
     }
-    let path = if nvram < intents { &config.nvram } else { &config.intents };
+    let path = if nvram < intents { config.nvram_path() } else { &*config.intents };
     let (found, expected) = (nvram.min(intents), nvram.max(intents));
-    if found == expected { Ok(()) } else { Err(FilesError::Outdated { path: path.clone(), found, expected }) }
+    if found == expected { Ok(()) } else { Err(FilesError::Outdated { path: path.to_owned(), found, expected }) }
 }
 
 /// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a
@@ -637,12 +638,8 @@ fn folder(path: &Path) -> &Path {
 }
 
 /// Makes the names of these files durable.
-fn sync_folders<'a>(
-    os: &dyn Os,
-    paths: impl IntoIterator<Item = &'a PathBuf>,
-    at: SyncPoint,
-) -> Result<(), FilesError> {
-    let folders: BTreeSet<_> = paths.into_iter().map(|path| folder(path)).collect();
+fn sync_folders<'a>(os: &dyn Os, paths: impl IntoIterator<Item = &'a Path>, at: SyncPoint) -> Result<(), FilesError> {
+    let folders: BTreeSet<_> = paths.into_iter().map(folder).collect();
     folders.into_iter().try_for_each(|folder| sync_folder(os, folder, at))
 }
 

@@ -134,11 +134,12 @@ impl<C: Controller> Files<C> {
     }
 
     fn check_unused(&self, identity: Option<Identity>, path: &Path) -> Result<(), FilesError> {
-        let devices = self.devices.iter().zip(&self.config.devices).map(|(device, config)| (device.file, &config.path));
+        let devices =
+            self.devices.iter().zip(&self.config.devices).map(|(device, config)| (device.file, &*config.path));
         let [nvram, intents] = self.state;
-        let other_files = [(Some(nvram), &self.config.nvram), (Some(intents), &self.config.intents)];
+        let other_files = [(Some(nvram), self.config.nvram_path()), (Some(intents), &*self.config.intents)];
         match devices.chain(other_files).find(|used| used.0 == identity) {
-            Some((_, other)) => Err(FilesError::Same(other.clone(), path.to_owned())),
+            Some((_, other)) => Err(FilesError::Same(other.to_owned(), path.to_owned())),
             None => Ok(()),
         }
     }

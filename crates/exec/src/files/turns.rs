@@ -70,7 +70,7 @@ impl<C: Controller> Files<C> {
                 .zip(&self.config.devices)
                 .map(|(device, config)| (device.lane.as_ref().map_or(Duration::ZERO, Serves::stuck), &config.path));
             let hangs = stuck.find(|(stuck, _)| *stuck >= patience).map(|(_, path)| path.clone());
-            let hangs = hangs.or_else(|| (self.store.stuck() >= patience).then(|| self.config.nvram.clone()));
+            let hangs = hangs.or_else(|| (self.store.stuck() >= patience).then(|| self.config.nvram_path().to_owned()));
             if let Some(path) = hangs {
                 return Err(self.stop(FilesError::Hangs(path)));
             }
@@ -158,9 +158,9 @@ impl<C: Controller> Files<C> {
                 let path = if matches!(command.change, Change::Intent { .. }) {
                     &self.config.intents
                 } else {
-                    &self.config.nvram
+                    self.config.nvram_path()
                 };
-                let error = FilesError::Io { path: path.clone(), what: "carry out a step of the NVRAM", source };
+                let error = FilesError::Io { path: path.to_owned(), what: "carry out a step of the NVRAM", source };
                 return Err(self.stop(error));
             }
             let Some(issue) = command.issue else {

@@ -175,7 +175,7 @@ pub fn config(folder: &Path) -> FilesConfig {
         depth: 4,
         devices: vec![device],
         every_write: true,
-        nvram: nvram(folder),
+        nvram: nvram(folder).into(),
         nv_slots: PAGES as u32,
         intents: intents(folder),
         rows: ROWS,
