@@ -114,6 +114,8 @@ pub enum Presence {
     New,
     /// One that is there, as it is; else it is made.
     Either,
+    /// One that is there, and that this process has open already: it is opened once more.
+    Beside,
 }
 
 /// An operating system.

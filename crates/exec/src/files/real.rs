@@ -35,12 +35,12 @@ impl Os for RealOs {
         let mut options = File::options();
         options.read(true).write(true);
         match presence {
-            Presence::There => &mut options,
+            Presence::There | Presence::Beside => &mut options,
             Presence::New => options.create_new(true),
             // Not truncated before it is known to be nobody's.
             Presence::Either => options.create(true).truncate(false),
         };
-        // A block device that is mounted, or in use by another driver, is not opened.
+        // A block device that is mounted, or in use by another driver, is not opened. Who has it open has seen to that.
         if presence == Presence::There && self.is_block_device(path) {
             options.custom_flags(OFlags::EXCL.bits().cast_signed());
         }

@@ -9,6 +9,7 @@
 //!   a cut may leave a file without its name, or shorter than what was written to it.
 //! * When a sync fails, what was not durable becomes so or never does, sector by sector; reads show
 //!   it all the same, and the next sync succeeds and says nothing of it.
+//! * Who has opened a file [beside](Presence::Beside) another is told once of a sync of it that failed, whoever asked.
 //! * A sync covers what was done before it began. Between its beginning and its end other workers
 //!   go on.
 //!
@@ -24,13 +25,14 @@ use std::fmt;
 use std::fs::TryLockError;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
 use super::ring::Ring;
-use inode::{Change, Inode, apply_some};
+use inode::{Change, Inode, Sectors, apply_some};
 use queue::Queue;
 use slip::{Debt, part};
 
@@ -75,8 +77,8 @@ struct Disk {
 
 struct State {
     disk: Disk,
-    /// Bytes of a sector by the file's name; 512 of others.
-    sectors: BTreeMap<PathBuf, u64>,
+    /// By the file's name; 512 bytes of others.
+    sectors: BTreeMap<PathBuf, Sectors>,
     chance: Box<dyn Chance>,
     /// Operations so far.
     operations: u64,
@@ -128,7 +130,7 @@ impl Recording {
         Self::of(Disk::default(), BTreeMap::new(), chance, Arc::new(fork))
     }
 
-    fn of(disk: Disk, sectors: BTreeMap<PathBuf, u64>, chance: Box<dyn Chance>, fork: Fork) -> Self {
+    fn of(disk: Disk, sectors: BTreeMap<PathBuf, Sectors>, chance: Box<dyn Chance>, fork: Fork) -> Self {
         let state = State {
             disk,
             sectors,
@@ -155,7 +157,12 @@ impl Recording {
 
     /// A file that is made at this path has sectors of so many bytes, not 512.
     pub fn set_sector(&self, path: &Path, bytes: u64) {
-        self.lock().sectors.insert(path.to_owned(), bytes);
+        self.lock().sectors.insert(path.to_owned(), Sectors { bytes, ..Sectors::default() });
+    }
+
+    /// A file that is made at this path has sectors of so many bytes up to there, a multiple of 512, and of 512 behind.
+    pub fn set_sector_before(&self, path: &Path, end: u64, bytes: u64) {
+        self.lock().sectors.insert(path.to_owned(), Sectors { bytes, behind: (end, 512) });
     }
 
     /// Plants a fault of the executor, from now on and in what is left at any later moment.
@@ -258,10 +265,10 @@ impl Recording {
     /// Puts a file there, durably.
     pub fn put(&self, path: &Path, bytes: Vec<u8>) {
         let mut state = self.lock();
-        let sector = state.sectors.get(path).copied().unwrap_or(512);
+        let sectors = state.sectors.get(path).copied().unwrap_or_default();
         let disk = &mut state.disk;
         let at = disk.inodes.len();
-        disk.inodes.push(Inode::new(bytes, sector));
+        disk.inodes.push(Inode::new(bytes, sectors));
         disk.names.insert(path.to_owned(), at);
         disk.durable_names.insert(path.to_owned(), at);
     }
@@ -319,10 +326,10 @@ impl State {
     fn cut(&mut self, survival: Survival) -> Recording {
         let mut disk = Disk::default();
         for (at, inode) in self.disk.inodes.iter().enumerate() {
-            let mut left = Inode::new(inode.durable.clone(), inode.sector);
+            let mut left = Inode::new(inode.durable.clone(), inode.sectors);
             (left.broken, left.hangs) = (inode.broken, false);
             let mut whole = inode.durable.clone();
-            apply_some(&mut whole, &inode.pending, inode.sector, at, survival, &mut *self.chance);
+            apply_some(&mut whole, &inode.pending, inode.sectors, at, survival, &mut *self.chance);
             left.content.clone_from(&whole);
             left.durable = whole;
             disk.inodes.push(left);
@@ -369,15 +376,19 @@ impl Os for Recording {
     fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
         let mut state = self.lock();
         let there = state.disk.names.get(path).copied();
-        state.begin(there.is_none(), there.is_none() && presence != Presence::There, At::Path(path))?;
+        state.begin(
+            there.is_none(),
+            there.is_none() && matches!(presence, Presence::New | Presence::Either),
+            At::Path(path),
+        )?;
         let inode = match (there, presence) {
             (Some(_), Presence::New) => return Err(Errno::EXIST.into()),
-            (None, Presence::There) => return Err(Errno::NOENT.into()),
+            (None, Presence::There | Presence::Beside) => return Err(Errno::NOENT.into()),
             (Some(inode), _) => inode,
             (None, _) => {
-                let sector = state.sectors.get(path).copied().unwrap_or(512);
+                let sectors = state.sectors.get(path).copied().unwrap_or_default();
                 let inode = state.disk.inodes.len();
-                state.disk.inodes.push(Inode::new(Vec::new(), sector));
+                state.disk.inodes.push(Inode::new(Vec::new(), sectors));
                 state.disk.names.insert(path.to_owned(), inode);
                 inode
             }
@@ -387,8 +398,9 @@ impl Os for Recording {
         }
         state.handles += 1;
         let handle = state.handles;
+        let beside = (presence == Presence::Beside).then(|| AtomicU64::new(state.disk.inodes[inode].failed_syncs));
         drop(state);
-        Ok(Arc::new(RecordedFile { os: self.clone(), inode, handle }))
+        Ok(Arc::new(RecordedFile { os: self.clone(), inode, handle, beside }))
     }
 
     fn draw(&self) -> [u8; 16] {
@@ -442,7 +454,12 @@ struct RecordedFile {
     os: Recording,
     inode: usize,
     handle: u64,
+    /// Whether it is another's as well, who syncs it on its own account: how many syncs this one knows to have failed.
+    beside: Option<AtomicU64>,
 }
+
+/// The worker who asks for what is beside.
+const BESIDE: usize = usize::MAX;
 
 impl RecordedFile {
     /// Does something to the file if it answers.
@@ -465,7 +482,12 @@ impl RecordedFile {
     /// As [`operation`](Self::operation), of what changes the file.
     fn change(&self, change: Change) -> io::Result<()> {
         let done = self.operation(true, true, |inode| {
+            let worker = inode.worker;
+            if self.beside.is_some() {
+                inode.worker = BESIDE;
+            }
             inode.change(change);
+            inode.worker = worker;
             Ok(())
         });
         let slip = self.os.lock().slip;
@@ -475,11 +497,29 @@ impl RecordedFile {
     /// How many of these bytes are read, written or made zeros.
     fn part(&self, offset: u64, len: usize, of: Slip) -> usize {
         let state = &mut *self.os.lock();
-        let sector = state.disk.inodes[self.inode].sector;
+        let sector = state.disk.inodes[self.inode].sectors.at(offset);
         if state.slip == Some(of) { part(offset, len, sector, &mut *state.chance) } else { len }
     }
 
     fn sync(&self, at: SyncPoint, lengths: bool) -> io::Result<()> {
+        let Some(known) = &self.beside else { return self.sync_alone(at, lengths) };
+        // The other's sync may be under way, and has begun when it has.
+        let set = |worker, begun: Option<usize>| {
+            let inode = &mut self.os.lock().disk.inodes[self.inode];
+            let begun = begun.map(|begun| begun.min(inode.pending.len()));
+            (std::mem::replace(&mut inode.worker, worker), std::mem::replace(&mut inode.sync_begun, begun))
+        };
+        let (worker, begun) = set(BESIDE, None);
+        let synced = self.sync_alone(at, lengths);
+        set(worker, begun);
+        let state = self.os.lock();
+        // Each who has it open is told once of a sync that failed.
+        let failed = state.disk.inodes[self.inode].failed_syncs;
+        let is_news = known.swap(failed, Ordering::Relaxed) < failed;
+        if is_news && synced.is_ok() && state.slip != Some(Slip::Unheard(at)) { Err(Errno::IO.into()) } else { synced }
+    }
+
+    fn sync_alone(&self, at: SyncPoint, lengths: bool) -> io::Result<()> {
         let mut state = self.os.lock();
         *state.syncs.entry(at).or_default() += 1;
         let mut begun = state.begin(true, true, At::File(self.inode));
@@ -579,7 +619,7 @@ impl OsFile for RecordedFile {
     }
 
     fn sector(&self) -> usize {
-        self.os.lock().disk.inodes[self.inode].sector as usize
+        self.os.lock().disk.inodes[self.inode].sectors.bytes as usize
     }
 }
 
@@ -652,6 +692,28 @@ mod tests {
         made.sync_begins();
         made.sync_data(SyncPoint::Flush).expect("it is synced");
         assert_eq!(found(&os).as_deref(), Some(&b"one\0\0\0six"[..]));
+    }
+
+    #[test]
+    fn who_is_beside_hears_of_a_failed_sync_once_and_syncs_on_its_own_account() {
+        let os = Recording::new(|_| Box::new(Kind));
+        os.set_sector_before(Path::new("/a/b"), 512, 2);
+        let made = file(&os);
+        os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
+        let beside = os.open(Path::new("/a/b"), Presence::Beside).expect("it is there");
+        // A sync of the one that is under way says nothing of what the other has covered.
+        made.write_all_at(b"one", 0).expect("room");
+        made.sync_begins();
+        beside.write_all_at(b"two", 3).expect("room");
+        beside.sync_data(SyncPoint::Commit).expect("it is synced");
+        let found = |os: &Recording| os.cut(Survival::Nothing).content(Path::new("/a/b"));
+        assert_eq!(found(&os).as_deref(), Some(&b"onetwo"[..]));
+        made.sync_data(SyncPoint::Flush).expect("it is synced");
+        os.fail_after(0, Fault::Broken);
+        assert!(made.sync_data(SyncPoint::Flush).is_err());
+        assert!(beside.sync_data(SyncPoint::Commit).is_err(), "it is told as well");
+        beside.sync_data(SyncPoint::Commit).expect("once");
+        made.sync_data(SyncPoint::Flush).expect("and nothing more is said");
     }
 
     #[test]

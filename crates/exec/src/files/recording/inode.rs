@@ -35,6 +35,28 @@ impl Survival {
     }
 }
 
+/// Bytes of a file's sectors, none of which is ever torn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sectors {
+    /// Of those at the beginning.
+    pub(super) bytes: u64,
+    /// From where on they have others, a multiple of both.
+    pub(super) behind: (u64, u64),
+}
+
+impl Default for Sectors {
+    fn default() -> Self {
+        Self { bytes: 512, behind: (u64::MAX, 512) }
+    }
+}
+
+impl Sectors {
+    /// Of the sector in which this byte is.
+    pub(super) const fn at(self, offset: u64) -> u64 {
+        if offset < self.behind.0 { self.bytes } else { self.behind.1 }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Write { offset: u64, bytes: Vec<u8> },
@@ -88,8 +110,9 @@ pub(super) struct Inode {
     pub(super) sync_begun: Option<usize>,
     /// A sync has failed: reads may show what is not durable, and no later sync makes it so.
     pub(super) spoiled: bool,
-    /// Bytes of a sector, which is never torn.
-    pub(super) sector: u64,
+    /// Syncs that failed.
+    pub(super) failed_syncs: u64,
+    pub(super) sectors: Sectors,
     /// Every operation on it fails.
     pub(super) broken: bool,
     pub(super) hangs: bool,
@@ -97,7 +120,7 @@ pub(super) struct Inode {
 }
 
 impl Inode {
-    pub(super) fn new(bytes: Vec<u8>, sector: u64) -> Self {
+    pub(super) fn new(bytes: Vec<u8>, sectors: Sectors) -> Self {
         Self {
             content: bytes.clone(),
             durable: bytes,
@@ -106,7 +129,8 @@ impl Inode {
             worker: 0,
             sync_begun: None,
             spoiled: false,
-            sector,
+            failed_syncs: 0,
+            sectors,
             broken: false,
             hangs: false,
             locked_by: None,
@@ -143,8 +167,9 @@ impl Inode {
     /// A sync fails: what is pending is durable or never will be, as chance has it.
     pub(super) fn spoil(&mut self, chance: &mut dyn Chance) {
         (self.spoiled, self.sync_begun, self.settled) = (true, None, 0);
+        self.failed_syncs += 1;
         let pending = std::mem::take(&mut self.pending);
-        apply_some(&mut self.durable, &pending, self.sector, 0, Survival::Sectors, chance);
+        apply_some(&mut self.durable, &pending, self.sectors, 0, Survival::Sectors, chance);
     }
 }
 
@@ -152,7 +177,7 @@ impl Inode {
 pub(super) fn apply_some(
     bytes: &mut Vec<u8>,
     changes: &[Pending],
-    sector: u64,
+    sectors: Sectors,
     file: usize,
     survival: Survival,
     chance: &mut dyn Chance,
@@ -164,7 +189,7 @@ pub(super) fn apply_some(
             Survival::Files(which) => which >> (file % 32) & 1 != 0,
             Survival::Operations => chance.below(2) == 0,
             Survival::Sectors => {
-                apply_sectors(bytes, change, sector, chance);
+                apply_sectors(bytes, change, sectors, chance);
                 continue;
             }
         };
@@ -174,7 +199,7 @@ pub(super) fn apply_some(
     }
 }
 
-fn apply_sectors(bytes: &mut Vec<u8>, change: &Change, sector: u64, chance: &mut dyn Chance) {
+fn apply_sectors(bytes: &mut Vec<u8>, change: &Change, sectors: Sectors, chance: &mut dyn Chance) {
     let (offset, len) = match change {
         Change::Write { offset, bytes } => (*offset, bytes.len() as u64),
         Change::Punch { offset, len } => (*offset, *len),
@@ -187,6 +212,7 @@ fn apply_sectors(bytes: &mut Vec<u8>, change: &Change, sector: u64, chance: &mut
     };
     let mut at = offset;
     while at < offset + len {
+        let sector = sectors.at(at);
         let end = ((at / sector + 1) * sector).min(offset + len);
         if chance.below(2) == 0 {
             let part = match change {
