@@ -1,5 +1,6 @@
 //! Which files an array consists of.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -54,8 +55,10 @@ pub struct FilesConfig {
 /// Where the NVRAM lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NvramPlace {
-    /// In a file of its own.
+    /// In a file of its own, or at the beginning of a block device of its own.
     Own(PathBuf),
+    /// On this device, a cache's, behind its label.
+    Behind(Dev),
 }
 
 impl From<PathBuf> for NvramPlace {
@@ -179,12 +182,47 @@ impl FilesConfig {
             let (key, workers) = (format!("workers of {}", Dev(dev)), device.options.workers.into());
             limit(&key, workers, 1..=MAX_WORKERS, "it must be between 1 and 16")?;
         }
+        if let NvramPlace::Behind(dev) = self.nvram {
+            let caches = self.members as u64..=devices.saturating_sub(1);
+            limit(
+                "device of the nvram",
+                dev.index() as u64,
+                caches,
+                "it must be a cache's device, behind the members",
+            )?;
+        }
         Ok(())
     }
 
     /// Bytes of a device's file: its pages with what is before them, behind them a label, and behind that the marks
-    /// of a member.
+    /// of a member, or the NVRAM.
     pub fn file_bytes(&self, dev: usize) -> u64 {
+        self.region(dev).map_or_else(|| self.own_end(dev), |region| region.end)
+    }
+
+    /// Where the NVRAM lies on a device, if it does.
+    pub(super) fn region(&self, dev: usize) -> Option<Range<u64>> {
+        (self.home() == Some(dev)).then(|| {
+            let from = self.own_end(dev).next_multiple_of(self.grain());
+            from..from + self.layout().bytes().next_multiple_of(self.grain())
+        })
+    }
+
+    /// Where the NVRAM begins and ends in whole pages, also of the operating system.
+    pub(super) fn grain(&self) -> u64 {
+        self.shape.page_bytes().max(4096)
+    }
+
+    /// The device that the NVRAM lies on, if it lies on one of the array's.
+    pub(super) const fn home(&self) -> Option<usize> {
+        match self.nvram {
+            NvramPlace::Own(_) => None,
+            NvramPlace::Behind(dev) => Some(dev.index()),
+        }
+    }
+
+    /// Where ends what a device's file has without the NVRAM.
+    pub(super) fn own_end(&self, dev: usize) -> u64 {
         let label_end = self.label_end(dev);
         if dev < self.members { self.marks_end(dev, label_end) } else { label_end }
     }
@@ -238,13 +276,32 @@ impl FilesConfig {
     pub(super) fn size_settings(&self, dev: usize) -> String {
         let (DeviceConfig { offset, pages, .. }, page_bytes) = (&self.devices[dev], self.shape.page_bytes());
         let before = if *offset > 0 { format!("{offset} bytes before its pages, ") } else { String::new() };
-        format!("{before}pages of {} = {pages} and page-bytes = {page_bytes}", Dev(dev as u8))
+        let behind = if self.home() == Some(dev) {
+            format!(", and the NVRAM behind its label, of nv-slots = {}", self.nv_slots)
+        } else {
+            String::new()
+        };
+        format!("{before}pages of {} = {pages} and page-bytes = {page_bytes}{behind}", Dev(dev as u8))
+    }
+
+    /// The settings from which the NVRAM's size follows, and what they say.
+    pub(super) fn nvram_settings(&self) -> String {
+        format!("nv-slots = {} and page-bytes = {}", self.nv_slots, self.shape.page_bytes())
     }
 
     /// The file that the NVRAM is in.
     pub fn nvram_path(&self) -> &Path {
         match &self.nvram {
             NvramPlace::Own(path) => path,
+            NvramPlace::Behind(dev) => &self.devices[dev.index()].path,
+        }
+    }
+
+    /// That file if it is the NVRAM's own.
+    pub(super) fn own_nvram(&self) -> Option<&Path> {
+        match &self.nvram {
+            NvramPlace::Own(path) => Some(path),
+            NvramPlace::Behind(_) => None,
         }
     }
 

@@ -24,6 +24,28 @@ pub enum FilesError {
     /// The NVRAM or intents of an array are not there.
     #[error("{} does not exist; without it nobody knows which rows are consistent but for the members' marks", .0.display())]
     Missing(PathBuf),
+    /// The NVRAM lies on a cache's device that does not have it.
+    #[error(
+        "{}: the NVRAM lies on it, and {why}; bring it back, or name an empty one in its place, or another place for the NVRAM: \
+         then members' marks are all that tells which rows are consistent",
+        path.display()
+    )]
+    NvramAway {
+        /// The device's file.
+        path: PathBuf,
+        /// Why it does not.
+        why: String,
+    },
+    /// The device on which the NVRAM lies cannot be replaced while the array is served.
+    #[error(
+        "{}: the NVRAM lies on it, without which nothing is served; stop the service, name another device in its place or \
+         another place for the NVRAM, and start it again",
+        .0.display()
+    )]
+    NvramThere(PathBuf),
+    /// Where devices are no file is made.
+    #[error("{} does not exist, and no file is made where devices are", .0.display())]
+    NoSuchDevice(PathBuf),
     /// The NVRAM or the intents are lost, and no member has marks that say which rows may be inconsistent.
     #[error(
         "{} is lost, and no member has whole marks of its own: which rows are consistent nobody knows; bring it back, or \

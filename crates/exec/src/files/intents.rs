@@ -98,6 +98,26 @@ impl IntentsFile {
         Ok((made, roster))
     }
 
+    /// The roster of a file that is so long; none if it is too short for one.
+    pub(super) fn roster(
+        file: &Arc<dyn OsFile>,
+        path: &Path,
+        length: u64,
+        array: u64,
+        rows: u64,
+    ) -> Result<Option<Roster>, FilesError> {
+        let Some(sector) = sectors::first(&**file, path, length)? else { return Ok(None) };
+        let reader = Reader::new(path, 0, &sector);
+        reader.magic(MAGIC)?;
+        reader.exactly("the version", 8, reader.u32(8), VERSION)?;
+        reader.crc("the header's CRC-32C")?;
+        reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
+        reader.setting("array", "the array's number", 16, reader.u64(16), array)?;
+        reader.setting("rows", "the number of rows", 24, reader.u64(24), rows)?;
+        reader.zeros(EPOCH + 4)?;
+        Ok(Some(Roster::read(Arc::clone(file), &sector, array)))
+    }
+
     /// Reads a file that is so long, and makes durable what it says; the rows whose intent is open,
     /// and the roster.
     pub(super) fn open(
@@ -107,19 +127,8 @@ impl IntentsFile {
         array: u64,
         rows: u64,
     ) -> Result<(Self, RowSet, Roster), FilesError> {
-        let mut roster = None;
         // Before the size is looked at: the header knows which setting is another.
-        if let Some(sector) = sectors::first(&*file, path, length)? {
-            let reader = Reader::new(path, 0, &sector);
-            reader.magic(MAGIC)?;
-            reader.exactly("the version", 8, reader.u32(8), VERSION)?;
-            reader.crc("the header's CRC-32C")?;
-            reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
-            reader.setting("array", "the array's number", 16, reader.u64(16), array)?;
-            reader.setting("rows", "the number of rows", 24, reader.u64(24), rows)?;
-            reader.zeros(EPOCH + 4)?;
-            roster = Some(Roster::read(Arc::clone(&file), &sector, array));
-        }
+        let roster = Self::roster(&file, path, length, array, rows)?;
         let Some(roster) = roster.filter(|_| length == bytes(rows)) else {
             let (path, settings) = (path.to_owned(), format!("rows = {rows}"));
             return Err(FilesError::Size { path, found: length, expected: bytes(rows), settings });

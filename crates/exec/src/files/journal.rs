@@ -34,7 +34,8 @@ use destage_plan::{Buf, NvPut, NvSlot, Tag};
 use super::FilesError;
 use super::sectors::{Reader, SECTOR, Sector, put, seal};
 
-const MAGIC: [u8; 8] = *b"dstgNVRM";
+/// What the file begins with.
+pub(super) const MAGIC: [u8; 8] = *b"dstgNVRM";
 const VERSION: u32 = 5;
 const RECORD: [u8; 4] = *b"jrnl";
 /// Bytes of a record before what it says of slots.

@@ -119,6 +119,13 @@ pub(super) fn drawn_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> O
     is_own.then(|| sector[24..40].try_into().expect("sixteen bytes"))
 }
 
+/// Whether a file has been a device of whatever array: its label is whole.
+pub(super) fn is_whole(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
+    let mut sector: Sector = [0; SECTOR];
+    let read = file.read_exact_at(&mut sector, config.label_offset(dev));
+    read.is_ok() && sector[..8] == MAGIC && is_sealed(&sector)
+}
+
 /// Whether a file has been a device of this array, so that nobody else needs what it holds.
 pub(super) fn is_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
     let mut sector: Sector = [0; SECTOR];

@@ -13,8 +13,8 @@
 //! * A device whose file is not there, or that answers with an error, has failed: its steps fail
 //!   from then on, and the controller is told. [`Files::errors`] says why; [`Files::replace`] puts
 //!   a file in its place.
-//! * The NVRAM does not fail as far as controllers know. If its file does, the executor stops:
-//!   nothing is acknowledged any more, and every later call is an error.
+//! * The NVRAM does not fail as far as controllers know. If its file does, or the device that it lies on
+//!   (`region.rs`), the executor stops: nothing is acknowledged any more, and every later call is an error.
 //! * A sync that failed is believed: what was written before it may be gone, so the device has
 //!   failed, even if there was no room, and nothing of it is asked again. Only a write for which
 //!   there is no room stops the executor and costs no member.
@@ -47,9 +47,11 @@ mod opening;
 mod os;
 mod patience;
 mod pilot;
+mod place;
 mod port;
 mod real;
 mod recording;
+mod region;
 mod replace;
 mod ring;
 mod sectors;
@@ -80,6 +82,7 @@ use opening::Opened;
 use patience::patiently;
 use pilot::Pilot;
 use port::Bell;
+use region::Region;
 use serves::{Serves, Wheel};
 use store::{Accounts, Lists, Store};
 
@@ -191,6 +194,8 @@ pub struct Files<C> {
     no_ring: Option<io::Error>,
     /// The NVRAM and the intents.
     state: [Identity; 2],
+    /// The NVRAM if it lies on a device.
+    home: Option<Arc<Region>>,
     bell: Arc<Bell>,
     /// By the number that the engine knows them by: the callers' tags may come twice.
     requests: Vec<Option<Request>>,
@@ -252,7 +257,7 @@ impl<C: Controller> Files<C> {
     /// not there is told to the controller as missing.
     ///
     /// # Errors
-    /// If the NVRAM or the intents are not there, not this array's, or damaged; if a file has
+    /// If the NVRAM or the intents are not there, not this array's, or damaged, or the device on which the NVRAM lies is not; if a file has
     /// another size, is in use, or cannot be opened though it is there.
     pub fn open(controller: C, config: FilesConfig) -> Result<Self, FilesError> {
         Self::open_on(Arc::new(RealOs), controller, config)
@@ -272,7 +277,7 @@ impl<C: Controller> Files<C> {
 
     /// Serves an array whose NVRAM or intents are lost: they are made anew, and the rows that the members have marked are
     /// made consistent. What else is lost with them has to be [accepted](Accepted). What a cache's device holds is none of
-    /// the array's any more. If nothing is lost this is [`open`](Self::open).
+    /// the array's any more. One on which the NVRAM lies is made anew, be it another one that is empty or not there. If nothing is lost this is [`open`](Self::open).
     ///
     /// # Errors
     /// As [`open`](Self::open); if something is lost that was not accepted, or no member has marks.
@@ -350,6 +355,7 @@ impl<C: Controller> Files<C> {
             wheel,
             no_ring,
             state: opened.state,
+            home: opened.home,
             bell,
             requests: Vec::new(),
             free: Vec::new(),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::TryLockError;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,12 +17,16 @@ use super::marks::{self, Found, Head, Marks};
 use super::nvram::NvramFile;
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::patience::patiently;
+use super::place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
+use super::region::Region;
+use super::sectors::SECTOR;
 use super::store::Store;
 use super::{Accepted, DeviceConfig, Existing, FilesConfig, FilesError, Resynchronised};
 use crate::{Buffer, Nvram, RowSet};
 
 /// What is tried, as errors call it.
 pub(super) const OPEN: &str = "open it";
+const SYNC: &str = "make it durable";
 
 /// The files of an array, open.
 pub(super) struct Opened {
@@ -31,13 +36,15 @@ pub(super) struct Opened {
     pub(super) roster: Roster,
     /// The NVRAM and the intents.
     pub(super) state: [Identity; 2],
+    /// The NVRAM if it lies on a device.
+    pub(super) home: Option<Arc<Region>>,
     /// What the NVRAM and the intents say.
     pub(super) nvram: Nvram,
     /// What the members say of that.
     pub(super) marks: Marks,
     /// What was made anew because it was lost.
     pub(super) resynchronised: Option<Resynchronised>,
-    /// The lock on the array: the NVRAM's file once more.
+    /// The lock on the array: the NVRAM's file once more, or the intents' if that is a device's.
     pub(super) lock: Arc<dyn OsFile>,
 }
 
@@ -45,7 +52,7 @@ pub(super) struct Opened {
 /// then the intents, then the NVRAM, without which nothing is opened.
 pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
     let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev));
-    let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents, config.nvram_path()]);
+    let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents]).chain(config.own_nvram());
     if existing != Existing::Overwrite {
         for path in paths.filter(|path| !os.is_block_device(path)) {
             if os.exists(path).map_err(FilesError::io(path, "look for it"))? {
@@ -65,6 +72,14 @@ pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> R
             check_room(&*file, config, dev)?;
         } else {
             check_empty(&*file, config, dev, existing)?;
+        }
+    }
+    if let Some(path) = config.own_nvram().filter(|path| os.is_block_device(path)) {
+        let file = os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?;
+        lock(&*file, path)?;
+        Region::whole(Arc::clone(&file), config, path)?;
+        if existing != Existing::Overwrite {
+            check_ends(&*file, path)?;
         }
     }
     let mut made = Vec::new();
@@ -91,16 +106,25 @@ fn make<'a>(
         made.push(path);
         Ok::<_, FilesError>(file)
     };
-    let nvram_file = make_file(config.nvram_path())?;
-    lock(&*nvram_file, config.nvram_path())?;
-    let nvram_identity = files.add(&*nvram_file, config.nvram_path())?;
-    let guard = Arc::clone(&nvram_file);
-    // An array that is overwritten is none from here on: half of it must not be opened.
-    let emptied = nvram_file.set_len(0).and_then(|()| nvram_file.sync_all(SyncPoint::CreateEmptied));
-    emptied.map_err(FilesError::io(config.nvram_path(), "empty it"))?;
+    let mut own = None;
+    if let Some(path) = config.own_nvram() {
+        let file = if os.is_block_device(path) {
+            os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?
+        } else {
+            make_file(path)?
+        };
+        let file = Region::whole(file, config, path)?;
+        lock(&*file, path)?;
+        let identity = files.add(&*file, path)?;
+        // An array that is overwritten is none from here on: half of it must not be opened.
+        empty_nvram(&*file, path)?;
+        own = Some((file, identity));
+    }
     if existing == Existing::Overwrite {
         // Nor by what its members have marked: they are none any more before anything of them is changed.
-        for (dev, device) in config.devices.iter().enumerate() {
+        let others = (0..config.devices.len()).filter(|dev| Some(*dev) != config.home());
+        for dev in config.home().into_iter().chain(others) {
+            let device = &config.devices[dev];
             let Some(file) = there(os, &device.path)? else { continue };
             lock(&*file, &device.path)?;
             forget(os, &*file, config, dev).map_err(FilesError::io(&device.path, "empty it"))?;
@@ -140,17 +164,22 @@ fn make<'a>(
     lock(&*file, &config.intents)?;
     clear(&*file, &config.intents, intents::bytes(config.rows))?;
     let (none, life) = (RowSet::default(), (0, &[1; MAX_DEVICES]));
+    let guard = own.as_ref().map_or(&file, |own| &own.0).clone();
     let (intents, roster) = make_intents(file, config, origin, &none, life)?;
-    let nvram = make_nvram(nvram_file, config, Life { drawn: origin.drawn, epoch: 0 })?;
+    let NvramAt { file, identity, home } = match own {
+        Some((file, identity)) => NvramAt { file, identity, home: None },
+        None => at_home(os, config, &devices)?,
+    };
+    let nvram = make_nvram(file, config, Life { drawn: origin.drawn, epoch: 0 })?;
     let paths = config.devices.iter().map(|device| &*device.path).chain([&*config.intents, config.nvram_path()]);
     sync_folders(os, paths, SyncPoint::CreateFolder)?;
-    let state = [nvram_identity, intents_identity];
+    let state = [identity, intents_identity];
     let (store, nvram) = (Store::new(nvram, intents), Nvram::default());
-    Ok(Opened { devices, store, roster, state, nvram, marks: first, resynchronised: None, lock: guard })
+    Ok(Opened { devices, store, roster, state, home, nvram, marks: first, resynchronised: None, lock: guard })
 }
 
 /// Opens a file if there is one.
-fn there(os: &dyn Os, path: &Path) -> Result<Option<Arc<dyn OsFile>>, FilesError> {
+pub(super) fn there(os: &dyn Os, path: &Path) -> Result<Option<Arc<dyn OsFile>>, FilesError> {
     match os.open(path, Presence::There) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -162,7 +191,10 @@ fn there(os: &dyn Os, path: &Path) -> Result<Option<Arc<dyn OsFile>>, FilesError
 fn forget(os: &dyn Os, file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<()> {
     if os.is_block_device(&config.devices[dev].path) {
         let from = config.label_offset(dev);
-        file.write_all_at(&Buffer::zeroed((config.file_bytes(dev) - from) as usize), from)?;
+        file.write_all_at(&Buffer::zeroed((config.own_end(dev) - from) as usize), from)?;
+        if let Some(nvram) = config.region(dev) {
+            file.write_all_at(&[0; SECTOR], nvram.start)?;
+        }
     } else {
         file.set_len(0)?;
     }
@@ -236,13 +268,15 @@ fn mark_all(devices: &mut [io::Result<Arc<dyn OsFile>>], config: &FilesConfig, m
     }
 }
 
-/// Opens a device's file, which has to be as long as this array's; the inner error if it does not answer. What can be read
-/// of it is durable: content that may be gone though it can be read is none.
+/// Opens a device's file, which has to be as long as this array's, unless it is the array's and is to be `made_anew`; the
+/// inner error if it does not answer. What can be read of it is durable: content that may be gone though it can be read is
+/// none.
 fn open_device(
     os: &dyn Os,
     config: &FilesConfig,
     dev: usize,
     files: &mut Identities,
+    made_anew: bool,
 ) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
     let path = &config.devices[dev].path;
     let file = match open_file(os, path)? {
@@ -255,8 +289,14 @@ fn open_device(
         return Ok(Err(io::Error::new(io::ErrorKind::NotFound, "it is empty: its making was cut short")));
     }
     label::check_version(&*file, config, dev)?;
-    check_size(&*file, config, dev, path)?;
-    Ok(file.sync_all(SyncPoint::OpenDevice).map(|()| file))
+    if !made_anew || capacity(&*file, path)?.is_some() || label::drawn_of(&*file, config, dev).is_none() {
+        check_size(&*file, config, dev, path)?;
+    }
+    match file.sync_all(SyncPoint::OpenDevice) {
+        // Whether it was away, or what it shows is not what it holds, makes a difference where the NVRAM lies on it.
+        Err(error) if config.home() == Some(dev) => Err(FilesError::io(path, SYNC)(error)),
+        synced => Ok(synced.map(|()| file)),
+    }
 }
 
 /// Goes on with an array whose NVRAM or intents are lost: both are made anew, with the rows that members have marked as
@@ -264,15 +304,20 @@ fn open_device(
 pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepted) -> Result<Opened, FilesError> {
     let mut files = Identities::default();
     let mut lost = Vec::new();
-    for path in [config.nvram_path(), &config.intents] {
-        if !is_there(os, path)? {
-            lost.push(path.to_owned());
-        }
+    if !nvram_is_there(os, config)? {
+        lost.push(config.nvram_path().to_owned());
+    }
+    if !is_there(os, &config.intents)? {
+        lost.push(config.intents.clone());
     }
     let Some(first_lost) = lost.first() else { return open(os, config) };
     let mut devices = Vec::with_capacity(config.devices.len());
     for dev in 0..config.devices.len() {
-        devices.push(open_device(os, config, dev, &mut files)?);
+        devices.push(if config.home() == Some(dev) {
+            open_home(os, config, dev, &mut files)?
+        } else {
+            open_device(os, config, dev, &mut files, dev >= config.members)?
+        });
     }
     // Members that are not the array's any more tell of an earlier time, and so have smaller numbers.
     let mut found: Option<Found> = None;
@@ -294,6 +339,11 @@ pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let origin = Origin { array: config.array, drawn: before.drawn };
     let mut generations = before.generations;
     for (dev, device) in devices.iter_mut().enumerate() {
+        if config.home() == Some(dev) {
+            generations[dev] = generations[dev].wrapping_add(if generations[dev] % 2 == 1 { 2 } else { 1 });
+            make_home(os, config, dev, device, &mut files, (origin, generations[dev]))?;
+            continue;
+        }
         let Ok(file) = device else { continue };
         let path = &config.devices[dev].path;
         if dev >= config.members
@@ -321,22 +371,27 @@ pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         lock(&*file, path)?;
         Ok::<_, FilesError>(file)
     };
-    let nvram_file = made(config.nvram_path())?;
-    let nvram_identity = files.add(&*nvram_file, config.nvram_path())?;
-    let guard = Arc::clone(&nvram_file);
+    let nvram_file = match config.own_nvram() {
+        None => at_home(os, config, &devices)?,
+        Some(path) => {
+            let file = if os.is_block_device(path) { open_nvram_device(os, config, path)? } else { made(path)? };
+            let identity = files.add(&*file, path)?;
+            NvramAt { file, identity, home: None }
+        }
+    };
     // If this is cut short it begins again: without an NVRAM nothing is opened.
-    let emptied = nvram_file.set_len(0).and_then(|()| nvram_file.sync_all(SyncPoint::CreateEmptied));
-    emptied.map_err(FilesError::io(config.nvram_path(), "empty it"))?;
+    empty_nvram(&*nvram_file.file, config.nvram_path())?;
     let intents_file = made(&config.intents)?;
+    let guard = nvram_file.home.as_ref().map_or(&nvram_file.file, |_| &intents_file).clone();
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     let epoch = before.epoch + 1;
     let (intents, roster) = make_intents(intents_file, config, origin, &rows, (epoch, &generations))?;
-    let nvram = make_nvram(nvram_file, config, Life { drawn: origin.drawn, epoch })?;
+    let nvram = make_nvram(nvram_file.file, config, Life { drawn: origin.drawn, epoch })?;
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::CreateFolder)?;
     let new = Marks::new(config, &head(origin, &generations, epoch, before.condition), &rows, sequence + 1);
     mark_all(&mut devices, config, &new);
-    let state = [nvram_identity, intents_identity];
+    let state = [nvram_file.identity, intents_identity];
     let resynchronised = Some(Resynchronised {
         lost,
         rows: rows.iter().count() as u64,
@@ -346,12 +401,12 @@ pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     });
     let mut found = Nvram::default();
     found.intents = rows;
-    let store = Store::new(nvram, intents);
-    Ok(Opened { devices, store, roster, state, nvram: found, marks: new, resynchronised, lock: guard })
+    let (store, home) = (Store::new(nvram, intents), nvram_file.home);
+    Ok(Opened { devices, store, roster, state, home, nvram: found, marks: new, resynchronised, lock: guard })
 }
 
 /// Whether this file, of the NVRAM or the intents, has a header, which is written last.
-fn is_made(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
+pub(super) fn is_made(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
     let mut magic = [0; 8];
     if length(file, path)? < magic.len() as u64 {
         return Ok(false);
@@ -366,13 +421,23 @@ fn is_there(os: &dyn Os, path: &Path) -> Result<bool, FilesError> {
 }
 
 /// Makes a cache's device anew, durably: it holds nothing that counts.
-fn make_anew(file: &dyn OsFile, config: &FilesConfig, dev: usize, origin: Origin, generation: u32) -> io::Result<()> {
+pub(super) fn make_anew(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    dev: usize,
+    origin: Origin,
+    generation: u32,
+) -> io::Result<()> {
     let DeviceConfig { offset, .. } = &config.devices[dev];
     if file.capacity()?.is_some() {
         file.punch_hole(*offset, config.label_offset(dev) - offset)?;
     } else {
         file.set_len(0)?;
         file.set_len(config.file_bytes(dev))?;
+    }
+    if config.home() == Some(dev) {
+        // If this is cut short the file is empty, or long enough for a label and all behind it.
+        file.sync_all(SyncPoint::CreateDevice)?;
     }
     label::write(file, config, origin, dev, generation)?;
     file.sync_all(SyncPoint::CreateDevice)
@@ -387,17 +452,20 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
             _ => FilesError::io(path, OPEN)(error),
         })
     };
-    let nvram_file = present(config.nvram_path())?;
-    lock(&*nvram_file, config.nvram_path())?;
-    if !is_made(&*nvram_file, config.nvram_path())? {
-        return Err(FilesError::Missing(config.nvram_path().to_owned()));
+    let mut own = None;
+    if let Some(path) = config.own_nvram() {
+        let file = Region::whole(present(path)?, config, path)?;
+        lock(&*file, path)?;
+        if !is_made(&*file, path)? {
+            return Err(FilesError::Missing(path.to_owned()));
+        }
+        let length = length(&*file, path)?;
+        let identity = files.add(&*file, path)?;
+        // What is read from here on may be what an earlier process wrote and did not make durable; it
+        // is relied on, so it must be: content, length and, in the end, names.
+        let found = NvramFile::open(Arc::clone(&file), path, length, config.layout())?;
+        own = Some((NvramAt { file, identity, home: None }, found));
     }
-    let nvram_length = length(&*nvram_file, config.nvram_path())?;
-    let nvram_identity = files.add(&*nvram_file, config.nvram_path())?;
-    let guard = Arc::clone(&nvram_file);
-    // What is read from here on may be what an earlier process wrote and did not make durable; it
-    // is relied on, so it must be: content, length and, in the end, names.
-    let (nvram, mut found, life) = NvramFile::open(nvram_file, config.nvram_path(), nvram_length, config.layout())?;
     let intents_file = present(&config.intents)?;
     if !is_made(&*intents_file, &config.intents)? {
         return Err(FilesError::Missing(config.intents.clone()));
@@ -405,13 +473,21 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let intents_length = length(&*intents_file, &config.intents)?;
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     lock(&*intents_file, &config.intents)?;
-    let (intents, open_rows, roster) =
+    let guard = own.as_ref().map_or(&intents_file, |(nvram, _)| &nvram.file).clone();
+    let (intents, open_rows, mut roster) =
         IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;
-    found.intents = open_rows;
-    check_life(config, life, &roster)?;
+    if let Some((_, (_, _, life))) = &own {
+        check_life(config, *life, &roster)?;
+    }
     let mut devices = Vec::with_capacity(config.devices.len());
     for dev in 0..config.devices.len() {
-        let mut file = open_device(os, config, dev, &mut files)?;
+        let file = open_device(os, config, dev, &mut files, false);
+        if config.home() == Some(dev) && matches!(&file, Err(FilesError::Io { what: SYNC, .. })) {
+            // The next sync would say nothing of it.
+            roster.leave(dev);
+            roster.sync()().map_err(FilesError::io(&config.intents, "note which files are the devices'"))?;
+        }
+        let mut file = file?;
         if let Ok(open) = &file
             && let Err(error) = label::check(&**open, config, roster.origin(), dev, roster.generation(dev))?
         {
@@ -419,6 +495,20 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         }
         devices.push(file);
     }
+    let (nvram_file, (nvram, mut found, life)) = if let Some(own) = own {
+        own
+    } else {
+        let (home, path) = (at_home(os, config, &devices)?, config.nvram_path());
+        if !is_made(&*home.file, path)? {
+            let why = "there is none on it".to_owned();
+            return Err(FilesError::NvramAway { path: path.to_owned(), why });
+        }
+        let length = length(&*home.file, path)?;
+        let found = NvramFile::open(Arc::clone(&home.file), path, length, config.layout())?;
+        check_life(config, found.2, &roster)?;
+        (home, found)
+    };
+    found.intents = open_rows;
     let newest = newest_marks(&mut devices, config, roster.origin().drawn)?;
     let newest = newest.map(|found| (found.sequence, found.head.epoch, found.head.condition));
     let (sequence, epoch, condition) = newest.unwrap_or((0, life.epoch, Condition::default()));
@@ -430,9 +520,9 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     mark_all(&mut devices, config, &marks);
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::OpenFolder)?;
-    let state = [nvram_identity, intents_identity];
-    let store = Store::new(nvram, intents);
-    Ok(Opened { devices, store, roster, state, nvram: found, marks, resynchronised: None, lock: guard })
+    let state = [nvram_file.identity, intents_identity];
+    let (store, home) = (Store::new(nvram, intents), nvram_file.home);
+    Ok(Opened { devices, store, roster, state, home, nvram: found, marks, resynchronised: None, lock: guard })
 }
 
 /// Whether NVRAM and intents are of one array, and of one of its lives.
@@ -507,7 +597,10 @@ pub(super) fn label_replacement(
     sync_folder(os, folder(path), SyncPoint::ReplaceFolder)
 }
 
-fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<Arc<dyn OsFile>, FilesError> {
+pub(super) fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<Arc<dyn OsFile>, FilesError> {
+    if !is_place_of_files(path) {
+        return Err(FilesError::NoSuchDevice(path.to_owned()));
+    }
     let presence = match existing {
         Existing::Refuse | Existing::Adopt(_) => Presence::New,
         Existing::Overwrite => Presence::Either,
@@ -519,9 +612,14 @@ fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<Arc<dyn OsF
     }
 }
 
+/// Whether a file may be made there: a device that is away must not become one.
+pub(super) fn is_place_of_files(path: &Path) -> bool {
+    !path.starts_with("/dev") || path.starts_with("/dev/shm")
+}
+
 /// Opens a file; the inner error if it is not there or its device does not answer. Whatever else
 /// goes wrong is for the caller to put right: an array must not lose a member over a permission.
-fn open_file(os: &dyn Os, path: &Path) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
+pub(super) fn open_file(os: &dyn Os, path: &Path) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
     match os.open(path, Presence::There) {
         Ok(file) => Ok(Ok(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound || does_not_answer(&error) => Ok(Err(error)),
@@ -560,14 +658,44 @@ fn check_empty(file: &dyn OsFile, config: &FilesConfig, dev: usize, existing: Ex
 
 /// Whether a block device holds nothing that must stay.
 fn check_nothing(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<(), FilesError> {
+    check_nothing_but(file, config, dev, path, 0..0)
+}
+
+/// Whether a device of the array's holds nothing that must stay, beside what is there.
+pub(super) fn check_nothing_but(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    dev: usize,
+    path: &Path,
+    but: Range<u64>,
+) -> Result<(), FilesError> {
     let capacity = check_size(file, config, dev, path)?;
-    // Where tables of partitions, superblocks and their copies are, and where a label would be.
+    // Where tables of partitions, superblocks and their copies are, and where a label would be, and an NVRAM.
+    let nvram = config.region(dev).map_or(0, |nvram| nvram.start);
+    check_zeros(file, path, capacity, &[0, config.label_offset(dev), nvram, capacity], but)
+}
+
+/// Whether a block device for the NVRAM alone holds nothing that must stay.
+pub(super) fn check_ends(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
+    let capacity = capacity(file, path)?.unwrap_or(0);
+    check_zeros(file, path, capacity, &[0, capacity], 0..0)
+}
+
+/// Whether there are zeros behind these places of a device, or at its end, beside what may be there.
+fn check_zeros(
+    file: &dyn OsFile,
+    path: &Path,
+    capacity: u64,
+    places: &[u64],
+    but: Range<u64>,
+) -> Result<(), FilesError> {
     let looked_at = LOOKED_AT.min(capacity);
-    for from in [0, config.label_offset(dev).min(capacity - looked_at), capacity - looked_at] {
+    for from in places.iter().map(|place| (*place).min(capacity - looked_at)) {
         let mut bytes = vec![0; looked_at as usize];
         file.read_exact_at(&mut bytes, from).map_err(FilesError::io(path, "read from it"))?;
-        if let Some(at) = bytes.iter().position(|byte| *byte != 0) {
-            return Err(FilesError::CarriesData { path: path.to_owned(), at: from + at as u64 });
+        let mut found = (from..).zip(&bytes).filter(|(_, byte)| **byte != 0);
+        if let Some((at, _)) = found.find(|(at, _)| !but.contains(at)) {
+            return Err(FilesError::CarriesData { path: path.to_owned(), at });
         }
     }
     Ok(())
@@ -605,24 +733,24 @@ fn empty(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), File
 }
 
 /// Bytes of what must be a regular file.
-fn length(file: &dyn OsFile, path: &Path) -> Result<u64, FilesError> {
+pub(super) fn length(file: &dyn OsFile, path: &Path) -> Result<u64, FilesError> {
     let length = file.length().map_err(FilesError::io(path, "ask for its size"))?;
     length.ok_or_else(|| FilesError::NotAFile(path.to_owned()))
 }
 
 /// Whether a device's file is empty: it was being made, and holds nothing that could be lost. It
 /// counts as not there.
-fn is_unfinished(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
+pub(super) fn is_unfinished(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
     Ok(capacity(file, path)?.is_none() && length(file, path)? == 0)
 }
 
 /// Bytes of a block device; none if it is something else.
-fn capacity(file: &dyn OsFile, path: &Path) -> Result<Option<u64>, FilesError> {
+pub(super) fn capacity(file: &dyn OsFile, path: &Path) -> Result<Option<u64>, FilesError> {
     file.capacity().map_err(FilesError::io(path, "ask for its size"))
 }
 
 /// Whether a file is as long as a device's must be, or a block device has room for it; how long it is.
-fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<u64, FilesError> {
+pub(super) fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<u64, FilesError> {
     let (capacity, wanted) = (capacity(file, path)?, config.file_bytes(dev));
     let found = capacity.map_or_else(|| length(file, path), Ok)?;
     let fine = if capacity.is_some() { found >= wanted } else { found == wanted };
@@ -650,12 +778,12 @@ fn sync_folder(os: &dyn Os, folder: &Path, at: SyncPoint) -> Result<(), FilesErr
 
 /// Which file is which, so that none is used twice.
 #[derive(Default)]
-struct Identities {
+pub(super) struct Identities {
     seen: BTreeMap<Identity, PathBuf>,
 }
 
 impl Identities {
-    fn add(&mut self, file: &dyn OsFile, path: &Path) -> Result<Identity, FilesError> {
+    pub(super) fn add(&mut self, file: &dyn OsFile, path: &Path) -> Result<Identity, FilesError> {
         let identity = identity(file, path)?;
         match self.seen.insert(identity, path.to_owned()) {
             None => Ok(identity),

@@ -24,12 +24,15 @@ impl<C: Controller> Files<C> {
     ///
     /// # Errors
     /// If the file cannot be opened or made, or is another of the array's; the device stays as it
-    /// is then. If it is the device's own, and a thread is still at work on it after the configured
+    /// is then. If the NVRAM lies on the device. If it is the device's own, and a thread is still at work on it after the configured
     /// patience; the device has failed then. If the new file hangs. If the executor has stopped, or does now.
     pub fn replace(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
         self.advance()?;
         let Some(device) = self.devices.get(dev.index()) else { return Err(FilesError::NoDevice(dev)) };
         let known = device.file;
+        if self.config.home() == Some(dev.index()) {
+            return Err(FilesError::NvramThere(self.config.nvram_path().to_owned()));
+        }
         let (config, at) = (self.config.clone(), path.to_owned());
         let opened = patiently(&self.os, path, self.config.patience, move |os| {
             let file = opening::open_replacement(os, &config, dev.index(), &at)?;

@@ -161,7 +161,8 @@ impl<C: Controller> Files<C> {
                     self.config.nvram_path()
                 };
                 let error = FilesError::Io { path: path.to_owned(), what: "carry out a step of the NVRAM", source };
-                return Err(self.stop(error));
+                let spoiled = self.home.as_ref().is_some_and(|home| home.is_spoiled());
+                return Err(self.leave_home(spoiled, error));
             }
             let Some(issue) = command.issue else {
                 self.bytes.give_back(command.bytes);
@@ -225,6 +226,11 @@ impl<C: Controller> Files<C> {
                     if no_room && !self.devices[dev.index()].failed {
                         return Err(self.stop(FilesError::Io { path, what: "find room for a step", source }));
                     }
+                    if self.config.home() == Some(dev.index()) {
+                        let what = "use the device that the NVRAM lies on";
+                        let spoiled = matches!(work, Work::Flush | Work::Write { fua: true, .. });
+                        return Err(self.leave_home(spoiled, FilesError::Io { path, what, source }));
+                    }
                     let error = FilesError::Io { path, what: work.what(), source };
                     self.devices[dev.index()].error.get_or_insert(error);
                     true
@@ -265,6 +271,17 @@ impl<C: Controller> Files<C> {
             self.send_device(dev, issue);
         }
         Ok(())
+    }
+
+    /// Nothing goes on without the device on which the NVRAM lies. If it was `spoiled` by a sync that failed, what it has
+    /// is not what the next start would read, and so not the array's any more.
+    fn leave_home(&mut self, spoiled: bool, error: FilesError) -> FilesError {
+        if let Some(dev) = self.config.home().filter(|_| spoiled)
+            && let Err(not_noted) = self.distrust(DevSet::one(Dev(dev as u8)))
+        {
+            return not_noted;
+        }
+        self.stop(error)
     }
 
     /// A device answers no more: what it was to do has failed, and the controller is told.

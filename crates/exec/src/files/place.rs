@@ -1,0 +1,140 @@
+//! Where the NVRAM lies: in a file or on a block device of its own, or on a cache's device, which is then its home. How the
+//! place is found, and how it is made when the NVRAM is.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::intents::IntentsFile;
+use super::journal;
+use super::label::{self, Origin};
+use super::opening::{
+    Identities, OPEN, capacity, check_ends, check_nothing_but, check_size, identity, is_made, is_place_of_files,
+    is_unfinished, length, lock, make_anew, make_file, open_file, there,
+};
+use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
+use super::region::Region;
+use super::{Existing, FilesConfig, FilesError};
+
+/// What is to hold the NVRAM.
+pub(super) struct NvramAt {
+    pub(super) file: Arc<dyn OsFile>,
+    pub(super) identity: Identity,
+    /// The same if it lies on a device.
+    pub(super) home: Option<Arc<Region>>,
+}
+
+/// The place of the NVRAM on its device.
+pub(super) fn at_home(
+    os: &dyn Os,
+    config: &FilesConfig,
+    devices: &[io::Result<Arc<dyn OsFile>>],
+) -> Result<NvramAt, FilesError> {
+    let path = config.nvram_path();
+    let away = |why: String| FilesError::NvramAway { path: path.to_owned(), why };
+    let dev = config.home().expect("the NVRAM that has no file of its own lies on a device");
+    let device = devices[dev].as_ref().map_err(|error| away(error.to_string()))?;
+    let place = config.region(dev).expect("the device is its home");
+    let region = Region::behind(os, config, place, &**device)?;
+    let identity = identity(&*region, path)?;
+    Ok(NvramAt { file: Arc::clone(&region) as Arc<dyn OsFile>, identity, home: Some(region) })
+}
+
+/// Has there be no NVRAM, durably.
+pub(super) fn empty_nvram(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
+    let emptied = file.set_len(0).and_then(|()| file.sync_all(SyncPoint::CreateEmptied));
+    emptied.map_err(FilesError::io(path, "empty it"))
+}
+
+/// Whether the NVRAM is there. If it lies on a device, that has to be the array's.
+pub(super) fn nvram_is_there(os: &dyn Os, config: &FilesConfig) -> Result<bool, FilesError> {
+    let path = config.nvram_path();
+    let (Some(dev), Some(place)) = (config.home(), config.home().and_then(|dev| config.region(dev))) else {
+        let Some(file) = there(os, path)? else { return Ok(false) };
+        return is_made(&*Region::whole(file, config, path)?, path);
+    };
+    let Ok(file) = open_file(os, path)? else { return Ok(false) };
+    if label::drawn_of(&*file, config, dev).is_none() {
+        return Ok(false);
+    }
+    label::check_version(&*file, config, dev)?;
+    if capacity(&*file, path)?.is_none() && length(&*file, path)? == config.own_end(dev) {
+        // It was somewhere else when the device was made.
+        return Ok(false);
+    }
+    check_size(&*file, config, dev, path)?;
+    if let Some(intents) = there(os, &config.intents)?
+        && is_made(&*intents, &config.intents)?
+    {
+        let length = length(&*intents, &config.intents)?;
+        let roster = IntentsFile::roster(&intents, &config.intents, length, config.array, config.rows)?;
+        if let Some(roster) = roster
+            && label::check(&*file, config, roster.origin(), dev, roster.generation(dev))?.is_err()
+        {
+            return Ok(false);
+        }
+    }
+    is_made(&*Region::behind(os, config, place, &*file)?, path)
+}
+
+/// Opens a block device that is to have an NVRAM anew: the one that it had before, or an empty one.
+pub(super) fn open_nvram_device(os: &dyn Os, config: &FilesConfig, path: &Path) -> Result<Arc<dyn OsFile>, FilesError> {
+    let file = os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?;
+    lock(&*file, path)?;
+    let mut magic = [0; 8];
+    file.read_exact_at(&mut magic, 0).map_err(FilesError::io(path, "read the header"))?;
+    if magic != journal::MAGIC {
+        check_ends(&*file, path)?;
+    }
+    Region::whole(file, config, path)
+}
+
+/// Opens the device that is to have an NVRAM anew: the array's, whatever it holds, or an empty one. The inner error if it
+/// is not there and can be made.
+pub(super) fn open_home(
+    os: &dyn Os,
+    config: &FilesConfig,
+    dev: usize,
+    files: &mut Identities,
+) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
+    let path = &config.devices[dev].path;
+    let file = match open_file(os, path)? {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_place_of_files(path) => return Ok(Err(error)),
+        Err(error) => return Err(FilesError::NvramAway { path: path.clone(), why: error.to_string() }),
+    };
+    files.add(&*file, path)?;
+    lock(&*file, path)?;
+    let is_own = label::drawn_of(&*file, config, dev).is_some();
+    // A file of the array's is made anew, however long it is.
+    if capacity(&*file, path)?.is_some() || !is_own && !is_unfinished(&*file, path)? {
+        check_size(&*file, config, dev, path)?;
+        if !is_own {
+            // A label that is not whole was being written when an earlier start was cut short.
+            let torn = config.label_offset(dev)..config.own_end(dev);
+            let torn = if label::is_whole(&*file, config, dev) { 0..0 } else { torn };
+            check_nothing_but(&*file, config, dev, path, torn)?;
+        }
+    }
+    Ok(Ok(file))
+}
+
+/// Makes the device anew that is to have an NVRAM anew.
+pub(super) fn make_home(
+    os: &dyn Os,
+    config: &FilesConfig,
+    dev: usize,
+    device: &mut io::Result<Arc<dyn OsFile>>,
+    files: &mut Identities,
+    (origin, generation): (Origin, u32),
+) -> Result<(), FilesError> {
+    let path = &config.devices[dev].path;
+    if device.is_err() {
+        let file = make_file(os, path, Existing::Refuse)?;
+        files.add(&*file, path)?;
+        lock(&*file, path)?;
+        *device = Ok(file);
+    }
+    let Ok(file) = device else { return Ok(()) };
+    make_anew(&**file, config, dev, origin, generation).map_err(FilesError::io(path, "make it anew"))
+}

@@ -1,0 +1,162 @@
+//! The NVRAM where it is not in a regular file of its own: behind the label of a cache's device, or on a block device.
+//!
+//! Neither has a length that could be set, so what is zeros counts as empty: without a header there is no NVRAM, and
+//! behind it zeros are no records.
+//!
+//! A cache's device is opened once more for it. So what is asked of the NVRAM goes through the memory of the operating
+//! system, in whose pages nothing else of the device lies, though the device itself may be used past it; and a sync that
+//! failed is told here as well, whoever asked for it. The lock is that of the device.
+
+use std::fs::TryLockError;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
+
+use super::device::ZEROS;
+use super::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
+use super::sectors::SECTOR;
+use super::{FilesConfig, FilesError, opening};
+
+/// A part of a file as a file of its own.
+#[derive(Debug)]
+pub(super) struct Region {
+    file: Arc<dyn OsFile>,
+    /// Its bytes there, with what nobody else uses behind them.
+    place: Range<u64>,
+    length: u64,
+    /// Nothing else of the array is there.
+    is_whole: bool,
+    spoiled: AtomicBool,
+}
+
+impl Region {
+    /// The NVRAM behind the label of a cache's device, which is open.
+    pub(super) fn behind(
+        os: &dyn Os,
+        config: &FilesConfig,
+        place: Range<u64>,
+        device: &dyn OsFile,
+    ) -> Result<Arc<Self>, FilesError> {
+        let path = config.nvram_path();
+        let file = os.open(path, Presence::Beside).map_err(FilesError::io(path, opening::OPEN))?;
+        if opening::identity(&*file, path)? != opening::identity(device, path)? {
+            let other = io::Error::other("there is another file now");
+            return Err(FilesError::io(path, opening::OPEN)(other));
+        }
+        let length = config.layout().bytes();
+        Ok(Arc::new(Self { file, place, length, is_whole: false, spoiled: AtomicBool::new(false) }))
+    }
+
+    /// The NVRAM in a file of its own: a regular one as it is, of a block device the beginning.
+    pub(super) fn whole(
+        file: Arc<dyn OsFile>,
+        config: &FilesConfig,
+        path: &Path,
+    ) -> Result<Arc<dyn OsFile>, FilesError> {
+        let Some(capacity) = opening::capacity(&*file, path)? else { return Ok(file) };
+        let length = config.layout().bytes();
+        if capacity < length {
+            return Err(FilesError::Size {
+                path: path.to_owned(),
+                found: capacity,
+                expected: length,
+                settings: config.nvram_settings(),
+            });
+        }
+        let end = length.next_multiple_of(config.grain()).min(capacity);
+        Ok(Arc::new(Self { file, place: 0..end, length, is_whole: true, spoiled: AtomicBool::new(false) }))
+    }
+
+    /// Whether a sync of it has failed: of what was written to the device before then, anything may be gone.
+    pub(super) fn is_spoiled(&self) -> bool {
+        self.spoiled.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, synced: io::Result<()>) -> io::Result<()> {
+        if synced.is_err() {
+            self.spoiled.store(true, Ordering::Relaxed);
+        }
+        synced
+    }
+
+    fn make_zeros(&self) -> io::Result<()> {
+        let Range { mut start, end } = self.place;
+        let punched = self.file.punch_hole(start, end - start);
+        // Of a block device only who has it alone is let.
+        let is_refused = |error: &io::Error| {
+            let errno = Errno::from_io_error(error);
+            matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::BUSY))
+        };
+        if !punched.as_ref().is_err_and(is_refused) {
+            return punched;
+        }
+        while start < end {
+            let zeros = &ZEROS[..(end - start).min(ZEROS.len() as u64) as usize];
+            self.file.write_all_at(zeros, start)?;
+            start += zeros.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl OsFile for Region {
+    fn length(&self) -> io::Result<Option<u64>> {
+        Ok(Some(self.length))
+    }
+
+    fn capacity(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        self.file.identity()
+    }
+
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        if self.is_whole { self.file.try_lock() } else { Ok(()) }
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        if bytes == 0 { self.file.write_all_at(&[0; SECTOR], self.place.start) } else { self.make_zeros() }
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(bytes, self.place.start + offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.place.start + offset)
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.punch_hole(self.place.start + offset, len)
+    }
+
+    fn sync_data(&self, at: SyncPoint) -> io::Result<()> {
+        self.note(self.file.sync_data(at))
+    }
+
+    fn sync_all(&self, at: SyncPoint) -> io::Result<()> {
+        self.note(self.file.sync_all(at))
+    }
+
+    fn sync_begins(&self) {
+        self.file.sync_begins();
+    }
+
+    fn hangs(&self) -> bool {
+        self.file.hangs()
+    }
+
+    fn believes(&self, what: Unfit) -> bool {
+        self.file.believes(what)
+    }
+
+    fn sector(&self) -> usize {
+        SECTOR
+    }
+}
