@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use destage_cache::{HostCacheSpec, Medium, Served};
-use destage_exec::{Accepted, Buffer, Completion, Files, FilesError, Io};
+use destage_exec::{Accepted, Buffer, Completion, Files, FilesError, Io, NvramPlace};
 use destage_nbd::Extent;
 use destage_plan::{Dev, HostRequest, Status, path_text};
 use destage_raid::Geometry;
@@ -16,6 +16,8 @@ use crate::{
     ReplaceError, ResynchronisedStatus, State, StateStatus, marks,
 };
 
+/// The name of the cache's device.
+const CACHE: &str = "cache";
 /// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
 /// end first, and whoever opens them must not do so before.
 const LINGERS: Duration = Duration::from_secs(2);
@@ -91,7 +93,7 @@ impl Array {
             let error = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());
             let is_member = u32::from(number) < u32::from(self.geometry.members());
             DeviceStatus {
-                name: if is_member { format!("member {number}") } else { "cache".to_owned() },
+                name: if is_member { format!("member {number}") } else { CACHE.to_owned() },
                 path: path_text::of(&config.path),
                 answers: self.files.answers(dev),
                 error,
@@ -115,8 +117,11 @@ impl Array {
     fn state_files(&self) -> [StateStatus; 2] {
         let config = self.files.config();
         let [nvram, intents] = self.files.state_traffic();
-        [(config.nvram_path(), nvram), (&config.intents, intents)].map(|(path, traffic)| StateStatus {
+        let on = matches!(config.nvram, NvramPlace::Behind(_)).then(|| CACHE.to_owned());
+        let files = [(config.nvram_path(), on, nvram), (&config.intents, None, intents)];
+        files.map(|(path, on, traffic)| StateStatus {
             path: path_text::of(path),
+            on,
             steps: traffic.steps,
             written_bytes: traffic.written_bytes,
             syncs: traffic.syncs,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use destage_cache::{HostCacheError, HostCacheSpec, Served};
-use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io};
-use destage_plan::{DevSet, SECTOR_BYTES, Shape, ShapeError, quantity};
+use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, NvramPlace};
+use destage_plan::{Dev, DevSet, SECTOR_BYTES, Shape, ShapeError, quantity};
 use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
 use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -22,6 +22,8 @@ const MARKED_BYTES: u64 = 4 << 20;
 const IDLE_MARKS: u32 = 256;
 /// The name of the description in an array's folder.
 const NAME: &str = "array.toml";
+/// The NVRAM's own file if no other is named.
+const NVRAM: &str = "nvram";
 /// What it begins with.
 const HEAD: &str = "# An array of destage; paths are relative to this file.\n";
 
@@ -97,13 +99,16 @@ impl Default for CachePart {
     }
 }
 
-/// The files that stand in for the NVRAM.
+/// What stands in for the NVRAM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct NvramPart {
-    /// That of its slots.
-    #[serde(with = "as_text")]
-    pub slots: PathBuf,
+    /// The device of the array that it lies on, if it has no file of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<NvramOn>,
+    /// Its own file or block device otherwise: if none is named, `nvram`.
+    #[serde(skip_serializing_if = "Option::is_none", with = "as_text")]
+    pub slots: Option<PathBuf>,
     /// That of the intents.
     #[serde(with = "as_text")]
     pub intents: PathBuf,
@@ -111,8 +116,28 @@ pub struct NvramPart {
 
 impl Default for NvramPart {
     fn default() -> Self {
-        Self { slots: "nvram".into(), intents: "intents".into() }
+        Self { on: None, slots: None, intents: "intents".into() }
     }
+}
+
+impl NvramPart {
+    /// In a file, or on a block device, of its own.
+    pub fn own(path: impl Into<PathBuf>) -> Self {
+        Self { slots: Some(path.into()), ..Self::default() }
+    }
+
+    /// On the cache's device.
+    pub fn on_cache_device() -> Self {
+        Self { on: Some(NvramOn::CacheDevice), ..Self::default() }
+    }
+}
+
+/// A device of the array on which the NVRAM can lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NvramOn {
+    /// The cache's.
+    CacheDevice,
 }
 
 /// How it is served.
@@ -297,6 +322,15 @@ pub enum DescriptionError {
         /// What is too much.
         key: &'static str,
     },
+    /// The NVRAM is in two places.
+    #[error("on and slots in [nvram]: it is on a device of the array, or in a file or on a block device of its own")]
+    TwoPlaces,
+    /// The NVRAM is to be on a device that there is not.
+    #[error("on = \"cache-device\" in [nvram]: {policy} has no device; slots = \"nvram\" is a file")]
+    NoHome {
+        /// The cache.
+        policy: String,
+    },
     /// There is no such geometry.
     #[error(transparent)]
     Geometry(#[from] ArrayGeometryError),
@@ -364,7 +398,7 @@ impl CachePart {
 impl Description {
     /// An array of these parts, with an identity of its own.
     pub fn new(array: ArrayPart, cache: CachePart) -> Self {
-        let (nvram, serve) = (NvramPart::default(), ServePart::default());
+        let (nvram, serve) = (NvramPart::own(NVRAM), ServePart::default());
         Self { version: VERSION, uuid: Uuid::new_v4(), array, cache, nvram, serve }
     }
 
@@ -451,6 +485,14 @@ impl Description {
             (None, Some(_)) => return Err(useless("device")),
             (_, device) => device.as_ref(),
         };
+        let nvram = match (self.nvram.on, &self.nvram.slots) {
+            (Some(_), Some(_)) => return Err(DescriptionError::TwoPlaces),
+            (Some(NvramOn::CacheDevice), None) if own.is_empty() => {
+                return Err(DescriptionError::NoHome { policy: self.cache.policy.clone() });
+            }
+            (Some(NvramOn::CacheDevice), None) => NvramPlace::Behind(Dev(geometry.members())),
+            (None, slots) => folder.join(slots.as_deref().unwrap_or(Path::new(NVRAM))).into(),
+        };
         let device = |(path, pages, is_member): (&PathBuf, u64, bool)| DeviceConfig {
             path: folder.join(path),
             offset: if is_member { self.array.data_offset.0 } else { 0 },
@@ -471,7 +513,7 @@ impl Description {
             depth: self.serve.depth,
             devices: members.chain(cache).map(device).collect(),
             every_write: config.regime == Regime::EveryWrite,
-            nvram: folder.join(&self.nvram.slots).into(),
+            nvram,
             nv_slots: config.nv_slots + policy.nv_slots(cache_pages, &config),
             intents: folder.join(&self.nvram.intents),
             rows: geometry.member_pages(),

@@ -27,8 +27,8 @@ pub use array::Array;
 pub use backend::{Backend, ReplaceError};
 pub use control::{Order, Reply, order};
 pub use description::{
-    ArrayPart, CachePart, Described, Description, DescriptionError, Durability, IoPart, Made, NvramPart, Parity,
-    ServePart, Size,
+    ArrayPart, CachePart, Described, Description, DescriptionError, Durability, IoPart, Made, NvramOn, NvramPart,
+    Parity, ServePart, Size,
 };
 pub use destage_exec::Accepted;
 pub use recorder::Recorder;

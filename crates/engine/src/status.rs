@@ -54,7 +54,7 @@ pub struct ArrayStatus {
     pub no_uring: Option<String>,
     /// Members first, then the cache's device.
     pub devices: Vec<DeviceStatus>,
-    /// The file that stands in for the NVRAM.
+    /// What stands in for the NVRAM.
     pub nvram: StateStatus,
     /// The file of rows that may be inconsistent.
     pub intents: StateStatus,
@@ -132,6 +132,10 @@ pub struct DeviceStatus {
 pub struct StateStatus {
     /// The file.
     pub path: String,
+    /// The device of the array on which it lies behind that one's label: what is written is wear of that device, whose
+    /// own counts it is none of. None if the file is its own.
+    #[serde(default)]
+    pub on: Option<String>,
     /// Steps that changed it.
     pub steps: u64,
     /// Bytes written.

@@ -1,12 +1,13 @@
 //! `destage create`: a new array.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::{ArrayPart, CachePart, Description, Durability, MdArray, Parity, Size};
+use destage_engine::{ArrayPart, CachePart, Description, Durability, MdArray, NvramPart, Parity, Size};
 use destage_plan::quantity::{self, show_bytes};
 use destage_scenario::level_and_members;
 
@@ -46,6 +47,15 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .value_hint(ValueHint::FilePath)
                 .help("The file or block device of the cache [default: cache in the folder]"),
+        )
+        .arg(
+            text("nvram", "FILE|cache-device")
+                .value_parser(value_parser!(PathBuf))
+                .value_hint(ValueHint::FilePath)
+                .help(
+                    "The file or block device of the NVRAM, or on the cache's device behind what that has [default: \
+                     cache-device if that is a block device, else nvram in the folder]",
+                ),
         )
         .arg(
             Arg::new("adopt").long("adopt").action(ArgAction::SetTrue).requires("member").help(
@@ -139,7 +149,16 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if cache.device.is_none() && cache.has_device()? {
         cache.device = Some("cache".into());
     }
-    let description = Description::new(array, cache);
+    let nvram = match matches.get_one::<PathBuf>("nvram").cloned() {
+        Some(place) if place == Path::new(ON_CACHE) => Some(NvramPart::on_cache_device()),
+        Some(path) => Some(NvramPart::own(absolute(path)?)),
+        // In a file it would be on some other disk.
+        None => cache.device.as_deref().filter(|path| is_block_device(path)).map(|_| NvramPart::on_cache_device()),
+    };
+    let mut description = Description::new(array, cache);
+    if let Some(nvram) = nvram {
+        description.nvram = nvram;
+    }
     let made = if adopt { description.adopt(&path)? } else { description.create(&path)? };
     let mut rows = vec![
         ("array", path.display().to_string()),
@@ -148,12 +167,22 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         ("data", show_bytes(made.bytes)),
         ("cache", made.policy),
     ];
+    if description.nvram.on.is_some() {
+        rows.push(("nvram", "on the cache's device".to_owned()));
+    }
     if adopt {
         let paths: Vec<String> = description.array.members.iter().map(|path| path.display().to_string()).collect();
         rows.push(("members, as they are", paths.join(", ")));
     }
     Screen::stderr().pairs(rows)?;
     Ok(())
+}
+
+/// The place of the NVRAM that is no file.
+const ON_CACHE: &str = "cache-device";
+
+fn is_block_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
 /// A level and its members.

@@ -105,7 +105,8 @@ fn show(status: &Status) -> Result<()> {
     }
     for (name, file) in [("nvram", &array.nvram), ("intents", &array.intents)] {
         let (steps, syncs) = (show_count(file.steps), show_count(file.syncs));
-        let told = format!("{}: {steps} changes ({}), {syncs} syncs", file.path, show_bytes(file.written_bytes));
+        let place = file.on.as_ref().map(|device| format!(", on the device of the {device}")).unwrap_or_default();
+        let told = format!("{}{place}: {steps} changes ({}), {syncs} syncs", file.path, show_bytes(file.written_bytes));
         screen.pairs(vec![(name, told)])?;
     }
     Ok(())
@@ -118,13 +119,19 @@ fn amplification(status: &Status) -> Option<String> {
         array.devices.iter().filter(|device| kind(device)).map(|device| device.written_bytes + device.mark_bytes).sum()
     };
     let is_cache = |device: &DeviceStatus| device.name == "cache";
-    let state = array.nvram.written_bytes + array.intents.written_bytes;
+    let (nvram, intents) = (array.nvram.written_bytes, array.intents.written_bytes);
     let each = |bytes: u64| bytes as f64 / asked as f64;
+    // What the NVRAM writes is wear of the device that it lies on.
+    let (cache, state, of_them) = if array.nvram.on.is_some() {
+        (nvram, intents, format!(", of which the nvram {:.2}, intents", each(nvram)))
+    } else {
+        (0, nvram + intents, ", nvram and intents".to_owned())
+    };
     (asked > 0).then(|| {
         format!(
-            "for each of clients: members {:.2}, cache {:.2}, nvram and intents {:.2}",
+            "for each of clients: members {:.2}, cache {:.2}{of_them} {:.2}",
             each(all(&|device| !is_cache(device))),
-            each(all(&is_cache)),
+            each(all(&is_cache) + cache),
             each(state)
         )
     })

@@ -12,6 +12,7 @@ mod losses;
 mod media;
 mod orders;
 mod peers;
+mod place;
 mod programs;
 mod recorded;
 mod refusals;

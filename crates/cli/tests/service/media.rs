@@ -104,7 +104,7 @@ impl Drop for Loops {
 #[test]
 fn block_devices_are_members_and_keep_what_they_hold() {
     let test = "block_devices_are_members_and_keep_what_they_hold";
-    let Some(loops) = Loops::new(test, 5, 8 << 20) else { return };
+    let Some(loops) = Loops::new(test, 5, 128 << 20) else { return };
     let mut array = Array { folder: tempfile::tempdir().expect("a folder"), service: None };
     let path = array.path();
     let mut args =
