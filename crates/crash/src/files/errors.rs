@@ -73,6 +73,8 @@ impl Life<'_> {
         }
         report.faults += 1;
         let opened = Files::open_on(Arc::new(left.clone()), self.scene.controller(), self.scene.config(&known.paths));
+        let home = self.scene.home.map(|home| &known.paths[home.index()]);
+        known.homeless |= home.is_some() && left.struck().as_ref() == home;
         match opened {
             Err(FilesError::Io { .. }) => {}
             Err(other) => return Err(format!("it cannot be opened: {other}")),

@@ -79,14 +79,18 @@ impl<'a> Life<'a> {
         known.model.cut(number);
         known.depth += 1;
         let (system, config) = (Arc::new(os.clone()), scene.config(&known.paths));
-        let opened = if scene.options.bereft {
+        report.at_home += u64::from(scene.home.is_some());
+        let may_be_lost = scene.options.bereft || known.homeless;
+        let opened = if scene.options.bereft || scene.home.is_some() {
             let accepted = Accepted { data: !scene.holds_data(), notes: false };
             Files::resynchronise_on(system, scene.controller(), config, accepted)
         } else {
             Files::open_on(system, scene.controller(), config)
         };
         let files = match opened {
-            Err(FilesError::LostForGood { data, notes, .. }) if data && scene.holds_data() || notes && known.broken => {
+            Err(FilesError::LostForGood { data, notes, .. })
+                if may_be_lost && data && scene.holds_data() || notes && known.broken =>
+            {
                 report.refusals += 1;
                 return Ok(None);
             }
@@ -97,6 +101,9 @@ impl<'a> Life<'a> {
             opened => opened.map_err(|error| format!("it cannot be opened: {error}"))?,
         };
         if let Some(done) = files.resynchronised() {
+            if !may_be_lost {
+                return Err(format!("{:?} are taken for lost", done.lost));
+            }
             report.bereft += 1;
             report.marked += done.rows;
             report.rows += done.of;
@@ -140,6 +147,13 @@ impl<'a> Life<'a> {
     /// What is known when it ends now. Devices whose loss nobody has noted do not come back: who
     /// starts the array knows that they failed. What stands in their place may be there.
     pub(super) fn known(&self, left: &Recording) -> Known {
+        // The NVRAM's device did not answer, and does now, unless what it shows is not what it has.
+        let home = self.scene.home.map(|home| &self.known.paths[home.index()]);
+        let struck = home.is_some() && self.os.struck().as_ref() == home;
+        let homeless = self.known.homeless || struck || home.is_some_and(|home| left.is_spoiled(home) || self.faulty);
+        if let Some(home) = home {
+            left.set_broken(home, false);
+        }
         // Those that failed in this very command: the roster says so, or does not yet.
         // A sync of theirs failed, and the executor is about to hear of it: reads of the next process
         // would show what is not durable.
@@ -156,7 +170,7 @@ impl<'a> Life<'a> {
         let starting = self.files.status() == Status::Starting || self.was_starting;
         let excused = !(self.window | new).is_empty() || starting && self.known.excused;
         let unfilled = self.files.marked_unfilled() | self.unfilled_before;
-        let mut known = Known { lost, down, unfilled, excused, broken, ..self.known.clone() };
+        let mut known = Known { lost, down, unfilled, excused, broken, homeless, ..self.known.clone() };
         if self.scene.holder().is_some_and(|holder| new.contains(holder)) {
             known.doubt_all(self.scene);
         }

@@ -61,7 +61,7 @@ impl Life<'_> {
         known.depth = 0;
         count(&Moment { operations: 0, power, left: left.clone() }, report);
         self.answer_again(&left);
-        if self.dice.one_in(if self.scene.options.errors { 1 } else { 4 }) {
+        if !known.homeless && self.dice.one_in(if self.scene.options.errors { 1 } else { 4 }) {
             self.fails_to_open(&left, &mut known, report)?;
         }
         left.keep_moments(8);
@@ -97,6 +97,12 @@ impl Life<'_> {
             return Ok(Outcome::On);
         }
         report.losses += 1;
+        if self.scene.home == Some(dev) {
+            self.scene.diary.note(|| format!("{dev} breaks, and the NVRAM lies on it"));
+            self.faulty = true;
+            self.os.set_broken(&self.known.paths[dev.index()], true);
+            return Ok(Outcome::On);
+        }
         self.doubt(dev);
         let hangs = self.dice.one_in(3);
         self.scene.diary.note(|| format!("{dev} {}", if hangs { "hangs" } else { "breaks" }));
@@ -154,7 +160,7 @@ impl Life<'_> {
             _ => {
                 self.known.generation += 1;
                 let new = path(dev.index(), self.known.generation);
-                prepare(&self.os, &new);
+                prepare(&self.os, self.scene, &new, dev.index());
                 self.fill_in(dev, &new);
                 new
             }

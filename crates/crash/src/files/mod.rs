@@ -18,7 +18,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use destage_cache::{HostCacheInfo, Medium, Served};
-use destage_exec::{Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io, Moment, Recording, Slip};
+use destage_exec::{
+    Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io, Moment, NvramPlace, Recording, Slip,
+};
 use destage_plan::{Column, Dev, DevSet, Row};
 use destage_raid::Level;
 
@@ -75,6 +77,8 @@ pub struct FilesReport {
     pub repeated: u64,
     /// Of all these, with NVRAM or intents lost.
     pub bereft: u64,
+    /// Of all these, of an array whose NVRAM lies on its cache's device.
+    pub at_home: u64,
     /// Rows that were marked then, and all rows.
     pub marked: u64,
     /// All rows of these.
@@ -108,6 +112,7 @@ impl FilesReport {
         self.repeated += other.repeated;
         self.refusals += other.refusals;
         self.bereft += other.bereft;
+        self.at_home += other.at_home;
         self.marked += other.marked;
         self.rows += other.rows;
         self.faults += other.faults;
@@ -195,6 +200,8 @@ struct Scene {
     seed: u64,
     options: FilesOptions,
     diary: Rc<Diary>,
+    /// The cache's device if the NVRAM lies on it.
+    home: Option<Dev>,
 }
 
 impl Scene {
@@ -220,7 +227,7 @@ impl Scene {
             depth: self.cell.depth,
             devices: paths.iter().zip(self.pages()).map(device).collect(),
             every_write: self.cell.every_write(),
-            nvram: "/array/nvram".into(),
+            nvram: self.home.map_or_else(|| "/array/nvram".into(), NvramPlace::Behind),
             nv_slots: self.cell.nv_slots + self.cell.nv_slots_of(self.cache),
             intents: "/array/intents".into(),
             rows: self.cell.geometry.member_pages(),
@@ -257,9 +264,15 @@ fn path(dev: usize, generation: u64) -> PathBuf {
     format!("/array/dev{dev}.{generation}").into()
 }
 
-/// A file of a device, whose sectors are the host's.
-fn prepare(os: &Recording, path: &Path) {
-    os.set_sector(path, SECTOR as u64);
+/// A file of a device, whose sectors are the host's; those of an NVRAM behind are its own.
+fn prepare(os: &Recording, scene: &Scene, path: &Path, dev: usize) {
+    if scene.home.is_some_and(|home| home.index() == dev) {
+        let mut config = scene.config(&vec![PathBuf::new(); scene.pages().len()]);
+        config.nvram = "/array/nvram".into();
+        os.set_sector_before(path, config.file_bytes(dev).next_multiple_of(4096), SECTOR as u64);
+    } else {
+        os.set_sector(path, SECTOR as u64);
+    }
 }
 
 /// What is known of an array between two lives.
@@ -281,6 +294,8 @@ struct Known {
     broken: bool,
     /// What the loss of a cache device may have cost.
     doubt: Doubt,
+    /// The NVRAM may be lost with the device that it lies on.
+    homeless: bool,
     /// Devices replaced so far.
     generation: u64,
     /// What ended before, in this history.
@@ -338,12 +353,16 @@ fn history(
     cell.mode = crate::Cell::mode_of(seed);
     cell.cache_trims = seed % 4 == 2;
     let check = Parity::new(cell.geometry.clone());
-    let scene = Scene { cache, cell, check, seed, options, diary: Rc::clone(diary) };
+    // From numbers of its own: everything else stays what it is.
+    let mut at_home = Dice::part(seed, u64::MAX - 10);
+    let has_device = !cache.devices(cell.pages_of(cache)).is_empty();
+    let home = (has_device && at_home.one_in(3)).then(|| Dev(cell.geometry.members()));
+    let scene = Scene { cache, cell, check, seed, options, diary: Rc::clone(diary), home };
     let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
     os.plant(options.slip);
     let paths: Vec<PathBuf> = (0..scene.pages().len()).map(|dev| path(dev, 0)).collect();
-    for path in &paths {
-        prepare(&os, path);
+    for (dev, path) in paths.iter().enumerate() {
+        prepare(&os, &scene, path, dev);
     }
     let model = Model::new(scene.cell.sectors(), PAGE_SECTORS, scene.cell.every_write());
     let (lost, excused, broken, depth) = (DevSet::EMPTY, false, false, 0);
@@ -358,6 +377,7 @@ fn history(
         excused,
         broken,
         doubt,
+        homeless: false,
         generation: 0,
         depth,
     };

@@ -1,0 +1,63 @@
+//! The NVRAM on the cache's device: a third of the histories of caches that have one, here in all ways in which histories of
+//! files are run. What of that device fails stops the executor, and without it the array goes on as one whose NVRAM is lost.
+
+use destage_cache::{HostCacheInfo, host_caches_of};
+use destage_crash::{FilesOptions, FilesReport, run_files};
+use destage_raid::Level;
+use rayon::prelude::*;
+
+/// From here on no other test looks.
+const FIRST: u64 = 1 << 41;
+
+fn seeds(cache: &HostCacheInfo) -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let usual = match (std::env::var_os("DESTAGE_SOAK"), cache.holds_dirty || cache.delays_parity) {
+        (Some(_), _) => 300,
+        (None, true) => 4,
+        (None, false) => 9,
+    };
+    let from = number("CRASH_FROM").unwrap_or(FIRST);
+    from..from + number("CRASH_SEEDS").unwrap_or(usual)
+}
+
+fn cut_all(options: FilesOptions) -> FilesReport {
+    let only = std::env::var("CRASH_CACHE").ok();
+    let wanted =
+        |cache: &&HostCacheInfo| !cache.devices(64).is_empty() && only.as_ref().is_none_or(|only| cache.name == *only);
+    let mut total = FilesReport::default();
+    for level in [Level::Raid1, Level::Raid5] {
+        let options = FilesOptions { level: Some(level), ..options };
+        for cache in host_caches_of(level).filter(wanted) {
+            let run = |seed| {
+                run_files(cache, seed, options)
+                    .unwrap_or_else(|failure| panic!("{} {level} {options:?}: {failure}", cache.name))
+            };
+            let reports: Vec<_> = seeds(cache).into_par_iter().map(run).collect();
+            for report in &reports {
+                total.add(report);
+            }
+        }
+    }
+    println!("{options:?}: {total:?}");
+    assert!(4 * total.at_home > total.repeated, "{} starts with the NVRAM on the cache's device", total.at_home);
+    total
+}
+
+#[test]
+fn with_usual_misfortunes() {
+    cut_all(FilesOptions::default());
+}
+
+#[test]
+fn where_whatever_can_fails() {
+    let total = cut_all(FilesOptions { errors: true, ..FilesOptions::default() });
+    assert!(total.stops > 0 && total.bereft > 0, "{} stops, {} starts without an NVRAM", total.stops, total.bereft);
+    cut_all(FilesOptions { errors: true, ring: true, ..FilesOptions::default() });
+}
+
+#[test]
+fn where_it_is_lost_with_the_power() {
+    let total = cut_all(FilesOptions { bereft: true, ..FilesOptions::default() });
+    assert!(total.bereft > total.runs, "{} starts without an NVRAM", total.bereft);
+    cut_all(FilesOptions { bereft: true, errors: true, ..FilesOptions::default() });
+}
