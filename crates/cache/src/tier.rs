@@ -440,6 +440,10 @@ impl<C: HostCache> Controller for Tier<C> {
             _ => {}
         }
         self.array.handle(event, &mut self.upper, out);
+        if self.array.is_refused() {
+            // What was found changes by nothing that the cache would do with it.
+            return;
+        }
         self.upper.cache.turn(&mut self.array, &mut self.upper.operations, out);
         // Writes among what is let go enter now, if there is room: nothing else may happen for long.
         while self.upper.let_go(&mut self.array, out) {
@@ -510,7 +514,9 @@ impl<C: HostCache> Above for Upper<C> {
                 if !above.all(|(slot, tag)| self.cache.load(*slot, tag)) {
                     array.refuse_nvram(out);
                 }
-                self.cache.event(event, array, out);
+                if !array.is_refused() {
+                    self.cache.event(event, array, out);
+                }
             }
             Event::Control(Control::Drain) => {
                 self.cache.drain(out);
