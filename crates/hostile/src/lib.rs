@@ -10,6 +10,7 @@ mod bytes;
 mod deltas;
 mod exporting;
 mod logs;
+mod media;
 mod nbd;
 mod policies;
 mod reading;
@@ -147,6 +148,13 @@ const OTHERS: &[Target] = &[
         2048,
         2,
         arrays::superblocks,
+    ),
+    Target::other(
+        "array-files",
+        "which cache an array has, and changes of its files, each with what is put right behind it",
+        128,
+        20,
+        media::check,
     ),
     Target::other("nbd-server", "what is offered over a connection, and what a client sends", 1024, 2, nbd::server),
     Target::other("nbd-client", "what a client asks for, and what a server sends", 2048, 2, nbd::client),

@@ -1,0 +1,193 @@
+//! The files of an array that is served, of which anything can have become of: devices with their labels and marks, the
+//! NVRAM's journal, and the intents.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use destage_cache::{HostCacheSpec, Served, host_caches};
+use destage_exec::{
+    Accepted, Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, Os, Presence,
+    Recording,
+};
+use destage_plan::{Controller, HostOp, HostRequest, Shape};
+use destage_raid::array::{ArrayConfig, Regime};
+use destage_raid::{Geometry, Level};
+
+use crate::bytes::Bytes;
+
+const PAGE: u64 = 512;
+const SECTOR: usize = 512;
+const MEMBERS: u8 = 3;
+const MEMBER_PAGES: u64 = 32;
+const CACHE_PAGES: u64 = 32;
+/// What members, the cache's device, the NVRAM and the intents are called.
+const FILES: [&str; 6] = ["/array/dev0", "/array/dev1", "/array/dev2", "/array/dev3", "/array/nvram", "/array/intents"];
+
+/// Always the first.
+struct First;
+
+impl Chance for First {
+    fn below(&mut self, _n: u64) -> u64 {
+        0
+    }
+}
+
+fn system() -> Recording {
+    Recording::new(|_| Box::new(First))
+}
+
+struct Array {
+    spec: HostCacheSpec,
+    config: ArrayConfig,
+    files: FilesConfig,
+    /// What its files hold, of those that it has.
+    content: Vec<(usize, Vec<u8>)>,
+}
+
+impl Array {
+    fn new(cache: &str) -> Self {
+        let info = host_caches().find(|info| info.name == cache).expect("a cache of this name");
+        let spec = HostCacheSpec::small(info, CACHE_PAGES, 0, false);
+        let layout = Level::Raid5.default_layout();
+        let geometry =
+            Geometry::new(Level::Raid5, layout, MEMBERS.into(), 4, MEMBER_PAGES).expect("a shape that can be");
+        let mut array = ArrayConfig::new(geometry);
+        (array.nv_slots, array.page_bytes, array.regime) = (24, PAGE as u32, Regime::Flush);
+        let pages = [MEMBER_PAGES; MEMBERS as usize].into_iter().chain(info.devices(CACHE_PAGES));
+        let devices = pages.zip(FILES).map(|(pages, path)| {
+            let options = DeviceOptions::default();
+            DeviceConfig { path: path.into(), offset: 0, pages, options }
+        });
+        let files = FilesConfig {
+            about: "what it is".to_owned(),
+            array: 7,
+            shape: Shape::new(PAGE, 64, 8, 8, array.geometry.data_pages()).expect("a shape that can be"),
+            depth: 4,
+            devices: devices.collect(),
+            every_write: false,
+            nvram: FILES[4].into(),
+            nv_slots: array.nv_slots + spec.nv_slots(CACHE_PAGES, &array),
+            intents: FILES[5].into(),
+            rows: MEMBER_PAGES,
+            members: MEMBERS.into(),
+            rows_per_mark: 4,
+            idle_marks: 1,
+            io: Io::Threads,
+            patience: Duration::from_secs(1),
+        };
+        let mut made = Self { spec, config: array, files, content: Vec::new() };
+        made.fill();
+        made
+    }
+
+    fn controller(&self) -> Box<dyn Served> {
+        self.spec.build(&self.config, CACHE_PAGES).expect("an array that can be")
+    }
+
+    /// Serves it for a while, and lets it end in the middle.
+    fn fill(&mut self) {
+        let os = system();
+        let system = Arc::new(os.clone());
+        let files = Files::create_on(system, self.controller(), self.files.clone(), Existing::Refuse);
+        let mut files = files.expect("a new array");
+        for page in (0..8).chain(2..6) {
+            serve(&mut files, HostRequest { tag: page, op: HostOp::Write, offset: page * PAGE, len: PAGE, fua: true })
+                .expect("it is served");
+        }
+        drop(files);
+        let left = os.end(false);
+        for (number, path) in FILES.iter().enumerate() {
+            let Ok(file) = left.open(Path::new(path), Presence::There) else { continue };
+            let length = file.length().expect("a file").expect("has a length");
+            let mut bytes = vec![0; length as usize];
+            file.read_exact_at(&mut bytes, 0).expect("it can be read");
+            self.content.push((number, bytes));
+        }
+    }
+}
+
+fn serve<C: Controller>(files: &mut Files<C>, request: HostRequest) -> Result<bool, FilesError> {
+    let data = vec![request.tag as u8; if request.op == HostOp::Write { request.len as usize } else { 0 }];
+    files.submit(request, data)?;
+    Ok(files.wait()?.is_some_and(|completion| completion.ok))
+}
+
+/// Which cache there is; then changes: of which file, what is put right behind it, where, and the bytes that are there
+/// then. The array is refused, naming one of its files or saying why it cannot be believed, or is served.
+pub(crate) fn check(bytes: &[u8]) {
+    static ARRAYS: LazyLock<Vec<Array>> =
+        LazyLock::new(|| ["none", "write-back", "leavo", "kdd", "stow", "lawc"].into_iter().map(Array::new).collect());
+    let mut input = Bytes::new(bytes);
+    let array = &ARRAYS[usize::from(input.u8()) % ARRAYS.len()];
+    let mut content = array.content.clone();
+    while !input.is_empty() {
+        let (how, file) = (input.u8(), usize::from(input.u8()) % content.len());
+        change(how, &mut content[file].1, &mut input);
+    }
+    let os = system();
+    for (number, bytes) in content {
+        let file = os.open(Path::new(FILES[number]), Presence::New).expect("a new file");
+        file.write_all_at(&bytes, 0).expect("room");
+    }
+    let accepted = Accepted { data: true, notes: true };
+    let opened = Files::resynchronise_on(Arc::new(os), array.controller(), array.files.clone(), accepted);
+    if let Err(error) = opened.map_err(|error| error.to_string()).and_then(|mut files| used(&mut files)) {
+        assert!(!error.is_empty());
+    }
+}
+
+/// Reads and writes all of an array.
+fn used(files: &mut Files<Box<dyn Served>>) -> Result<(), String> {
+    let pages = 2 * MEMBER_PAGES;
+    for op in [HostOp::Read, HostOp::Write, HostOp::Read] {
+        for page in 0..pages {
+            let request = HostRequest { tag: page, op, offset: page * PAGE, len: PAGE, fua: false };
+            serve(files, request).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts bytes somewhere, and puts right what covers them: nothing, the sum of the sector, or that of a record of the
+/// journal which begins in it. Or cuts the file there.
+fn change(how: u8, file: &mut Vec<u8>, input: &mut Bytes<'_>) {
+    if file.is_empty() {
+        return;
+    }
+    // Sectors that say something are few.
+    let said: Vec<usize> = (0..file.len() / SECTOR).filter(|at| file[at * SECTOR..][..SECTOR] != [0; SECTOR]).collect();
+    let sector = match how >> 3 & 3 {
+        0 | 1 if !said.is_empty() => said[usize::from(input.u8()) % said.len()],
+        2 if !said.is_empty() => said[said.len() - 1 - usize::from(input.u8()) % said.len()],
+        _ => usize::from(input.u16()) % file.len().div_ceil(SECTOR),
+    };
+    let at = (sector * SECTOR + usize::from(input.u16()) % SECTOR).min(file.len() - 1);
+    if how & 7 == 7 {
+        return file.truncate(at);
+    }
+    let count = 1 + usize::from(how >> 5);
+    let before = file[sector * SECTOR..].to_vec();
+    file[at..].iter_mut().take(count).for_each(|byte| *byte = input.u8());
+    let sector = &mut file[sector * SECTOR..];
+    match how & 7 {
+        1 | 2 if sector.len() >= SECTOR => {
+            let sum = crc32c::crc32c(&sector[..508]);
+            sector[508..512].copy_from_slice(&sum.to_le_bytes());
+        }
+        3..=5 if sector.len() >= SECTOR => {
+            // Whoever can put a record right can also make a slot's bytes fewer than its tag says, which only the
+            // controller understands: it would ask for more than there are, as if it had put them.
+            let puts = u32::from_le_bytes(before[56..60].try_into().expect("four bytes")) as usize;
+            let lengths = (0..puts.min(SECTOR)).map(|put| 64 + 36 * put + 8).take_while(|at| at + 4 <= before.len());
+            for at in lengths.chain([56]) {
+                sector[at..at + 4].copy_from_slice(&before[at..at + 4]);
+            }
+            let sectors = u64::from_le_bytes(sector[48..56].try_into().expect("eight bytes"));
+            let end = sectors.clamp(1, (sector.len() / SECTOR) as u64) as usize * SECTOR;
+            let sum = crc32c::crc32c(&sector[8..end]);
+            sector[4..8].copy_from_slice(&sum.to_le_bytes());
+        }
+        _ => {}
+    }
+}
