@@ -215,6 +215,7 @@ pub const READ: &[(&str, &str)] = &[
 pub const SERVED: &[(&str, &str)] = &[
     ("create", "--member"),
     ("create", "--cache-device"),
+    ("create", "--nvram"),
     ("replace", "[FILE]"),
     ("serve", "--socket"),
     ("serve", "--record"),
