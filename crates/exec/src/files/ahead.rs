@@ -85,8 +85,9 @@ impl Ahead {
 
     /// Whether the next commit is to be durable when it is done.
     pub(super) fn commits_at_once(&mut self) -> bool {
-        self.at_once = self.at_once.saturating_sub(1);
-        self.at_once > 0
+        let left = self.at_once;
+        self.at_once = left.saturating_sub(1);
+        left > 0
     }
 
     /// The sync has ended.
@@ -104,7 +105,7 @@ impl Ahead {
     fn tells(&mut self, is_write: bool) {
         self.told = self.done;
         if is_write {
-            self.unflushed += 1;
+            self.unflushed = self.unflushed.saturating_add(1);
             if self.unflushed > 1 {
                 self.habit = 0;
             } else if self.habit >= HABIT && self.is_open() {

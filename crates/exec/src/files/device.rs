@@ -163,7 +163,7 @@ impl Shared {
         }
     }
 
-    fn trim(&self, mut offset: u64, len: u64) -> io::Result<()> {
+    fn trim(&self, offset: u64, len: u64) -> io::Result<()> {
         if self.holes.load(Ordering::Relaxed) {
             let punched = self.file.punch_hole(offset, len);
             match punched.as_ref().err().and_then(Errno::from_io_error) {
@@ -171,14 +171,18 @@ impl Shared {
                 _ => return punched,
             }
         }
-        let end = offset + len;
-        while offset < end {
-            let zeros = &ZEROS[..(end - offset).min(ZEROS.len() as u64) as usize];
-            self.file.write_all_at(zeros, offset)?;
-            offset += zeros.len() as u64;
-        }
-        Ok(())
+        write_zeros(&*self.file, offset..offset + len)
     }
+}
+
+/// Writes zeros to a range of a file where no hole can be made.
+pub(super) fn write_zeros(file: &dyn OsFile, Range { mut start, end }: Range<u64>) -> io::Result<()> {
+    while start < end {
+        let zeros = &ZEROS[..(end - start).min(ZEROS.len() as u64) as usize];
+        file.write_all_at(zeros, start)?;
+        start += zeros.len() as u64;
+    }
+    Ok(())
 }
 
 impl Worker for DeviceFile {

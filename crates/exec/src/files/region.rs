@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 
-use super::device::ZEROS;
+use super::device::write_zeros;
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
 use super::sectors::SECTOR;
 use super::{FilesConfig, FilesError, opening};
@@ -84,22 +84,14 @@ impl Region {
     }
 
     fn make_zeros(&self) -> io::Result<()> {
-        let Range { mut start, end } = self.place;
+        let Range { start, end } = self.place;
         let punched = self.file.punch_hole(start, end - start);
         // Of a block device only who has it alone is let.
         let is_refused = |error: &io::Error| {
             let errno = Errno::from_io_error(error);
             matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::BUSY))
         };
-        if !punched.as_ref().is_err_and(is_refused) {
-            return punched;
-        }
-        while start < end {
-            let zeros = &ZEROS[..(end - start).min(ZEROS.len() as u64) as usize];
-            self.file.write_all_at(zeros, start)?;
-            start += zeros.len() as u64;
-        }
-        Ok(())
+        if punched.as_ref().is_err_and(is_refused) { write_zeros(&*self.file, start..end) } else { punched }
     }
 }
 
