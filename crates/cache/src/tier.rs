@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use destage_plan::{
-    Buf, Claim, Class, Condition, Control, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, NvSlot, OpId,
-    Out, Row, Step, StepNo, StepOutcome, StepSet, Tag,
+    Buf, Claim, Class, Condition, Control, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId,
+    Out, Row, Step, StepNo, StepOutcome, StepSet,
 };
 use destage_raid::array::{Above, Absorbed, Array, Degraded, Duty, Lost, Seg, Sources, Taken, Versions};
 
@@ -44,9 +44,9 @@ pub trait HostCache: Versions + Send + 'static {
     }
 
     /// Takes a slot of the NVRAM that was in use when this life began, by its tag; whether it is its
-    /// own and understood. If not, the start is refused.
-    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
-        let _ = (slot, tag);
+    /// own and understood, and has as many bytes as that takes. If not, the start is refused.
+    fn load(&mut self, held: &NvHeld, page_bytes: u32) -> bool {
+        let _ = (held, page_bytes);
         false
     }
 
@@ -510,8 +510,8 @@ impl<C: HostCache> Above for Upper<C> {
                 self.cache.event(event, array, out);
             }
             Event::Start(start) => {
-                let mut above = start.nv.iter().filter(|(_, tag)| Array::is_above(tag));
-                if !above.all(|(slot, tag)| self.cache.load(*slot, tag)) {
+                let mut above = start.nv.iter().filter(|held| Array::is_above(&held.tag));
+                if !above.all(|held| self.cache.load(held, out.page_bytes())) {
                     array.refuse_nvram(out);
                 }
                 if !array.is_refused() {

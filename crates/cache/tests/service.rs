@@ -3,8 +3,8 @@
 
 use destage_cache::{Served, serve};
 use destage_plan::{
-    Control, Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, LostPages, Nanos, NvSlot, PageRange,
-    Refusal, Row, Rows, Shape, Start, Status, Step, StepKind, StepOutcome,
+    Control, Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, LostPages, Nanos, NvHeld, NvSlot,
+    PageRange, Refusal, Row, Rows, Shape, Start, Status, Step, StepKind, StepOutcome,
 };
 use destage_raid::array::{ArrayConfig, MAX_MEMBERS, MAX_PARITY_MEMBERS, Regime};
 use destage_raid::{Geometry, Level};
@@ -217,8 +217,11 @@ fn what_cannot_start_says_why_and_serves_nothing() {
     let cells = [
         (Start { missing: DevSet::first(2), ..FRESH }, Refusal::MembersLost { lost: 2, tolerated: 1 }),
         (hole, Refusal::WriteHole { row: Row(7), rows: 2, lost }),
-        (Start { nv: &[(slot, tag)], ..FRESH }, Refusal::Nvram),
-        (Start { nv: &[(NvSlot { index: u32::MAX, generation: 1 }, tag)], ..FRESH }, Refusal::Nvram),
+        (Start { nv: &[NvHeld { slot, tag, len: 0 }], ..FRESH }, Refusal::Nvram),
+        (
+            Start { nv: &[NvHeld { slot: NvSlot { index: u32::MAX, generation: 1 }, tag, len: 0 }], ..FRESH },
+            Refusal::Nvram,
+        ),
     ];
     for (how, why) in cells {
         let mut engine = start(&config(Level::Raid5, 5, 1, 256), 8, how);

@@ -84,7 +84,7 @@ impl Controller for Keeper {
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         match event {
             Event::Start(start) => {
-                let slots = start.nv.iter().map(|(slot, tag)| (slot.index, (slot.generation, *tag))).collect();
+                let slots = start.nv.iter().map(|held| (held.slot.index, (held.slot.generation, held.tag))).collect();
                 *self.found.lock().unwrap_or_else(PoisonError::into_inner) =
                     Found { slots, intents: start.intents.to_vec() };
                 out.ready();

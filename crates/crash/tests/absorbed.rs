@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered};
 use destage_crash::{Limits, Options, Report, explore, shrink};
 use destage_plan::{
-    Buf, Column, ColumnSet, Control, Event, Ext, HostOp, List, Nanos, NvPut, NvSlot, OpId, Out, Params, PutList, Row,
-    Rows, Step, StepKind, StepSet, Tag, TimerId, TimerOwner,
+    Buf, Column, ColumnSet, Control, Event, Ext, HostOp, List, Nanos, NvHeld, NvPut, NvSlot, OpId, Out, Params,
+    PutList, Row, Rows, Step, StepKind, StepSet, Tag, TimerId, TimerOwner,
 };
 use destage_raid::array::{Absorbed, Approach, Array, ArrayConfig, Degraded, Seg, Source, Sources, Updated, Versions};
 use destage_raid::{Geometry, Level};
@@ -177,9 +177,10 @@ impl Versions for Absorbs {
 impl HostCache for Absorbs {
     type Part = Own;
 
-    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
+    fn load(&mut self, &NvHeld { slot, ref tag, len }: &NvHeld, page_bytes: u32) -> bool {
         let u64_at = |at: usize| u64::from_le_bytes(tag[at..at + 8].try_into().expect("eight bytes"));
-        if tag[0] != VERSION || tag[1] != Array::kind_above(0) || tag[2] >= self.geometry.members() {
+        if len != page_bytes || tag[0] != VERSION || tag[1] != Array::kind_above(0) || tag[2] >= self.geometry.members()
+        {
             return false;
         }
         let (place, seq) = ((Row(u64_at(8)), Column(tag[2])), u64_at(16));

@@ -1,7 +1,7 @@
 //! What survives a power failure beside the devices: slots with a tag and bytes, and the rows with
 //! an open intent.
 
-use destage_plan::{NvSlot, Row, Rows, Tag};
+use destage_plan::{NvHeld, NvSlot, Row, Rows, Tag};
 
 /// A set of rows: a bit each, as dense as the members are long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -242,11 +242,12 @@ impl Nvram {
         &self.get(slot).unwrap_or_else(|| panic!("{slot:?} is read but not in use")).bytes
     }
 
-    /// The slots of the NVRAM in use, ascending, with what they say.
-    pub fn slots(&self) -> impl Iterator<Item = (NvSlot, Tag)> {
+    /// The slots of the NVRAM in use, ascending, with what they say and how many bytes they have.
+    pub fn slots(&self) -> impl Iterator<Item = NvHeld> {
         self.durable.entries.iter().enumerate().filter_map(|(index, entry)| {
             let entry = entry.as_ref()?;
-            Some((NvSlot { index: index as u32, generation: entry.generation }, entry.tag))
+            let slot = NvSlot { index: index as u32, generation: entry.generation };
+            Some(NvHeld { slot, tag: entry.tag, len: entry.bytes.len() as u32 })
         })
     }
 }
@@ -263,7 +264,7 @@ mod tests {
         nvram.put(held, [1; 24], b"held");
         nvram.put_copy(kept, [2; 24], held, 2);
         assert_eq!((nvram.bytes(held), nvram.bytes(kept)), (&b"held"[..], &b"he"[..]));
-        assert_eq!(nvram.slots().collect::<Vec<_>>(), [(kept, [2; 24])]);
+        assert_eq!(nvram.slots().collect::<Vec<_>>(), [NvHeld { slot: kept, tag: [2; 24], len: 2 }]);
         nvram.begin();
         assert!(nvram.holds(kept) && !nvram.holds(held));
         nvram.put(held, [1; 24], b"anew");
@@ -293,7 +294,7 @@ mod tests {
         let (first, second) = (NvSlot { index: 2, generation: 1 }, NvSlot { index: 2, generation: 2 });
         nvram.put(first, [7; 24], b"page");
         assert_eq!(nvram.bytes(first), b"page");
-        assert_eq!(nvram.slots().collect::<Vec<_>>(), [(first, [7; 24])]);
+        assert_eq!(nvram.slots().collect::<Vec<_>>(), [NvHeld { slot: first, tag: [7; 24], len: 4 }]);
         nvram.free(first);
         nvram.put(second, [8; 24], &[]);
         assert!(nvram.bytes(second).is_empty());

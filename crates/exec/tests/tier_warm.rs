@@ -204,7 +204,7 @@ fn what_takes_the_place_of_a_cache_is_empty_whatever_it_holds() {
 /// Deltas that were staged are of no use to a start. It frees them, in whichever of many lives that was.
 #[test]
 fn what_was_staged_before_a_cut_is_freed() {
-    let staged = |remains: &Remains| remains.nvram.slots().filter(|(_, tag)| tag[1] == Array::kind_above(1)).count();
+    let staged = |remains: &Remains| remains.nvram.slots().filter(|held| held.tag[1] == Array::kind_above(1)).count();
     let cache = "kdd:ways=16:clean-after=1h";
     let mut memory = life(cache, fresh());
     for round in 0..3 {

@@ -167,7 +167,6 @@ fn change(how: u8, file: &mut Vec<u8>, input: &mut Bytes<'_>) {
         return file.truncate(at);
     }
     let count = 1 + usize::from(how >> 5);
-    let before = file[sector * SECTOR..].to_vec();
     file[at..].iter_mut().take(count).for_each(|byte| *byte = input.u8());
     let sector = &mut file[sector * SECTOR..];
     match how & 7 {
@@ -176,13 +175,6 @@ fn change(how: u8, file: &mut Vec<u8>, input: &mut Bytes<'_>) {
             sector[508..512].copy_from_slice(&sum.to_le_bytes());
         }
         3..=5 if sector.len() >= SECTOR => {
-            // Whoever can put a record right can also make a slot's bytes fewer than its tag says, which only the
-            // controller understands: it would ask for more than there are, as if it had put them.
-            let puts = u32::from_le_bytes(before[56..60].try_into().expect("four bytes")) as usize;
-            let lengths = (0..puts.min(SECTOR)).map(|put| 64 + 36 * put + 8).take_while(|at| at + 4 <= before.len());
-            for at in lengths.chain([56]) {
-                sector[at..at + 4].copy_from_slice(&before[at..at + 4]);
-            }
             let sectors = u64::from_le_bytes(sector[48..56].try_into().expect("eight bytes"));
             let end = sectors.clamp(1, (sector.len() / SECTOR) as u64) as usize * SECTOR;
             let sum = crc32c::crc32c(&sector[8..end]);

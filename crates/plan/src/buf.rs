@@ -77,6 +77,17 @@ pub struct NvPut {
     pub len: u32,
 }
 
+/// A slot of the NVRAM that was in use when a life began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NvHeld {
+    /// The slot.
+    pub slot: NvSlot,
+    /// What it says.
+    pub tag: Tag,
+    /// How many bytes it has. That they are as many as what it says takes is for the controller to see.
+    pub len: u32,
+}
+
 impl NvPut {
     /// A tag alone.
     pub const fn tag(slot: NvSlot, tag: Tag) -> Self {

@@ -1,7 +1,7 @@
 //! What a controller is told.
 
 use crate::{
-    Buf, Dev, DevSet, DeviceChange, FragId, NvSlot, OpId, Rows, Sectors, StepNo, StepOutcome, StepSet, Tag, TimerId,
+    Buf, Dev, DevSet, DeviceChange, FragId, NvHeld, OpId, Rows, Sectors, StepNo, StepOutcome, StepSet, TimerId,
 };
 
 /// What a host asks of a block device that destage serves.
@@ -50,7 +50,7 @@ impl Frag {
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
     /// The slots of the NVRAM that are in use.
-    pub nv: &'a [(NvSlot, Tag)],
+    pub nv: &'a [NvHeld],
     /// Rows that may be inconsistent. None after a clean stop.
     pub intents: &'a [Rows],
     /// Devices that do not answer, or are not those of the earlier life.

@@ -30,7 +30,7 @@ mod out; // what a controller answers
 mod sets; // sets of steps, devices, columns
 mod step; // what an executor is asked to do
 
-pub use buf::{Buf, NvPut, NvSlot, Sectors, Span, Tag};
+pub use buf::{Buf, NvHeld, NvPut, NvSlot, Sectors, Span, Tag};
 pub use claim::{Claim, ClaimTable, ClaimWait, Class};
 pub use device::{Column, Dev, DeviceChange, Ext, Quota, Row, Rows, Stripe};
 pub use engine::{Controller, Engine, HostNotice, HostRequest};

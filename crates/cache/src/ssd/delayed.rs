@@ -7,8 +7,8 @@
 //! members hold, and their pages leave the cache.
 
 use destage_plan::{
-    Buf, Column, ColumnSet, Dev, DevSet, Event, Frag, HostOp, NvSlot, OpId, Out, ParamSpec, Params, Row, Rows, StepNo,
-    StepOutcome, StepSet, Tag,
+    Buf, Column, ColumnSet, Dev, DevSet, Event, Frag, HostOp, NvHeld, OpId, Out, ParamSpec, Params, Row, Rows, StepNo,
+    StepOutcome, StepSet,
 };
 use destage_raid::Level;
 use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Lost, Seg, Source, Sources, Updated, Versions};
@@ -234,10 +234,10 @@ impl<K: Keeps> HostCache for Delayed<K> {
 
     const READ_PAGES: u16 = <Copies<Through> as HostCache>::READ_PAGES;
 
-    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
+    fn load(&mut self, held: &NvHeld, _page_bytes: u32) -> bool {
         match &mut self.copies.journal {
-            Some(journal) if Journal::is_own(tag) => journal.load(slot, tag),
-            _ => self.kept.load(slot, tag),
+            Some(journal) if Journal::is_own(&held.tag) => journal.load(held),
+            _ => self.kept.load(held),
         }
     }
 

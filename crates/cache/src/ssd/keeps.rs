@@ -1,7 +1,7 @@
 //! How a cache keeps what the parity covers of a page beside what is newer: what tells those apart that
 //! [leave parity for later](super::delayed).
 
-use destage_plan::{Column, Frag, NvSlot, OpId, Out, Params, Row, StepNo, StepOutcome, StepSet, Tag};
+use destage_plan::{Column, Frag, NvHeld, OpId, Out, Params, Row, StepNo, StepOutcome, StepSet};
 use destage_raid::array::{Array, Source};
 
 use super::behind::{Behind, Owed};
@@ -59,9 +59,9 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     /// For a cache of these frames, over an array of so many data columns.
     fn new(frames: &mut Frames, columns: u32, params: &Params) -> Result<Self, HostCacheError>;
 
-    /// Of an earlier life: whether the tag is one of its own.
-    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
-        let _ = (slot, tag);
+    /// Of an earlier life: whether the slot is one of its own.
+    fn load(&mut self, held: &NvHeld) -> bool {
+        let _ = held;
         false
     }
 

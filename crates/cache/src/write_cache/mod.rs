@@ -40,7 +40,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use destage_plan::{
-    Buf, Control, Dev, Event, Frag, HostOp, NvPut, NvSlot, OpId, Out, Row, StepNo, StepOutcome, StepSet, Tag,
+    Buf, Control, Dev, Event, Frag, HostOp, NvHeld, NvPut, NvSlot, OpId, Out, Row, StepNo, StepOutcome, StepSet,
 };
 use destage_raid::Geometry;
 use destage_raid::array::{Absorbed, Array, ArrayConfig, Degraded, Seg};
@@ -294,8 +294,9 @@ impl WriteCache {
 impl HostCache for WriteCache {
     type Part = Own;
 
-    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
-        self.store.load(slot, tag, self.upper.is_some(), self.lower.is_some(), self.geometry.member_pages())
+    fn load(&mut self, held: &NvHeld, page_bytes: u32) -> bool {
+        let (upper, lower) = (self.upper.is_some(), self.lower.is_some());
+        held.len == page_bytes && self.store.load(held.slot, &held.tag, upper, lower, self.geometry.member_pages())
     }
 
     fn take(&mut self, frag: &Frag, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) -> bool {

@@ -97,9 +97,11 @@ impl Controller for Scribe {
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         match event {
             Event::Start(start) => {
-                *self.found.lock().unwrap() = Found { slots: start.nv.to_vec(), intents: start.intents.to_vec() };
-                self.lens = start.nv.iter().map(|(slot, tag)| (u64::from(slot.index), bytes_in(tag))).collect();
-                self.slots = start.nv.iter().map(|(slot, _)| (u64::from(slot.index), *slot)).collect();
+                let slots = start.nv.iter().map(|held| (held.slot, held.tag)).collect();
+                *self.found.lock().unwrap() = Found { slots, intents: start.intents.to_vec() };
+                assert!(start.nv.iter().all(|held| held.len == bytes_in(&held.tag)), "as many bytes as were put");
+                self.lens = start.nv.iter().map(|held| (u64::from(held.slot.index), held.len)).collect();
+                self.slots = start.nv.iter().map(|held| (u64::from(held.slot.index), held.slot)).collect();
                 self.generations = self.slots.iter().map(|(page, slot)| (*page, slot.generation)).collect();
                 out.ready();
             }

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use destage_plan::{
-    Buf, Claim, Class, ColumnSet, Controller, Dev, Event, Ext, Frag, List, Nanos, NvPut, NvSlot, NvSlots, OpId, Out,
-    PutList, Row, Rows, Sectors, Span, Start, Step, StepNo, StepOutcome, StepSet, Stripe, Tag, TimerId, TimerOwner,
+    Buf, Claim, Class, ColumnSet, Controller, Dev, Event, Ext, Frag, List, Nanos, NvHeld, NvPut, NvSlot, NvSlots, OpId,
+    Out, PutList, Row, Rows, Sectors, Span, Start, Step, StepNo, StepOutcome, StepSet, Stripe, Tag, TimerId,
+    TimerOwner,
 };
 
 pub const PAGE: u64 = 512;
@@ -131,10 +132,11 @@ impl Walk {
 
     /// What the NVRAM says at once, the log when it has been read.
     fn start(&mut self, start: Start<'_>, out: &mut Out) {
-        for (slot, tag) in start.nv {
+        for NvHeld { slot, tag, len: held } in start.nv {
             assert!(self.slots.occupy(*slot));
             let len = u32::from_le_bytes(tag[2..6].try_into().expect("four bytes"));
             if tag[0] == STAGED {
+                assert_eq!(len, *held, "as many bytes as were put");
                 self.deltas.insert(tag[1].into(), Delta::Staged(*slot, len));
             } else {
                 self.admitted.insert((Dev(tag[1]), Row(tag[2].into())), *slot);

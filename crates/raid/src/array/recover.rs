@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use destage_plan::{
-    Buf, Claim, Class, Column, ColumnSet, Ext, LostPages, NvSlot, OpId, Out, PageRange, Refusal, Row, Rows, Start,
-    Step, StepSet, Stripe,
+    Buf, Claim, Class, Column, ColumnSet, Ext, LostPages, NvHeld, NvSlot, OpId, Out, PageRange, Refusal, Row, Rows,
+    Start, Step, StepSet, Stripe,
 };
 
 use super::members::Unknown;
@@ -33,7 +33,8 @@ impl Array {
     pub(super) fn start(&mut self, start: Start<'_>, out: &mut Out) {
         let count = self.config.geometry.members();
         let mut stale: Vec<NvSlot> = Vec::new();
-        for (slot, tag) in start.nv {
+        let page_bytes = out.page_bytes();
+        for NvHeld { slot, tag, len } in start.nv {
             let loaded = match tag[1] {
                 _ if !self.slots.occupy(*slot) => Err(Unknown),
                 // What stands above takes it, or refuses.
@@ -41,8 +42,8 @@ impl Array {
                     self.share.used += 1;
                     Ok(None)
                 }
-                members::KIND_MEMBERS => self.members.load(*slot, tag),
-                log::KIND_LOG => self.log.load(*slot, tag, count),
+                members::KIND_MEMBERS if *len == 0 => self.members.load(*slot, tag),
+                log::KIND_LOG if *len == page_bytes => self.log.load(*slot, tag, count),
                 _ => Err(Unknown),
             };
             match loaded {

@@ -1,7 +1,7 @@
 //! How a life of a cache with a journal begins, and a life of its device: by reading the log, or by making it
 //! anew.
 
-use destage_plan::{Buf, Ext, NvPut, NvSlot, OpId, Out, Row, Rows, Step, StepNo, StepSet, Tag};
+use destage_plan::{Buf, Ext, NvHeld, NvPut, NvSlot, OpId, Out, Row, Rows, Step, StepNo, StepSet, Tag};
 use destage_raid::Geometry;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -193,7 +193,10 @@ impl Start {
 
 impl Journal {
     /// Takes a slot that was in use when this life began; whether it is its own and understood.
-    pub(in crate::ssd) fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
+    pub(in crate::ssd) fn load(&mut self, &NvHeld { slot, ref tag, len }: &NvHeld) -> bool {
+        if len > 0 {
+            return false;
+        }
         if tag[1] == KIND_STATE && tag[0] == VERSION && tag[4..].iter().all(|byte| *byte == 0) {
             let noted = match tag[2] {
                 1 => Noted::Void,

@@ -23,9 +23,9 @@ pub(super) fn tag(page: u64, len: u32, sequence: u64) -> Tag {
     tag
 }
 
-/// Whether a slot has a delta that was staged.
-pub(super) const fn is_staged(tag: &Tag) -> bool {
-    tag[0] == VERSION && tag[1] == KIND
+/// Bytes of the delta that was staged in a slot, if that is what its tag says.
+pub(super) fn staged(tag: &Tag) -> Option<u32> {
+    (tag[0] == VERSION && tag[1] == KIND).then(|| u32::from_le_bytes([tag[4], tag[5], tag[6], tag[7]]))
 }
 
 /// Where a page is that is written, as it was.

@@ -12,8 +12,8 @@ mod staging;
 mod zone;
 
 use destage_plan::{
-    Buf, ColumnSet, Frag, List, NvSlot, OpId, Out, ParamSpec, Params, PutList, Span, Step, StepNo, StepOutcome,
-    StepSet, Tag,
+    Buf, ColumnSet, Frag, List, NvHeld, NvSlot, OpId, Out, ParamSpec, Params, PutList, Span, Step, StepNo, StepOutcome,
+    StepSet,
 };
 use destage_raid::array::{Array, ArrayConfig, Source};
 
@@ -309,10 +309,10 @@ impl Keeps for Changes {
     }
 
     /// Nothing is known of the page that it belongs to.
-    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
-        let known = hit::is_staged(tag);
+    fn load(&mut self, held: &NvHeld) -> bool {
+        let known = hit::staged(&held.tag) == Some(held.len);
         if known {
-            self.deltas.bury(slot);
+            self.deltas.bury(held.slot);
         }
         known
     }

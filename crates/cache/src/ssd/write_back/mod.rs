@@ -31,7 +31,7 @@ mod versions;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use destage_plan::{Buf, Dev, DevSet, Event, Frag, HostOp, NvSlot, OpId, Out, Row, StepNo, StepOutcome, StepSet, Tag};
+use destage_plan::{Buf, Dev, DevSet, Event, Frag, HostOp, NvHeld, OpId, Out, Row, StepNo, StepOutcome, StepSet};
 use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg};
 use destage_raid::{Geometry, Level};
 use foldhash::fast::FixedState;
@@ -187,8 +187,8 @@ impl HostCache for WriteBack {
 
     const READ_PAGES: u16 = <Copies<Through> as HostCache>::READ_PAGES;
 
-    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
-        Journal::is_own(tag) && self.journal_mut().load(slot, tag)
+    fn load(&mut self, held: &NvHeld, _page_bytes: u32) -> bool {
+        Journal::is_own(&held.tag) && self.journal_mut().load(held)
     }
 
     fn lose(&mut self, devs: DevSet) {
