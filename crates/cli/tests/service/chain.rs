@@ -45,9 +45,10 @@ fn the_service_is_killed() {
     let (caches, lives): (&[&[&str]], &[u64]) = if soak {
         let all: &[&[&str]] = &[
             &["--policy", "kdd", "--cache", "16MiB"],
+            &["--policy", "kdd", "--cache", "16MiB", "--nvram", "cache-device"],
             &["--policy", "none"],
             &["--policy", "write-back", "--cache", "16MiB"],
-            &["--policy", "leavo", "--cache", "16MiB"],
+            &["--policy", "leavo", "--cache", "16MiB", "--nvram", "cache-device"],
             &["--policy", "lawc", "--cache", "2MiB"],
         ];
         (all, &[5, 5, 5, 5])

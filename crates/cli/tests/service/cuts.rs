@@ -1,5 +1,6 @@
 //! The power fails: members, the cache's device, NVRAM and intents lose what they were not told to make durable, all at once.
 //! Each is the file of an `nbdkit` that keeps what is written in memory until it is flushed, and is killed with the service.
+//! The NVRAM lies in a file of its own, or on the cache's device.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,6 +17,9 @@ const CACHES: [&str; 4] = ["kdd", "leavo", "write-back", "write-through"];
 
 /// Pages that are written, of 1536; more than fit into the cache.
 const PAGES: usize = 384;
+/// Places among an array's devices.
+const CACHE: usize = 4;
+const INTENTS: usize = 5;
 /// Clients that write at the same time.
 const WRITERS: usize = 3;
 
@@ -95,9 +99,11 @@ impl Drop for Device {
 }
 
 impl Powered {
-    fn new(cache: &str) -> Self {
-        let array = Array::new(&["--policy", cache, "--cache", "1MiB"]);
-        let names = ["member0", "member1", "member2", "member3", "cache", "nvram", "intents"];
+    fn new(cache: &str, on_cache: bool) -> Self {
+        let nvram: &[&str] = if on_cache { &["--nvram", "cache-device"] } else { &[] };
+        let array = Array::new(&[&["--policy", cache, "--cache", "1MiB"], nvram].concat());
+        let names = ["member0", "member1", "member2", "member3", "cache", "intents", "nvram"];
+        let names = &names[..names.len() - usize::from(on_cache)];
         let devices = names.iter().map(|name| Device::instead(&array, name)).collect();
         Self { array, devices }
     }
@@ -117,6 +123,17 @@ impl Powered {
         self.array.kill();
     }
 
+    /// The NVRAM, which lay on the cache's device, has a file from now on. The intents are made anew with it, whose
+    /// length the file of an `nbdkit` does not let anybody set.
+    fn move_nvram(&mut self) {
+        self.lose(INTENTS);
+        let at = self.array.file("array.toml");
+        let text = fs::read_to_string(&at).expect("a description");
+        let moved = text.replace("on = \"cache-device\"", "slots = \"nvram\"");
+        assert_ne!(moved, text);
+        fs::write(at, moved).expect("a description");
+    }
+
     /// A device is not there any more.
     fn lose(&mut self, number: usize) {
         self.devices[number].cut();
@@ -134,13 +151,15 @@ fn the_power_fails() {
     }
     let mut draws = Draws(5);
     let (arrays, cuts) = rounds();
-    for cache in CACHES {
+    for (of, cache) in (0..).zip(CACHES) {
         let (mut powered, mut durable, mut recoveries) = (0, 0, 0);
         for nth in 0..arrays {
-            let mut disks = Powered::new(cache);
+            let on_cache = (of + nth) % 2 == 1;
+            let mut disks = Powered::new(cache, on_cache);
             let mut known = Known::new(PAGES, 4);
             for cut in 0..=cuts {
-                let when = format!("{cache}, array {nth}, after {cut} cuts");
+                let on = if on_cache { ", NVRAM on its device" } else { "" };
+                let when = format!("{cache}{on}, array {nth}, after {cut} cuts");
                 if let Err(why) = disks.up() {
                     assert!(cut == 0 && nth == 0, "{when}: the devices are there no more: {why}");
                     return skip(TEST, &format!("no files of nbdkits: {why}"));
@@ -179,8 +198,11 @@ fn the_power_fails() {
             assert_eq!(status["array"]["state"], "serving", "no device was blamed for the cuts: {status}");
             disks.array.stop();
             let lost = draws.below(4) as usize;
-            for number in [4, lost] {
+            for number in [CACHE, lost] {
                 disks.lose(number);
+                if number == CACHE && on_cache {
+                    disks.move_nvram();
+                }
                 disks.array.serve(&[]);
                 known.check(&mut disks.array.client(), &format!("{cache}, array {nth}, without {number}"));
                 disks.array.stop();

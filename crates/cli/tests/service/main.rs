@@ -32,13 +32,14 @@ const BY_THREADS: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"service
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The caches with a size, and those without, over arrays that suit them: as `create` takes it.
-const ARRAYS: [&[&str]; 9] = [
+const ARRAYS: [&[&str]; 10] = [
     &["--policy", "none"],
     &["--policy", "write-around", "--cache", "1MiB"],
     &["--policy", "write-through", "--cache", "1MiB"],
     &["--policy", "write-back", "--cache", "1MiB"],
     &["--policy", "leavo", "--cache", "1MiB"],
     &["--policy", "kdd", "--cache", "1MiB"],
+    &["--policy", "kdd", "--cache", "1MiB", "--nvram", "cache-device"],
     &["--policy", "wow", "--cache", "256KiB"],
     &["--policy", "iwc", "--cache", "256KiB"],
     &["--policy", "lawc", "--cache", "256KiB"],
