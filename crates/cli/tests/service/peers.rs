@@ -41,6 +41,7 @@ fn nbdinfo_sees_what_is_offered() {
         field("export-size", &BYTES.to_string());
         field("block_size_minimum", "512");
         field("block_size_preferred", "4096");
+        field("block_size_maximum", &(64 << 20).to_string());
         for name in ["can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero", "can_cache"] {
             field(name, "true");
         }

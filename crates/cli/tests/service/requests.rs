@@ -55,6 +55,25 @@ fn what_is_written_is_read_during_the_life_and_in_the_next() {
     }
 }
 
+/// As long as they may be, and beside the beginning of a stripe.
+#[test]
+fn the_longest_requests_are_served() {
+    const AT: u64 = 5 * 4096;
+    for settings in [ARRAYS[0], ARRAYS[3], ARRAYS[5], ARRAYS[9]] {
+        let mut array = Array::sized("22MiB", settings);
+        array.serve(&[]);
+        let bytes: Vec<u8> = (1..=(64 << 20) / 4096).flat_map(page).collect();
+        let mut client = array.client();
+        for round in 0..2 {
+            client.write(AT, &bytes, round == 1).expect("a write");
+            let mut read = vec![0; bytes.len()];
+            client.read(AT, &mut read).expect("a read");
+            assert!(read == bytes, "{settings:?}");
+        }
+        array.stop();
+    }
+}
+
 fn check(bytes: &[u8], content: &[u64], settings: &[&str]) {
     for (at, (found, number)) in bytes.chunks(4096).zip(content).enumerate() {
         let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
