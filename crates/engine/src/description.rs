@@ -346,8 +346,18 @@ pub enum DescriptionError {
         error: Box<HostCacheError>,
     },
     /// The array is there already.
-    #[error("{} exists already: an array is made where none is", .0.display())]
+    #[error("{} exists already: an array is made where none is, or over the one whose UUID is named", .0.display())]
     Exists(PathBuf),
+    /// Another array is there than the one that is to be made anew.
+    #[error("{} describes the array {found}, and not {named}, which is to be made anew", path.display())]
+    Other {
+        /// Its description.
+        path: PathBuf,
+        /// What is there.
+        found: Uuid,
+        /// What was named.
+        named: Uuid,
+    },
     /// The files do not do.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -555,6 +565,32 @@ impl Description {
     /// As [`create`](Self::create); if a member is not there, or has something where its label goes.
     pub fn adopt(&self, path: &Path) -> Result<Made, DescriptionError> {
         self.make(path, Existing::Adopt(DevSet::first(self.array.members.len().min(MAX_DEVICES) as u32)))
+    }
+
+    /// Makes the array in the place of the one that is described there, whose number is named: that is given up, with all that it
+    /// held, and be it on its cache alone. Its files are removed; of its block devices those that this array has are made anew, and
+    /// others are left as they are. Everything else is as in [`create`](Self::create).
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); if another array is described there, it is served, or something of it is another's. What is refused
+    /// changes nothing.
+    pub fn create_over(&self, path: &Path, named: Uuid) -> Result<Made, DescriptionError> {
+        let old = Self::read(path)?;
+        if old.uuid != named {
+            return Err(DescriptionError::Other { path: path.to_owned(), found: old.uuid, named });
+        }
+        let of_folder = folder(path);
+        let (old, new) = (old.described(of_folder)?.files, self.described(of_folder)?.files);
+        let existing = Files::<Box<dyn Served>>::check_given_up(&old, &new)?;
+        // Without its description nobody takes what is left for the array.
+        let io = |path: &Path, source| DescriptionError::Io { path: path.to_owned(), source };
+        std::fs::remove_file(path).map_err(|source| io(path, source))?;
+        std::fs::File::open(of_folder).and_then(|folder| folder.sync_all()).map_err(|source| io(of_folder, source))?;
+        let files = old.devices.iter().map(|device| &*device.path).chain([old.nvram_path(), &old.intents]);
+        for path in files.filter(|path| path.is_file()) {
+            std::fs::remove_file(path).map_err(|source| io(path, source))?;
+        }
+        self.make(path, existing)
     }
 
     fn make(&self, path: &Path, existing: Existing) -> Result<Made, DescriptionError> {

@@ -39,3 +39,4 @@ pub use status::{
     StateStatus, Status,
 };
 pub use superblock::{MdArray, MdError};
+pub use uuid::Uuid;

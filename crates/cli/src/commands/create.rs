@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::{ArrayPart, CachePart, Description, Durability, MdArray, NvramPart, Parity, Size};
+use destage_engine::{ArrayPart, CachePart, Description, Durability, MdArray, NvramPart, Parity, Size, Uuid};
 use destage_plan::quantity::{self, show_bytes};
 use destage_scenario::level_and_members;
 
@@ -19,7 +19,7 @@ pub fn command() -> Command {
     let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     Command::new("create")
         .about("Make an array with a cache before it, to be served as a block device")
-        .after_help("Nothing that is there is overwritten. docs/service.md describes what is made.")
+        .after_help("Nothing that is there is overwritten but what is of the array that --overwrite names. docs/service.md describes what is made.")
         .arg(array_arg().help("The folder that is to hold it, or a description of another name in some folder"))
         .arg(
             Arg::new("dev")
@@ -61,6 +61,12 @@ pub fn command() -> Command {
             Arg::new("adopt").long("adopt").action(ArgAction::SetTrue).requires("member").help(
                 "Members keep what they hold, data and parity, as md has left them: what md's superblocks say need not \
                  be given, nor the members' order",
+            ),
+        )
+        .arg(
+            text("overwrite", "UUID").value_parser(value_parser!(Uuid)).conflicts_with("adopt").help(
+                "Give up the array that is described there, if this is its UUID, with all that it holds: its files are \
+                 removed, and its block devices made anew",
             ),
         )
         .arg(
@@ -159,7 +165,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(nvram) = nvram {
         description.nvram = nvram;
     }
-    let made = if adopt { description.adopt(&path)? } else { description.create(&path)? };
+    let made = match matches.get_one::<Uuid>("overwrite") {
+        Some(uuid) => description.create_over(&path, *uuid)?,
+        None if adopt => description.adopt(&path)?,
+        None => description.create(&path)?,
+    };
     let mut rows = vec![
         ("array", path.display().to_string()),
         ("uuid", description.uuid.to_string()),

@@ -154,3 +154,87 @@ fn block_devices_are_members_and_keep_what_they_hold() {
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains("holds data"), "{said}");
 }
+
+/// The array is given up whose UUID is named, and nothing else: with a dirty cache, and on block devices in another shape.
+#[test]
+fn an_array_is_made_over_the_one_that_is_named() {
+    let mut array = Array::new(&["--policy", "write-back", "--cache", "1MiB"]);
+    let create = |path: &str, more: &[&str]| {
+        let made = binary::destage(&[&["create", path, "--level", "raid5:3", "--member-size", "1MiB"], more].concat());
+        (made.status.success(), String::from_utf8_lossy(&made.stderr).into_owned())
+    };
+    let (path, description) = (array.path(), array.file("array.toml"));
+    let uuid = |at: &std::path::Path| {
+        let text = fs::read_to_string(at).expect("a description");
+        text.split('"').nth(1).expect("the uuid comes first").to_owned()
+    };
+    let old = uuid(&description);
+    array.serve(&[]);
+    array.client().write(0, &page(1), true).expect("a write");
+    let refused = create(&path, &["--overwrite", &old]);
+    assert!(!refused.0 && refused.1.contains("is in use"), "{refused:?}");
+    array.kill();
+    let before: Vec<_> =
+        ["member0", "cache", "nvram", "array.toml"].map(|name| fs::read(array.file(name)).expect("a file")).into();
+    let other = old.replace(|digit: char| digit.is_ascii_digit(), "a");
+    for (more, says) in [
+        (&[][..], "exists already"),
+        (&["--overwrite", &other], "describes the array"),
+        (&["--overwrite", "it"], "--overwrite"),
+        (&["--overwrite", &old, "--policy", "kdd"], "kdd needs size"),
+        (&["--overwrite", &old, "--adopt", "--member", "a"], "--adopt"),
+        (&["--overwrite", &old, "--member", "a", "--member", "a", "--member", "b"], "are the same file"),
+    ] {
+        let refused = create(&path, more);
+        assert!(!refused.0 && refused.1.contains(says), "{more:?}: {refused:?}");
+    }
+    fs::rename(array.file("member1"), array.file("away")).expect("a member");
+    fs::write(array.file("member1"), page(7)).expect("a file");
+    let refused = create(&path, &["--overwrite", &old]);
+    assert!(!refused.0 && refused.1.contains("member1 is no part of the array"), "{refused:?}");
+    fs::rename(array.file("away"), array.file("member1")).expect("a member");
+    let after: Vec<_> =
+        ["member0", "cache", "nvram", "array.toml"].map(|name| fs::read(array.file(name)).expect("a file")).into();
+    assert!(before == after, "nothing is changed by what is refused");
+    let made = create(&path, &["--overwrite", &old]);
+    assert!(made.0, "{made:?}");
+    assert!(!array.file("cache").exists() && !array.file("member3").exists(), "what was the old one's is gone");
+    assert_ne!(uuid(&description), old);
+    array.serve(&[]);
+    let mut bytes = vec![1; 4096];
+    array.client().read(0, &mut bytes).expect("a read");
+    assert!(bytes == [0; 4096], "it holds nothing");
+    array.stop();
+    let Some(loops) = Loops::new("an_array_is_made_over_the_one_that_is_named", 6, 128 << 20) else { return };
+    let mut array = Array { folder: tempfile::tempdir().expect("a folder"), service: None };
+    let (path, description) = (array.path(), array.file("array.toml"));
+    let members: Vec<&str> = loops.paths[..3].iter().flat_map(|path| ["--member", path]).collect();
+    let kdd = ["--policy", "kdd", "--cache", "1MiB", "--cache-device", &loops.paths[3]];
+    let made = create(&path, &[&members[..], &kdd, &["--nvram", &loops.paths[4]]].concat());
+    assert!(made.0, "{made:?}");
+    array.serve(&[]);
+    array.client().write(0, &page(1), true).expect("a write");
+    array.kill();
+    let old = uuid(&description);
+    fs::write(&loops.paths[5], page(5)).expect("a device");
+    let larger = ["--overwrite", &old, "--member-size", "2MiB", "--policy", "lawc", "--cache", "1MiB"];
+    let make = |nvram: &str| {
+        let more = [&members[..], &larger, &["--nvram", nvram]].concat();
+        let made = binary::destage(&[&["create", &path, "--level", "raid5:3"], &more[..]].concat());
+        (made.status.success(), String::from_utf8_lossy(&made.stderr).into_owned())
+    };
+    let made = make(&loops.paths[4]);
+    assert!(made.0, "{made:?}");
+    array.serve(&[]);
+    let status = array.status();
+    assert_eq!(status["array"]["nvram"]["path"], loops.paths[4], "{status}");
+    array.client().read(0, &mut bytes).expect("a read");
+    assert!(bytes == [0; 4096], "it holds nothing");
+    array.stop();
+    // The one that it does not use any more is left as it is, and belongs to no array; what is refused takes nothing away.
+    let old = uuid(&description);
+    let taken = create(&path, &[&members[..], &kdd, &["--overwrite", &old]].concat());
+    assert!(!taken.0 && taken.1.contains("holds data"), "{taken:?}");
+    array.serve(&[]);
+    array.stop();
+}

@@ -130,12 +130,34 @@ pub enum Existing {
     /// These devices must be there and hold what the array holds, parity included: nothing of it is changed or looked
     /// at, and a label is written behind it. If anything else exists nothing is made.
     Adopt(DevSet),
+    /// These devices are parts of an array that is [given up](super::Files::check_given_up), and so is the block device for the NVRAM
+    /// alone if there is one: what they hold is lost. If anything else exists nothing is made.
+    GiveUp {
+        /// The devices.
+        devices: DevSet,
+        /// Whether the NVRAM's own block device is such a part.
+        nvram: bool,
+    },
 }
 
 impl Existing {
     /// Whether this device keeps what it holds.
     pub(super) const fn keeps(self, dev: usize) -> bool {
         matches!(self, Self::Adopt(devices) if devices.contains(Dev(dev as u8)))
+    }
+
+    /// Whether what this device holds may be lost.
+    pub(super) fn loses(self, dev: usize) -> bool {
+        match self {
+            Self::Overwrite => true,
+            Self::GiveUp { devices, .. } => devices.contains(Dev(dev as u8)),
+            Self::Refuse | Self::Adopt(_) => false,
+        }
+    }
+
+    /// Whether what the NVRAM's own block device holds may be lost.
+    pub(super) const fn loses_nvram(self) -> bool {
+        matches!(self, Self::Overwrite | Self::GiveUp { nvram: true, .. })
     }
 }
 

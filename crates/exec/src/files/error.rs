@@ -21,6 +21,9 @@ pub enum FilesError {
     /// A file that was to be made is there.
     #[error("{} exists already; move it away, or allow it to be overwritten", .0.display())]
     Exists(PathBuf),
+    /// What is to be given up is none of the array's.
+    #[error("{} is no part of the array that is to be made anew; move it away first", .0.display())]
+    Foreign(PathBuf),
     /// The NVRAM or intents of an array are not there.
     #[error("{} does not exist; without it nobody knows which rows are consistent but for the members' marks", .0.display())]
     Missing(PathBuf),

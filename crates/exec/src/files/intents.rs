@@ -36,7 +36,7 @@ use super::os::{OsFile, SyncPoint};
 use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
 use crate::RowSet;
 
-const MAGIC: [u8; 8] = *b"dstgINTS";
+pub(super) const MAGIC: [u8; 8] = *b"dstgINTS";
 const VERSION: u32 = 3;
 /// Where the epoch is.
 const EPOCH: usize = ROSTER_END;

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use destage_plan::Dev;
 
 use super::os::{OsFile, SyncPoint};
-use super::sectors::{Reader, SECTOR, Sector, is_sealed, put, seal};
+use super::sectors::{self, Reader, SECTOR, Sector, is_sealed, put, seal};
 use super::{FilesConfig, FilesError};
 use crate::Buffer;
 
@@ -128,9 +128,7 @@ pub(super) fn is_whole(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> b
 
 /// Whether a file has been a device of this array, so that nobody else needs what it holds.
 pub(super) fn is_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
-    let mut sector: Sector = [0; SECTOR];
-    let read = file.read_exact_at(&mut sector, config.label_offset(dev));
-    read.is_ok() && sector[..8] == MAGIC && sector[16..24] == config.array.to_le_bytes()
+    sectors::is_of(file, config.label_offset(dev), MAGIC, config.array)
 }
 
 /// Bytes of the label that a file has there, of whatever array; 0 if it has none.

@@ -37,6 +37,7 @@ mod ahead;
 mod config;
 mod device;
 mod error;
+mod given_up;
 mod intents;
 mod journal;
 mod label;
@@ -251,6 +252,17 @@ impl<C: Controller> Files<C> {
         let create = move |os: &dyn Os| opening::create(os, &asked, existing);
         let opened = patiently(&os, config.nvram_path(), config.patience, create)?;
         Self::start(os, controller, config, opened)
+    }
+
+    /// What [`create`](Self::create) is to be told of what exists for a new array to take the place of an old one, whose files are
+    /// removed before that. Nothing is changed.
+    ///
+    /// # Errors
+    /// If there can be no such new array; if a file that the old array names is another's by its number, in use, or cannot be read; if the new one has a file or
+    /// block device that holds something and is no part of the old one.
+    pub fn check_given_up(old: &FilesConfig, new: &FilesConfig) -> Result<Existing, FilesError> {
+        new.check()?;
+        given_up::check(&RealOs, old, new)
     }
 
     /// Serves an array that was made before, with what its last life left. A device whose file is

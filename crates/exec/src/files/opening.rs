@@ -51,7 +51,7 @@ pub(super) struct Opened {
 /// Makes the files of a new array and makes them durable: devices, of zeros where they do not keep what they hold,
 /// then the intents, then the NVRAM, without which nothing is opened.
 pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
-    let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev));
+    let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev) && !existing.loses(*dev));
     let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents]).chain(config.own_nvram());
     if existing != Existing::Overwrite {
         for path in paths.filter(|path| !os.is_block_device(path)) {
@@ -61,6 +61,20 @@ pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> R
         }
     }
     // All of them before anything is written to one.
+    check_devices(os, config, existing)?;
+    let mut made = Vec::new();
+    let opened = make(os, config, existing, &mut made);
+    if existing != Existing::Overwrite && opened.is_err() {
+        // What cannot be removed stays; the error that counts is the first.
+        for path in made {
+            drop(os.remove(path));
+        }
+    }
+    opened
+}
+
+/// Whether the devices that are there, and stay, have room for what a new array has on them, and nothing that must stay.
+pub(super) fn check_devices(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<(), FilesError> {
     for (dev, device) in config.devices.iter().enumerate() {
         let keeps = existing.keeps(dev);
         if !keeps && !os.is_block_device(&device.path) {
@@ -78,19 +92,11 @@ pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> R
         let file = os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?;
         lock(&*file, path)?;
         Region::whole(Arc::clone(&file), config, path)?;
-        if existing != Existing::Overwrite {
+        if !existing.loses_nvram() {
             check_ends(&*file, path)?;
         }
     }
-    let mut made = Vec::new();
-    let opened = make(os, config, existing, &mut made);
-    if existing != Existing::Overwrite && opened.is_err() {
-        // What cannot be removed stays; the error that counts is the first.
-        for path in made {
-            drop(os.remove(path));
-        }
-    }
-    opened
+    Ok(())
 }
 
 /// The paths of files that were opened are appended to `made`.
@@ -101,7 +107,7 @@ fn make<'a>(
     made: &mut Vec<&'a Path>,
 ) -> Result<Opened, FilesError> {
     let mut files = Identities::default();
-    let mut make_file = |path: &'a Path| {
+    let mut make_file = |path: &'a Path, existing: Existing| {
         let file = make_file(os, path, existing)?;
         made.push(path);
         Ok::<_, FilesError>(file)
@@ -111,7 +117,7 @@ fn make<'a>(
         let file = if os.is_block_device(path) {
             os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?
         } else {
-            make_file(path)?
+            make_file(path, existing)?
         };
         let file = Region::whole(file, config, path)?;
         lock(&*file, path)?;
@@ -120,10 +126,10 @@ fn make<'a>(
         empty_nvram(&*file, path)?;
         own = Some((file, identity));
     }
-    if existing == Existing::Overwrite {
+    if matches!(existing, Existing::Overwrite | Existing::GiveUp { .. }) {
         // Nor by what its members have marked: they are none any more before anything of them is changed.
         let others = (0..config.devices.len()).filter(|dev| Some(*dev) != config.home());
-        for dev in config.home().into_iter().chain(others) {
+        for dev in config.home().into_iter().chain(others).filter(|dev| existing.loses(*dev)) {
             let device = &config.devices[dev];
             let Some(file) = there(os, &device.path)? else { continue };
             lock(&*file, &device.path)?;
@@ -138,7 +144,7 @@ fn make<'a>(
         let file = if on_device || existing.keeps(dev) {
             os.open(&device.path, Presence::There).map_err(FilesError::io(&device.path, OPEN))?
         } else {
-            make_file(&device.path)?
+            make_file(&device.path, if existing.loses(dev) { Existing::Overwrite } else { existing })?
         };
         files.add(&*file, &device.path)?;
         lock(&*file, &device.path)?;
@@ -159,7 +165,7 @@ fn make<'a>(
         file.sync_all(SyncPoint::CreateDevice).map_err(FilesError::io(&device.path, "make it durable"))?;
         devices.push(Ok(file));
     }
-    let file = make_file(&config.intents)?;
+    let file = make_file(&config.intents, existing)?;
     let intents_identity = files.add(&*file, &config.intents)?;
     lock(&*file, &config.intents)?;
     clear(&*file, &config.intents, intents::bytes(config.rows))?;
@@ -602,7 +608,7 @@ pub(super) fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<
         return Err(FilesError::NoSuchDevice(path.to_owned()));
     }
     let presence = match existing {
-        Existing::Refuse | Existing::Adopt(_) => Presence::New,
+        Existing::Refuse | Existing::Adopt(_) | Existing::GiveUp { .. } => Presence::New,
         Existing::Overwrite => Presence::Either,
     };
     match os.open(path, presence) {
@@ -653,7 +659,7 @@ const LOOKED_AT: u64 = 1 << 20;
 fn check_empty(file: &dyn OsFile, config: &FilesConfig, dev: usize, existing: Existing) -> Result<(), FilesError> {
     let path = &config.devices[dev].path;
     check_size(file, config, dev, path)?;
-    if existing == Existing::Overwrite { Ok(()) } else { check_nothing(file, config, dev, path) }
+    if existing.loses(dev) { Ok(()) } else { check_nothing(file, config, dev, path) }
 }
 
 /// Whether a block device holds nothing that must stay.

@@ -19,6 +19,12 @@ const CRC: usize = SECTOR - 4;
 /// A sector's bytes.
 pub(super) type Sector = [u8; SECTOR];
 
+/// Whether a file has a sector of this kind there that names this array, be it damaged.
+pub(super) fn is_of(file: &dyn OsFile, at: u64, magic: [u8; 8], array: u64) -> bool {
+    let mut sector: Sector = [0; SECTOR];
+    file.read_exact_at(&mut sector, at).is_ok() && sector[..8] == magic && sector[16..24] == array.to_le_bytes()
+}
+
 /// Writes the checksum.
 pub(super) fn seal(sector: &mut Sector) {
     let crc = crc32c::crc32c(&sector[..CRC]);

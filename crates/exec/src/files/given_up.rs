@@ -1,0 +1,52 @@
+//! An array that is given up for a new one in its place.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use destage_plan::{Dev, DevSet};
+
+use super::opening::{Identities, check_devices, identity, lock, there};
+use super::os::{Identity, Os, OsFile};
+use super::{Existing, FilesConfig, FilesError, intents, journal, label, sectors};
+
+/// Whether there can be a new array in the place of an old one: all that is there of that is its own, nobody serves it, and
+/// what else is there of the new one is empty. Nothing is changed.
+pub(super) fn check(os: &dyn Os, old: &FilesConfig, new: &FilesConfig) -> Result<Existing, FilesError> {
+    let mut parts: Vec<Identity> = Vec::new();
+    let mut add = |path: &Path, is_own: &dyn Fn(&dyn OsFile) -> bool| {
+        let Some(file) = there(os, path)? else { return Ok(()) };
+        lock(&*file, path)?;
+        if !is_own(&*file) {
+            return Err(FilesError::Foreign(path.to_owned()));
+        }
+        parts.push(identity(&*file, path)?);
+        Ok(())
+    };
+    add(&old.intents, &|file| sectors::is_of(file, 0, intents::MAGIC, old.array))?;
+    if let Some(path) = old.own_nvram() {
+        add(path, &|file| sectors::is_of(file, 0, journal::MAGIC, old.array))?;
+    }
+    for (dev, device) in old.devices.iter().enumerate() {
+        add(&device.path, &|file| label::is_of(file, old, dev))?;
+    }
+    let (mut names, mut files) = (BTreeSet::new(), Identities::default());
+    let mut is_part = |path: &Path| {
+        if !names.insert(path.to_owned()) {
+            return Err(FilesError::Same(path.to_owned(), path.to_owned()));
+        }
+        let Some(file) = there(os, path)? else { return Ok(false) };
+        let is_part = parts.contains(&files.add(&*file, path)?);
+        if is_part || os.is_block_device(path) { Ok(is_part) } else { Err(FilesError::Exists(path.to_owned())) }
+    };
+    let mut devices = DevSet::EMPTY;
+    for (dev, device) in (0..).zip(&new.devices) {
+        if is_part(&device.path)? {
+            devices |= DevSet::one(Dev(dev));
+        }
+    }
+    is_part(&new.intents)?;
+    let nvram = new.own_nvram().map_or(Ok(false), is_part)?;
+    let existing = Existing::GiveUp { devices, nvram };
+    check_devices(os, new, existing)?;
+    Ok(existing)
+}
