@@ -191,12 +191,20 @@ fn what_is_asked_again_is_recorded_once() {
         fio_summary(test, At::Queue, split_kib, &[&job])
     };
     let deep = &["--iodepth=256", "--rw=randwrite", "--bs=4k", "--size=128m", "--number_ios=3000"];
-    let Some((mut all, mut logs, summary)) = uring(None, deep) else { return };
-    assert_eq!(all.len(), 3000, "{summary:?}");
-    all.sort_unstable();
-    logs[0].sort_unstable();
-    assert!(all == logs[0]);
-    assert!(summary.counts.retracted > 0, "the device was never short of tags: {:?}", summary.counts);
+    // On a busy machine the device may keep up with what asks, and have tags all the time.
+    let mut retracted = 0;
+    for _ in 0..20 {
+        let Some((mut all, mut logs, summary)) = uring(None, deep) else { return };
+        assert_eq!(all.len(), 3000, "{summary:?}");
+        all.sort_unstable();
+        logs[0].sort_unstable();
+        assert!(all == logs[0]);
+        retracted = summary.counts.retracted;
+        if retracted > 0 {
+            break;
+        }
+    }
+    assert!(retracted > 0, "the device was never short of tags");
 
     for (bs, ios) in [("--bs=512k", 256), ("--bs=4m", 32)] {
         let large = &["--iodepth=4", "--rw=write", bs, "--size=128m"];
