@@ -1,0 +1,5 @@
+//! Plans: claims, fragments, operations.
+
+mod claims;
+mod fragments;
+mod operations;
