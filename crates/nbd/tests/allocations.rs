@@ -1,5 +1,6 @@
 //! Once a connection is under way nothing is allocated for a request, at either end.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use common::{bytes, full, option_reply};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use destage_nbd::server::Event;
 use destage_nbd::{Command, Errno, Exports, ReadReply, Request, Server, Session};
 
-use crate::disk::Disk;
+use super::disk::Disk;
 
 /// Bytes that are read at a time.
 const INPUT: usize = 1 << 18;

@@ -1,5 +1,5 @@
 //! What several tests need: messages byte by byte, and a server that is fed them.
-#![allow(dead_code, reason = "each test uses some of it")]
+#![allow(dead_code, reason = "tests/allocations.rs uses some of it")]
 
 use std::sync::Arc;
 

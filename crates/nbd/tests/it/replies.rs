@@ -1,9 +1,8 @@
 //! Replies, byte by byte.
 
-mod common;
-
-use common::{Bytes, accepted, bytes, chunk, full, request, simple, transmitting};
 use destage_nbd::{BlockSizes, Errno, Export, Extent, Head, ReadReply, Server, Session, error_chunk};
+
+use crate::common::{Bytes, accepted, bytes, chunk, full, request, simple, transmitting};
 
 const CONTEXTS: &[&str] = &["base:allocation", "destage:member"];
 

@@ -6,8 +6,8 @@ use destage_nbd::client::blocking::{Connection, Error, Wanted};
 use destage_nbd::client::{Answer, Ask};
 use destage_nbd::{Command, Errno, Extent};
 
-use crate::Served;
-use crate::disk::BLOCK;
+use super::Served;
+use super::disk::BLOCK;
 
 /// Writes, zeroes, trims and reads again what is there, the same way over any server: it has 8 MiB
 /// and can do all this.

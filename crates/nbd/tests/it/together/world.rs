@@ -6,9 +6,9 @@ use destage_nbd::client::{Answer, Ask, Client, Event as Heard};
 use destage_nbd::server::Event;
 use destage_nbd::{Export, Request, Server};
 
+use super::disk::{Disk, Outcome};
+use super::refusals;
 use crate::common::exports;
-use crate::disk::{Disk, Outcome};
-use crate::refusals;
 
 /// Requests under way at most.
 const DEPTH: usize = 8;

@@ -1,10 +1,9 @@
 //! The negotiation, byte by byte.
 
-mod common;
-
-use common::{Bytes, bytes, exports, feed, full, greeted, hangs_up, option, option_reply, request, sent};
 use destage_nbd::server::{Event, HangUp};
 use destage_nbd::{BlockSizes, Export, Server};
+
+use crate::common::{Bytes, bytes, exports, feed, full, greeted, hangs_up, option, option_reply, request, sent};
 
 const ACK: u32 = 1;
 const INVALID: u32 = 0x8000_0003;

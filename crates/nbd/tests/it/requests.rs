@@ -1,10 +1,9 @@
 //! Requests, byte by byte: which are accepted, and how the others are refused.
 
-mod common;
-
-use common::{Bytes, accepted, bytes, feed, full, hangs_up, refused, request, sent, simple, transmitting};
 use destage_nbd::server::{Event, HangUp};
 use destage_nbd::{BlockSizes, Command, Errno, Export, Features, Request};
+
+use crate::common::{Bytes, accepted, bytes, feed, full, hangs_up, refused, request, sent, simple, transmitting};
 
 const SIZE: u64 = 1 << 30;
 const ALLOCATION: &[&str] = &["base:allocation"];

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::{Served, run, skip};
+use super::{Served, run, skip};
 
 /// A Python that has libnbd; where there are several not all have it.
 fn python(test: &str) -> Option<&'static str> {

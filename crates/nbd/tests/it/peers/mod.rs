@@ -1,9 +1,9 @@
 //! Other people's clients against a disk in memory, and the client here against other people's
 //! servers. Those that are not installed are skipped, which is said.
 
-#[path = "../../examples/memory/disk.rs"]
+#[path = "../../../examples/memory/disk.rs"]
 mod disk;
-#[path = "../../examples/memory/serve.rs"]
+#[path = "../../../examples/memory/serve.rs"]
 mod serve;
 
 mod clients;

@@ -1,10 +1,9 @@
 //! Contexts of block status, byte by byte: how they are listed and chosen.
 
-mod common;
-
-use common::{Bytes, bytes, feed, full, greeted, option, option_reply, sent};
 use destage_nbd::Server;
 use destage_nbd::server::Event;
+
+use crate::common::{Bytes, bytes, feed, full, greeted, option, option_reply, sent};
 
 const LIST: u32 = 9;
 const SET: u32 = 10;

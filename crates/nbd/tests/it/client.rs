@@ -1,10 +1,9 @@
 //! The client, byte by byte: what it sends, and what it does not take from a server.
 
-mod common;
-
-use common::{Bytes, bytes, chunk, option, option_reply, request, simple};
 use destage_nbd::client::{Answer, Ask, Client, Event, Misuse, Violation};
 use destage_nbd::{Command, Errno, Refusal};
+
+use crate::common::{Bytes, bytes, chunk, option, option_reply, request, simple};
 
 /// All that comes of some bytes.
 fn hear(client: &mut Client, message: &Bytes) -> Result<Vec<Event>, Violation> {

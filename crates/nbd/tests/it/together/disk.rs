@@ -2,7 +2,7 @@
 
 use destage_nbd::{Command, Errno, Extent, ReadReply, Request, Session};
 
-use crate::world::Random;
+use super::world::Random;
 
 /// How a request ended: bytes of a read, extents of each context, or an error.
 #[derive(Clone, Debug, PartialEq, Eq)]

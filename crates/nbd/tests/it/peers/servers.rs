@@ -10,8 +10,8 @@ use std::{fs, thread};
 use destage_nbd::client::Ask;
 use destage_nbd::client::blocking::{Connection, Wanted};
 
-use crate::have;
-use crate::own::exercise;
+use super::have;
+use super::own::exercise;
 
 /// A server that ends with the test.
 struct Peer(Child);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{Served, have, run, skip};
+use super::{Served, have, run, skip};
 
 #[test]
 fn nbdinfo_sees_what_is_offered() {

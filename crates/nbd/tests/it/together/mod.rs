@@ -1,8 +1,6 @@
 //! The client and the server against each other: whatever is asked for in whatever order, however
 //! requests and replies overlap, and however their bytes are cut up.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod disk;
 mod refusals;
 mod world;
@@ -11,6 +9,7 @@ use destage_nbd::{BlockSizes, Command, Export, Features, Request};
 use proptest::prelude::*;
 
 use self::world::{Agreed, World};
+use crate::common;
 
 const SIZE: u64 = 1 << 14;
 
