@@ -4,15 +4,13 @@
 //! Distributions are checked with fixed seeds against bounds of 4.5 standard deviations of the
 //! exact distribution.
 
-mod generated;
-
 use std::collections::HashMap;
 
 use destage_trace::{
     Arrivals, BATCH_REQUESTS, Footprint, Length, Nanos, Op, Request, Share, SizeMix, Source, Synth, SynthSpec, Volumes,
 };
 
-use generated::{all, assert_share, crc};
+use crate::generated::{all, assert_share, crc};
 
 const GIB: u64 = 1 << 30;
 

@@ -1,13 +1,11 @@
 //! Windows of traces, and traces again and again, against a model that looks at all requests at once.
 
-mod in_memory;
-
 use std::path::Path;
 
 use destage_trace::{Nanos, Op, Repeated, Request, Source, TraceError, Window, Windowed};
 use proptest::prelude::*;
 
-use in_memory::InMemory;
+use crate::in_memory::InMemory;
 
 fn requests(times: &[u64]) -> Vec<Request> {
     let request = |(n, &time): (usize, &u64)| Request {

@@ -1,14 +1,12 @@
 //! Mixes of synthetic streams, and the footprints that stand-ins for applications need.
 
-mod generated;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use destage_trace::{
     Length, MAX_PARTS, Mix, MixSpec, Nanos, Op, Part, Request, Share, SizeMix, Source, Synth, SynthSpec, Volumes,
 };
 
-use generated::{all, assert_share, crc};
+use crate::generated::{all, assert_share, crc};
 
 const GIB: u64 = 1 << 30;
 const ENDLESS: Length = Length::Requests(u64::MAX);
