@@ -1,14 +1,13 @@
 //! What fio says that it did (`write_iolog`) is what is recorded: count, sizes, offsets, kinds and
 //! flushes. Needs root, tracefs, loop devices and fio.
 
-mod machine;
-
 use std::path::Path;
 
 use destage_plan::Op;
 use destage_record::{At, Options, Recorded, Summary};
 use destage_trace::{OpenOptions, Source};
-use machine::{Loop, alone, record, skip, tool};
+
+use crate::machine::{Loop, alone, record, skip, tool};
 
 /// Kind, offset and length.
 type Asked = (Op, u64, u64);

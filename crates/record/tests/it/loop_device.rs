@@ -1,7 +1,5 @@
 //! What is done to a loop device is what is recorded. Needs root, tracefs and loop devices.
 
-mod machine;
-
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -9,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use destage_plan::Op;
 use destage_record::{At, Device, Options, Progress, Recorded, Recorder};
-use machine::{Loop, alone, record, skip, tool};
 use rustix::fs::OFlags;
+
+use crate::machine::{Loop, alone, record, skip, tool};
 
 /// A buffer whose part of `bytes` bytes begins at a page, as direct I/O wants it.
 struct Aligned(Vec<u8>, usize);

@@ -61,7 +61,6 @@ impl Loop {
     }
 
     /// Lets the device take no more than so many KiB at once: what is larger is split.
-    #[allow(dead_code, reason = "not every test's program splits")]
     pub fn split_at(&self, kib: u32) {
         let name = self.path.file_name().expect("a device has a name").to_string_lossy();
         let file = format!("/sys/block/{name}/queue/max_sectors_kb");
