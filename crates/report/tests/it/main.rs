@@ -1,0 +1,4 @@
+//! Results that are kept, and read back.
+
+mod kept;
+mod read_back;
