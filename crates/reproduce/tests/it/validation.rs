@@ -19,7 +19,7 @@ fn the_committed_report_is_what_this_version_writes() {
     if std::env::var_os("DESTAGE_SOAK").is_none() {
         return;
     }
-    let committed = include_str!("../../../docs/validation.md");
+    let committed = include_str!("../../../../docs/validation.md");
     let found = validate(Effort::FULL, &|_| {}).expect("it runs");
     assert!(found.failures.is_empty(), "{:?}", found.failures);
     assert!(found.markdown == committed, "docs/validation.md is out of date: run make validate");

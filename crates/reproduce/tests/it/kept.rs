@@ -1,7 +1,5 @@
 //! What was interrupted goes on, with the same bytes as in one go; and a quick look says that it is one.
 
-mod small;
-
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -16,6 +14,8 @@ use destage_reproduce::watch::{RunInfo, Watch};
 use destage_sim::experiment::Stop;
 use destage_sweep::{Elsewhere, Group, SweepError, whole};
 use tempfile::TempDir;
+
+use crate::small;
 
 const WORKLOAD: &str = r#"
 about = "Random writes"

@@ -1,13 +1,13 @@
 //! A small paper, from its file to its report.
 
-mod small;
-
 use std::path::{Path, PathBuf};
 
 use destage_reproduce::metric::Metric;
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::report;
 use destage_reproduce::reproduce::{Holds, reproduce};
+
+use crate::small;
 
 const WORKLOAD: &str = r#"
 about = "random pages, as the random workload of LB-CLOCK, but few"

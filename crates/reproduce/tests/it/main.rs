@@ -1,0 +1,10 @@
+//! Claims, figures and validation.
+
+mod small;
+
+mod counted;
+mod kept;
+mod page;
+mod reproduce;
+mod theory;
+mod validation;
