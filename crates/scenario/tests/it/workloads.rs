@@ -16,7 +16,7 @@ use destage_trace::{Request, Source, TraceStat, TraceSummary};
 const HASHED: usize = 20_000;
 
 const GOLDEN: &str = include_str!("golden/workloads.tsv");
-const DOCS: &str = include_str!("../../../docs/workloads.md");
+const DOCS: &str = include_str!("../../../../docs/workloads.md");
 
 /// Hands all requests, at most `limit`, to `each` in batches.
 fn generate(workload: &Workload, limit: usize, mut each: impl FnMut(&[Request])) {

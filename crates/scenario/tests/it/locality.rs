@@ -13,7 +13,7 @@ use destage_plan::PageGeometry;
 use destage_scenario::workload::Workload;
 use destage_trace::{Locality, LocalityOf, LocalitySummary, Op, OpenOptions, Request, Source, open};
 
-const DOCS: &str = include_str!("../../../docs/workloads.md");
+const DOCS: &str = include_str!("../../../../docs/workloads.md");
 
 /// Writes among the first 10,000 requests of the trace Financial1: the stand-in is looked at in
 /// pieces of as many.

@@ -1,0 +1,4 @@
+//! Workloads, and where their requests go.
+
+mod locality;
+mod workloads;
