@@ -1,0 +1,4 @@
+//! Sweeps: plans, parts, and runs elsewhere.
+
+mod sweeps;
+mod whole;
