@@ -1,6 +1,7 @@
 //! The memory of an 80 GB device: at most 250 MB, whatever the length of the trace.
 
 mod endless;
+#[path = "it/in_memory/mod.rs"]
 mod in_memory;
 
 use destage_plan::{Nanos, PageGeometry};

@@ -1,6 +1,7 @@
 //! A device that cannot keep up costs no more memory the longer that lasts.
 
 mod endless;
+#[path = "it/in_memory/mod.rs"]
 mod in_memory;
 
 use destage_plan::{Nanos, PageGeometry};

@@ -1,13 +1,12 @@
 //! Arrays without an NVRAM: what would be in it goes to a journal on the cache device.
 
-mod arrays;
-
-use arrays::in_memory::write;
-use arrays::{PAGE, experiment, mixed, run_one};
 use destage_plan::{Dev, Nanos, Request};
 use destage_raid::Level;
 use destage_sim::array::{ArrayExperiment, ArrayHost, ArrayResult, DeviceSetup, FixedTimes, Injection, InjectionKind};
 use destage_sim::input::HostModel;
+
+use crate::arrays::{PAGE, experiment, mixed, run_one};
+use crate::in_memory::write;
 
 /// A device that takes so many microseconds for a page, and nothing else.
 fn fixed(read: u64, write: u64) -> DeviceSetup {

@@ -1,10 +1,6 @@
 //! The exact curve of LRU against a run of `lru` at each of many sizes, for whatever decides about what a run counts; and
 //! what it tells of a trace, by hand.
 
-mod in_memory;
-mod mixed;
-mod real_traces;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,8 +10,9 @@ use destage_sim::curve::{self, Found, Scope};
 use destage_sim::experiment::{ExperimentError, Input, Resources};
 use destage_sim::input::{Ops, Speed, TrimMode, Volumes, Warmup};
 
-use in_memory::{InMemory, ONE_THREAD, discard, experiment, flush, read, try_run, write};
-use mixed::{PAGE, mixed};
+use crate::in_memory::{InMemory, ONE_THREAD, discard, experiment, flush, read, try_run, write};
+use crate::mixed::{PAGE, mixed};
+use crate::real_traces;
 
 /// Sizes of a curve that are run.
 const SIZES: u64 = 50;

@@ -1,15 +1,14 @@
 //! Volatile write caches of drives: what they answer, what a flush and FUA wait for.
 
-mod arrays;
-
 use std::collections::BTreeMap;
 
-use arrays::{Random, disks, experiment, mixed, run_one};
 use destage_plan::Nanos;
 use destage_raid::Level;
 use destage_raid::array::Regime;
 use destage_sim::array::{Device, DeviceOp, DriveCacheSetup, FixedTimes};
 use destage_sim::disk::{Disk, DiskProfile, Scheduler};
+
+use crate::arrays::{Random, disks, experiment, mixed, run_one};
 
 const US: u64 = 1_000;
 

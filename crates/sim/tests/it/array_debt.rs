@@ -1,13 +1,12 @@
 //! Parity that caches leave behind, and what they write to their device: how much, for how long, why.
 
-mod arrays;
-
-use arrays::in_memory::{read, write};
-use arrays::{PAGE, experiment, mixed, run_one};
 use destage_plan::Request;
 use destage_raid::Level;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
 use destage_sim::input::Warmup;
+
+use crate::arrays::{PAGE, experiment, mixed, run_one};
+use crate::in_memory::{read, write};
 
 const CACHES: [&str; 2] = ["leavo", "kdd"];
 

@@ -1,9 +1,6 @@
 //! Laws that every run obeys, whatever the policy and the device: nothing is lost and nothing is
 //! counted twice between the requests and the flash (specs §0.3, §12.3–12.4).
 
-mod in_memory;
-mod mixed;
-
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::{EvictionUnit, info, policies};
 use destage_sim::buffer::{AnalyticConfig, BufferCounters, DeviceConfig, Experiment, FlushMode, RunResult};
@@ -11,8 +8,8 @@ use destage_sim::input::{HostModel, Subpage, TrimMode};
 use destage_sim::measure::WearClass;
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, SsdShape, StartState};
 
-use in_memory::{experiment, run};
-use mixed::{PAGE, mixed};
+use crate::in_memory::{self, experiment, run};
+use crate::mixed::{PAGE, mixed};
 
 /// Beside the defaults of all policies.
 const VARIANTS: [&str; 10] = [

@@ -1,10 +1,7 @@
 //! SSDs of an array that say when they collect garbage, and collect when they are told to.
 
-mod arrays;
-
 use std::sync::{Arc, Mutex};
 
-use arrays::{PAGE, Random, answered, host, run, small_ssd, ssd_shape, submit_at};
 use destage_plan::{
     Class, Controller, Dev, DevSet, Event, Ext, Frag, HostOp, Nanos, Op, OpId, Out, PageNo, Quota, Request, Shape,
     Step, StepSet,
@@ -14,6 +11,8 @@ use destage_sim::array::{
     ArrayExperiment, ArrayResult, Device, DeviceSetup, Executor, FixedTimes, SetupError, StepTimes,
 };
 use destage_sim::ssd::{Ftl, Ssd, SsdConfig, StartState};
+
+use crate::arrays::{self, PAGE, Random, answered, host, run, small_ssd, ssd_shape, submit_at};
 
 /// What a controller heard.
 #[derive(Debug, Default)]

@@ -1,13 +1,13 @@
 //! The figures of volumes before an array: they add up to the run's, and asking for them changes nothing
 //! else.
 
-mod arrays;
-mod mixed;
-
 use destage_plan::{Nanos, Request};
 use destage_raid::Level;
 use destage_sim::input::{LbaOverflow, Warmup};
 use destage_sim::measure::VolumeResult;
+
+use crate::arrays;
+use crate::mixed;
 
 /// Everything that a trace can hold, spread over five volumes.
 fn workload() -> Vec<Request> {

@@ -1,17 +1,17 @@
 //! What is told to end has no results, and does not do what it would take long to do.
 
-mod arrays;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrays::in_memory::{self, InMemory, ONE_THREAD, experiment, write};
 use destage_plan::{Nanos, PageGeometry};
 use destage_raid::Level;
 use destage_sim::array::{ArrayError, ArrayExperiment, DeviceSetup};
 use destage_sim::buffer::{DeviceConfig, SimError};
 use destage_sim::experiment::{ExperimentError, Input, Progress, Resources, Stop};
 use destage_sim::ssd::{Ftl, Ssd, SsdConfig, SsdShape, StartState};
+
+use crate::arrays;
+use crate::in_memory::{self, InMemory, ONE_THREAD, experiment, write};
 
 const PAGE: u64 = 4096;
 /// Less than what is tried here would take by minutes.

@@ -1,9 +1,6 @@
 //! The same experiment gives the same bytes, however many threads carry it out and however often
 //! the trace is read.
 
-mod in_memory;
-mod mixed;
-
 use std::sync::Arc;
 
 use destage_plan::{Nanos, PageGeometry};
@@ -12,8 +9,8 @@ use destage_sim::experiment::Resources;
 use destage_sim::input::Warmup;
 use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
 
-use in_memory::{experiment, try_run};
-use mixed::mixed;
+use crate::in_memory::{experiment, try_run};
+use crate::mixed::mixed;
 
 const PAGE: u64 = 4096;
 

@@ -1,19 +1,18 @@
 //! Arrays whose times and counts are known beforehand.
 
-mod arrays;
-
 use std::collections::BTreeMap;
 
-use arrays::in_memory::{read, write};
-use arrays::{
-    PAGE, Random, answered, config, disk, experiment, geometry, host, run, shape, small_ssd, ssd_shape, submit_at,
-};
 use destage_cache::Served;
 use destage_plan::{Dev, HostNotice, HostOp, Nanos, PageNo};
 use destage_raid::{Geometry, Level};
 use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
 use destage_sim::disk::{Command, Disk, DiskOp, DiskProfile, Scheduler};
 use destage_sim::ssd::{Ssd, StartState};
+
+use crate::arrays::{
+    PAGE, Random, answered, config, disk, experiment, geometry, host, run, shape, small_ssd, ssd_shape, submit_at,
+};
+use crate::in_memory::{read, write};
 
 /// Chunks of 64 KiB.
 const CHUNK: u32 = 16;

@@ -1,9 +1,6 @@
 //! Golden table: every policy over the SSD and in the cost model on one fixed trace at six sizes.
 //! If the numbers are meant to change, the test prints the new table for `golden/counters.tsv`.
 
-mod in_memory;
-mod mixed;
-
 use std::fmt::Write as _;
 
 use destage_plan::{Nanos, PageGeometry, Request};
@@ -11,8 +8,8 @@ use destage_policy::buffer::policies;
 use destage_sim::buffer::{AnalyticConfig, DeviceConfig};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 
-use in_memory::{experiment, run};
-use mixed::mixed;
+use crate::in_memory::{experiment, run};
+use crate::mixed::mixed;
 
 const TABLE: &str = include_str!("golden/counters.tsv");
 /// The policies that know flash, channels or collection.

@@ -1,9 +1,6 @@
 //! Worked examples of BAST and FAST, what they cost against the page map, and what padding a
 //! buffer's blocks gains them.
 
-mod in_memory;
-mod mixed;
-
 use destage_plan::{Element, Nanos, PageGeometry, PageNo, Request};
 use destage_policy::buffer::{EvictionUnit, policies};
 use destage_sim::buffer::{DeviceConfig, RunResult};
@@ -11,8 +8,8 @@ use destage_sim::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdShap
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
-use in_memory::{experiment, run, run_one, write};
-use mixed::{PAGE, below};
+use crate::in_memory::{experiment, run, run_one, write};
+use crate::mixed::{PAGE, below};
 
 /// An element of 16 blocks, 12 of which are exported, full at the start, without transfer times.
 fn element(ftl: Ftl, log_blocks: u32, pages_per_block: u32) -> Ssd {

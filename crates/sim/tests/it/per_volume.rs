@@ -1,9 +1,6 @@
 //! The figures of volumes: they add up to the run's for every policy and device, a small model finds the
 //! same, and asking for them changes nothing else.
 
-mod in_memory;
-mod mixed;
-
 use std::collections::BTreeMap;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
@@ -14,8 +11,8 @@ use destage_sim::input::{HostModel, LbaOverflow, Volumes, Warmup};
 use destage_sim::measure::VolumeResult;
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 
-use in_memory::{experiment, run, run_one, try_run};
-use mixed::{PAGE, mixed};
+use crate::in_memory::{experiment, run, run_one, try_run};
+use crate::mixed::{PAGE, mixed};
 
 const PAGES: u64 = 4096;
 const CACHES: [u64; 2] = [16 * PAGE, 300 * PAGE];

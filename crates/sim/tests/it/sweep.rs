@@ -1,20 +1,19 @@
 //! Some runs of an experiment give the results that all of them together give, in whatever passes; and runs of different
 //! experiments with the same identity give the same result.
 
-mod arrays;
-mod mixed;
-
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrays::in_memory::{self, InMemory};
 use destage_plan::{Nanos, PageGeometry, Request};
 use destage_raid::Level;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup};
 use destage_sim::buffer::{Admission, AnalyticConfig, DeviceConfig, Experiment, RunResult};
 use destage_sim::experiment::{Capacity, Input, Progress, Resources, Sweep};
 use destage_sim::ssd::{SsdConfig, StartState};
-use mixed::{PAGE, mixed};
+
+use crate::arrays;
+use crate::in_memory::{self, InMemory};
+use crate::mixed::{PAGE, mixed};
 
 const RESOURCES: Resources<'static> = Resources { threads: 2, memory_bytes: 1 << 30, stop: None };
 

@@ -1,10 +1,6 @@
 //! Estimates from samples against runs: exactly the same where a buffer is too small to be sampled, and within the stated
 //! intervals elsewhere.
 
-mod in_memory;
-mod mixed;
-mod real_traces;
-
 use std::sync::Arc;
 
 use destage_plan::{Nanos, PageGeometry, PolicySpec, Request};
@@ -14,8 +10,9 @@ use destage_sim::curve::{self, Estimated, Found, SampledCurve, SampledError, Sam
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::Warmup;
 
-use in_memory::{InMemory, experiment, try_run};
-use mixed::{PAGE, mixed};
+use crate::in_memory::{InMemory, experiment, try_run};
+use crate::mixed::{PAGE, mixed};
+use crate::real_traces;
 
 /// Policies whose intervals are held to what they say.
 const HELD: [&str; 6] = ["clock", "fifo", "arc", "2q", "s3-fifo", "lb-clock"];

@@ -1,6 +1,6 @@
 //! Experiments over requests that are held in memory.
 
-#![allow(dead_code, reason = "each test binary uses its own part of it")]
+#![allow(dead_code, reason = "tests of memory, which are processes of their own, use some of it")]
 
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! Random workloads with everything that a trace can hold.
 
-#![allow(dead_code, reason = "each test binary uses its own part of it")]
-
 use destage_plan::{Nanos, Op, Request};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

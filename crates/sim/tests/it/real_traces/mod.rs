@@ -1,7 +1,5 @@
 //! Real traces: those that belong to the project, and those that lie beside the checkout.
 
-#![allow(dead_code, reason = "each test binary uses its own part of it")]
-
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

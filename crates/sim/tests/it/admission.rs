@@ -1,20 +1,17 @@
 //! Requests that come in page by page, and requests for which room is made at once (`admission`):
 //! by hand, against models that look at every page and block, and where both must be the same.
 
-mod in_memory;
-mod mixed;
-
 use std::collections::{BTreeSet, VecDeque};
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::policies;
 use destage_sim::buffer::{Admission, DeviceConfig, Experiment, RunResult, SimError};
 use destage_sim::ssd::{SsdConfig, StartState};
-
-use in_memory::{ONE_THREAD, experiment, read, run_one, try_run, write};
-use mixed::{below, mixed};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+
+use crate::in_memory::{ONE_THREAD, experiment, read, run_one, try_run, write};
+use crate::mixed::{below, mixed};
 
 const PAGE: u64 = 4096;
 const ADMISSIONS: [Admission; 2] = [Admission::Page, Admission::Request];

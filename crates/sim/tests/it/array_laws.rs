@@ -1,9 +1,5 @@
 //! What holds of every run over an array.
 
-mod arrays;
-
-use arrays::in_memory::{flush, read, write};
-use arrays::{PAGE, disks, experiment, fail, mixed, replace, run, run_one, try_run};
 use destage_plan::{Nanos, Op, PageNo, Request};
 use destage_raid::Level;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
@@ -12,6 +8,9 @@ use destage_sim::input::{HostModel, Subpage, TrimMode, Warmup};
 use destage_sim::measure::LatencySummary;
 use destage_sim::ssd::{Ssd, StartState};
 use proptest::prelude::*;
+
+use crate::arrays::{self, PAGE, disks, experiment, fail, mixed, replace, run, run_one, try_run};
+use crate::in_memory::{flush, read, write};
 
 /// Many more cases when the time is there.
 fn cases(few: u32) -> ProptestConfig {

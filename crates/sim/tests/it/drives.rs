@@ -1,7 +1,5 @@
 //! Drives that can be bought: what the model of each reaches of its data sheet, which docs/presets.md tells.
 
-mod in_memory;
-
 use std::collections::BTreeSet;
 
 use destage_plan::{Nanos, PageGeometry, PageNo, Request};
@@ -12,7 +10,7 @@ use destage_sim::ssd::{Allocation, DRIVES, Drive, Sheet, Ssd, SsdConfig, SsdShap
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use in_memory::{experiment, read, run_one, write};
+use crate::in_memory::{experiment, read, run_one, write};
 
 fn geometry() -> PageGeometry {
     PageGeometry::new(4096, 64).expect("a geometry")

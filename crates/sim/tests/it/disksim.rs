@@ -9,14 +9,12 @@
 //! Its mean response is 9.67023 ms. Its device takes 20 commands at a time, and the rest waits in
 //! the driver, in order.
 
-mod in_memory;
-
 use destage_plan::PageGeometry;
 use destage_sim::buffer::{DeviceConfig, RunResult};
 use destage_sim::ssd::{SsdConfig, StartState};
 use destage_trace::Rw80;
 
-use in_memory::{experiment, run_one};
+use crate::in_memory::{experiment, run_one};
 
 const DISKSIM_MOVED: f64 = 3_467_484.0;
 const DISKSIM_MEAN: f64 = 9_670_230.0;

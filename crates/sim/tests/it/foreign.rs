@@ -1,8 +1,6 @@
 //! Policies that are written elsewhere: one that does what a listed one does has its results, and one that breaks the
 //! rules is stopped.
 
-mod in_memory;
-
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +12,7 @@ use destage_policy::buffer::{
 use destage_sim::buffer::{Admission, DeviceConfig, FlushMode, RunResult};
 use destage_sim::ssd::{SsdConfig, StartState};
 
-use in_memory::{experiment, run};
+use crate::in_memory::{experiment, run};
 
 const PAGE: u64 = 4096;
 

@@ -4,9 +4,6 @@
 //! Unless said otherwise the SSD has one element, programs a page in 200 µs, reads one in 25 µs,
 //! moves pages in no time and is empty, and the buffer takes no time either.
 
-mod in_memory;
-mod mixed;
-
 use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
@@ -17,8 +14,8 @@ use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Volumes, Warmup};
 use destage_sim::measure::Saturation;
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
 
-use in_memory::{ONE_THREAD, discard, experiment, flush, read, run, run_one, try_run, write};
-use mixed::mixed;
+use crate::in_memory::{ONE_THREAD, discard, experiment, flush, read, run, run_one, try_run, write};
+use crate::mixed::mixed;
 
 const PAGE: u64 = 4096;
 const US: u64 = 1000;

@@ -1,17 +1,14 @@
 //! A device that takes so many commands at a time (`ssd.queue-depth`), against times worked out by
 //! hand and against a model that looks for free places among all earlier requests.
 
-mod in_memory;
-mod mixed;
-
 use destage_plan::{Nanos, Op, PageGeometry, PageNo, Request};
 use destage_sim::array::{Device, DeviceOp};
 use destage_sim::buffer::{DeviceConfig, Experiment, FlushMode, RunResult};
 use destage_sim::input::{HostModel, TrimMode};
 use destage_sim::ssd::{Ssd, SsdConfig, SsdShape, StartState};
 
-use in_memory::{experiment, flush, read, run_one, write};
-use mixed::mixed;
+use crate::in_memory::{experiment, flush, read, run_one, write};
+use crate::mixed::mixed;
 
 const PAGE: u64 = 4096;
 const US: u64 = 1000;

@@ -1,7 +1,5 @@
 //! Arrays for tests, small and otherwise as a user gets them by default.
 
-#![allow(dead_code, reason = "each test binary uses its own part of it")]
-
 use std::sync::Arc;
 
 use destage_delta::lengths::Lengths;
@@ -19,8 +17,7 @@ use destage_sim::experiment::{Capacity, Input, Resources};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Volumes};
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
 
-#[path = "../in_memory/mod.rs"]
-pub(crate) mod in_memory;
+use crate::in_memory;
 
 pub(crate) const PAGE: u64 = 4096;
 
