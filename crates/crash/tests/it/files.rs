@@ -24,7 +24,7 @@ fn told(cache: &'static HostCacheInfo, level: Level, failure: &FilesFailure, opt
     let (small, options) = shrink_files(cache, failure, options, 200);
     format!(
         "{} {level}: seed {}: {}\nmade small: {small}\nCRASH_CACHE={} CRASH_FROM={} CRASH_SEEDS=1 CRASH_LEAVE_OUT={} \
-         cargo test -p destage-crash --test files {}",
+         cargo test -p destage-crash --test it -- files::{}",
         cache.name,
         failure.seed,
         failure.what,
@@ -120,7 +120,8 @@ fn a_failing_file_history_is_made_small() {
         assert_eq!((&again.what, &again.log), (&small.what, &small.log));
         assert!(small.log.iter().any(|line| line.contains("Write")), "what was done is told");
         let told = told(cache, Level::Raid5, &failure, options);
-        let replay = format!("CRASH_LEAVE_OUT={} cargo test -p destage-crash --test files raid5", smaller.leave_out);
+        let replay =
+            format!("CRASH_LEAVE_OUT={} cargo test -p destage-crash --test it -- files::raid5", smaller.leave_out);
         assert!(told.ends_with(&replay), "{told}");
         made += 1;
         if made == 3 {

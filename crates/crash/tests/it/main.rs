@@ -1,0 +1,17 @@
+//! The crash harness over every host cache and level, and planted faults that it has to find.
+
+mod absorbed;
+mod bereft;
+mod delayed;
+mod exhaustive;
+mod files;
+mod harness;
+mod mutants;
+mod operations;
+mod phases;
+mod place;
+mod points;
+mod random;
+mod replay;
+mod ring;
+mod slips;
