@@ -1,0 +1,189 @@
+//! Arrays of files to be tried, small enough that everything happens soon.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use destage_cache::{HostCacheInfo, HostCacheSpec, Served, host_caches};
+use destage_exec::{Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io, Os, RealOs};
+use destage_plan::{Controller, HostOp, HostRequest, Nanos, Shape};
+use destage_raid::array::{ArrayConfig, Regime};
+use destage_raid::{Geometry, Level};
+
+use crate::common::{Content, Sizes};
+
+/// An array's shape.
+#[derive(Clone, Copy, Debug)]
+pub struct Array {
+    pub level: Level,
+    pub members: u8,
+    pub page: u64,
+    pub sector: u64,
+    pub chunk: u32,
+    pub member_pages: u64,
+    pub depth: usize,
+    /// What is promised of acknowledged writes.
+    pub regime: Regime,
+    /// The cache in front.
+    pub cache: &'static HostCacheInfo,
+    /// Its pages, if it has a size.
+    pub cache_pages: u64,
+    /// Who serves the devices.
+    pub io: Io,
+}
+
+impl Array {
+    /// Over threads.
+    pub fn new(level: Level, members: u8) -> Self {
+        Self::over(Io::Threads, level, members)
+    }
+
+    pub fn over(io: Io, level: Level, members: u8) -> Self {
+        Self {
+            io,
+            level,
+            members,
+            page: 512,
+            sector: 64,
+            chunk: 4,
+            member_pages: 64,
+            depth: 1,
+            regime: Regime::Flush,
+            cache: cache("none"),
+            cache_pages: 32,
+        }
+    }
+
+    pub fn geometry(&self) -> Geometry {
+        let layout = self.level.default_layout();
+        Geometry::new(self.level, layout, u32::from(self.members), self.chunk, self.member_pages)
+            .expect("a shape that can be")
+    }
+
+    /// Idle arrays are not flushed: when would depend on the clock.
+    pub fn config(&self) -> ArrayConfig {
+        let mut config = ArrayConfig::new(self.geometry());
+        config.idle_flush = Nanos(1 << 60);
+        config.nv_slots = 64;
+        config.regime = self.regime;
+        config.page_bytes = self.page as u32;
+        config
+    }
+
+    pub fn sizes(&self) -> Sizes {
+        let geometry = self.geometry();
+        let stripe = u64::from(geometry.chunk_pages()) * u64::from(geometry.data_columns());
+        Sizes { sector: self.sector, page: self.page, stripe, pages: geometry.data_pages() }
+    }
+
+    pub fn shape(&self) -> Shape {
+        let Sizes { sector, page, stripe, pages } = self.sizes();
+        Shape::new(page, sector, stripe, stripe, pages).expect("a shape that can be")
+    }
+
+    fn spec(&self) -> HostCacheSpec {
+        HostCacheSpec::small(self.cache, self.cache_pages, 0, false)
+    }
+
+    pub fn controller(&self) -> Box<dyn Served> {
+        self.spec().build(&self.config(), self.cache_pages).expect("an array that can be")
+    }
+
+    /// Pages of each device.
+    pub fn device_pages(&self) -> Vec<u64> {
+        let members = (0..self.members).map(|_| self.member_pages);
+        members.chain(self.cache.devices(self.cache_pages)).collect()
+    }
+
+    pub fn files(&self, folder: &Path) -> FilesConfig {
+        let device = |(dev, pages)| DeviceConfig {
+            path: member(folder, dev),
+            offset: 0,
+            pages,
+            options: DeviceOptions::default(),
+        };
+        FilesConfig {
+            about: String::new(),
+            array: 7,
+            shape: self.shape(),
+            depth: self.depth,
+            devices: (0..).zip(self.device_pages()).map(device).collect(),
+            every_write: self.config().regime == Regime::EveryWrite,
+            nvram: folder.join("nvram").into(),
+            nv_slots: self.config().nv_slots + self.spec().nv_slots(self.cache_pages, &self.config()),
+            intents: folder.join("intents"),
+            rows: self.member_pages,
+            members: usize::from(self.members),
+            rows_per_mark: 4,
+            idle_marks: 1,
+            io: self.io,
+            patience: Duration::from_secs(1),
+        }
+    }
+
+    pub fn create(&self, folder: &Path) -> Files<Box<dyn Served>> {
+        Files::create(self.controller(), self.files(folder), Existing::Refuse).expect("a new array")
+    }
+
+    pub fn open(&self, folder: &Path) -> Files<Box<dyn Served>> {
+        Files::open(self.controller(), self.files(folder)).expect("the array is there")
+    }
+}
+
+/// The host cache of this name.
+pub fn cache(name: &str) -> &'static HostCacheInfo {
+    host_caches().find(|info| info.name == name).expect("a cache of this name")
+}
+
+/// The file of a device.
+pub fn member(folder: &Path, dev: u8) -> PathBuf {
+    folder.join(format!("dev{dev}"))
+}
+
+/// Serves one request.
+pub fn serve<C: Controller>(files: &mut Files<C>, request: HostRequest, data: Vec<u8>) -> Completion {
+    files.submit(request, data).expect("a request in range");
+    let completion = files.wait().expect("the array is served").expect("the request is under way");
+    assert_eq!(completion.tag, request.tag);
+    completion
+}
+
+/// All that an array holds.
+pub fn read_all<C: Controller>(files: &mut Files<C>) -> Vec<u8> {
+    let len = files.engine().shape().bytes();
+    let request = HostRequest { tag: u64::MAX, op: HostOp::Read, offset: 0, len, fua: false };
+    let completion = serve(files, request, Vec::new());
+    assert!(completion.ok, "the array can be read");
+    completion.bytes.to_vec()
+}
+
+/// Checks that an array holds what it must.
+pub fn assert_holds<C: Controller>(files: &mut Files<C>, content: &Content, when: &str) {
+    let found = read_all(files);
+    let wrong = found.iter().zip(content.bytes()).position(|(found, expected)| found != expected);
+    assert_eq!(wrong, None, "{when}: the first byte that is not what it must be");
+}
+
+/// Returns the ring where this machine has one; else the test is skipped, which is said.
+pub fn ring() -> Option<Io> {
+    match RealOs.ring(64) {
+        Ok(_) => Some(Io::Ring),
+        Err(why) => {
+            // Past the harness's capture, so that the count of what was skipped sees it.
+            let _ = writeln!(std::io::stderr(), "SKIPPED: tests of files over io_uring: {why}");
+            None
+        }
+    }
+}
+
+/// Makes a test over each I/O backend of every function named.
+macro_rules! backend_tests {
+    ($($name:ident,)+) => {
+        mod thread_pool {
+            $(#[test] fn $name() { super::$name(destage_exec::Io::Threads) })+
+        }
+        mod io_uring {
+            $(#[test] fn $name() { crate::arrays::ring().into_iter().for_each(super::$name) })+
+        }
+    };
+}

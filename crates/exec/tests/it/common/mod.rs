@@ -1,0 +1,164 @@
+//! Histories of requests that every executor can be driven with, and what must come of them.
+
+use destage_plan::{HostOp, HostRequest};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use tempfile::TempDir;
+
+/// Sizes of what is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Bytes of a sector.
+    pub sector: u64,
+    /// Bytes of a page.
+    pub page: u64,
+    /// Pages of a stripe's data.
+    pub stripe: u64,
+    /// Pages of the array's data.
+    pub pages: u64,
+}
+
+impl Sizes {
+    /// Sectors of the array.
+    pub const fn sectors(&self) -> u64 {
+        self.pages * self.page / self.sector
+    }
+
+    const fn page_sectors(&self) -> u64 {
+        self.page / self.sector
+    }
+}
+
+/// Chance from a seed.
+pub struct Dice(Xoshiro256PlusPlus);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    /// Any number.
+    pub fn next(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// A number in `first..=last`.
+    pub fn within(&mut self, first: u64, last: u64) -> u64 {
+        first + self.below(last - first + 1)
+    }
+}
+
+/// A request: reads, writes, parts of pages, whole stripes, FUA, flushes, discards, zeroes; most of
+/// them near each other.
+pub fn draw(dice: &mut Dice, sizes: &Sizes, tag: u64) -> HostRequest {
+    let op = match dice.below(40) {
+        0..=20 => HostOp::Write,
+        21..=34 => HostOp::Read,
+        35 => HostOp::Flush,
+        36 | 37 => HostOp::Discard,
+        _ => HostOp::WriteZeroes,
+    };
+    if op == HostOp::Flush {
+        return HostRequest { tag, op, offset: 0, len: 0, fua: false };
+    }
+    let (page, all) = (sizes.page_sectors(), sizes.sectors());
+    let room = if dice.below(3) == 0 { all } else { all / 4 };
+    let (first, count) = match dice.below(8) {
+        0..=2 => {
+            let at = dice.below(room);
+            (at, dice.within(1, page))
+        }
+        3 | 4 => (dice.below(room / page) * page, dice.within(1, 4) * page),
+        5 | 6 => {
+            let stripe = sizes.stripe * page;
+            (dice.below(room.div_ceil(stripe)) * stripe, dice.within(1, 2) * stripe)
+        }
+        _ => (dice.below(room), dice.within(1, 3 * sizes.stripe * page)),
+    };
+    let count = count.min(all - first);
+    let fua = op == HostOp::Write && dice.below(8) == 0;
+    HostRequest { tag, op, offset: first * sizes.sector, len: count * sizes.sector, fua }
+}
+
+/// What a request writes: no two requests the same, no two sectors of one the same.
+pub fn data(request: &HostRequest, sector: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if request.op == HostOp::Write {
+        for at in 0..request.len / sector {
+            let mut dice = Dice::new(request.tag << 20 | at);
+            let first = dice.next() | 1;
+            bytes.extend_from_slice(&first.to_le_bytes());
+            let rest = (8..sector).step_by(8).flat_map(|_| dice.next().to_le_bytes());
+            bytes.extend(rest.take(sector as usize - 8));
+        }
+    }
+    bytes
+}
+
+/// What an array holds, as a host knows it.
+#[derive(Clone, Debug)]
+pub struct Content {
+    sizes: Sizes,
+    bytes: Vec<u8>,
+}
+
+impl Content {
+    /// An array just made.
+    pub fn new(sizes: Sizes) -> Self {
+        Self { sizes, bytes: vec![0; (sizes.pages * sizes.page) as usize] }
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes of a request's range.
+    pub fn of(&self, request: &HostRequest) -> &[u8] {
+        &self.bytes[request.offset as usize..(request.offset + request.len) as usize]
+    }
+
+    /// A request was served. A discard changes nothing here: see [`discarded`](Self::discarded).
+    pub fn apply(&mut self, request: &HostRequest, data: &[u8]) {
+        let range = request.offset as usize..(request.offset + request.len) as usize;
+        match request.op {
+            HostOp::Write => self.bytes[range].copy_from_slice(data),
+            HostOp::WriteZeroes => self.bytes[range].fill(0),
+            HostOp::Read | HostOp::Flush | HostOp::Discard => {}
+        }
+    }
+
+    /// What the range of a discard that was served reads as: each page that it covers wholly is
+    /// what it was or zeros, all else is what it was.
+    pub fn discarded(&mut self, request: &HostRequest, found: &[u8]) {
+        let page = self.sizes.page;
+        let mut at = request.offset;
+        let end = request.offset + request.len;
+        while at < end {
+            let next = ((at / page + 1) * page).min(end);
+            let found = &found[(at - request.offset) as usize..(next - request.offset) as usize];
+            let known = &mut self.bytes[at as usize..next as usize];
+            if found != known {
+                assert!(next - at == page && found.iter().all(|byte| *byte == 0), "page {} after a discard", at / page);
+                known.fill(0);
+            }
+            at = next;
+        }
+    }
+}
+
+/// A folder for an array's files; in memory if this machine can, since what is durable is not what
+/// most tests ask.
+pub fn folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder")
+}
+
+/// Whether many more cases are wanted.
+pub fn soak() -> bool {
+    std::env::var_os("DESTAGE_SOAK").is_some()
+}

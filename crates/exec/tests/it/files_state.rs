@@ -1,0 +1,516 @@
+//! The NVRAM and the intents in their files: what was made durable is found again, torn writes are
+//! told from damage, and damage is an error that names file and field.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use destage_exec::{Existing, Files, FilesConfig, FilesError};
+use destage_plan::{Frag, HostOp, HostRequest, List, NvPut, NvSlot, Out, Row, Rows, Shape, Step, StepSet};
+use proptest::prelude::*;
+
+use crate::common::{Dice, folder, soak};
+use crate::scribe::{
+    self, Found, PAGE, PAGES, ROWS, Scribe, Script, intent, intents, length, nvram, open, put, request, rows, serve,
+    tag, whole_sectors,
+};
+
+const SECTOR: usize = 512;
+
+/// What must be found.
+#[derive(Clone, Default)]
+struct Model {
+    /// The bytes of each slot in use.
+    slots: BTreeMap<u64, Vec<u8>>,
+    intents: Vec<bool>,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self { slots: BTreeMap::new(), intents: vec![false; ROWS as usize] }
+    }
+
+    fn set(&mut self, page: u64, to: bool) {
+        rows(page).iter().for_each(|row| self.intents[row.0 as usize] = to);
+    }
+
+    fn assert_found(&self, found: &Found) {
+        let slots: Vec<_> = found.slots.iter().map(|(slot, tag)| (u64::from(slot.index), *tag)).collect();
+        let of = |(page, bytes): (&u64, &Vec<u8>)| (*page, tag(*page, bytes.len() as u32));
+        assert_eq!(slots, self.slots.iter().map(of).collect::<Vec<_>>());
+        assert_eq!(bits(&found.intents), self.intents);
+    }
+}
+
+impl Model {
+    /// Of slots that this life found.
+    fn assert_read(&self, files: &mut Files<Scribe>) {
+        for (page, bytes) in &self.slots {
+            let (read, kept) = (serve(files, request(HostOp::Read, *page), Vec::new()), whole_sectors(bytes));
+            assert_eq!(read[..kept.len()], *kept);
+        }
+    }
+}
+
+fn bits(intents: &[Rows]) -> Vec<bool> {
+    let mut bits = vec![false; ROWS as usize];
+    intents.iter().flat_map(|rows| rows.iter()).for_each(|row| bits[row.0 as usize] = true);
+    bits
+}
+
+/// Does something of all that can be done, here and in the model.
+fn act(dice: &mut Dice, files: &mut Files<Scribe>, model: &mut Model) {
+    let page = dice.below(PAGES);
+    match dice.below(6) {
+        4 | 5 if page + 1 < PAGES => {
+            let pages = dice.within(2, (PAGES - page).min(6));
+            let data: Vec<u8> = (0..pages).flat_map(|_| dice.next().to_le_bytes().repeat(PAGE as usize / 8)).collect();
+            serve(files, HostRequest { len: pages * PAGE, ..request(HostOp::Write, page) }, data.clone());
+            for (of, bytes) in (page..page + pages).zip(data.chunks(PAGE as usize)) {
+                if model.slots.remove(&of).is_none() {
+                    let len = length(of, page, pages as u16) as usize;
+                    model.slots.insert(of, bytes[..len].to_vec());
+                }
+            }
+        }
+        0 => {
+            intent(files, page, true);
+            model.set(page, true);
+        }
+        1 => {
+            intent(files, page, false);
+            model.set(page, false);
+        }
+        _ if model.slots.remove(&page).is_some() => drop(serve(files, request(HostOp::Discard, page), Vec::new())),
+        _ => {
+            let bytes = dice.next().to_le_bytes().repeat(PAGE as usize / 8);
+            let fua = dice.below(3) == 0;
+            serve(files, HostRequest { fua, ..request(HostOp::Write, page) }, bytes.clone());
+            model.slots.insert(page, if fua { Vec::new() } else { bytes });
+        }
+    }
+}
+
+#[test]
+fn what_was_done_is_found_in_the_next_life() {
+    let lives = if soak() { 5_000 } else { 200 };
+    let folder = folder();
+    let mut files = scribe::create(folder.path());
+    let mut model = Model::new();
+    let mut dice = Dice::new(1);
+    for _ in 0..lives {
+        for _ in 0..dice.below(12) {
+            act(&mut dice, &mut files, &mut model);
+        }
+        drop(files);
+        let found;
+        (files, found) = open(folder.path()).expect("the array is there");
+        model.assert_found(&found);
+        model.assert_read(&mut files);
+    }
+}
+
+#[test]
+fn steps_take_effect_in_the_order_of_issue_at_every_depth() {
+    for depth in 1..=3 {
+        let folder = folder();
+        let config = FilesConfig { depth, ..scribe::config(folder.path()) };
+        // As many puts as the thread is given at a time; intents, which wait; and what clears them
+        // again: issued when the first put is done and there is room, but after those that wait.
+        let script = Script(move |frag: Frag, op, out: &mut Out| {
+            let put = |index: usize, out: &mut Out| {
+                let slot = NvSlot { index: index as u32, generation: 1 };
+                let puts = out.puts(op, &[NvPut::tag(slot, tag(index as u64, 0))]);
+                out.step(op, Step::NvCommit { puts, frees: List::EMPTY }, StepSet::EMPTY)
+            };
+            let first = put(0, out);
+            let puts = (1..depth).fold(first, |puts, index| puts | put(index, out));
+            let list = out.rows(op, &[rows(3)]);
+            let set = out.step(op, Step::Intent { rows: list, set: true }, StepSet::EMPTY);
+            let cleared = out.step(op, Step::Intent { rows: list, set: false }, first);
+            out.step(op, Step::Ack { frag: frag.id, pages: 1, ok: true }, puts | set | cleared);
+            out.close(op);
+        });
+        let mut files = Files::create(script, config, Existing::Refuse).expect("a new array");
+        files.submit(request(HostOp::Flush, 0), Vec::new()).expect("a request in range");
+        assert!(files.wait().expect("it is served").is_some_and(|completion| completion.ok));
+        drop(files);
+        let (_, found) = open(folder.path()).expect("the array is there");
+        assert_eq!((found.slots.len(), &found.intents[..]), (depth, &[][..]), "at depth {depth}");
+    }
+}
+
+/// The two files' bytes.
+fn images(folder: &Path) -> [Vec<u8>; 2] {
+    [nvram(folder), intents(folder)].map(|path| fs::read(path).expect("the file is there"))
+}
+
+fn put_back(folder: &Path, images: &[Vec<u8>; 2]) {
+    for (path, bytes) in [nvram(folder), intents(folder)].iter().zip(images) {
+        fs::write(path, bytes).expect("the file can be written");
+    }
+}
+
+#[test]
+fn a_step_that_is_torn_anywhere_is_done_or_not_and_stays_so() {
+    let rounds = if soak() { 20_000 } else { 500 };
+    let folder = folder();
+    let mut files = scribe::create(folder.path());
+    let mut model = Model::new();
+    let mut dice = Dice::new(2);
+    let (mut torn_puts, mut torn_commits) = (0, 0);
+    for _ in 0..rounds {
+        let (before, old) = (images(folder.path()), model.clone());
+        act(&mut dice, &mut files, &mut model);
+        drop(files);
+        let after = images(folder.path());
+        let mut torn = before.clone();
+        for (torn, after) in torn.iter_mut().zip(&after) {
+            for (torn, after) in torn.chunks_mut(SECTOR).zip(after.chunks(SECTOR)) {
+                if dice.below(2) == 0 {
+                    torn.copy_from_slice(after);
+                }
+            }
+        }
+        put_back(folder.path(), &torn);
+        let (reopened, found) = open(folder.path()).expect("a torn step is no damage");
+        for (row, open) in bits(&found.intents).into_iter().enumerate() {
+            assert!(open == old.intents[row] || open == model.intents[row], "row {row}");
+        }
+        let is_found = |model: &Model| {
+            let of = |(page, bytes): (&u64, &Vec<u8>)| (*page, tag(*page, bytes.len() as u32));
+            found.slots.iter().map(|(slot, tag)| (u64::from(slot.index), *tag)).eq(model.slots.iter().map(of))
+        };
+        if !is_found(&model) {
+            assert!(is_found(&old), "the slots in use are those before the step or after it");
+            let changed = |page: &u64| old.slots.get(page) != model.slots.get(page);
+            let slots = (0..PAGES).filter(changed).count();
+            torn_puts += u32::from(slots == 1 && old.slots.len() < model.slots.len() && torn[0] != before[0]);
+            torn_commits += u32::from(slots > 1 && torn[0] != before[0]);
+            model.slots = old.slots;
+        }
+        model.intents = bits(&found.intents);
+        drop(reopened);
+        let again;
+        (files, again) = open(folder.path()).expect("what was torn is mended");
+        assert_eq!(again, found);
+        model.assert_read(&mut files);
+    }
+    assert!(torn_puts > rounds / 50 && torn_commits > rounds / 10, "torn: {torn_puts} puts, {torn_commits} commits");
+}
+
+/// An array with slots of all kinds and open intents; what was there before its last step: a commit that puts two slots
+/// and frees three.
+fn written(folder: &Path) -> Found {
+    let mut files = scribe::create(folder);
+    for page in 0..6 {
+        put(&mut files, page, page as u8 + 1);
+    }
+    serve(&mut files, HostRequest { fua: true, ..request(HostOp::Write, 7) }, vec![0; PAGE as usize]);
+    serve(&mut files, request(HostOp::Discard, 2), Vec::new());
+    intent(&mut files, 6, true);
+    intent(&mut files, 14, true);
+    drop(files);
+    let (mut files, before) = open(folder).expect("the array is there");
+    serve(&mut files, HostRequest { len: 5 * PAGE, ..request(HostOp::Write, 4) }, vec![0x77; 5 * PAGE as usize]);
+    before
+}
+
+/// As [`written`], and found by a start; what is there.
+fn sample(folder: &Path) -> (Found, Found) {
+    let before = written(folder);
+    (open(folder).expect("the array is there").1, before)
+}
+
+/// A number of a file.
+fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
+    bytes[at..at + len].iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
+}
+
+/// Sectors of the ring in these, of which the first round is not over: those of which the header says that all is there.
+fn sealed(nvram: &[u8]) -> std::ops::Range<usize> {
+    1 + number(nvram, 56, 8) as usize..1 + number(nvram, 64, 8) as usize
+}
+
+#[test]
+fn every_byte_of_the_intents_is_covered() {
+    let folder = folder();
+    sample(folder.path());
+    let whole = images(folder.path());
+    for at in 0..whole[1].len() {
+        let mut damaged = whole.clone();
+        damaged[1][at] ^= 1 << (at % 8);
+        put_back(folder.path(), &damaged);
+        match open(folder.path()).map(|found| found.1) {
+            Err(FilesError::Field { path, .. }) => assert_eq!(path, intents(folder.path())),
+            other => panic!("byte {at} is damaged: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_byte_of_the_nvram_that_says_something_is_covered() {
+    let folder = folder();
+    let (found, _) = sample(folder.path());
+    let whole = images(folder.path());
+    let sealed = sealed(&whole[0]);
+    assert!(sealed.len() > 15 && 2 * sealed.end * SECTOR < whole[0].len(), "{sealed:?}");
+    for at in (0..whole[0].len()).step_by(if soak() { 1 } else { 5 }) {
+        let mut damaged = whole.clone();
+        damaged[0][at] ^= 1 << (at % 8);
+        put_back(folder.path(), &damaged);
+        let says = at < SECTOR || sealed.contains(&(at / SECTOR));
+        match open(folder.path()).map(|found| found.1) {
+            Ok(now) if !says => assert_eq!(now, found, "byte {at}"),
+            Err(FilesError::Field { path, .. }) if says => assert_eq!(path, nvram(folder.path()), "byte {at}"),
+            other => panic!("byte {at} is damaged: {other:?}"),
+        }
+    }
+}
+
+/// The newest record is torn as far as anybody can know; one before it was durable when that was written.
+#[test]
+fn damage_since_the_last_start_is_told_from_a_torn_step() {
+    let folder = folder();
+    let before = written(folder.path());
+    let one = images(folder.path());
+    let newest = sealed(&one[0]).end;
+    let (mut files, _) = open(folder.path()).expect("the array is there");
+    put(&mut files, 12, 1);
+    put(&mut files, 13, 1);
+    drop(files);
+    let two = images(folder.path());
+    let (first, second) = (sealed(&two[0]).end, sealed(&two[0]).end + 2);
+    for (whole, sector, is_error) in [(&one, newest, false), (&two, first, true), (&two, second, false)] {
+        for at in (sector * SECTOR..(sector + 2) * SECTOR).step_by(7) {
+            let mut damaged = whole.clone();
+            damaged[0][at] ^= 1 << (at % 8);
+            put_back(folder.path(), &damaged);
+            match open(folder.path()).map(|found| found.1) {
+                Ok(now) if sector == newest && !is_error => assert_eq!(now, before),
+                Ok(now) => assert_eq!((is_error, now.slots.iter().any(|(slot, _)| slot.index == 13)), (false, false)),
+                Err(error) => {
+                    let offset = (sector * SECTOR) as u64;
+                    let named = matches!(&error, FilesError::Field { offset: found, .. } if (offset..offset + 64).contains(found));
+                    assert!(is_error && named, "{error}");
+                }
+            }
+        }
+    }
+}
+
+/// What was written before an opening which did not find it never counts, though it lies where the next record ends.
+#[test]
+fn what_a_start_has_not_found_is_never_found() {
+    let folder = folder();
+    let mut files = scribe::create(folder.path());
+    for page in 0..4 {
+        put(&mut files, page, 7);
+    }
+    drop(files);
+    let mut images = images(folder.path());
+    // The second of four.
+    images[0][3 * SECTOR..5 * SECTOR].fill(0);
+    // As if none had been known to be durable.
+    for record in [5, 7] {
+        let bytes = &mut images[0][record * SECTOR..(record + 2) * SECTOR];
+        bytes[40..48].fill(0);
+        let crc = crc32c::crc32c(&bytes[8..]);
+        bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+    }
+    put_back(folder.path(), &images);
+    for count in 1..4 {
+        let (mut files, found) = open(folder.path()).expect("the array is there");
+        assert_eq!(found.slots.len(), count, "{:?}", found.slots);
+        put(&mut files, 10 + count as u64, 8);
+    }
+}
+
+/// Ways to damage a file.
+#[derive(Clone, Debug)]
+enum Damage {
+    Fill { at: usize, len: usize, byte: u8 },
+    Scramble { at: usize, len: usize, seed: u64 },
+    Swap { a: usize, b: usize },
+    Cut(usize),
+    Grow(usize),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let at = || 0..40_000_usize;
+    prop_oneof![
+        (at(), 1..3000_usize, any::<u8>()).prop_map(|(at, len, byte)| Damage::Fill { at, len, byte }),
+        (at(), 1..3000_usize, any::<u64>()).prop_map(|(at, len, seed)| Damage::Scramble { at, len, seed }),
+        (0..80_usize, 0..80_usize).prop_map(|(a, b)| Damage::Swap { a, b }),
+        at().prop_map(Damage::Cut),
+        (1..3000_usize).prop_map(Damage::Grow),
+    ]
+}
+
+fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
+    let len = bytes.len();
+    match *damage {
+        Damage::Fill { at, len: count, byte } => {
+            let at = at % len;
+            bytes[at..(at + count).min(len)].fill(byte);
+        }
+        Damage::Scramble { at, len: count, seed } => {
+            let at = at % len;
+            let mut dice = Dice::new(seed);
+            bytes[at..(at + count).min(len)].iter_mut().for_each(|byte| *byte = dice.next() as u8);
+        }
+        Damage::Swap { a, b } => {
+            let sectors = len / SECTOR;
+            let (a, b) = (a % sectors * SECTOR, b % sectors * SECTOR);
+            for at in 0..SECTOR {
+                bytes.swap(a + at, b + at);
+            }
+        }
+        Damage::Cut(to) => bytes.truncate(to % len),
+        Damage::Grow(by) => bytes.resize(len + by, 0),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if soak() { 20_000 } else { 400 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn damage_is_an_error_that_names_the_file_or_changes_nothing(which in 0..2_usize, damage in damage()) {
+        let folder = folder();
+        let (found, before) = sample(folder.path());
+        let mut images = images(folder.path());
+        apply(&mut images[which], &damage);
+        put_back(folder.path(), &images);
+        let path = [nvram(folder.path()), intents(folder.path())][which].clone();
+        match open(folder.path()) {
+            Ok((_, now)) => prop_assert!(now == found || which == 0 && now == before, "{:?}", now),
+            Err(error @ (FilesError::Field { .. } | FilesError::Size { .. } | FilesError::Missing(_))) => {
+                prop_assert!(error.to_string().contains(&path.display().to_string()), "{}", error);
+            }
+            Err(other) => prop_assert!(false, "{:?}", other),
+        }
+    }
+}
+
+#[test]
+fn the_formats_are_as_described() {
+    let folder = folder();
+    sample(folder.path());
+    let [nvram, intents] = images(folder.path());
+    let sealed = |sector: &[u8]| assert_eq!(number(sector, 508, 4), u64::from(crc32c::crc32c(&sector[..508])));
+    assert_eq!((&nvram[..8], &intents[..8]), (&b"dstgNVRM"[..], &b"dstgINTS"[..]));
+    for (file, version) in [(&nvram, 5), (&intents, 3)] {
+        assert_eq!((number(file, 8, 4), number(file, 12, 4)), (version, 512));
+        assert_eq!(number(file, 16, 8), 0x0102_0304_0506_0708);
+        sealed(&file[..SECTOR]);
+    }
+    assert_eq!((number(&nvram, 24, 4), number(&nvram, 28, 4), number(&nvram, 32, 4)), (PAGE, PAGES, 1));
+    // All slots alone, twice the longest record, and twice all slots.
+    assert_eq!(nvram.len(), SECTOR * (1 + 16 * 2 + 2 * 18 + 2 * 16 * 2));
+    // Made, and opened twice; six puts, one more, a free, a commit of two puts and three frees: of each record its place
+    // and sectors, after which opening it was written, what was durable then, puts and frees.
+    let long = length(6, 4, 5) + length(8, 4, 5);
+    let last = (64 + 2 * 36 + 3 * 8 + u64::from(long)).div_ceil(512);
+    let puts = (0..6).map(|page| (2 * page, 2, 1, 2 * page, 1, 0));
+    let others = [(12, 1, 1, 12, 1, 0), (13, 1, 1, 13, 0, 1), (14, last, 2, 14, 2, 3)];
+    assert_eq!([56, 64, 72].map(|at| number(&nvram, at, 8)), [0, 14 + last, 3]);
+    for (place, sectors, opening, durable, puts, frees) in puts.chain(others) {
+        let record = &nvram[SECTOR * (1 + place as usize)..][..SECTOR * sectors as usize];
+        assert_eq!((&record[..4], number(record, 4, 4)), (&b"jrnl"[..], u64::from(crc32c::crc32c(&record[8..]))));
+        assert_eq!([8, 32, 40, 48].map(|at| number(record, at, 8)), [place, opening, durable, sectors]);
+        assert_eq!([56, 60].map(|at| number(record, at, 4)), [puts, frees]);
+        assert_eq!(record[16..32], nvram[36..52]);
+    }
+    let first = &nvram[SECTOR..3 * SECTOR];
+    assert_eq!([64, 68, 72].map(|at| number(first, at, 4)), [0, 1, PAGE]);
+    assert_eq!((&first[76..100], &first[100..][..512]), (&tag(0, 512)[..], &[1; 512][..]));
+    assert!(first[612..].iter().all(|byte| *byte == 0));
+    let last = &nvram[SECTOR * 15..];
+    let slots = [64, 100].map(|at| [0, 4, 8].map(|field| number(last, at + field, 4)));
+    assert_eq!(slots, [[6, 1, length(6, 4, 5).into()], [8, 1, length(8, 4, 5).into()]]);
+    assert_eq!([136, 144, 152].map(|at| [number(last, at, 4), number(last, at + 4, 4)]), [[4, 1], [5, 1], [7, 1]]);
+    assert_eq!(last[160..][..long as usize], vec![0x77; long as usize]);
+    assert_eq!((number(&intents, 24, 8), intents.len()), (ROWS, 4 * SECTOR));
+    for (index, sector) in intents.chunks(SECTOR).skip(1).enumerate() {
+        assert_eq!(number(sector, 0, 8), index as u64);
+        sealed(sector);
+        for bit in 0..3968 {
+            let row = index * 3968 + bit;
+            let open = [6, 14].iter().any(|page| rows(*page).contains(Row(row as u64)));
+            assert_eq!(sector[8 + bit / 8] >> (bit % 8) & 1 != 0, open && row < ROWS as usize, "row {row}");
+        }
+    }
+}
+
+#[test]
+fn files_of_another_array_or_shape_are_refused_by_name() {
+    let folder = folder();
+    sample(folder.path());
+    let (nvram, intents) = (nvram(folder.path()), intents(folder.path()));
+    let refused = |change: fn(&mut FilesConfig), file: &Path, message: &str| {
+        let mut config = scribe::config(folder.path());
+        change(&mut config);
+        let error = Files::open(Scribe::new(&Arc::default()), config).expect_err("it is another");
+        assert_eq!(error.to_string(), format!("{}{message}", file.display()));
+    };
+    refused(
+        |config| config.array = 8,
+        &nvram,
+        " was made with array = 72623859790382856, as the array's number at byte 16 says; it cannot be opened with array = 8",
+    );
+    refused(
+        |config| config.shape = Shape::new(2 * PAGE, 64, 1, 1, PAGES).expect("a shape that can be"),
+        &nvram,
+        " was made with page-bytes = 512, as the page's size at byte 24 says; it cannot be opened with page-bytes = 1024",
+    );
+    refused(
+        |config| config.nv_slots += 1,
+        &nvram,
+        " was made with nv-slots = 16, as the number of slots at byte 28 says; it cannot be opened with nv-slots = 17",
+    );
+    refused(
+        |config| config.devices.push(config.devices[0].clone()),
+        &nvram,
+        " was made with devices = 1, as the number of devices at byte 32 says; it cannot be opened with devices = 2",
+    );
+    for rows in [10_001, 20_000] {
+        let mut config = scribe::config(folder.path());
+        config.rows = rows;
+        let error = Files::open(Scribe::new(&Arc::default()), config).expect_err("it has other rows");
+        let message = "was made with rows = 10000, as the number of rows at byte 24 says; it cannot be opened with";
+        assert_eq!(error.to_string(), format!("{} {message} rows = {rows}", intents.display()));
+    }
+    let whole = images(folder.path());
+    let mut other = whole.clone();
+    other[0][8] = 2;
+    put_back(folder.path(), &other);
+    refused(|_| {}, &nvram, ": the version at byte 8 is 2; it must be 5");
+    other = whole.clone();
+    other[1][..8].copy_from_slice(b"dstgNVRM");
+    put_back(folder.path(), &other);
+    refused(|_| {}, &intents, ": the magic at byte 0 is \"dstgNVRM\"; it must be dstgINTS");
+    for len in [68_095, 100] {
+        other = whole.clone();
+        other[0].truncate(len);
+        put_back(folder.path(), &other);
+        let message = format!(" is {len} bytes long; with nv-slots = 16 and page-bytes = 512 it must be 68096");
+        refused(|_| {}, &nvram, &message);
+    }
+    // One whose making was cut short is none.
+    for file in [0, 1] {
+        other = whole.clone();
+        other[file][..SECTOR].fill(0);
+        put_back(folder.path(), &other);
+        let missing = " does not exist; without it nobody knows which rows are consistent but for the members' marks";
+        refused(|_| {}, [&nvram, &intents][file], missing);
+    }
+    other = whole;
+    other[1].push(0);
+    put_back(folder.path(), &other);
+    refused(|_| {}, &intents, " is 2049 bytes long; with rows = 10000 it must be 2048");
+}
