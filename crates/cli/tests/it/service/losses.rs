@@ -1,0 +1,203 @@
+//! Devices are lost and replaced while clients go on.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Array, Draws, IoMode, PATIENCE, page};
+
+io_mode_tests! {
+    a_member_that_is_gone_is_replaced_while_clients_go_on,
+    a_cache_that_is_gone_costs_nothing_and_is_replaced,
+    what_cannot_be_replaced_is_named,
+    nvram_and_intents_that_are_gone_cost_what_members_have_marked,
+    writes_that_only_the_cache_had_are_given_up_by_order_alone,
+}
+
+const PAGES: u64 = 3 * 512;
+
+fn wait_for(array: &Array, state: &str) -> Value {
+    let begin = Instant::now();
+    loop {
+        let status = array.status();
+        if status["array"]["state"] == state {
+            return status;
+        }
+        assert!(begin.elapsed() < PATIENCE, "it is not {state}: {status}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn a_member_that_is_gone_is_replaced_while_clients_go_on(io_mode: IoMode) {
+    for (policy, file) in [("none", None), ("kdd", Some("fresh")), ("write-back", None)] {
+        let settings: &[&str] =
+            if policy == "none" { &["--policy", policy] } else { &["--policy", policy, "--cache", "1MiB"] };
+        let mut array = Array::new(io_mode, settings);
+        array.serve(&[]);
+        let mut client = array.client();
+        let mut draws = Draws(9);
+        let mut content = vec![0; PAGES as usize];
+        let mut number = 0;
+        let mut work = |client: &mut _, steps: usize| write(client, &mut draws, &mut content, &mut number, steps);
+        work(&mut client, 300);
+        array.stop();
+        // It is not there at the next start.
+        fs::remove_file(array.file("member2")).expect("a member");
+        array.serve(&[]);
+        let status = wait_for(&array, "degraded");
+        assert_eq!(status["array"]["devices"][2]["answers"], false, "{status}");
+        let mut client = array.client();
+        work(&mut client, 300);
+        let fresh = file.map(|name| array.file(name).display().to_string());
+        let words: Vec<&str> = ["2"].into_iter().chain(fresh.as_deref()).collect();
+        let replaced = array.command("replace", &words);
+        assert!(replaced.status.success(), "{policy}: {}", String::from_utf8_lossy(&replaced.stderr));
+        work(&mut client, 100);
+        wait_for(&array, "serving");
+        drop(client);
+        array.stop();
+        if let Some(fresh) = &fresh {
+            let text = fs::read_to_string(array.file("array.toml")).expect("a description");
+            assert!(text.contains(fresh), "{text}");
+        }
+        // With another member gone, what the new one holds is needed.
+        fs::remove_file(array.file("member0")).expect("a member");
+        array.serve(&[]);
+        wait_for(&array, "degraded");
+        let mut bytes = vec![0; PAGES as usize * 4096];
+        array.client().read(0, &mut bytes).expect("a read of all");
+        for (at, (found, number)) in bytes.chunks(4096).zip(&content).enumerate() {
+            let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
+            assert!(right, "{policy}: page {at} is not version {number}");
+        }
+        array.stop();
+    }
+}
+
+fn write(
+    client: &mut destage_nbd::client::blocking::Connection<std::os::unix::net::UnixStream>,
+    draws: &mut Draws,
+    content: &mut [u64],
+    number: &mut u64,
+    steps: usize,
+) {
+    for _ in 0..steps {
+        *number += 1;
+        let at = draws.below(PAGES);
+        client.write(at * 4096, &page(*number), draws.below(9) == 0).expect("a write");
+        content[at as usize] = *number;
+    }
+}
+
+fn a_cache_that_is_gone_costs_nothing_and_is_replaced(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    for number in 0..200 {
+        array.client().write(number * 4096, &page(number), false).expect("a write");
+    }
+    array.stop();
+    fs::remove_file(array.file("cache")).expect("a cache");
+    array.serve(&[]);
+    let status = array.status();
+    assert_eq!(status["array"]["cache"]["in_use"], false, "{status}");
+    let replaced = array.command("replace", &["cache"]);
+    assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stderr));
+    let mut client = array.client();
+    for number in 0..200 {
+        let mut bytes = vec![0; 4096];
+        client.read(number * 4096, &mut bytes).expect("a read");
+        assert!(bytes == page(number), "page {number}");
+    }
+    assert_eq!(array.status()["array"]["cache"]["in_use"], true);
+    array.stop();
+}
+
+fn what_cannot_be_replaced_is_named(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "none"]);
+    array.serve(&[]);
+    let own = array.file("member1").display().to_string();
+    for (words, part) in
+        [(&["7"][..], "there are member 0, member 1"), (&["cache"], "no device"), (&["0", &own], "the same file")]
+    {
+        let refused = array.command("replace", words);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains(part), "{words:?}: {said}");
+    }
+    assert_eq!(array.status()["array"]["state"], "serving");
+    array.stop();
+}
+
+/// What `destage serve` says of an array that it refuses.
+fn refused(array: &Array, words: &[&str]) -> String {
+    let output = array.command("serve", words);
+    assert!(!output.status.success(), "it is not served");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn nvram_and_intents_that_are_gone_cost_what_members_have_marked(io_mode: IoMode) {
+    for lost in [&["nvram", "intents"][..], &["nvram", "intents", "cache"], &["intents"]] {
+        let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+        array.serve(&[]);
+        let mut client = array.client();
+        let mut draws = Draws(11);
+        let (mut content, mut number) = (vec![0; PAGES as usize], 0);
+        write(&mut client, &mut draws, &mut content, &mut number, 200);
+        client.flush().expect("a flush");
+        array.kill();
+        for name in lost {
+            fs::remove_file(array.file(name)).expect("a file");
+        }
+        array.serve(&[]);
+        let mut bytes = vec![0; PAGES as usize * 4096];
+        array.client().read(0, &mut bytes).expect("a read of all");
+        for (at, (found, number)) in bytes.chunks(4096).zip(&content).enumerate() {
+            let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
+            assert!(right, "{lost:?}: page {at} is not version {number}");
+        }
+        let status = array.status();
+        let told = &status["array"]["resynchronised"];
+        let files = told["lost"].as_array().expect("a list").len();
+        assert_eq!(files, lost.iter().filter(|name| **name != "cache").count(), "{told}");
+        let (rows, of) = (told["rows"].as_u64().expect("rows"), told["of"].as_u64().expect("rows"));
+        assert!(rows > 0 && rows <= of, "{told}");
+        assert_eq!(status["array"]["devices"][4]["answers"], !lost.contains(&"cache"), "{status}");
+        array.stop();
+        // Parity is right: each member can be done without.
+        fs::remove_file(array.file("member1")).expect("a member");
+        array.serve(&[]);
+        assert!(array.status()["array"]["resynchronised"].is_null(), "that is over");
+        let mut again = vec![0; bytes.len()];
+        array.client().read(0, &mut again).expect("a read of all");
+        assert!(again == bytes, "{lost:?}: without a member");
+        array.stop();
+    }
+}
+
+fn writes_that_only_the_cache_had_are_given_up_by_order_alone(io_mode: IoMode) {
+    for policy in ["write-back", "wow"] {
+        let mut array = Array::new(io_mode, &["--policy", policy, "--cache", "1MiB"]);
+        array.serve(&[]);
+        let mut client = array.client();
+        let mut draws = Draws(12);
+        let (mut content, mut number) = (vec![0; PAGES as usize], 0);
+        write(&mut client, &mut draws, &mut content, &mut number, 50);
+        client.flush().expect("a flush");
+        array.kill();
+        fs::remove_file(array.file("nvram")).expect("a file");
+        let why = refused(&array, &[]);
+        assert!(
+            why.contains("nvram") && why.contains("writes that were answered and are on no member"),
+            "{policy}: {why}"
+        );
+        array.serve(&["--accept-losses"]);
+        assert_eq!(array.status()["array"]["resynchronised"]["data_lost"], true);
+        array.stop();
+        // After an end in order nothing is lost with them.
+        fs::remove_file(array.file("nvram")).expect("a file");
+        array.serve(&[]);
+        let told = &array.status()["array"]["resynchronised"];
+        assert_eq!((&told["rows"], &told["data_lost"]), (&Value::from(0), &Value::from(false)), "{policy}");
+        array.stop();
+    }
+}

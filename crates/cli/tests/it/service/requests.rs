@@ -1,0 +1,214 @@
+//! What clients ask for is done, whichever cache there is.
+
+use std::os::unix::net::UnixStream;
+
+use destage_nbd::client::blocking::{Connection, Wanted};
+use destage_nbd::{Command, Extent};
+
+use super::{ARRAYS, Array, Draws, IoMode, page};
+
+io_mode_tests! {
+    what_is_written_is_read_during_the_life_and_in_the_next,
+    the_longest_requests_are_served,
+    parts_of_pages_are_written_and_read,
+    a_flush_covers_what_other_connections_were_answered,
+    many_clients_at_once_have_their_own_pages,
+    an_export_can_be_read_only_and_have_a_name,
+    a_client_is_told_what_is_not_on_the_members_yet,
+}
+
+/// Pages of the array: three of four members of 2 MiB.
+const PAGES: u64 = 3 * 512;
+
+fn what_is_written_is_read_during_the_life_and_in_the_next(io_mode: IoMode) {
+    for settings in ARRAYS {
+        let mut array = Array::new(io_mode, settings);
+        let mut draws = Draws(7);
+        let mut content = vec![0_u64; PAGES as usize];
+        for life in 0..2 {
+            array.serve(&[]);
+            let mut client = array.client();
+            for step in 0..400 {
+                let at = draws.below(PAGES - 8);
+                let run = 1 + draws.below(8) as usize;
+                let place = at as usize..at as usize + run;
+                match draws.below(10) {
+                    0..5 => {
+                        let first = 1 + life * 10_000 + step * 10;
+                        let bytes: Vec<u8> = (first..).take(run).flat_map(page).collect();
+                        client.write(at * 4096, &bytes, draws.below(4) == 0).expect("a write");
+                        content[place].iter_mut().zip(first..).for_each(|(page, number)| *page = number);
+                    }
+                    5 => {
+                        let zeroes = Command::WriteZeroes { no_hole: draws.below(2) == 0, fast: false };
+                        client.tell(zeroes, draws.below(2) == 0, at * 4096, run as u32 * 4096).expect("zeroes");
+                        content[place].fill(0);
+                    }
+                    6 => client.flush().expect("a flush"),
+                    7 => client.tell(Command::Cache, false, at * 4096, run as u32 * 4096).expect("made ready"),
+                    _ => {
+                        let mut bytes = vec![0; run * 4096];
+                        client.read(at * 4096, &mut bytes).expect("a read");
+                        check(&bytes, &content[place], settings);
+                    }
+                }
+            }
+            client.goodbye().expect("a goodbye");
+            array.stop();
+        }
+        array.serve(&[]);
+        let mut bytes = vec![0; PAGES as usize * 4096];
+        array.client().read(0, &mut bytes).expect("a read of all");
+        check(&bytes, &content, settings);
+        array.stop();
+    }
+}
+
+/// As long as they may be, and beside the beginning of a stripe.
+fn the_longest_requests_are_served(io_mode: IoMode) {
+    const AT: u64 = 5 * 4096;
+    for settings in [ARRAYS[0], ARRAYS[3], ARRAYS[5], ARRAYS[9]] {
+        let mut array = Array::sized(io_mode, "22MiB", settings);
+        array.serve(&[]);
+        let bytes: Vec<u8> = (1..=(64 << 20) / 4096).flat_map(page).collect();
+        let mut client = array.client();
+        for round in 0..2 {
+            client.write(AT, &bytes, round == 1).expect("a write");
+            let mut read = vec![0; bytes.len()];
+            client.read(AT, &mut read).expect("a read");
+            assert!(read == bytes, "{settings:?}");
+        }
+        array.stop();
+    }
+}
+
+fn check(bytes: &[u8], content: &[u64], settings: &[&str]) {
+    for (at, (found, number)) in bytes.chunks(4096).zip(content).enumerate() {
+        let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
+        assert!(right, "{settings:?}: page {at} of the read is not version {number}");
+    }
+}
+
+fn parts_of_pages_are_written_and_read(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    let mut client = array.client();
+    client.write(4096, &page(1), false).expect("a write");
+    client.write(4096 + 512, &[7; 1024], false).expect("a write of two sectors");
+    let mut bytes = vec![0; 4096];
+    client.read(4096, &mut bytes).expect("a read");
+    let mut right = page(1);
+    right[512..1536].fill(7);
+    assert!(bytes == right);
+    let mut sector = [0; 512];
+    client.read(4096 + 1024, &mut sector).expect("a read of one sector");
+    assert_eq!(sector, [7; 512]);
+    client.tell(Command::Trim, true, 4096, 4096).expect("a trim");
+    let found = client.status(0, 8192, false);
+    assert!(found.is_err(), "no context was chosen: {found:?}");
+    client.flush().expect("it goes on after refusals");
+}
+
+fn a_flush_covers_what_other_connections_were_answered(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "write-back", "--cache", "1MiB"]);
+    for round in 0..4 {
+        array.serve(&[]);
+        let (mut one, mut other) = (array.client(), array.client());
+        for at in 0..16 {
+            one.write(at * 4096, &page(100 * round + at), false).expect("a write");
+        }
+        other.flush().expect("a flush");
+        array.kill();
+        array.serve(&[]);
+        let mut bytes = vec![0; 4096];
+        let mut client = array.client();
+        for at in 0..16 {
+            client.read(at * 4096, &mut bytes).expect("a read");
+            assert!(bytes == page(100 * round + at), "page {at} of round {round}");
+        }
+        array.stop();
+    }
+}
+
+fn many_clients_at_once_have_their_own_pages(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    std::thread::scope(|scope| {
+        for client in 0..8 {
+            let array = &array;
+            scope.spawn(move || {
+                let mut draws = Draws(client);
+                let mut connection = array.client();
+                let mut versions = [0; 64];
+                for version in 1..200 {
+                    let at = draws.below(64);
+                    let offset = (client * 64 + at) * 4096;
+                    if draws.below(2) == 0 {
+                        versions[at as usize] = version;
+                        connection.write(offset, &page(client << 20 | version), version % 8 == 0).expect("a write");
+                    } else if versions[at as usize] > 0 {
+                        let mut bytes = vec![0; 4096];
+                        connection.read(offset, &mut bytes).expect("a read");
+                        assert!(bytes == page(client << 20 | versions[at as usize]), "page {at} of client {client}");
+                    }
+                }
+            });
+        }
+    });
+    let status = array.status();
+    assert!(status["clients"]["came"].as_u64() >= Some(8), "{status}");
+    array.stop();
+}
+
+fn an_export_can_be_read_only_and_have_a_name(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "none"]);
+    array.serve(&["--read-only", "--name", "disk"]);
+    let mut client = array.client();
+    client.read(0, &mut [0; 4096]).expect("a read");
+    let refused = format!("{:?}", client.write(0, &page(1), false));
+    assert!(refused.contains("Perm") || refused.contains("NotOffered") || refused.contains("ReadOnly"), "{refused}");
+    array.stop();
+}
+
+/// What `destage:state` says of pages: which the members do not have yet, and which the parity does not cover.
+fn a_client_is_told_what_is_not_on_the_members_yet(io_mode: IoMode) {
+    for (policy, mark) in [("none", 0), ("write-through", 0), ("write-back", 1), ("kdd", 2)] {
+        let size: &[&str] = if policy == "none" { &[] } else { &["--cache", "1MiB"] };
+        // Nothing is cleaned while nothing is asked for.
+        let policy = if mark == 0 { policy.to_owned() } else { format!("{policy}:clean-after=1h") };
+        let mut array = Array::new(io_mode, &[&["--policy", &policy], size].concat());
+        array.serve(&[]);
+        let stream = UnixStream::connect(array.file("nbd.sock")).expect("the service takes clients");
+        let contexts = ["base:allocation", "destage:state"];
+        let wanted = Wanted { structured: true, contexts: &contexts, ..Wanted::default() };
+        let mut client = Connection::begin(stream, &wanted).expect("the export is there");
+        // Twice: kdd covers the first version of a page.
+        for version in [1, 2] {
+            client.write(16 * 4096, &[page(version), page(version)].concat(), false).expect("a write");
+        }
+        let mut told = |offset, length| {
+            let all = client.status(offset, length, false).expect("a status");
+            let of =
+                |number: u32| all.iter().filter(|(context, _)| *context == number).map(|(_, extent)| *extent).collect();
+            let (first, second) = (all[0].0, all[all.len() - 1].0);
+            assert_ne!(first, second);
+            let (there, state): (Vec<Extent>, Vec<Extent>) = (of(first), of(second));
+            assert_eq!(there, [Extent { length: length.into(), flags: 0 }]);
+            state.iter().map(|extent| (extent.length, extent.flags)).collect::<Vec<_>>()
+        };
+        let all = (PAGES * 4096) as u32;
+        let marked = match mark {
+            0 => vec![(u64::from(all), 0)],
+            _ => vec![(16 * 4096, 0), (2 * 4096, mark), (u64::from(all) - 18 * 4096, 0)],
+        };
+        assert_eq!(told(0, all), marked, "{policy}");
+        // Parts of pages, too.
+        assert_eq!(told(17 * 4096 + 512, 1024), [(1024, mark)], "{policy}");
+        assert_eq!(told(16 * 4096 - 512, 1024), if mark == 0 { vec![(1024, 0)] } else { vec![(512, 0), (512, mark)] });
+        let flushed = array.command("flush", &[]);
+        assert!(flushed.status.success(), "{policy}: {}", String::from_utf8_lossy(&flushed.stderr));
+        assert_eq!(told(0, all), [(u64::from(all), 0)], "{policy}: all is on the members, and covered");
+        client.goodbye().expect("a goodbye");
+        array.stop();
+    }
+}
