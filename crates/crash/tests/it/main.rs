@@ -6,6 +6,7 @@ mod delayed;
 mod exhaustive;
 mod files;
 mod harness;
+mod model;
 mod mutants;
 mod operations;
 mod phases;
