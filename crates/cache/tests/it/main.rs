@@ -1,11 +1,28 @@
-//! Host caches through their public interface: plans, logs, admission, and who they are.
+//! Host caches: plans, logs and admission; and caches over an executor beside naive models of them, worked examples,
+//! losses and starts.
+
+mod beside;
+mod model;
+mod tier_beside;
+mod tier_model;
+mod walk;
 
 mod admission;
 mod flushes;
 mod ggc;
 mod metadata_log;
 mod metadata_log_pages;
+mod nvram_lengths;
 mod plans;
 mod service;
 mod sync;
+mod tier_caches_model;
+mod tier_model_examples;
+mod tier_model_figures;
+mod tier_warm;
 mod undecodable;
+mod walkthrough;
+mod write_back;
+mod write_caches;
+mod write_caches_losses;
+mod write_caches_model;

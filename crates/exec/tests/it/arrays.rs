@@ -10,7 +10,7 @@ use destage_plan::{Controller, HostOp, HostRequest, Nanos, Shape};
 use destage_raid::array::{ArrayConfig, Regime};
 use destage_raid::{Geometry, Level};
 
-use crate::common::{Content, Sizes};
+use destage_testkit::{Content, Sizes};
 
 /// An array's shape.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use destage_exec::{Chance, Existing, Files, FilesConfig, Recording, Survival, SyncPoint};
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::Level;
+use destage_testkit::{Dice, data};
 
 use crate::arrays::{Array, cache};
-use crate::common::{Dice, data};
 use crate::scribe::{self, PAGE, Scribe, intent, put, request, serve};
 
 struct Drawn(Dice);

@@ -18,10 +18,10 @@ use destage_exec::{
 };
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
+use destage_testkit::{Content, Dice, data, draw, soak};
 use tempfile::TempDir;
 
 use crate::arrays::{Array, assert_holds, member, serve};
-use crate::common::{self, Content, Dice, data, draw, soak};
 
 /// Who serves devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ fn back_ends() -> Vec<(BackEnd, TempDir)> {
             eprintln!("skipped over a ring: there is no io_uring here: {why}");
             continue;
         }
-        let folders = [common::folder(), tempfile::tempdir().expect("a temporary folder")];
+        let folders = [destage_testkit::folder(), tempfile::tempdir().expect("a temporary folder")];
         let fits = |folder: &TempDir| {
             let file = RealOs.open(&folder.path().join("try"), Presence::Either).expect("a file");
             file.set_len(4096).expect("room");
@@ -436,7 +436,7 @@ fn a_ring_has_no_more_than_the_depth_and_is_given_all_of_a_turn_in_one_call() {
         eprintln!("skipped: there is no io_uring here: {why}");
         return;
     }
-    let (os, folder) = (Counted::default(), common::folder());
+    let (os, folder) = (Counted::default(), destage_testkit::folder());
     let array = Array { depth: 8, chunk: 1, ..array(Level::Raid0, 2) };
     let config = FilesConfig { io: Io::Ring, ..array.files(folder.path()) };
     let mut files =
@@ -467,7 +467,7 @@ fn a_ring_has_no_more_than_the_depth_and_is_given_all_of_a_turn_in_one_call() {
 #[test]
 fn a_ring_that_is_forbidden_is_told_of_and_threads_take_its_place_if_they_may() {
     let os = Counted(Arc::new(Counts { forbidden: true, ..Counts::default() }));
-    let folder = common::folder();
+    let folder = destage_testkit::folder();
     let array = array(Level::Raid1, 2);
     let asked = |io| FilesConfig { io, ..array.files(folder.path()) };
     let refused = Files::create_on(Arc::new(os.clone()), array.controller(), asked(Io::Ring), Existing::Refuse);

@@ -7,9 +7,9 @@ use destage_exec::{Chance, Existing, Files, Recording, Survival, SyncPoint};
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
+use destage_testkit::{Content, Dice, data};
 
 use crate::arrays::{Array, assert_holds, cache};
-use crate::common::{Content, Dice, data};
 
 struct Drawn(Dice);
 

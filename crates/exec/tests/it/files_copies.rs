@@ -6,9 +6,9 @@ use destage_cache::Served;
 use destage_exec::{Buffer, Files, Io};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
+use destage_testkit::{Content, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member};
-use crate::common::{Content, folder};
 
 backend_tests! {
     a_page_that_is_written_or_read_is_not_copied,

@@ -9,9 +9,9 @@ use destage_exec::{Chance, Completion, Existing, Fault, Files, FilesError, Io, R
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
+use destage_testkit::{Content, Dice, data};
 
 use crate::arrays::{Array, cache};
-use crate::common::{Content, Dice, data};
 
 backend_tests! {
     a_device_whose_sync_fails_has_failed,

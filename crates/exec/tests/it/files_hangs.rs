@@ -12,13 +12,14 @@ use destage_cache::Served;
 use destage_exec::{Existing, Files, FilesConfig, FilesError, Io, SyncPoint};
 use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, Out, Step, StepSet};
 use destage_raid::Level;
+use destage_testkit::Script;
+use destage_testkit::{Content, data, folder};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 
 use crate::arrays::{Array, assert_holds, member, serve};
-use crate::common::{self, Content, data, folder};
 use crate::probe::{Call, Probe};
-use crate::scribe::{self, Script};
+use crate::scribe;
 
 backend_tests! {
     dropping_leaves_threads_that_hang_and_they_keep_the_array,
@@ -149,7 +150,7 @@ fn opening_and_making_say_which_file_hangs(io: Io) {
         assert!(matches!(error, FilesError::InUse(_)), "{error}");
         opens_again(io, &os, folder.path(), &content);
     }
-    let other = common::folder();
+    let other = destage_testkit::folder();
     let path = member(other.path(), 2);
     os.hang(&path, Call::Sync(SyncPoint::CreateDevice));
     let made =

@@ -7,9 +7,9 @@ use destage_cache::Served;
 use destage_exec::{Existing, Files, FilesConfig, FilesError, Io};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest};
 use destage_raid::Level;
+use destage_testkit::{Content, Sizes, data, folder};
 
 use crate::arrays::{Array, assert_holds, member, serve};
-use crate::common::{Content, Sizes, data, folder};
 
 backend_tests! {
     an_array_that_is_described_as_something_else_is_refused,

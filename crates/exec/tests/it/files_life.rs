@@ -8,9 +8,9 @@ use destage_cache::{Medium, host_caches};
 use destage_exec::{Existing, Files, FilesError, Io};
 use destage_plan::{Controller, Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 use destage_raid::Level;
+use destage_testkit::{Content, Dice, Sizes, data, draw, folder, soak};
 
 use crate::arrays::{Array, assert_holds, cache, member, read_all, serve};
-use crate::common::{Content, Dice, Sizes, data, draw, folder, soak};
 
 backend_tests! {
     acknowledged_writes_survive_crashes_under_every_cache,

@@ -7,9 +7,9 @@ use destage_exec::{Files, FilesError, Io};
 use destage_plan::{HostOp, HostRequest, LostPages, PageRange, Refusal, Status};
 use destage_raid::Level;
 use destage_raid::array::ArrayConfig;
+use destage_testkit::{Content, Sizes, data, folder};
 
 use crate::arrays::{Array, assert_holds, member, serve};
-use crate::common::{Content, Sizes, data, folder};
 
 backend_tests! {
     a_start_with_the_losses_named_goes_on_and_tells_of_them,

@@ -7,11 +7,11 @@ use destage_cache::Served;
 use destage_exec::{Accepted, Files, FilesError};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
+use destage_testkit::{Content, Sizes, data, folder};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::arrays::{Array, assert_holds, cache, member, serve};
-use crate::common::{Content, Sizes, data, folder};
 
 const ALL: Accepted = Accepted { data: true, notes: true };
 

@@ -13,9 +13,9 @@ use destage_exec::{
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
+use destage_testkit::{Content, Dice, Sizes, data, draw, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member, serve};
-use crate::common::{self, Content, Dice, Sizes, data, draw, folder};
 use crate::scribe::{self, Found, PAGE, PAGES, Scribe, put, request};
 
 const CACHE: Dev = Dev(4);
@@ -199,7 +199,7 @@ fn a_damaged_or_foreign_one_is_refused() {
         }
         fs::write(&path, &whole).expect("a file");
     }
-    let other = common::folder();
+    let other = destage_testkit::folder();
     drop(create(&array, other.path()));
     let foreign = fs::read(member(other.path(), 4)).expect("a file");
     change(&path, |bytes| bytes[from..].copy_from_slice(&foreign[from..]));

@@ -10,10 +10,11 @@ use destage_plan::{
 };
 use destage_raid::Level;
 use destage_raid::array::Source;
+use destage_testkit::Script;
+use destage_testkit::{Content, Dice, Sizes, data, folder, soak};
 
 use crate::arrays::{Array, assert_holds, cache, member, serve};
-use crate::common::{Content, Dice, Sizes, data, folder, soak};
-use crate::scribe::{self, Script};
+use crate::scribe;
 
 backend_tests! {
     ten_thousand_small_requests_at_a_time,

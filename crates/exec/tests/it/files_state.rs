@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use destage_exec::{Existing, Files, FilesConfig, FilesError};
 use destage_plan::{Frag, HostOp, HostRequest, List, NvPut, NvSlot, Out, Row, Rows, Shape, Step, StepSet};
+use destage_testkit::{Dice, Script, folder, soak};
 use proptest::prelude::*;
 
-use crate::common::{Dice, folder, soak};
 use crate::scribe::{
-    self, Found, PAGE, PAGES, ROWS, Scribe, Script, intent, intents, length, nvram, open, put, request, rows, serve,
-    tag, whole_sectors,
+    self, Found, PAGE, PAGES, ROWS, Scribe, intent, intents, length, nvram, open, put, request, rows, serve, tag,
+    whole_sectors,
 };
 
 const SECTOR: usize = 512;
@@ -65,7 +65,7 @@ fn act(dice: &mut Dice, files: &mut Files<Scribe>, model: &mut Model) {
     match dice.below(6) {
         4 | 5 if page + 1 < PAGES => {
             let pages = dice.within(2, (PAGES - page).min(6));
-            let data: Vec<u8> = (0..pages).flat_map(|_| dice.next().to_le_bytes().repeat(PAGE as usize / 8)).collect();
+            let data: Vec<u8> = (0..pages).flat_map(|_| dice.draw().to_le_bytes().repeat(PAGE as usize / 8)).collect();
             serve(files, HostRequest { len: pages * PAGE, ..request(HostOp::Write, page) }, data.clone());
             for (of, bytes) in (page..page + pages).zip(data.chunks(PAGE as usize)) {
                 if model.slots.remove(&of).is_none() {
@@ -84,7 +84,7 @@ fn act(dice: &mut Dice, files: &mut Files<Scribe>, model: &mut Model) {
         }
         _ if model.slots.remove(&page).is_some() => drop(serve(files, request(HostOp::Discard, page), Vec::new())),
         _ => {
-            let bytes = dice.next().to_le_bytes().repeat(PAGE as usize / 8);
+            let bytes = dice.draw().to_le_bytes().repeat(PAGE as usize / 8);
             let fua = dice.below(3) == 0;
             serve(files, HostRequest { fua, ..request(HostOp::Write, page) }, bytes.clone());
             model.slots.insert(page, if fua { Vec::new() } else { bytes });
@@ -358,7 +358,7 @@ fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
         Damage::Scramble { at, len: count, seed } => {
             let at = at % len;
             let mut dice = Dice::new(seed);
-            bytes[at..(at + count).min(len)].iter_mut().for_each(|byte| *byte = dice.next() as u8);
+            bytes[at..(at + count).min(len)].iter_mut().for_each(|byte| *byte = dice.draw() as u8);
         }
         Damage::Swap { a, b } => {
             let sectors = len / SECTOR;

@@ -9,9 +9,9 @@ use destage_exec::{Files, Memory, NoCheck, Pick, Remains};
 use destage_plan::{Control, Controller, Dev, HostNotice, HostOp, HostRequest, Nanos, StepKind};
 use destage_raid::Level;
 use destage_sim::array::{Device, Executor as Simulated, FixedTimes, StepTimes};
+use destage_testkit::{Content, Dice, data, draw, folder, soak};
 
 use crate::arrays::{self, Array, member};
-use crate::common::{Content, Dice, data, draw, folder, soak};
 
 /// By tag: whether a request was served, and what it read.
 type Answers = BTreeMap<u64, (bool, Vec<u8>)>;

@@ -121,23 +121,6 @@ impl Controller for Scribe {
     }
 }
 
-/// Gives each fragment an operation with the steps that a test says, and does nothing about how
-/// they end.
-pub struct Script<F>(pub F);
-
-impl<F: FnMut(Frag, OpId, &mut Out)> Controller for Script<F> {
-    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
-        match event {
-            Event::Start(_) => out.ready(),
-            Event::Submit(frag) => {
-                let op = out.open(Class::Internal, None, Some(frag.id));
-                (self.0)(frag, op, out);
-            }
-            _ => {}
-        }
-    }
-}
-
 /// Bytes that a write of `pages` pages from `first` on puts of a page.
 pub fn length(page: u64, first: u64, pages: u16) -> u32 {
     if pages == 1 { PAGE as u32 } else { ((page * 131 + first * 57 + u64::from(pages) * 97) % (PAGE + 1)) as u32 }

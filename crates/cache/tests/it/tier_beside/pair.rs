@@ -9,9 +9,9 @@ use destage_exec::{Conduct, Memory, NoCheck, Pick, Remains};
 use destage_plan::{Column, Control, Dev, Ext, HostNotice, HostOp, HostRequest, Issue, Row, Shape as Host, Step};
 use destage_raid::Geometry;
 use destage_raid::array::{Change, Delta, DeltaPlace, Source, Sources};
+use destage_testkit::Dice;
 
 use super::{Bytes, Case, PAGE, SECTOR};
-use crate::common::Dice;
 use crate::tier_model::counters::{self, Ask, Cause, For, Outcome, Place};
 use crate::tier_model::kdd::Where;
 use crate::tier_model::params::Shape;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use destage_cache::{CacheFigure, Served, host_cache, serve};
 use destage_exec::{Conduct, Latency, Memory, NoCheck, Pick, Remains};
 use destage_plan::{Column, Dev, HostNotice, HostOp, HostRequest, Issue, Nanos, Row, Shape as Host, Step};
+use destage_testkit::{Content, Dice, Sizes, data};
 
 use super::{Case, LONG, PAGE, SECTOR};
-use crate::common::{Content, Dice, Sizes, data};
 use crate::model::{Extent, FIGURES, Frag, Model};
 
 /// Cache and model side by side.

@@ -10,9 +10,9 @@ use std::sync::{Arc, PoisonError};
 
 use destage_exec::Log;
 use destage_plan::Control;
+use destage_testkit::Dice;
 
 use crate::beside::{Case, Pair, draw};
-use crate::common::{self, Dice};
 
 /// Runs a case for so many events, and then to its end; what went wrong after how many.
 fn run(cache: &'static str, of: u8, seed: u64, events: u64, log: &Log) -> Result<u64, (u64, String)> {
@@ -72,7 +72,8 @@ fn run(cache: &'static str, of: u8, seed: u64, events: u64, log: &Log) -> Result
 }
 
 fn try_all(cache: &'static str) {
-    let (first, seeds) = (number("MODEL_FROM", 0), number("MODEL_SEEDS", if common::soak() { 2_600 } else { 16 }));
+    let (first, seeds) =
+        (number("MODEL_FROM", 0), number("MODEL_SEEDS", if destage_testkit::soak() { 2_600 } else { 16 }));
     for of in [0, 4, 5, 6] {
         let mut requests = 0;
         for seed in first..first + seeds {

@@ -2,7 +2,8 @@
 //! beside these. With `--nocapture`; all seeds and settings where `DESTAGE_SOAK` is set, else those that
 //! take a few seconds.
 
-use crate::common::{Dice, soak};
+use destage_testkit::{Dice, soak};
+
 use crate::tier_model::counters::Counters;
 use crate::tier_model::params::{Params, Shape, TooLong};
 use crate::tier_model::{self, Model, Op, build};

@@ -5,7 +5,8 @@
 //! Left out are the metadata log, which has a model of its own (`metadata_log` of `crates/cache`), and options beyond
 //! the paper.
 
-use crate::common::{Dice, soak};
+use destage_testkit::{Dice, soak};
+
 use crate::tier_beside::{Case, Pair};
 use crate::tier_model::Op;
 

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::array::{ArrayConfig, ParityMethod};
 use destage_raid::{Geometry, Level};
+use destage_testkit::{Dice, Sizes};
 
 use super::{LONG, PAGE, SECTOR};
-use crate::common::{Dice, Sizes};
 use crate::model::{Method, Options, Shape, Stow};
 
 /// A case: an array, a cache, and how it is driven.

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use destage_raid::array::{ArrayConfig, ParityMethod};
 use destage_raid::{Geometry, Level};
+use destage_testkit::Dice;
 
 use super::{LONG, PAGE};
-use crate::common::Dice;
 use crate::tier_model::params::{Method, Params, RcwFromCache, Shape};
 
 /// A case: an array, a cache, and what is asked of them.

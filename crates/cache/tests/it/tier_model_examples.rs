@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::common::{Dice, soak};
+use destage_testkit::{Dice, soak};
+
 use crate::tier_model::counters::{Ask, Cause, Column, For, Key, Outcome, Place};
 use crate::tier_model::log::{Entry, Fact, Log};
 use crate::tier_model::params::{DazFull, Method, Params, RcwFromCache, Rewrite, Shape, TooLong};

@@ -12,9 +12,9 @@ use destage_plan::{
     Buf, Dev, Ext, Frag, HostNotice, HostOp, HostRequest, Nanos, Out, Row, Shape, Step, StepKind, StepSet,
 };
 use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
+use destage_testkit::Script;
+use destage_testkit::{Dice, folder};
 
-use crate::common::{Dice, folder};
-use crate::scribe::Script;
 use crate::walk::{CACHE, DELTAS, DEVICE_PAGES, Delta, Job, PAGE, PARITY, SECTOR, STRIP, Walk};
 
 type Jobs = Arc<Mutex<VecDeque<Job>>>;
@@ -118,7 +118,7 @@ struct Any(Dice);
 
 impl CutChoice for Any {
     fn page(&mut self, _: usize, _: u64, all: u128) -> u128 {
-        all & (u128::from(self.0.next()) << 64 | u128::from(self.0.next()))
+        all & (u128::from(self.0.draw()) << 64 | u128::from(self.0.draw()))
     }
     fn nvram(&mut self, queued: usize) -> usize {
         self.0.below(queued as u64 + 1) as usize

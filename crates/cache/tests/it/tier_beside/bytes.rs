@@ -1,7 +1,7 @@
 //! What pages hold: the newest version, the one that the parity covers, and the one that deltas are made against.
 
 use super::PAGE;
-use crate::common::Dice;
+use destage_testkit::Dice;
 
 /// A page.
 pub type Page = [u8; PAGE as usize];
@@ -25,7 +25,7 @@ impl Bytes {
         let count = if dice.below(30) == 0 { PAGE } else { dice.within(1, 5) };
         for at in 0..count {
             let at = if count == PAGE { at } else { dice.below(PAGE) };
-            newest[at as usize] = dice.next() as u8;
+            newest[at as usize] = dice.draw() as u8;
         }
         let mut delta = [0; PAGE as usize];
         destage_delta::encode(&self.base[page as usize], newest, &mut delta) as u32

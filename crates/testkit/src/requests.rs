@@ -1,9 +1,8 @@
-//! Histories of requests that every executor can be driven with, and what must come of them.
+//! Requests that any executor can be driven with, and the content that they must leave.
 
 use destage_plan::{HostOp, HostRequest};
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use tempfile::TempDir;
+
+use crate::Dice;
 
 /// Sizes of what is tried.
 #[derive(Clone, Copy, Debug)]
@@ -26,30 +25,6 @@ impl Sizes {
 
     const fn page_sectors(&self) -> u64 {
         self.page / self.sector
-    }
-}
-
-/// Chance from a seed.
-pub struct Dice(Xoshiro256PlusPlus);
-
-impl Dice {
-    pub fn new(seed: u64) -> Self {
-        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
-    }
-
-    /// Any number.
-    pub fn next(&mut self) -> u64 {
-        self.0.next_u64()
-    }
-
-    /// A number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    /// A number in `first..=last`.
-    pub fn within(&mut self, first: u64, last: u64) -> u64 {
-        first + self.below(last - first + 1)
     }
 }
 
@@ -91,9 +66,9 @@ pub fn data(request: &HostRequest, sector: u64) -> Vec<u8> {
     if request.op == HostOp::Write {
         for at in 0..request.len / sector {
             let mut dice = Dice::new(request.tag << 20 | at);
-            let first = dice.next() | 1;
+            let first = dice.draw() | 1;
             bytes.extend_from_slice(&first.to_le_bytes());
-            let rest = (8..sector).step_by(8).flat_map(|_| dice.next().to_le_bytes());
+            let rest = (8..sector).step_by(8).flat_map(|_| dice.draw().to_le_bytes());
             bytes.extend(rest.take(sector as usize - 8));
         }
     }
@@ -150,15 +125,4 @@ impl Content {
             at = next;
         }
     }
-}
-
-/// A folder for an array's files; in memory if this machine can, since what is durable is not what
-/// most tests ask.
-pub fn folder() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder")
-}
-
-/// Whether many more cases are wanted.
-pub fn soak() -> bool {
-    std::env::var_os("DESTAGE_SOAK").is_some()
 }
