@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT := out
 TRACE := traces/own.oltp-pgbench-ext4.destage
 
-.PHONY: demo test soak fuzz bench validate reproduce wheel reference advisories clean
+.PHONY: demo test check soak fuzz bench validate reproduce wheel reference advisories clean
 
 # Which write buffer serves a real workload best? The trace is a recording of PostgreSQL under pgbench, on ext4.
 demo:
@@ -24,6 +24,11 @@ demo:
 # Formatting, lints, tests (of dependencies too), instruction counts. Installs what it needs; what it must skip is counted at the end.
 test:
 	@sh scripts/test
+
+# Before each commit: format, lints and tests of what changed since the last one and of what depends on it, in three minutes.
+check:
+	@sh scripts/need-tools
+	@scripts/check
 
 # The same tests with many more random cases.
 soak:
