@@ -6,31 +6,17 @@
 //! Resolved: reads are cached by default, as in every read-write buffer of the papers;
 //! `reads=bypass` makes a write buffer, in which a read hit still counts as a use.
 
-use destage_plan::{PageNo, Params};
+use destage_plan::Params;
 
-use super::options::{READS, caches_reads};
-use super::page_lists::PageLists;
-use super::parking::Parking;
-use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
-    PolicyInfo, Registered, Veto,
-};
-
-/// The one list.
-const LIST: u32 = 0;
+use super::list_buffer::{BufferedPages, ListPolicy, RECENT};
+use super::options::READS;
+use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
 
 /// Least recently used.
 #[derive(Clone, Debug)]
-pub struct Lru {
-    pages: PageLists,
-    /// What a veto passed over.
-    parking: Parking,
-    capacity: u32,
-    cache_reads: bool,
-    memory_accesses: u64,
-}
+pub(super) struct Lru;
 
-impl Registered for Lru {
+impl ListPolicy for Lru {
     const INFO: PolicyInfo = PolicyInfo {
         name: "lru",
         title: "least recently used page",
@@ -42,118 +28,17 @@ impl Registered for Lru {
         params: &[READS],
     };
 
-    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
-        Ok(Self {
-            pages: PageLists::new(1),
-            parking: Parking::default(),
-            capacity: config.capacity_pages,
-            cache_reads: caches_reads(params)?,
-            memory_accesses: 0,
-        })
+    fn with_params(_config: BufferConfig, _params: &Params) -> Result<Self, PolicyError> {
+        Ok(Self)
     }
-}
 
-impl Lru {
-    /// Takes the page of `frame` out.
-    #[inline]
-    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
-        self.parking.forget(frame);
-        self.pages.give_up(frame, out);
-    }
-}
-
-impl Buffer for Lru {
-    fn grow(&mut self, pages: u32) {
-        self.pages.grow(pages);
+    /// A flush ends all objections, those to clean pages too.
+    fn before_flush(&mut self, pages: &mut BufferedPages) {
+        pages.resume_all();
     }
 
     #[inline]
-    fn prefetch(&self, page: PageNo) -> u32 {
-        self.pages.prefetch(page)
-    }
-
-    #[inline]
-    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
-        self.pages.oldest_first(LIST).take(most).for_each(name);
-    }
-
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
-        &mut self,
-        access: Access,
-        device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        let frame = self.pages.find(access.page);
-        if frame != 0 {
-            self.memory_accesses += 2;
-            self.pages.frame_mut(frame).dirty |= access.write;
-            self.pages.move_to_front(LIST, frame);
-            self.parking.used::<V>(frame);
-            return AccessOutcome::Hit;
-        }
-        self.memory_accesses += 1;
-        if !access.write && !self.cache_reads {
-            return AccessOutcome::Bypassed;
-        }
-        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return AccessOutcome::Bypassed;
-        }
-        self.memory_accesses += 1;
-        let frame = self.pages.insert(LIST, access.page, access.write);
-        self.parking.used::<V>(frame);
-        AccessOutcome::Inserted
-    }
-
-    #[inline]
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        let Some(frame) = self.parking.victim(&mut self.pages, LIST, veto) else { return false };
-        self.memory_accesses += 1;
-        self.give_up(frame, out);
-        true
-    }
-
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
-        match notice {
-            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { element } => self.parking.resume(element, LIST, &mut self.pages),
-            BufferNotice::Destage { page, keep } => {
-                if let Some(frame) = self.pages.dirty_frame(page) {
-                    if keep {
-                        self.pages.clean(frame, out);
-                    } else {
-                        self.give_up(frame, out);
-                    }
-                }
-            }
-            BufferNotice::Flush => {
-                self.parking.resume_all(LIST, &mut self.pages);
-                self.pages.clean_all(LIST, out, |_, _| {});
-            }
-            BufferNotice::Trim { page } => {
-                if let Some(frame) = self.pages.trimmed_frame(page) {
-                    self.give_up(frame, out);
-                }
-            }
-        }
-    }
-
-    fn admits(&self, access: Access) -> bool {
-        self.pages.find(access.page) == 0 && (access.write || self.cache_reads)
-    }
-
-    fn len(&self) -> u32 {
-        self.pages.len()
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
+    fn published_victim(&mut self, pages: &mut BufferedPages) -> Option<u32> {
+        pages.lists.least_recent(RECENT)
     }
 }

@@ -29,6 +29,7 @@ mod gate;
 mod gcar;
 mod layers;
 mod lb_clock;
+mod list_buffer;
 mod lru;
 mod lru_wsr;
 mod max_tree;
@@ -69,7 +70,6 @@ pub use foreign::{Chooser, Foreign, ForeignPolicy, MakeChooser, Stop, VictimList
 pub use gcar::{GcCounters, Gcar};
 pub use layers::{Composed, LayerInfo, Over};
 pub use lb_clock::LbClock;
-pub use lru::Lru;
 pub use lru_wsr::LruWsr;
 pub use pud_lru::PudLru;
 pub use recently_evicted::RecentlyEvicted;

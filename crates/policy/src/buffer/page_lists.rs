@@ -96,6 +96,12 @@ impl PageLists {
         self.frames[frame as usize].next
     }
 
+    /// Returns the least recently used frame of a list.
+    #[inline]
+    pub(super) fn least_recent(&self, list: u32) -> Option<u32> {
+        Some(self.prev(list)).filter(|&frame| frame != list)
+    }
+
     /// Lets a page in, at the most recently used end of a list; returns its frame.
     #[inline(always)]
     pub(super) fn insert(&mut self, list: u32, page: PageNo, dirty: bool) -> u32 {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use destage_plan::Element;
 
 use super::page_lists::PageLists;
-use super::{Candidate, Exhausted, Veto};
+use super::{Candidate, Veto};
 use crate::links::Links;
 
 /// A circular doubly linked list over indices.
@@ -203,17 +203,5 @@ impl Parking {
             pages.unlink(last);
             self.park(element, last);
         }
-    }
-
-    /// The same, or the least recently used frame if all are parked; `None` if then nothing shall
-    /// leave, or none is held.
-    #[inline]
-    pub(super) fn victim<V: Veto>(&mut self, pages: &mut PageLists, list: u32, veto: &mut V) -> Option<u32> {
-        let allowed = self.last_allowed(pages, list, veto);
-        if allowed.is_some() || !V::ACTIVE {
-            return allowed;
-        }
-        let oldest = self.oldest()?;
-        (veto.exhausted() == Exhausted::TakeBase).then_some(oldest)
     }
 }

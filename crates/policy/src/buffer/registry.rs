@@ -4,10 +4,12 @@ use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, names, same_value};
 
 use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
+use super::list_buffer::ListBuffer;
+use super::lru::Lru;
 use super::options::READS;
 use super::padding::Padding;
 use super::{
-    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, Fifo, LbClock, Lru, LruWsr,
+    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, Fifo, LbClock, LruWsr,
     PolicyError, PudLru, RecentlyEvicted, S3Fifo, TwoQ,
 };
 
@@ -134,7 +136,7 @@ macro_rules! register {
 
 register!(
     Bypass,
-    Lru,
+    ListBuffer<Lru>,
     Clock,
     Fifo,
     TwoQ,

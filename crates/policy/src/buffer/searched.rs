@@ -76,6 +76,7 @@ impl Searched {
     }
 
     /// The frame is to be met again: it and all frames used more recently are behind the part.
+    #[inline]
     pub(super) fn retreat(&mut self, pages: &mut PageLists, frame: u32) {
         while self.has(pages, frame) {
             self.remove(pages, self.end);
@@ -89,12 +90,20 @@ pub(super) struct Parked {
     /// Node `2e` is the sentinel of element `e`, node `2f + 1` is frame `f`; the first parked is at
     /// the back.
     lists: Links,
+    /// One more than the number of the last element for whose sake a frame was parked.
+    elements: u32,
 }
 
 impl Parked {
+    /// Returns the elements for whose sake frames may be parked.
+    pub(super) fn elements(&self) -> impl Iterator<Item = Element> + use<> {
+        (0..self.elements).map(Element)
+    }
+
     /// Takes in a frame that is not parked.
     fn park(&mut self, pages: &mut PageLists, element: Element, frame: u32) {
         let (sentinel, node) = (2 * element.0, 2 * frame + 1);
+        self.elements = self.elements.max(element.0 + 1);
         self.lists.grow(sentinel.max(node) + 1);
         self.lists.insert_after(sentinel, node);
         pages.frame_mut(frame).tag |= PARKED;
