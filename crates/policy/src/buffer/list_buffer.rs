@@ -27,6 +27,9 @@ pub(super) const OWN_MARK: u16 = 1 << 8;
 /// The most turns of a search. Turn `t` has the mark `2 << t` (1 is [`PARKED`]).
 const MOST_TURNS: usize = 4;
 
+/// The part of [`RECENT`] that stands behind the turns.
+const SETTLED: usize = MOST_TURNS;
+
 const SEARCH_MARKS: u16 = OWN_MARK - 1;
 
 /// Decides as a published algorithm does which page leaves, and in which list pages stand.
@@ -115,8 +118,9 @@ pub(super) struct BufferedPages {
     /// insertions.
     pub(super) memory_accesses: u64,
     parked: Parked,
-    /// For each turn the pages that are parked, or that it leaves alone.
-    passed: [Searched; MOST_TURNS],
+    /// For each turn the pages that are parked, or that it leaves alone; then those of [`RECENT`]
+    /// that [`Self::move_passed`] leaves where they are.
+    passed: [Searched; MOST_TURNS + 1],
 }
 
 impl BufferedPages {
@@ -130,6 +134,29 @@ impl BufferedPages {
         }
     }
 
+    /// Moves a page on to the front of a list as cold, as a search does that spares it.
+    #[inline]
+    pub(super) fn move_on(&mut self, list: u32, frame: u32) {
+        self.memory_accesses += 2;
+        self.leave_search(frame);
+        self.lists.frame_mut(frame).cold = true;
+        self.lists.move_to_front(list, frame);
+    }
+
+    /// Moves on what a published search moves on if it goes over all pages that a turn over
+    /// [`RECENT`] has passed. `list_of` names the list to which a page moves, if it does.
+    pub(super) fn move_passed(&mut self, turn: usize, list_of: impl Fn(&Frame) -> Option<u32>) {
+        while let Some(frame) = self.passed[SETTLED].next(&self.lists) {
+            if !self.passed[turn].has(&self.lists, frame) {
+                break;
+            }
+            match list_of(self.lists.frame(frame)) {
+                Some(list) => self.move_on(list, frame),
+                None => self.passed[SETTLED].add(&mut self.lists, frame),
+            }
+        }
+    }
+
     /// Considers again everything that was passed over.
     pub(super) fn resume_all(&mut self) {
         for element in self.parked.elements() {
@@ -139,16 +166,22 @@ impl BufferedPages {
         }
     }
 
+    /// Takes a page that is about to move out of what turns have passed; if it is parked, it still
+    /// is.
+    #[inline]
+    fn leave_search(&mut self, frame: u32) {
+        let mut marks = self.lists.frame(frame).tag & SEARCH_MARKS & !PARKED;
+        while marks != 0 {
+            self.passed[marks.trailing_zeros() as usize - 1].remove(&mut self.lists, frame);
+            marks &= marks - 1;
+        }
+    }
+
     /// Forgets what a veto said of a page that is about to leave its place, used or given up.
     #[inline]
     fn forget(&mut self, frame: u32) {
-        let marks = self.lists.frame(frame).tag & SEARCH_MARKS;
-        if marks != 0 {
-            let mut turns = marks & !PARKED;
-            while turns != 0 {
-                self.passed[turns.trailing_zeros() as usize - 1].remove(&mut self.lists, frame);
-                turns &= turns - 1;
-            }
+        if self.lists.frame(frame).tag & SEARCH_MARKS != 0 {
+            self.leave_search(frame);
             self.parked.forget(&mut self.lists, frame);
         }
     }

@@ -17,34 +17,28 @@
 //! veto the search goes twice over the list, as the scan would: for pages that are clean or cold,
 //! then for those that had a second chance.
 
-mod vetoes;
+use destage_plan::Params;
 
-use destage_plan::{PageNo, Params};
+use super::list_buffer::{BufferedPages, ListPolicy, RECENT};
+use super::options::READS;
+use super::page_lists::Frame;
+use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
 
-use self::vetoes::Vetoes;
-use super::options::{READS, caches_reads};
-use super::page_lists::{Frame, PageLists};
-use super::parking::Linked as _;
-use super::vetoed_search::VetoedSearch as _;
-use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
-    PolicyInfo, Registered, Veto,
-};
-
-/// The one list.
-const LIST: u32 = 0;
+/// The turns of a search under a veto: for pages that are clean or cold, then for those that had a
+/// second chance.
+const FIRST_TURN: usize = 0;
 
 /// LRU with write sequence reordering.
 #[derive(Clone, Debug)]
-pub struct LruWsr {
-    pages: PageLists,
-    capacity: u32,
-    cache_reads: bool,
-    vetoes: Vetoes,
-    memory_accesses: u64,
+pub(super) struct LruWsr;
+
+/// Returns true if the scan gives the page a second chance.
+#[inline]
+fn is_spared(frame: &Frame) -> bool {
+    frame.dirty && !frame.cold
 }
 
-impl Registered for LruWsr {
+impl ListPolicy for LruWsr {
     const INFO: PolicyInfo = PolicyInfo {
         name: "lru-wsr",
         title: "LRU with a second chance for dirty pages",
@@ -57,156 +51,34 @@ impl Registered for LruWsr {
         params: &[READS],
     };
 
-    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
-        Ok(Self {
-            pages: PageLists::new(1),
-            capacity: config.capacity_pages,
-            cache_reads: caches_reads(params)?,
-            vetoes: Vetoes::default(),
-            memory_accesses: 0,
-        })
-    }
-}
+    const TURNS: &'static [u32] = &[RECENT, RECENT];
 
-/// Whether the scan gives the page a second chance.
-#[inline]
-fn is_spared(frame: &Frame) -> bool {
-    frame.dirty && !frame.cold
-}
-
-impl LruWsr {
-    #[inline]
-    fn second_chance(&mut self, frame: u32) {
-        self.memory_accesses += 2;
-        self.vetoes.leave_place(&mut self.pages, frame);
-        self.pages.frame_mut(frame).cold = true;
-        self.pages.move_to_front(LIST, frame);
+    fn with_params(_config: BufferConfig, _params: &Params) -> Result<Self, PolicyError> {
+        Ok(Self)
     }
 
-    /// The published scan.
     #[inline]
-    fn scan(&mut self) -> Option<u32> {
+    fn mark_used(&self, frame: &mut Frame) {
+        frame.cold = false;
+    }
+
+    #[inline]
+    fn published_victim(&mut self, pages: &mut BufferedPages) -> Option<u32> {
         loop {
-            let last = self.pages.prev(LIST);
-            if last == LIST {
-                return None;
-            }
-            if !is_spared(self.pages.frame(last)) {
+            let last = pages.lists.least_recent(RECENT)?;
+            if !is_spared(pages.lists.frame(last)) {
                 return Some(last);
             }
-            self.second_chance(last);
+            pages.move_on(RECENT, last);
         }
     }
 
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none
-    /// is held.
     #[inline]
-    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
-        if V::ACTIVE { self.victim_under(veto) } else { self.scan() }
+    fn may_leave(&self, turn: usize, frame: &Frame) -> bool {
+        turn != FIRST_TURN || !is_spared(frame)
     }
 
-    /// Takes the page of `frame` out.
-    #[inline]
-    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
-        self.vetoes.forget(&mut self.pages, frame);
-        self.pages.give_up(frame, out);
-    }
-}
-
-impl Buffer for LruWsr {
-    fn grow(&mut self, pages: u32) {
-        self.pages.grow(pages);
-    }
-
-    #[inline]
-    fn prefetch(&self, page: PageNo) -> u32 {
-        self.pages.prefetch(page)
-    }
-
-    #[inline]
-    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
-        self.pages.oldest_first(LIST).take(most).for_each(name);
-    }
-
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
-        &mut self,
-        access: Access,
-        device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        let frame = self.pages.find(access.page);
-        if frame != 0 {
-            self.memory_accesses += 2;
-            self.vetoes.forget(&mut self.pages, frame);
-            let own = self.pages.frame_mut(frame);
-            own.dirty |= access.write;
-            own.cold = false;
-            self.pages.move_to_front(LIST, frame);
-            return AccessOutcome::Hit;
-        }
-        self.memory_accesses += 1;
-        if !access.write && !self.cache_reads {
-            return AccessOutcome::Bypassed;
-        }
-        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return AccessOutcome::Bypassed;
-        }
-        self.memory_accesses += 1;
-        self.pages.insert(LIST, access.page, access.write);
-        AccessOutcome::Inserted
-    }
-
-    #[inline]
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        let Some(frame) = self.victim(veto) else { return false };
-        self.memory_accesses += 1;
-        self.give_up(frame, out);
-        true
-    }
-
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
-        match notice {
-            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { element } => self.vetoes.resume(&mut self.pages, element),
-            BufferNotice::Destage { page, keep } => {
-                if let Some(frame) = self.pages.dirty_frame(page) {
-                    if keep {
-                        self.pages.clean(frame, out);
-                        self.vetoes.cleaned(&mut self.pages, frame);
-                    } else {
-                        self.give_up(frame, out);
-                    }
-                }
-            }
-            BufferNotice::Flush => {
-                let Self { pages, vetoes, .. } = self;
-                pages.clean_all(LIST, out, |pages, frame| vetoes.cleaned(pages, frame));
-            }
-            BufferNotice::Trim { page } => {
-                if let Some(frame) = self.pages.trimmed_frame(page) {
-                    self.give_up(frame, out);
-                }
-            }
-        }
-    }
-
-    fn admits(&self, access: Access) -> bool {
-        self.pages.find(access.page) == 0 && (access.write || self.cache_reads)
-    }
-
-    fn len(&self) -> u32 {
-        self.pages.len()
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
+    fn chosen(&mut self, pages: &mut BufferedPages, _turn: usize, _frame: u32) {
+        pages.move_passed(FIRST_TURN, |frame| is_spared(frame).then_some(RECENT));
     }
 }

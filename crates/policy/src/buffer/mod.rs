@@ -70,7 +70,6 @@ pub use foreign::{Chooser, Foreign, ForeignPolicy, MakeChooser, Stop, VictimList
 pub use gcar::{GcCounters, Gcar};
 pub use layers::{Composed, LayerInfo, Over};
 pub use lb_clock::LbClock;
-pub use lru_wsr::LruWsr;
 pub use pud_lru::PudLru;
 pub use recently_evicted::RecentlyEvicted;
 pub use registry::{Built, EvictionUnit, PolicyInfo, Registered, Visitor, build, canonical, info, layers, policies};

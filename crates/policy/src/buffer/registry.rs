@@ -6,11 +6,12 @@ use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
 use super::list_buffer::ListBuffer;
 use super::lru::Lru;
+use super::lru_wsr::LruWsr;
 use super::options::READS;
 use super::padding::Padding;
 use super::{
-    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, Fifo, LbClock, LruWsr,
-    PolicyError, PudLru, RecentlyEvicted, S3Fifo, TwoQ,
+    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, Fifo, LbClock, PolicyError,
+    PudLru, RecentlyEvicted, S3Fifo, TwoQ,
 };
 
 /// What a policy evicts at once.
@@ -143,7 +144,7 @@ register!(
     Arc,
     S3Fifo,
     Cflru,
-    LruWsr,
+    ListBuffer<LruWsr>,
     CcfLru,
     RecentlyEvicted,
     Fab,
