@@ -25,36 +25,31 @@
 //!
 //! A page becomes cold once between uses, so a victim is found in O(1) amortised.
 
-mod vetoes;
+use destage_plan::{ParamSpec, Params};
 
-use destage_plan::{PageNo, ParamSpec, Params};
-
-use self::vetoes::Vetoes;
-use super::options::{NEW_CLEAN_TO, READS, caches_reads};
+use super::list_buffer::{BufferedPages, ListPolicy, RECENT};
+use super::options::{NEW_CLEAN_TO, READS};
 use super::page_lists::{Frame, PageLists};
-use super::parking::Linked as _;
-use super::vetoed_search::VetoedSearch as _;
-use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
-    PolicyInfo, Registered, Veto,
-};
+use super::{Access, BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
 
 /// The mixed list.
-const MIXED: u32 = 0;
+const MIXED: u32 = RECENT;
 /// The cold clean list.
 const COLD_CLEAN: u32 = 1;
 
+/// The turns of a search under a veto, which goes where the scan would, as often as that would meet
+/// a page: to cold clean pages, to those of the mixed list that the scan would choose, to the hot
+/// dirty ones that it turned cold, and to the clean ones that it spared.
+const OF_COLD_CLEAN: usize = 0;
+const OF_MIXED: usize = 1;
+const OF_DIRTY: usize = 2;
+
 /// Cold-clean-first LRU.
 #[derive(Clone, Debug)]
-pub struct CcfLru {
-    pages: PageLists,
-    capacity: u32,
-    cache_reads: bool,
+pub(super) struct CcfLru {
     new_clean_to: u32,
-    new_dirty_cold: bool,
-    evict_hot_clean: bool,
-    vetoes: Vetoes,
-    memory_accesses: u64,
+    is_new_dirty_cold: bool,
+    is_hot_clean_evicted: bool,
 }
 
 const NEW_DIRTY_COLD: ParamSpec = ParamSpec {
@@ -73,7 +68,13 @@ const HOT_CLEAN: ParamSpec = ParamSpec {
     help: "whether a hot clean page met by the scan leaves at once or only becomes cold; public implementations differ",
 };
 
-impl Registered for CcfLru {
+/// Returns the list to which the scan moves a page that it meets, if it is hot.
+#[inline]
+fn list_after_scan(frame: &Frame) -> Option<u32> {
+    (!frame.cold).then_some(if frame.dirty { MIXED } else { COLD_CLEAN })
+}
+
+impl ListPolicy for CcfLru {
     const INFO: PolicyInfo = PolicyInfo {
         name: "ccf-lru",
         title: "cold clean pages first, then cold dirty ones",
@@ -86,163 +87,65 @@ impl Registered for CcfLru {
         params: &[READS, NEW_CLEAN_TO, NEW_DIRTY_COLD, HOT_CLEAN],
     };
 
-    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
+    const LISTS: u32 = 2;
+
+    const TURNS: &'static [u32] = &[COLD_CLEAN, MIXED, MIXED, MIXED];
+
+    fn with_params(_config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         Ok(Self {
-            pages: PageLists::new(2),
-            capacity: config.capacity_pages,
-            cache_reads: caches_reads(params)?,
             new_clean_to: params.choice(NEW_CLEAN_TO.name, &[("ccl", COLD_CLEAN), ("mixed", MIXED)])?,
-            new_dirty_cold: params.switch(NEW_DIRTY_COLD.name)?,
-            evict_hot_clean: params.choice(HOT_CLEAN.name, &[("evict", true), ("spare", false)])?,
-            vetoes: Vetoes::default(),
-            memory_accesses: 0,
+            is_new_dirty_cold: params.switch(NEW_DIRTY_COLD.name)?,
+            is_hot_clean_evicted: params.choice(HOT_CLEAN.name, &[("evict", true), ("spare", false)])?,
         })
     }
-}
-
-impl CcfLru {
-    /// A hot page of the mixed list becomes cold.
-    #[inline]
-    fn move_on(&mut self, frame: u32) {
-        self.memory_accesses += 2;
-        self.vetoes.leave_place(&mut self.pages, frame);
-        let own = self.pages.frame_mut(frame);
-        own.cold = true;
-        let list = if own.dirty { MIXED } else { COLD_CLEAN };
-        self.pages.move_to_front(list, frame);
-    }
-
-    /// The published scan.
-    #[inline]
-    fn scan(&mut self) -> Option<u32> {
-        let first = self.pages.prev(COLD_CLEAN);
-        if first != COLD_CLEAN {
-            return Some(first);
-        }
-        loop {
-            let last = self.pages.prev(MIXED);
-            if last == MIXED {
-                // What the scan moved there, if anything.
-                return Some(self.pages.prev(COLD_CLEAN)).filter(|&first| first != COLD_CLEAN);
-            }
-            let &Frame { dirty, cold, .. } = self.pages.frame(last);
-            if cold {
-                return Some(last);
-            }
-            self.move_on(last);
-            if !dirty && self.evict_hot_clean {
-                return Some(last);
-            }
-        }
-    }
-
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none
-    /// is held.
-    #[inline]
-    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
-        if V::ACTIVE { self.victim_under(veto) } else { self.scan() }
-    }
-
-    /// Takes the page of `frame` out.
-    #[inline]
-    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
-        self.vetoes.forget(&mut self.pages, frame);
-        self.pages.give_up(frame, out);
-    }
-}
-
-impl Buffer for CcfLru {
-    fn grow(&mut self, pages: u32) {
-        self.pages.grow(pages);
-    }
 
     #[inline]
-    fn prefetch(&self, page: PageNo) -> u32 {
-        self.pages.prefetch(page)
-    }
-
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
-        &mut self,
-        access: Access,
-        device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        let frame = self.pages.find(access.page);
-        if frame != 0 {
-            self.memory_accesses += 2;
-            self.vetoes.forget(&mut self.pages, frame);
-            let own = self.pages.frame_mut(frame);
-            own.dirty |= access.write;
-            own.cold = false;
-            self.pages.move_to_front(MIXED, frame);
-            return AccessOutcome::Hit;
-        }
-        self.memory_accesses += 1;
-        if !access.write && !self.cache_reads {
-            return AccessOutcome::Bypassed;
-        }
-        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return AccessOutcome::Bypassed;
-        }
-        self.memory_accesses += 1;
+    fn insert(&self, lists: &mut PageLists, access: Access) {
         let list = if access.write { MIXED } else { self.new_clean_to };
-        let frame = self.pages.insert(list, access.page, access.write);
-        self.pages.frame_mut(frame).cold = if access.write { self.new_dirty_cold } else { list == COLD_CLEAN };
-        AccessOutcome::Inserted
+        let frame = lists.insert(list, access.page, access.write);
+        lists.frame_mut(frame).cold = if access.write { self.is_new_dirty_cold } else { list == COLD_CLEAN };
     }
 
     #[inline]
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        let Some(frame) = self.victim(veto) else { return false };
-        self.memory_accesses += 1;
-        self.give_up(frame, out);
-        true
+    fn mark_used(&self, frame: &mut Frame) {
+        frame.cold = false;
     }
 
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
-        match notice {
-            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { element } => self.vetoes.resume(&mut self.pages, element),
-            BufferNotice::Destage { page, keep } => {
-                if let Some(frame) = self.pages.dirty_frame(page) {
-                    if keep {
-                        self.pages.clean(frame, out);
-                        self.vetoes.cleaned(&mut self.pages, frame);
-                    } else {
-                        self.give_up(frame, out);
-                    }
-                }
+    #[inline]
+    fn published_victim(&mut self, pages: &mut BufferedPages) -> Option<u32> {
+        let first = pages.lists.least_recent(COLD_CLEAN);
+        if first.is_some() {
+            return first;
+        }
+        while let Some(last) = pages.lists.least_recent(MIXED) {
+            let &own @ Frame { dirty, .. } = pages.lists.frame(last);
+            let Some(list) = list_after_scan(&own) else { return Some(last) };
+            pages.move_on(list, last);
+            if !dirty && self.is_hot_clean_evicted {
+                return Some(last);
             }
-            BufferNotice::Flush => {
-                // All dirty pages are in the mixed list.
-                let Self { pages, vetoes, .. } = self;
-                pages.clean_all(MIXED, out, |pages, frame| vetoes.cleaned(pages, frame));
-            }
-            BufferNotice::Trim { page } => {
-                if let Some(frame) = self.pages.trimmed_frame(page) {
-                    self.give_up(frame, out);
-                }
-            }
+        }
+        // What the scan moved there, if anything.
+        pages.lists.least_recent(COLD_CLEAN)
+    }
+
+    #[inline]
+    fn may_leave(&self, turn: usize, frame: &Frame) -> bool {
+        match turn {
+            OF_MIXED => frame.cold || !frame.dirty && self.is_hot_clean_evicted,
+            OF_DIRTY => frame.dirty,
+            _ => true,
         }
     }
 
-    fn admits(&self, access: Access) -> bool {
-        self.pages.find(access.page) == 0 && (access.write || self.cache_reads)
-    }
-
-    fn len(&self) -> u32 {
-        self.pages.len()
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
+    fn chosen(&mut self, pages: &mut BufferedPages, turn: usize, frame: u32) {
+        if turn == OF_COLD_CLEAN {
+            return;
+        }
+        let &Frame { dirty, cold, .. } = pages.lists.frame(frame);
+        pages.move_passed(OF_MIXED, list_after_scan);
+        if !cold && !dirty && self.is_hot_clean_evicted {
+            pages.move_on(COLD_CLEAN, frame);
+        }
     }
 }

@@ -49,7 +49,6 @@ mod searched;
 mod share;
 mod size_set;
 mod two_q;
-mod vetoed_search;
 
 use destage_plan::{Element, PageNo};
 
@@ -58,7 +57,6 @@ pub use bplru::Bplru;
 pub use bypass::Bypass;
 pub use cave::Cave;
 pub use cawr::Cawr;
-pub use ccf_lru::CcfLru;
 pub use cflru::Cflru;
 pub use clc::Clc;
 pub use clock::Clock;

@@ -2,6 +2,7 @@
 
 use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, names, same_value};
 
+use super::ccf_lru::CcfLru;
 use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
 use super::list_buffer::ListBuffer;
@@ -10,8 +11,8 @@ use super::lru_wsr::LruWsr;
 use super::options::READS;
 use super::padding::Padding;
 use super::{
-    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, Fifo, LbClock, PolicyError,
-    PudLru, RecentlyEvicted, S3Fifo, TwoQ,
+    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, Cflru, Clc, Clock, Fab, Fifo, LbClock, PolicyError, PudLru,
+    RecentlyEvicted, S3Fifo, TwoQ,
 };
 
 /// What a policy evicts at once.
@@ -145,7 +146,7 @@ register!(
     S3Fifo,
     Cflru,
     ListBuffer<LruWsr>,
-    CcfLru,
+    ListBuffer<CcfLru>,
     RecentlyEvicted,
     Fab,
     Bplru,
