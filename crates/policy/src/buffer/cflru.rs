@@ -27,26 +27,17 @@
 //! The search does not go over the window each time: the dirty pages at the LRU end, which it met
 //! before, are known and counted, and it begins behind them, so that it is O(1) amortised.
 
-mod vetoes;
+use destage_plan::{ParamSpec, Params};
 
-use destage_plan::{PageNo, ParamSpec, Params};
-
-use self::vetoes::Vetoes;
-use super::options::{READS, caches_reads};
-use super::page_lists::PageLists;
-use super::parking::Linked as _;
+use super::list_buffer::{BufferedPages, ListPolicy, OWN_MARK, RECENT};
+use super::options::READS;
+use super::page_lists::{Frame, PageLists};
 use super::searched::Searched;
 use super::share;
-use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
-    PolicyError, PolicyInfo, Registered, Veto,
-};
+use super::{Access, BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
 
-/// The one list.
-const LIST: u32 = 0;
-
-/// The mark of the searched pages that are dirty.
-const DIRTY: u16 = 2;
+/// The turns of a search under a veto: for clean pages of the window, and for any page.
+const OF_CLEAN: usize = 0;
 
 /// The largest write cost, in reads.
 const MOST_READS: u32 = 1_000_000;
@@ -94,17 +85,13 @@ impl Adaptation {
 
 /// Clean-first LRU.
 #[derive(Clone, Debug)]
-pub struct Cflru {
-    pages: PageLists,
+pub(super) struct Cflru {
     capacity: u32,
-    cache_reads: bool,
     /// Pages in the window, or the capacity if there are fewer.
     window: u32,
     adaptation: Option<Adaptation>,
-    /// Dirty pages.
+    /// Dirty pages that the published search has met.
     dirty: Searched,
-    vetoes: Vetoes,
-    memory_accesses: u64,
 }
 
 const WINDOW: ParamSpec = ParamSpec {
@@ -139,7 +126,7 @@ const WRITE_COST: ParamSpec = ParamSpec {
     help: "what writing a page costs for an adaptive window (GCaR's Table 2: 200 µs to 25 µs)",
 };
 
-impl Registered for Cflru {
+impl ListPolicy for Cflru {
     const INFO: PolicyInfo = PolicyInfo {
         name: "cflru",
         title: "LRU that gives up clean pages of a window first",
@@ -151,6 +138,8 @@ impl Registered for Cflru {
         chooses_channels: false,
         params: &[READS, WINDOW, PERIOD, STEP, WRITE_COST],
     };
+
+    const TURNS: &'static [u32] = &[RECENT, RECENT];
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         let capacity = config.capacity_pages;
@@ -165,9 +154,7 @@ impl Registered for Cflru {
             text => (false, share::parse(text).ok_or_else(|| params.refuse(WINDOW.name))?),
         };
         Ok(Self {
-            pages: PageLists::new(1),
             capacity,
-            cache_reads: caches_reads(params)?,
             window: share::of(share, capacity),
             adaptation: is_adaptive.then_some(Adaptation {
                 period,
@@ -180,172 +167,75 @@ impl Registered for Cflru {
                 accesses: 0,
                 last: None,
             }),
-            dirty: Searched::new(LIST, DIRTY),
-            vetoes: Vetoes::default(),
-            memory_accesses: 0,
+            dirty: Searched::new(RECENT, OWN_MARK),
         })
+    }
+
+    #[inline]
+    fn note_access(&mut self, access: Access, is_hit: bool) {
+        if let Some(adaptation) = &mut self.adaptation {
+            adaptation.accesses += 1;
+            adaptation.cost += u64::from(!is_hit && !access.write);
+        }
+    }
+
+    #[inline]
+    fn leave_place(&mut self, lists: &mut PageLists, frame: u32) {
+        self.dirty.remove(lists, frame);
+    }
+
+    fn cleaned(&mut self, lists: &mut PageLists, frame: u32) {
+        self.dirty.retreat(lists, frame);
+    }
+
+    #[inline]
+    fn published_victim(&mut self, pages: &mut BufferedPages) -> Option<u32> {
+        while self.dirty.len() < self.window {
+            let Some(frame) = self.dirty.next(&pages.lists) else { break };
+            if !pages.lists.frame(frame).dirty {
+                pages.memory_accesses += u64::from(self.dirty.len()) + 1;
+                return Some(frame);
+            }
+            self.dirty.add(&mut pages.lists, frame);
+        }
+        let last = pages.lists.least_recent(RECENT)?;
+        self.count_vain_search(pages);
+        Some(last)
+    }
+
+    #[inline]
+    fn note_eviction(&mut self, pages: &mut BufferedPages, frame: u32) {
+        if let Some(adaptation) = &mut self.adaptation
+            && adaptation.evicted(pages.lists.frame(frame).dirty)
+        {
+            self.window = share::of(adaptation.share, self.capacity);
+        }
+    }
+
+    #[inline]
+    fn may_leave(&self, turn: usize, frame: &Frame) -> bool {
+        turn != OF_CLEAN || !frame.dirty
+    }
+
+    #[inline]
+    fn reach(&self, turn: usize) -> u32 {
+        if turn == OF_CLEAN { self.window } else { u32::MAX }
+    }
+
+    #[inline]
+    fn chosen(&mut self, pages: &mut BufferedPages, turn: usize, _frame: u32) {
+        if turn == OF_CLEAN {
+            pages.memory_accesses += u64::from(pages.passed(OF_CLEAN)) + 1;
+        } else {
+            self.count_vain_search(pages);
+        }
     }
 }
 
 impl Cflru {
-    /// The frame is about to leave its place.
-    #[inline]
-    fn leave_place(&mut self, frame: u32) {
-        if self.pages.frame(frame).tag != 0 {
-            self.dirty.remove(&mut self.pages, frame);
-            self.vetoes.forget(&mut self.pages, frame);
-        }
-    }
-
-    /// The page became clean in its place.
-    fn cleaned(&mut self, frame: u32) {
-        self.dirty.retreat(&mut self.pages, frame);
-        self.vetoes.cleaned(&mut self.pages, frame);
-    }
-
-    /// The published search.
-    #[inline]
-    fn search(&mut self) -> Option<u32> {
-        while self.dirty.len() < self.window {
-            let Some(frame) = self.dirty.next(&self.pages) else { break };
-            if !self.pages.frame(frame).dirty {
-                self.memory_accesses += u64::from(self.dirty.len()) + 1;
-                return Some(frame);
-            }
-            self.dirty.add(&mut self.pages, frame);
-        }
-        self.count_vain_search();
-        Some(self.pages.prev(LIST)).filter(|&last| last != LIST)
-    }
-
     /// Counts a search that went over the window in vain, and the page at the LRU end.
     #[inline]
-    fn count_vain_search(&mut self) {
-        self.memory_accesses += u64::from(self.window.min(self.pages.len())) + 1;
-    }
-
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none
-    /// is held.
-    #[inline]
-    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
-        if self.pages.len() == 0 {
-            return None;
-        }
-        if V::ACTIVE { self.victim_under(veto) } else { self.search() }
-    }
-
-    /// Takes the page of `frame` out.
-    #[inline]
-    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
-        self.leave_place(frame);
-        self.pages.give_up(frame, out);
-    }
-}
-
-impl Buffer for Cflru {
-    fn grow(&mut self, pages: u32) {
-        self.pages.grow(pages);
-    }
-
-    #[inline]
-    fn prefetch(&self, page: PageNo) -> u32 {
-        self.pages.prefetch(page)
-    }
-
-    #[inline]
-    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
-        self.pages.oldest_first(LIST).take(most).for_each(name);
-    }
-
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
-        &mut self,
-        access: Access,
-        device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        let frame = self.pages.find(access.page);
-        if let Some(adaptation) = &mut self.adaptation {
-            adaptation.accesses += 1;
-            adaptation.cost += u64::from(frame == 0 && !access.write);
-        }
-        if frame != 0 {
-            self.memory_accesses += 2;
-            self.leave_place(frame);
-            self.pages.frame_mut(frame).dirty |= access.write;
-            self.pages.move_to_front(LIST, frame);
-            return AccessOutcome::Hit;
-        }
-        self.memory_accesses += 1;
-        if !access.write && !self.cache_reads {
-            return AccessOutcome::Bypassed;
-        }
-        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return AccessOutcome::Bypassed;
-        }
-        self.memory_accesses += 1;
-        self.pages.insert(LIST, access.page, access.write);
-        AccessOutcome::Inserted
-    }
-
-    #[inline]
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        let Some(frame) = self.victim(veto) else { return false };
-        if let Some(adaptation) = &mut self.adaptation
-            && adaptation.evicted(self.pages.frame(frame).dirty)
-        {
-            self.window = share::of(adaptation.share, self.capacity);
-        }
-        self.give_up(frame, out);
-        true
-    }
-
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
-        match notice {
-            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { element } => self.vetoes.resume(&mut self.pages, element),
-            BufferNotice::Destage { page, keep } => {
-                if let Some(frame) = self.pages.dirty_frame(page) {
-                    if keep {
-                        self.pages.clean(frame, out);
-                        self.cleaned(frame);
-                    } else {
-                        self.give_up(frame, out);
-                    }
-                }
-            }
-            BufferNotice::Flush => {
-                let mut at = LIST;
-                while let Some((frame, page)) = self.pages.next_cleaned(LIST, at) {
-                    out.page(EvictionKind::Clean, page);
-                    self.cleaned(frame);
-                    at = frame;
-                }
-            }
-            BufferNotice::Trim { page } => {
-                if let Some(frame) = self.pages.trimmed_frame(page) {
-                    self.give_up(frame, out);
-                }
-            }
-        }
-    }
-
-    fn admits(&self, access: Access) -> bool {
-        self.pages.find(access.page) == 0 && (access.write || self.cache_reads)
-    }
-
-    fn len(&self) -> u32 {
-        self.pages.len()
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
+    fn count_vain_search(&self, pages: &mut BufferedPages) {
+        pages.memory_accesses += u64::from(self.window.min(pages.lists.len())) + 1;
     }
 }

@@ -157,6 +157,12 @@ impl BufferedPages {
         }
     }
 
+    /// Returns how many pages a turn has passed.
+    #[inline]
+    pub(super) fn passed(&self, turn: usize) -> u32 {
+        self.passed[turn].len()
+    }
+
     /// Considers again everything that was passed over.
     pub(super) fn resume_all(&mut self) {
         for element in self.parked.elements() {

@@ -57,7 +57,6 @@ pub use bplru::Bplru;
 pub use bypass::Bypass;
 pub use cave::Cave;
 pub use cawr::Cawr;
-pub use cflru::Cflru;
 pub use clc::Clc;
 pub use clock::Clock;
 pub use error::PolicyError;

@@ -3,6 +3,7 @@
 use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, names, same_value};
 
 use super::ccf_lru::CcfLru;
+use super::cflru::Cflru;
 use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
 use super::list_buffer::ListBuffer;
@@ -11,7 +12,7 @@ use super::lru_wsr::LruWsr;
 use super::options::READS;
 use super::padding::Padding;
 use super::{
-    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, Cflru, Clc, Clock, Fab, Fifo, LbClock, PolicyError, PudLru,
+    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, Clc, Clock, Fab, Fifo, LbClock, PolicyError, PudLru,
     RecentlyEvicted, S3Fifo, TwoQ,
 };
 
@@ -144,7 +145,7 @@ register!(
     TwoQ,
     Arc,
     S3Fifo,
-    Cflru,
+    ListBuffer<Cflru>,
     ListBuffer<LruWsr>,
     ListBuffer<CcfLru>,
     RecentlyEvicted,
