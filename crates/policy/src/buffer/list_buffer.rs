@@ -163,6 +163,13 @@ impl BufferedPages {
         self.passed[turn].len()
     }
 
+    /// Returns true if the page may leave; it is parked if the veto passes it over, and may not
+    /// leave if it is parked already.
+    #[inline]
+    pub(super) fn lets_leave<V: Veto>(&mut self, frame: u32, veto: &mut V) -> bool {
+        self.parked.lets_leave(&mut self.lists, frame, veto)
+    }
+
     /// Considers again everything that was passed over.
     pub(super) fn resume_all(&mut self) {
         for element in self.parked.elements() {

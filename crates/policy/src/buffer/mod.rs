@@ -68,7 +68,6 @@ pub use gcar::{GcCounters, Gcar};
 pub use layers::{Composed, LayerInfo, Over};
 pub use lb_clock::LbClock;
 pub use pud_lru::PudLru;
-pub use recently_evicted::RecentlyEvicted;
 pub use registry::{Built, EvictionUnit, PolicyInfo, Registered, Visitor, build, canonical, info, layers, policies};
 pub use s3_fifo::S3Fifo;
 pub use two_q::TwoQ;

@@ -197,17 +197,6 @@ impl PageLists {
         None
     }
 
-    /// Writes the dirty pages of a list from the least recently used one on; they stay as clean.
-    /// `then` hears of each.
-    pub(super) fn clean_all(&mut self, list: u32, out: &mut Evictions, mut then: impl FnMut(&mut Self, u32)) {
-        let mut at = list;
-        while let Some((frame, page)) = self.next_cleaned(list, at) {
-            out.page(EvictionKind::Clean, page);
-            then(self, frame);
-            at = frame;
-        }
-    }
-
     /// Takes a frame's page out as a victim: a dirty page is written, a clean one dropped.
     #[inline(always)]
     pub(super) fn give_up(&mut self, frame: u32, out: &mut Evictions) {

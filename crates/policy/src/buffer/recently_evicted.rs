@@ -27,29 +27,22 @@
 //! Under a veto the vetoed pages of the victim blocks are met again, and with `most_pages_in_vw`
 //! the blocks of which all pages are vetoed.
 
-mod vetoes;
-
 use std::collections::VecDeque;
 
-use destage_plan::{PageNo, ParamSpec, Params};
+use destage_plan::{ParamSpec, Params};
 
-use self::vetoes::Vetoes;
-use super::options::{READS, caches_reads};
+use super::list_buffer::{BufferedPages, ListPolicy, OWN_MARK, RECENT};
+use super::options::READS;
 use super::page_lists::PageLists;
 use super::parking::Linked as _;
+use super::searched::PARKED;
 use super::share;
 use super::size_set::SizeSet;
-use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
-    PolicyInfo, Registered, Veto,
-};
+use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
 use crate::links::Links;
 
-/// The one list.
-const LIST: u32 = 0;
-
 /// The bit of a frame's tag that says that the page is in the window.
-const IN_WINDOW: u16 = 2;
+const IN_WINDOW: u16 = OWN_MARK;
 
 const MOST_VICTIMS: u32 = 65_536;
 
@@ -111,15 +104,12 @@ impl Sizes {
 
 /// Recently evicted first.
 #[derive(Clone, Debug)]
-pub struct RecentlyEvicted {
-    pages: PageLists,
+pub(super) struct RecentlyEvicted {
     pages_per_block: u32,
-    capacity: u32,
-    cache_reads: bool,
     /// Pages in the window when there are enough, and now.
     window: u32,
     in_window: u32,
-    /// The most recently used frame of the window, `LIST` if it is empty.
+    /// The most recently used frame of the window, [`RECENT`] if it is empty.
     boundary: u32,
     /// Frames that have entered the window.
     entered: u64,
@@ -131,8 +121,6 @@ pub struct RecentlyEvicted {
     /// The victim blocks, the first to come at the front, and the most there may be.
     victims: VecDeque<u32>,
     most_victims: u32,
-    vetoes: Vetoes,
-    memory_accesses: u64,
 }
 
 const VW: ParamSpec = ParamSpec {
@@ -159,7 +147,7 @@ const NEW_VB: ParamSpec = ParamSpec {
     help: "the next victim block: that of the least recently used page, or that with the most pages in the window",
 };
 
-impl Registered for RecentlyEvicted {
+impl ListPolicy for RecentlyEvicted {
     const INFO: PolicyInfo = PolicyInfo {
         name: "ref",
         title: "pages of recently evicted blocks first",
@@ -174,79 +162,42 @@ impl Registered for RecentlyEvicted {
     };
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
-        let capacity = config.capacity_pages;
         let vw = share::parse(params.text(VW.name)).ok_or_else(|| params.refuse(VW.name))?;
         let by_size = params.choice(NEW_VB.name, &[("lru_page", false), ("most_pages_in_vw", true)])?;
         Ok(Self {
-            pages: PageLists::new(1),
             pages_per_block: config.pages_per_block,
-            capacity,
-            cache_reads: caches_reads(params)?,
-            window: share::of(vw, capacity),
+            window: share::of(vw, config.capacity_pages),
             in_window: 0,
-            boundary: LIST,
+            boundary: RECENT,
             entered: 0,
             seats: Vec::new(),
             blocks: Vec::new(),
             sizes: by_size.then(|| Sizes::new(config.pages_per_block)),
             victims: VecDeque::new(),
             most_victims: params.number(NVB.name, 1..=MOST_VICTIMS)?,
-            vetoes: Vetoes::default(),
-            memory_accesses: 0,
         })
     }
-}
 
-impl RecentlyEvicted {
-    #[inline]
-    fn block_of(&self, frame: u32) -> u32 {
-        self.pages.frame(frame).page / self.pages_per_block
-    }
-
-    /// Lets pages into the window until it is full.
-    #[inline]
-    fn fill_window(&mut self) {
-        while self.in_window < self.window {
-            let frame = self.pages.prev(self.boundary);
-            if frame == LIST {
-                return;
-            }
-            self.pages.frame_mut(frame).tag |= IN_WINDOW;
-            self.boundary = frame;
-            self.in_window += 1;
-            self.entered += 1;
-            let block = self.block_of(frame);
-            let own = &mut self.blocks[block as usize];
-            if frame as usize >= self.seats.len() {
-                self.seats.resize(frame as usize + 1, Seat::default());
-            }
-            self.seats[frame as usize] = Seat { newer: 0, older: own.newest, entered: self.entered };
-            if own.newest == 0 {
-                own.oldest = frame;
-            } else {
-                self.seats[own.newest as usize].newer = frame;
-            }
-            own.newest = frame;
-            own.count += 1;
-            if let Some(sizes) = &mut self.sizes {
-                sizes.changed(block, own.count - 1, own.count);
-            }
+    fn grow(&mut self, pages: u32) {
+        let blocks = pages.div_ceil(self.pages_per_block).max(self.blocks.len() as u32);
+        self.blocks.resize(blocks as usize, Block::default());
+        if let Some(sizes) = &mut self.sizes {
+            sizes.lists.grow(self.pages_per_block + 1 + blocks);
         }
     }
 
-    /// The frame is about to leave its place.
+    /// Takes a page out of the window.
     #[inline]
-    fn leave_place(&mut self, frame: u32) {
-        self.vetoes.forget(&mut self.pages, frame);
-        if self.pages.frame(frame).tag & IN_WINDOW == 0 {
+    fn leave_place(&mut self, lists: &mut PageLists, frame: u32) {
+        if lists.frame(frame).tag & IN_WINDOW == 0 {
             return;
         }
         if self.boundary == frame {
-            self.boundary = self.pages.next(frame);
+            self.boundary = lists.next(frame);
         }
         self.in_window -= 1;
-        self.pages.frame_mut(frame).tag &= !IN_WINDOW;
-        let block = self.block_of(frame);
+        lists.frame_mut(frame).tag &= !IN_WINDOW;
+        let block = self.block_of(lists, frame);
         let own = &mut self.blocks[block as usize];
         let Seat { newer, older, .. } = self.seats[frame as usize];
         if newer == 0 {
@@ -265,6 +216,76 @@ impl RecentlyEvicted {
         }
     }
 
+    /// Lets pages into the window until it is full.
+    #[inline]
+    fn lists_changed(&mut self, lists: &mut PageLists) {
+        while self.in_window < self.window {
+            let frame = lists.prev(self.boundary);
+            if frame == RECENT {
+                return;
+            }
+            lists.frame_mut(frame).tag |= IN_WINDOW;
+            self.boundary = frame;
+            self.in_window += 1;
+            self.entered += 1;
+            let block = self.block_of(lists, frame);
+            let own = &mut self.blocks[block as usize];
+            if frame as usize >= self.seats.len() {
+                self.seats.resize(frame as usize + 1, Seat::default());
+            }
+            self.seats[frame as usize] = Seat { newer: 0, older: own.newest, entered: self.entered };
+            if own.newest == 0 {
+                own.oldest = frame;
+            } else {
+                self.seats[own.newest as usize].newer = frame;
+            }
+            own.newest = frame;
+            own.count += 1;
+            if let Some(sizes) = &mut self.sizes {
+                sizes.changed(block, own.count - 1, own.count);
+            }
+        }
+    }
+
+    #[inline]
+    fn published_victim(&mut self, pages: &mut BufferedPages) -> Option<u32> {
+        let of_victim_block = self.of_victim_blocks(|block| self.blocks[block as usize].oldest);
+        of_victim_block.or_else(|| self.of_new_block(&pages.lists))
+    }
+
+    /// Makes the page's block a victim block, if it is none.
+    #[inline]
+    fn note_eviction(&mut self, pages: &mut BufferedPages, frame: u32) {
+        pages.memory_accesses += self.victims.len() as u64 + 1;
+        let block = self.block_of(&pages.lists, frame);
+        if !self.blocks[block as usize].is_victim {
+            self.add_victim_block(block);
+        }
+    }
+
+    /// Asks about the pages of victim blocks, then with `most_pages_in_vw` about all pages of the
+    /// window block by block.
+    fn victim_before_turns<V: Veto>(&self, pages: &mut BufferedPages, veto: &mut V) -> Option<u32> {
+        while let Some(frame) = self.of_victim_blocks(|block| self.oldest_not_parked(&pages.lists, block)) {
+            if pages.lets_leave(frame, veto) {
+                return Some(frame);
+            }
+        }
+        while let Some(frame) = self.of_largest_blocks(&pages.lists) {
+            if pages.lets_leave(frame, veto) {
+                return Some(frame);
+            }
+        }
+        None
+    }
+}
+
+impl RecentlyEvicted {
+    #[inline]
+    fn block_of(&self, lists: &PageLists, frame: u32) -> u32 {
+        lists.frame(frame).page / self.pages_per_block
+    }
+
     /// Of the frames that `oldest_of` names of the victim blocks the one nearest the LRU end; 0 is
     /// no frame.
     #[inline]
@@ -275,31 +296,31 @@ impl RecentlyEvicted {
 
     /// What leaves if the window has no page of a victim block.
     #[inline]
-    fn of_new_block(&self) -> Option<u32> {
+    fn of_new_block(&self, lists: &PageLists) -> Option<u32> {
         if let Some(block) = self.sizes.as_ref().and_then(|sizes| sizes.blocks().next()) {
             return Some(self.blocks[block as usize].oldest);
         }
-        Some(self.pages.prev(LIST)).filter(|&last| last != LIST)
+        lists.least_recent(RECENT)
     }
 
-    /// The published search: the frame to give up, and whether its block becomes a victim block.
-    #[inline]
-    fn search(&self) -> Option<(u32, bool)> {
-        let frame = self.of_victim_blocks(|block| self.blocks[block as usize].oldest).map(|frame| (frame, false));
-        frame.or_else(|| self.of_new_block().map(|frame| (frame, true)))
+    /// Of the block's pages in the window that are not parked the one nearest the LRU end, 0 if
+    /// there is none.
+    fn oldest_not_parked(&self, lists: &PageLists, block: u32) -> u32 {
+        let mut frame = self.blocks[block as usize].oldest;
+        while frame != 0 && lists.frame(frame).tag & PARKED != 0 {
+            frame = self.seats[frame as usize].newer;
+        }
+        frame
     }
 
-    /// What [`Self::search`] finds, or what leaves in its place; `None` if every page is vetoed and
-    /// the access shall bypass, or none is held.
-    #[inline]
-    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<(u32, bool)> {
-        if V::ACTIVE { self.victim_under(veto) } else { self.search() }
+    /// The first page that is not parked of the blocks in the order in which they become victim
+    /// blocks.
+    fn of_largest_blocks(&self, lists: &PageLists) -> Option<u32> {
+        let mut oldest = self.sizes.as_ref()?.blocks().map(|block| self.oldest_not_parked(lists, block));
+        oldest.find(|&frame| frame != 0)
     }
 
     fn add_victim_block(&mut self, block: u32) {
-        if self.blocks[block as usize].is_victim {
-            return;
-        }
         if self.victims.len() == self.most_victims as usize
             && let Some(first) = self.victims.pop_front()
         {
@@ -307,117 +328,5 @@ impl RecentlyEvicted {
         }
         self.victims.push_back(block);
         self.blocks[block as usize].is_victim = true;
-    }
-
-    /// Takes the page of `frame` out.
-    #[inline]
-    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
-        self.leave_place(frame);
-        self.pages.give_up(frame, out);
-        self.fill_window();
-    }
-}
-
-impl Buffer for RecentlyEvicted {
-    fn grow(&mut self, pages: u32) {
-        self.pages.grow(pages);
-        let blocks = pages.div_ceil(self.pages_per_block).max(self.blocks.len() as u32);
-        self.blocks.resize(blocks as usize, Block::default());
-        if let Some(sizes) = &mut self.sizes {
-            sizes.lists.grow(self.pages_per_block + 1 + blocks);
-        }
-    }
-
-    #[inline]
-    fn prefetch(&self, page: PageNo) -> u32 {
-        self.pages.prefetch(page)
-    }
-
-    #[inline]
-    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
-        self.pages.oldest_first(LIST).take(most).for_each(name);
-    }
-
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
-        &mut self,
-        access: Access,
-        device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        let frame = self.pages.find(access.page);
-        if frame != 0 {
-            self.memory_accesses += 2;
-            self.leave_place(frame);
-            self.pages.frame_mut(frame).dirty |= access.write;
-            self.pages.move_to_front(LIST, frame);
-            self.fill_window();
-            return AccessOutcome::Hit;
-        }
-        self.memory_accesses += 1;
-        if !access.write && !self.cache_reads {
-            return AccessOutcome::Bypassed;
-        }
-        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return AccessOutcome::Bypassed;
-        }
-        self.memory_accesses += 1;
-        self.pages.insert(LIST, access.page, access.write);
-        self.fill_window();
-        AccessOutcome::Inserted
-    }
-
-    #[inline]
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        let Some((frame, is_new)) = self.victim(veto) else { return false };
-        self.memory_accesses += self.victims.len() as u64 + 1;
-        if is_new {
-            self.add_victim_block(self.block_of(frame));
-        }
-        self.give_up(frame, out);
-        true
-    }
-
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
-        match notice {
-            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { element } => self.vetoes.resume(&mut self.pages, element),
-            BufferNotice::Destage { page, keep } => {
-                if let Some(frame) = self.pages.dirty_frame(page) {
-                    if keep {
-                        self.pages.clean(frame, out);
-                    } else {
-                        self.give_up(frame, out);
-                    }
-                }
-            }
-            BufferNotice::Flush => {
-                self.pages.clean_all(LIST, out, |_, _| {});
-            }
-            BufferNotice::Trim { page } => {
-                if let Some(frame) = self.pages.trimmed_frame(page) {
-                    self.give_up(frame, out);
-                }
-            }
-        }
-    }
-
-    fn admits(&self, access: Access) -> bool {
-        self.pages.find(access.page) == 0 && (access.write || self.cache_reads)
-    }
-
-    fn len(&self) -> u32 {
-        self.pages.len()
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
     }
 }

@@ -11,9 +11,10 @@ use super::lru::Lru;
 use super::lru_wsr::LruWsr;
 use super::options::READS;
 use super::padding::Padding;
+use super::recently_evicted::RecentlyEvicted;
 use super::{
-    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, Clc, Clock, Fab, Fifo, LbClock, PolicyError, PudLru,
-    RecentlyEvicted, S3Fifo, TwoQ,
+    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, Clc, Clock, Fab, Fifo, LbClock, PolicyError, PudLru, S3Fifo,
+    TwoQ,
 };
 
 /// What a policy evicts at once.
@@ -148,7 +149,7 @@ register!(
     ListBuffer<Cflru>,
     ListBuffer<LruWsr>,
     ListBuffer<CcfLru>,
-    RecentlyEvicted,
+    ListBuffer<RecentlyEvicted>,
     Fab,
     Bplru,
     Clc,
