@@ -23,18 +23,13 @@
 //! Memory accesses: the lookup, the cluster put into a list by a write, each cluster that falls off
 //! SI, and the victim, which is at hand at the end of a list: one each.
 
-mod vetoes;
-
 use destage_plan::{ParamSpec, Params};
 
+use super::block_buffer::{BlockPolicy, Blocks, HeldBlock};
 use super::options::PROTECT_CURRENT;
 use super::padding::Padding;
-use super::page_bits::PageBits;
 use super::size_set::SizeSet;
-use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
-    NO_BLOCK, PolicyError, PolicyInfo, Registered, Veto,
-};
+use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
 use crate::links::Links;
 
 /// The sentinel of SI; nodes 1 to N are those of the lists per size, node `N + 1 + cluster` the
@@ -76,33 +71,16 @@ impl SiMax {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Cluster {
-    /// Pages buffered.
-    count: u32,
-    in_si: bool,
-}
-
 /// Cold and largest cluster.
 #[derive(Clone, Debug)]
-pub struct Clc {
+pub(super) struct Clc {
     pages_per_block: u32,
-    capacity: u32,
-    len: u32,
     si_max: SiMax,
-    /// Clusters with at least this many pages are padded.
-    padding: Padding,
-    protect_current: bool,
-    cached: PageBits,
-    clusters: Vec<Cluster>,
-    /// Clusters buffered.
-    buffered: u32,
     /// SI and the lists per size, most recently used first.
     lists: Links,
     si_len: u32,
     /// The sizes of which there are cold clusters.
     cold: SizeSet,
-    memory_accesses: u64,
 }
 
 const SI_MAX: ParamSpec = ParamSpec {
@@ -113,7 +91,7 @@ const SI_MAX: ParamSpec = ParamSpec {
     help: "the most clusters in the size-independent list; a share is rounded up",
 };
 
-impl Registered for Clc {
+impl BlockPolicy for Clc {
     const INFO: PolicyInfo = PolicyInfo {
         name: "clc",
         title: "the largest of the blocks not recently written",
@@ -126,23 +104,81 @@ impl Registered for Clc {
         params: &[SI_MAX, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],
     };
 
+    /// The cluster stands in SI.
+    type History = bool;
+
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         let n = config.pages_per_block;
         Ok(Self {
             pages_per_block: n,
-            capacity: config.capacity_pages,
-            len: 0,
             si_max: SiMax::parse(params.text(SI_MAX.name)).ok_or_else(|| params.refuse(SI_MAX.name))?,
-            padding: Padding::of(n, params)?,
-            protect_current: params.switch(PROTECT_CURRENT.name)?,
-            cached: PageBits::new(n),
-            clusters: Vec::new(),
-            buffered: 0,
             lists: Links::new(n + 1),
             si_len: 0,
             cold: SizeSet::new(n),
-            memory_accesses: 0,
         })
+    }
+
+    fn grow(&mut self, clusters: u32) {
+        self.lists.grow(self.pages_per_block + 1 + clusters);
+    }
+
+    /// Puts the cluster at the MRU end of SI.
+    #[inline]
+    fn note_use<V: Veto>(&mut self, blocks: &mut Blocks<Self>, cluster: u32, _offset: u32, is_added: bool) {
+        blocks.memory_accesses += 1;
+        let node = self.node(cluster);
+        let HeldBlock { pages, history: is_in_si } = &mut blocks.blocks[cluster as usize];
+        if *is_in_si {
+            self.lists.move_after(SI, node);
+        } else {
+            *is_in_si = true;
+            let pages_before = *pages - u32::from(is_added);
+            if pages_before > 0 {
+                self.leave_cold(cluster, pages_before);
+            }
+            self.lists.insert_after(SI, node);
+            self.si_len += 1;
+        }
+        // The cluster just written is the last that would fall off, which it does where SI may hold
+        // none.
+        let most = self.si_max.of(blocks.held);
+        while self.si_len > most {
+            self.leave_si(blocks);
+        }
+    }
+
+    fn note_departure(&mut self, blocks: &mut Blocks<Self>, cluster: u32) {
+        let HeldBlock { pages, history: is_in_si } = blocks.blocks[cluster as usize];
+        if is_in_si {
+            self.lists.unlink(self.node(cluster));
+            self.si_len -= 1;
+        } else {
+            self.leave_cold(cluster, pages);
+        }
+    }
+
+    fn note_trim(&mut self, blocks: &mut Blocks<Self>, cluster: u32, pages_before: u32) {
+        let HeldBlock { pages, history: is_in_si } = blocks.blocks[cluster as usize];
+        if !is_in_si {
+            self.leave_cold(cluster, pages_before);
+            self.enter_cold(cluster, pages);
+        }
+    }
+
+    #[inline]
+    fn first(&mut self, _blocks: &mut Blocks<Self>) -> Option<u32> {
+        // SI may be empty.
+        self.lists.prev(self.cold.largest().unwrap_or(SI)).checked_sub(self.node(0))
+    }
+
+    fn after(&mut self, _blocks: &mut Blocks<Self>, cluster: u32) -> Option<u32> {
+        let node = self.lists.prev(self.node(cluster));
+        let next = node.checked_sub(self.node(0));
+        // What stands at the end of its list is followed by the next list; after SI there is none.
+        if next.is_some() || node == SI {
+            return next;
+        }
+        self.lists.prev(self.cold.largest_below(node).unwrap_or(SI)).checked_sub(self.node(0))
     }
 }
 
@@ -152,228 +188,33 @@ impl Clc {
         self.pages_per_block + 1 + cluster
     }
 
-    #[inline]
-    fn cluster_of(&self, node: u32) -> u32 {
-        node - self.pages_per_block - 1
-    }
-
     /// Puts a cluster that is in no list at the MRU end of the list of its size.
     #[inline]
-    fn enter_cold(&mut self, cluster: u32) {
-        let size = self.clusters[cluster as usize].count;
-        self.lists.insert_after(size, self.node(cluster));
-        self.cold.insert(size);
+    fn enter_cold(&mut self, cluster: u32, pages: u32) {
+        self.lists.insert_after(pages, self.node(cluster));
+        self.cold.insert(pages);
     }
 
-    /// Takes a cluster that holds `size` pages out of the list of that size.
+    /// Takes a cluster out of the list of its size.
     #[inline]
-    fn leave_cold(&mut self, cluster: u32, size: u32) {
+    fn leave_cold(&mut self, cluster: u32, pages: u32) {
         self.lists.unlink(self.node(cluster));
-        if self.lists.next(size) == size {
-            self.cold.remove(size);
-        }
-    }
-
-    /// Puts a cluster just written at the MRU end of SI; before the write it held `before` pages.
-    #[inline]
-    fn enter_si(&mut self, cluster: u32, before: u32) {
-        self.memory_accesses += 1;
-        let node = self.node(cluster);
-        if self.clusters[cluster as usize].in_si {
-            self.lists.move_after(SI, node);
-        } else {
-            if before > 0 {
-                self.leave_cold(cluster, before);
-            }
-            self.clusters[cluster as usize].in_si = true;
-            self.lists.insert_after(SI, node);
-            self.si_len += 1;
-        }
-        // The cluster just written is the last that would fall off, which it does where SI may hold
-        // none.
-        let most = self.si_max.of(self.buffered);
-        while self.si_len > most {
-            self.leave_si();
+        if self.lists.next(pages) == pages {
+            self.cold.remove(pages);
         }
     }
 
     /// Moves the LRU cluster of SI to the list of its size.
     #[inline]
-    fn leave_si(&mut self) {
-        self.memory_accesses += 1;
+    fn leave_si(&mut self, blocks: &mut Blocks<Self>) {
+        blocks.memory_accesses += 1;
         let node = self.lists.prev(SI);
-        let cluster = self.cluster_of(node);
+        let cluster = node - self.node(0);
         self.lists.unlink(node);
         self.si_len -= 1;
-        self.clusters[cluster as usize].in_si = false;
-        self.enter_cold(cluster);
-    }
-
-    /// The sentinel of the list whose victims come after those of the list `sentinel`; after SI
-    /// there is none.
-    #[inline]
-    fn list_after(&self, sentinel: u32) -> Option<u32> {
-        if sentinel == SI { None } else { Some(self.cold.largest_below(sentinel).unwrap_or(SI)) }
-    }
-
-    /// The sentinel of the list from which the next victim comes.
-    #[inline]
-    fn first_list(&self) -> u32 {
-        self.cold.largest().unwrap_or(SI)
-    }
-
-    /// The cluster that would leave first.
-    #[inline]
-    fn first(&self) -> u32 {
-        self.cluster_of(self.lists.prev(self.first_list()))
-    }
-
-    /// The cluster that would leave after another one.
-    fn after(&self, cluster: u32) -> Option<u32> {
-        let first_cluster = self.node(0);
-        let node = self.lists.prev(self.node(cluster));
-        if node >= first_cluster {
-            return Some(self.cluster_of(node));
-        }
-        // SI may be empty.
-        let last = self.lists.prev(self.list_after(node)?);
-        (last >= first_cluster).then(|| self.cluster_of(last))
-    }
-
-    /// The cluster to give up, or `None` if every cluster is vetoed and the access shall bypass.
-    #[inline]
-    fn victim<V: Veto>(&mut self, current: u32, veto: &mut V) -> Option<u32> {
-        self.memory_accesses += 1;
-        // A cluster that is alone has no other to be spared for.
-        let spared = if self.protect_current && self.buffered > 1 { current } else { NO_BLOCK };
-        if V::ACTIVE {
-            return self.victim_under(spared, veto);
-        }
-        let first = self.first();
-        if first == spared { self.after(first) } else { Some(first) }
-    }
-
-    fn give_up(&mut self, cluster: u32, out: &mut Evictions) {
-        self.padding.write_out(self.clusters[cluster as usize].count, &self.cached, cluster, out);
-        self.forget(cluster);
-    }
-
-    fn forget(&mut self, cluster: u32) {
-        let Cluster { count, in_si } = std::mem::take(&mut self.clusters[cluster as usize]);
-        self.len -= count;
-        self.buffered -= 1;
-        self.cached.clear_block(cluster);
-        if in_si {
-            self.lists.unlink(self.node(cluster));
-            self.si_len -= 1;
-        } else {
-            self.leave_cold(cluster, count);
-        }
-    }
-}
-
-impl Buffer for Clc {
-    fn grow(&mut self, pages: u32) {
-        let clusters = pages.div_ceil(self.pages_per_block).max(self.clusters.len() as u32);
-        self.cached.grow(clusters);
-        self.clusters.resize(clusters as usize, Cluster::default());
-        self.lists.grow(self.pages_per_block + 1 + clusters);
-    }
-
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
-        &mut self,
-        access: Access,
-        _device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        self.memory_accesses += 1;
-        let (cluster, offset) = (access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block);
-        let held = self.cached.get(cluster, offset);
-        if !access.write {
-            return if held { AccessOutcome::Hit } else { AccessOutcome::Bypassed };
-        }
-        if held {
-            self.enter_si(cluster, self.clusters[cluster as usize].count);
-            return AccessOutcome::Hit;
-        }
-        if self.len == self.capacity {
-            match self.victim(cluster, veto) {
-                Some(victim) => self.give_up(victim, out),
-                None => return AccessOutcome::Bypassed,
-            }
-        }
-        self.cached.set(cluster, offset);
-        let before = self.clusters[cluster as usize].count;
-        self.clusters[cluster as usize].count = before + 1;
-        self.buffered += u32::from(before == 0);
-        self.len += 1;
-        self.enter_si(cluster, before);
-        AccessOutcome::Inserted
-    }
-
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        if self.len == 0 {
-            return false;
-        }
-        let Some(victim) = self.victim(NO_BLOCK, veto) else { return false };
-        self.give_up(victim, out);
-        true
-    }
-
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
-        match notice {
-            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
-            BufferNotice::Destage { page, .. } => {
-                let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
-                if self.cached.get(block, offset) {
-                    self.give_up(block, out);
-                }
-            }
-            BufferNotice::Flush => {
-                while self.len > 0 {
-                    self.give_up(self.first(), out);
-                }
-            }
-            BufferNotice::Trim { page } => {
-                let (cluster, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
-                if !self.cached.get(cluster, offset) {
-                    return;
-                }
-                out.page(EvictionKind::Drop, page);
-                let Cluster { count, in_si } = self.clusters[cluster as usize];
-                if count == 1 {
-                    self.forget(cluster);
-                    return;
-                }
-                self.cached.clear(cluster, offset);
-                self.len -= 1;
-                self.clusters[cluster as usize].count = count - 1;
-                if !in_si {
-                    self.leave_cold(cluster, count);
-                    self.enter_cold(cluster);
-                }
-            }
-        }
-    }
-
-    fn admits(&self, access: Access) -> bool {
-        access.write && !self.cached.get(access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block)
-    }
-
-    fn len(&self) -> u32 {
-        self.len
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
+        let own = &mut blocks.blocks[cluster as usize];
+        own.history = false;
+        self.enter_cold(cluster, own.pages);
     }
 }
 

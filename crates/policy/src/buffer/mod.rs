@@ -10,6 +10,7 @@
 //! [`BufferNotice::Resume`].
 
 mod arc;
+mod block_buffer;
 mod bplru;
 mod bypass;
 mod cave;
@@ -57,7 +58,6 @@ pub use bplru::Bplru;
 pub use bypass::Bypass;
 pub use cave::Cave;
 pub use cawr::Cawr;
-pub use clc::Clc;
 pub use clock::Clock;
 pub use error::PolicyError;
 pub use evictions::{EvictionKind, Evictions, Group, Wait};

@@ -28,7 +28,7 @@ impl Padding {
     pub(super) fn of(n: u32, params: &Params) -> Result<Self, SpecError> {
         let from = match params.text(Self::PARAM.name) {
             "always" => 0,
-            "never" => n + 1,
+            "never" => return Ok(Self::never(n)),
             share => {
                 let share = share.parse::<f64>().ok().filter(|f| (0.0..=1.0).contains(f));
                 let share = share.ok_or_else(|| params.refuse(Self::PARAM.name))?;
@@ -38,6 +38,11 @@ impl Padding {
             }
         };
         Ok(Self { from })
+    }
+
+    /// Pads no block of `n` pages.
+    pub(super) const fn never(n: u32) -> Self {
+        Self { from: n + 1 }
     }
 
     /// Whether a block with so many buffered pages is padded.

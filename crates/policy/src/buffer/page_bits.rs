@@ -63,11 +63,13 @@ impl PageBits {
     }
 
     /// The pages whose bit equals `value`, ascending.
+    #[inline]
     pub(super) fn pages(&self, block: u32, value: bool) -> impl Iterator<Item = PageNo> {
         select(self.of(block).iter().copied(), block, self.pages_per_block, value)
     }
 
     /// The pages set here and not set in `other`, ascending.
+    #[inline]
     pub(super) fn pages_without(&self, other: &Self, block: u32) -> impl Iterator<Item = PageNo> {
         let words = self.of(block).iter().zip(other.of(block)).map(|(a, b)| a & !b);
         select(words, block, self.pages_per_block, true)

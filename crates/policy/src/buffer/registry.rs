@@ -2,8 +2,10 @@
 
 use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, names, same_value};
 
+use super::block_buffer::BlockBuffer;
 use super::ccf_lru::CcfLru;
 use super::cflru::Cflru;
+use super::clc::Clc;
 use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
 use super::list_buffer::ListBuffer;
@@ -13,8 +15,7 @@ use super::options::READS;
 use super::padding::Padding;
 use super::recently_evicted::RecentlyEvicted;
 use super::{
-    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, Clc, Clock, Fab, Fifo, LbClock, PolicyError, PudLru, S3Fifo,
-    TwoQ,
+    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, Clock, Fab, Fifo, LbClock, PolicyError, PudLru, S3Fifo, TwoQ,
 };
 
 /// What a policy evicts at once.
@@ -152,7 +153,7 @@ register!(
     ListBuffer<RecentlyEvicted>,
     Fab,
     Bplru,
-    Clc,
+    BlockBuffer<Clc>,
     PudLru,
     LbClock,
     Cave,
