@@ -54,7 +54,6 @@ mod two_q;
 use destage_plan::{Element, PageNo};
 
 pub use arc::Arc;
-pub use bplru::Bplru;
 pub use bypass::Bypass;
 pub use cave::Cave;
 pub use cawr::Cawr;

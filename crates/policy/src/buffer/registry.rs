@@ -3,6 +3,7 @@
 use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, names, same_value};
 
 use super::block_buffer::BlockBuffer;
+use super::bplru::Bplru;
 use super::ccf_lru::CcfLru;
 use super::cflru::Cflru;
 use super::clc::Clc;
@@ -15,7 +16,7 @@ use super::options::READS;
 use super::padding::Padding;
 use super::recently_evicted::RecentlyEvicted;
 use super::{
-    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, Clock, Fab, Fifo, LbClock, PolicyError, PudLru, S3Fifo, TwoQ,
+    Arc, Buffer, BufferConfig, Bypass, Cave, Cawr, Clock, Fab, Fifo, LbClock, PolicyError, PudLru, S3Fifo, TwoQ,
 };
 
 /// What a policy evicts at once.
@@ -152,7 +153,7 @@ register!(
     ListBuffer<CcfLru>,
     ListBuffer<RecentlyEvicted>,
     Fab,
-    Bplru,
+    BlockBuffer<Bplru>,
     BlockBuffer<Clc>,
     PudLru,
     LbClock,
