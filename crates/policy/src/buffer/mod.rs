@@ -60,7 +60,6 @@ pub use cawr::Cawr;
 pub use clock::Clock;
 pub use error::PolicyError;
 pub use evictions::{EvictionKind, Evictions, Group, Wait};
-pub use fab::Fab;
 pub use fifo::Fifo;
 pub use foreign::{Chooser, Foreign, ForeignPolicy, MakeChooser, Stop, VictimList};
 pub use gcar::{GcCounters, Gcar};

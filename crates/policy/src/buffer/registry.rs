@@ -7,6 +7,7 @@ use super::bplru::Bplru;
 use super::ccf_lru::CcfLru;
 use super::cflru::Cflru;
 use super::clc::Clc;
+use super::fab::Fab;
 use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
 use super::list_buffer::ListBuffer;
@@ -15,9 +16,7 @@ use super::lru_wsr::LruWsr;
 use super::options::READS;
 use super::padding::Padding;
 use super::recently_evicted::RecentlyEvicted;
-use super::{
-    Arc, Buffer, BufferConfig, Bypass, Cave, Cawr, Clock, Fab, Fifo, LbClock, PolicyError, PudLru, S3Fifo, TwoQ,
-};
+use super::{Arc, Buffer, BufferConfig, Bypass, Cave, Cawr, Clock, Fifo, LbClock, PolicyError, PudLru, S3Fifo, TwoQ};
 
 /// What a policy evicts at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +151,7 @@ register!(
     ListBuffer<LruWsr>,
     ListBuffer<CcfLru>,
     ListBuffer<RecentlyEvicted>,
-    Fab,
+    BlockBuffer<Fab>,
     BlockBuffer<Bplru>,
     BlockBuffer<Clc>,
     PudLru,
