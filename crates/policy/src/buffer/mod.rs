@@ -65,7 +65,6 @@ pub use foreign::{Chooser, Foreign, ForeignPolicy, MakeChooser, Stop, VictimList
 pub use gcar::{GcCounters, Gcar};
 pub use layers::{Composed, LayerInfo, Over};
 pub use lb_clock::LbClock;
-pub use pud_lru::PudLru;
 pub use registry::{Built, EvictionUnit, PolicyInfo, Registered, Visitor, build, canonical, info, layers, policies};
 pub use s3_fifo::S3Fifo;
 pub use two_q::TwoQ;

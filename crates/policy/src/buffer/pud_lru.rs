@@ -31,22 +31,17 @@
 //! latter, the sum of all PUDs is kept as a number and a slope, and a victim is found at the tops
 //! of the heaps, from the largest size down.
 
-mod vetoes;
-
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use destage_plan::{ParamSpec, Params};
 
+use super::block_buffer::{BlockPolicy, Blocks, HeldBlock};
 use super::max_tree::MaxTree;
 use super::options::PROTECT_CURRENT;
 use super::padding::Padding;
-use super::page_bits::PageBits;
-use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
-    NO_BLOCK, PolicyError, PolicyInfo, Registered, Veto,
-};
+use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
 use crate::links::Links;
 
 /// Parts of a write to which UD is rounded, as a power of two. With 12 bits every number below fits
@@ -79,9 +74,9 @@ impl Threshold {
     }
 }
 
-/// A buffered block's history.
+/// When a buffered block was written.
 #[derive(Clone, Copy, Debug, Default)]
-struct Block {
+pub(super) struct UpdateHistory {
     /// The time of the last write, which is 1 or more.
     last: i64,
     /// Updates since the block entered.
@@ -90,13 +85,11 @@ struct Block {
     distances: i64,
     /// UD in 2^-[`FRACTION_BITS`] writes, rounded down.
     mean: i64,
-    /// Pages buffered; 0 for a block that is not in the buffer.
-    count: u32,
     /// The value of `last` in the one entry of the heaps that stands for the block.
     entered: i64,
 }
 
-impl Block {
+impl UpdateHistory {
     /// Twice the PUD at time 0, in 2^-[`FRACTION_BITS`] writes, of a block that was updated.
     #[inline]
     fn key(&self) -> i64 {
@@ -166,17 +159,17 @@ impl Updated {
     }
 
     #[inline]
-    fn stands(blocks: &[Block], size: u32, entry: &Entry) -> bool {
+    fn stands(blocks: &[HeldBlock<UpdateHistory>], size: u32, entry: &Entry) -> bool {
         let block = &blocks[entry.block as usize];
-        block.count == size && block.entered == entry.rank.last.0
+        block.pages == size && block.history.entered == entry.rank.last.0
     }
 
     /// Enters a block under its present size.
     #[inline]
-    fn add(&mut self, blocks: &mut [Block], block: u32) {
-        let b = &mut blocks[block as usize];
-        b.entered = b.last;
-        let (size, rank) = (b.count, Rank { pud: b.key(), last: Reverse(b.last) });
+    fn add(&mut self, blocks: &mut [HeldBlock<UpdateHistory>], block: u32) {
+        let HeldBlock { pages: size, history } = &mut blocks[block as usize];
+        history.entered = history.last;
+        let (size, rank) = (*size, Rank { pud: history.key(), last: Reverse(history.last) });
         let most = 2 * self.live[size as usize] as usize + 64;
         let heap = &mut self.heaps[size as usize];
         if heap.len() > most {
@@ -219,7 +212,7 @@ impl Updated {
     }
 
     /// The block of this size with the greatest rank, if that is greater than `floor`.
-    fn first_above(&mut self, blocks: &mut [Block], size: u32, floor: Rank) -> Option<Entry> {
+    fn first_above(&mut self, blocks: &mut [HeldBlock<UpdateHistory>], size: u32, floor: Rank) -> Option<Entry> {
         let first = loop {
             let Some(mut top) = self.heaps[size as usize].peek_mut().filter(|entry| entry.rank > floor) else {
                 break None;
@@ -228,12 +221,12 @@ impl Updated {
                 PeekMut::pop(top);
                 continue;
             }
-            let block = &mut blocks[top.block as usize];
-            if block.entered == block.last {
+            let history = &mut blocks[top.block as usize].history;
+            if history.entered == history.last {
                 break Some(*top);
             }
-            block.entered = block.last;
-            top.rank = Rank { pud: block.key(), last: Reverse(block.last) };
+            history.entered = history.last;
+            top.rank = Rank { pud: history.key(), last: Reverse(history.last) };
         };
         self.note_top(size);
         first
@@ -246,35 +239,24 @@ struct Choice {
     block: u32,
     /// At the time of the eviction.
     rank: Rank,
-    /// The heap that it is at the top of, or `None` for one that was never updated.
-    size: Option<u32>,
 }
 
 /// PUD-aware LRU.
 #[derive(Clone, Debug)]
-pub struct PudLru {
-    pages_per_block: u32,
-    capacity: u32,
-    len: u32,
+pub(super) struct PudLru {
     threshold: Threshold,
-    /// Blocks with at least this many pages are padded.
-    padding: Padding,
-    protect_current: bool,
-    cached: PageBits,
-    blocks: Vec<Block>,
-    /// Blocks buffered.
-    buffered: u32,
     /// Page writes buffered so far.
     clock: i64,
-    /// The sum of all [`Block::line`]s: of the numbers, and of the slopes.
+    /// The sum of all [`UpdateHistory::line`]s: of the numbers, and of the slopes.
     sum: i128,
     slope: i64,
     updated: Updated,
     /// The blocks that were never updated, the newest first.
     new: Links,
-    /// Entries passed over in the present search, with their sizes.
+    /// Where the present search stands among those, if it has passed any.
+    new_at: Option<u32>,
+    /// The other blocks that it has passed: entries of the heaps, with their sizes.
     passed_over: Vec<(u32, Entry)>,
-    memory_accesses: u64,
 }
 
 const THRESHOLD: ParamSpec = ParamSpec {
@@ -285,7 +267,7 @@ const THRESHOLD: ParamSpec = ParamSpec {
     help: "predicted update distance above which a block is infrequently updated; mean of all buffered blocks",
 };
 
-impl Registered for PudLru {
+impl BlockPolicy for PudLru {
     const INFO: PolicyInfo = PolicyInfo {
         name: "pud-lru",
         title: "the largest of the blocks with a long predicted update distance",
@@ -299,26 +281,98 @@ impl Registered for PudLru {
         params: &[THRESHOLD, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],
     };
 
+    type History = UpdateHistory;
+
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
-        let n = config.pages_per_block;
         Ok(Self {
-            pages_per_block: n,
-            capacity: config.capacity_pages,
-            len: 0,
             threshold: Threshold::parse(params.text(THRESHOLD.name)).ok_or_else(|| params.refuse(THRESHOLD.name))?,
-            padding: Padding::of(n, params)?,
-            protect_current: params.switch(PROTECT_CURRENT.name)?,
-            cached: PageBits::new(n),
-            blocks: Vec::new(),
-            buffered: 0,
             clock: 0,
             sum: 0,
             slope: 0,
-            updated: Updated::new(n.min(config.capacity_pages)),
+            updated: Updated::new(config.pages_per_block.min(config.capacity_pages)),
             new: Links::new(1),
+            new_at: None,
             passed_over: Vec::new(),
-            memory_accesses: 0,
         })
+    }
+
+    fn grow(&mut self, blocks: u32) {
+        self.new.grow(blocks + 1);
+    }
+
+    #[inline]
+    fn note_use<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32, _offset: u32, is_added: bool) {
+        blocks.memory_accesses += 1;
+        self.clock += 1;
+        let now = self.clock;
+        let HeldBlock { pages, history } = &mut blocks.blocks[block as usize];
+        if is_added && *pages == 1 {
+            history.last = now;
+            self.new.insert_after(NEW, block + 1);
+            self.count_in(history);
+            return;
+        }
+        self.count_out(history);
+        let UpdateHistory { last, updates, .. } = *history;
+        history.last = now;
+        history.updates = updates + 1;
+        history.distances += now - last - 1;
+        history.mean = (history.distances << FRACTION_BITS) / history.updates;
+        self.count_in(history);
+        if updates == 0 {
+            self.new.unlink(block + 1);
+            self.updated.add(&mut blocks.blocks, block);
+        } else if is_added {
+            self.updated.remove(*pages - 1);
+            self.updated.add(&mut blocks.blocks, block);
+        }
+    }
+
+    fn note_departure(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+        let HeldBlock { pages, history } = &blocks.blocks[block as usize];
+        self.count_out(history);
+        if history.updates == 0 {
+            self.new.unlink(block + 1);
+        } else {
+            self.updated.remove(*pages);
+        }
+    }
+
+    /// Enters the block, which has had an update, under its new size.
+    fn note_trim(&mut self, blocks: &mut Blocks<Self>, block: u32, pages_before: u32) {
+        self.updated.remove(pages_before);
+        self.updated.add(&mut blocks.blocks, block);
+    }
+
+    #[inline]
+    fn first(&mut self, blocks: &mut Blocks<Self>) -> Option<u32> {
+        if blocks.held == 0 {
+            return None;
+        }
+        self.first_from(blocks, self.new.prev(NEW))
+    }
+
+    fn after(&mut self, blocks: &mut Blocks<Self>, block: u32) -> Option<u32> {
+        let HeldBlock { pages: size, history } = blocks.blocks[block as usize];
+        if history.updates == 0 {
+            self.new_at = Some(self.new.prev(block + 1));
+        } else {
+            let top = self.updated.take(size);
+            self.passed_over.extend(top.map(|entry| (size, entry)));
+        }
+        self.first_from(blocks, self.new_at.unwrap_or_else(|| self.new.prev(NEW)))
+    }
+
+    fn end_search(&mut self) {
+        self.new_at = None;
+        for (size, entry) in self.passed_over.drain(..) {
+            self.updated.push(size, entry);
+        }
+    }
+
+    #[inline]
+    fn search_cost(&self, blocks: &Blocks<Self>) -> u64 {
+        blocks.held.into()
     }
 }
 
@@ -331,15 +385,15 @@ impl PudLru {
 
     /// Takes a block's PUD into the sum of all, or out of it.
     #[inline]
-    fn count_in(&mut self, block: u32) {
-        let (number, slope) = self.blocks[block as usize].line();
+    fn count_in(&mut self, history: &UpdateHistory) {
+        let (number, slope) = history.line();
         self.sum += i128::from(number);
         self.slope += slope;
     }
 
     #[inline]
-    fn count_out(&mut self, block: u32) {
-        let (number, slope) = self.blocks[block as usize].line();
+    fn count_out(&mut self, history: &UpdateHistory) {
+        let (number, slope) = history.line();
         self.sum -= i128::from(number);
         self.slope -= slope;
     }
@@ -347,242 +401,83 @@ impl PudLru {
     /// T as a [`Rank::pud`], rounded down, which makes no difference to a whole number that is
     /// compared with it.
     #[inline]
-    fn threshold(&self) -> i64 {
+    fn threshold(&self, blocks: &Blocks<Self>) -> i64 {
         match self.threshold {
             Threshold::Fixed(pud) => pud,
             Threshold::Mean => {
                 let sum = self.sum + ((i128::from(self.slope) * i128::from(self.now())) << FRACTION_BITS);
                 // No PUD is negative, and a mean is no greater than the greatest.
-                (sum as u128 / u128::from(self.buffered)) as i64
+                (sum as u128 / u128::from(blocks.held)) as i64
             }
         }
     }
 
-    /// The block that was never updated at `node`, unless that is the sentinel.
+    /// The block that was never updated at a node, unless that is the sentinel.
     #[inline]
-    fn new_at(&self, node: u32) -> Option<Choice> {
+    fn never_updated(&self, blocks: &Blocks<Self>, node: u32) -> Option<Choice> {
         (node != NEW).then(|| {
             let block = node - 1;
-            let last = self.blocks[block as usize].last;
+            let last = blocks.blocks[block as usize].history.last;
             let pud = (self.now() - last) << (FRACTION_BITS + 1);
-            Choice { block, rank: Rank { pud, last: Reverse(last) }, size: None }
+            Choice { block, rank: Rank { pud, last: Reverse(last) } }
         })
     }
 
     /// Of the updated blocks of this size the first to go, if its rank is greater than `floor`.
     #[inline]
-    fn updated_above(&mut self, size: u32, floor: Rank) -> Option<Choice> {
+    fn updated_above(&mut self, blocks: &mut Blocks<Self>, size: u32, floor: Rank) -> Option<Choice> {
         let now = self.now();
-        let Entry { rank, block } = self.updated.first_above(&mut self.blocks, size, floor.later(-now))?;
-        Some(Choice { block, rank: rank.later(now), size: Some(size) })
+        let Entry { rank, block } = self.updated.first_above(&mut blocks.blocks, size, floor.later(-now))?;
+        Some(Choice { block, rank: rank.later(now) })
     }
 
     /// The first block to go: of those that were never updated only `oldest` and newer ones, of the
     /// others those in the heaps.
     #[inline]
-    fn first(&mut self, threshold: i64, oldest: u32) -> Option<Choice> {
-        let floor = Rank::above(threshold);
+    fn first_from(&mut self, blocks: &mut Blocks<Self>, oldest: u32) -> Option<u32> {
+        self.choose_from(blocks, oldest).map(|choice| choice.block)
+    }
+
+    #[inline]
+    fn choose_from(&mut self, blocks: &mut Blocks<Self>, oldest: u32) -> Option<Choice> {
+        let floor = Rank::above(self.threshold(blocks));
         let key = floor.later(-self.now()).pud;
         let mut end = self.updated.end();
         while let Some(size) = self.updated.tops.last_above(key, end).filter(|&size| size > 1) {
-            let choice = self.updated_above(size, floor);
+            let choice = self.updated_above(blocks, size, floor);
             if choice.is_some() {
                 return choice;
             }
             end = size;
         }
-        let never_updated = self.new_at(oldest).filter(|choice| choice.rank > floor);
-        let choice = self.updated_above(1, never_updated.map_or(floor, |choice| choice.rank)).or(never_updated);
-        if choice.is_some() { choice } else { self.first_of_frequent(oldest) }
+        let never_updated = self.never_updated(blocks, oldest).filter(|choice| choice.rank > floor);
+        let floor_of_one = never_updated.map_or(floor, |choice| choice.rank);
+        let choice = self.updated_above(blocks, 1, floor_of_one).or(never_updated);
+        if choice.is_some() { choice } else { self.first_of_frequent(blocks, oldest) }
     }
 
     /// The first block to go where no block's PUD is above the threshold.
-    fn first_of_frequent(&mut self, oldest: u32) -> Option<Choice> {
-        let mut best = self.new_at(oldest);
+    fn first_of_frequent(&mut self, blocks: &mut Blocks<Self>, oldest: u32) -> Option<Choice> {
+        let mut best = self.never_updated(blocks, oldest);
         // First the size that is likely to have it, so that few others come into question.
         if let Some(size) = self.updated.tops.last_greatest() {
-            best = self.updated_above_best(size, best);
+            best = self.updated_above_best(blocks, size, best);
         }
         let mut end = self.updated.end();
         loop {
             // Of several with the same PUD the rank decides.
             let key = best.map_or(MaxTree::NOTHING, |choice| choice.rank.later(-self.now()).pud - 1);
             let Some(size) = self.updated.tops.last_above(key, end) else { return best };
-            best = self.updated_above_best(size, best);
+            best = self.updated_above_best(blocks, size, best);
             end = size;
         }
     }
 
     /// Of the updated blocks of this size the first to go, if it goes before `best`.
-    fn updated_above_best(&mut self, size: u32, best: Option<Choice>) -> Option<Choice> {
+    fn updated_above_best(&mut self, blocks: &mut Blocks<Self>, size: u32, best: Option<Choice>) -> Option<Choice> {
         // No PUD is negative.
         let floor = best.map_or(Rank::above(-1), |choice| choice.rank);
-        self.updated_above(size, floor).or(best)
-    }
-
-    /// The block to give up, or `None` if every block is vetoed and the access shall bypass.
-    #[inline]
-    fn victim<V: Veto>(&mut self, current: u32, veto: &mut V) -> Option<u32> {
-        self.memory_accesses += u64::from(self.buffered);
-        let threshold = self.threshold();
-        // A block that is alone has no other to be spared for.
-        let spared = if self.protect_current && self.buffered > 1 { current } else { NO_BLOCK };
-        let oldest = self.new.prev(NEW);
-        if V::ACTIVE || spared != NO_BLOCK {
-            return self.victim_but(spared, veto, threshold, oldest);
-        }
-        self.first(threshold, oldest).map(|choice| choice.block)
-    }
-
-    fn give_up(&mut self, block: u32, out: &mut Evictions) {
-        self.padding.write_out(self.blocks[block as usize].count, &self.cached, block, out);
-        self.forget(block);
-    }
-
-    fn forget(&mut self, block: u32) {
-        self.count_out(block);
-        let Block { count, updates, .. } = std::mem::take(&mut self.blocks[block as usize]);
-        self.len -= count;
-        self.buffered -= 1;
-        self.cached.clear_block(block);
-        if updates == 0 {
-            self.new.unlink(block + 1);
-        } else {
-            self.updated.remove(count);
-        }
-    }
-
-    /// Notes a write to `block`, of a page that is `added` to it or was there.
-    #[inline]
-    fn write(&mut self, block: u32, added: bool) {
-        self.memory_accesses += 1;
-        self.clock += 1;
-        let now = self.clock;
-        let Block { last, updates, distances, count, .. } = self.blocks[block as usize];
-        if count == 0 {
-            self.blocks[block as usize] = Block { last: now, count: 1, ..Block::default() };
-            self.buffered += 1;
-            self.new.insert_after(NEW, block + 1);
-            self.count_in(block);
-            return;
-        }
-        self.count_out(block);
-        let b = &mut self.blocks[block as usize];
-        b.last = now;
-        b.updates = updates + 1;
-        b.distances = distances + (now - last - 1);
-        b.mean = (b.distances << FRACTION_BITS) / b.updates;
-        b.count = count + u32::from(added);
-        self.count_in(block);
-        if updates == 0 {
-            self.new.unlink(block + 1);
-            self.updated.add(&mut self.blocks, block);
-        } else if added {
-            self.updated.remove(count);
-            self.updated.add(&mut self.blocks, block);
-        }
-    }
-}
-
-impl Buffer for PudLru {
-    fn grow(&mut self, pages: u32) {
-        let blocks = pages.div_ceil(self.pages_per_block).max(self.blocks.len() as u32);
-        self.cached.grow(blocks);
-        self.blocks.resize(blocks as usize, Block::default());
-        self.new.grow(blocks + 1);
-    }
-
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
-        &mut self,
-        access: Access,
-        _device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        self.memory_accesses += 1;
-        let (block, offset) = (access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block);
-        let held = self.cached.get(block, offset);
-        if !access.write {
-            return if held { AccessOutcome::Hit } else { AccessOutcome::Bypassed };
-        }
-        if held {
-            self.write(block, false);
-            return AccessOutcome::Hit;
-        }
-        if self.len == self.capacity {
-            match self.victim(block, veto) {
-                Some(victim) => self.give_up(victim, out),
-                None => return AccessOutcome::Bypassed,
-            }
-        }
-        self.cached.set(block, offset);
-        self.len += 1;
-        self.write(block, true);
-        AccessOutcome::Inserted
-    }
-
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        if self.len == 0 {
-            return false;
-        }
-        let Some(victim) = self.victim(NO_BLOCK, veto) else { return false };
-        self.give_up(victim, out);
-        true
-    }
-
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
-        match notice {
-            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
-            BufferNotice::Destage { page, .. } => {
-                let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
-                if self.cached.get(block, offset) {
-                    self.give_up(block, out);
-                }
-            }
-            BufferNotice::Flush => {
-                while self.buffered > 0 {
-                    let (threshold, oldest) = (self.threshold(), self.new.prev(NEW));
-                    let Some(choice) = self.first(threshold, oldest) else { break };
-                    self.give_up(choice.block, out);
-                }
-            }
-            BufferNotice::Trim { page } => {
-                let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
-                if !self.cached.get(block, offset) {
-                    return;
-                }
-                out.page(EvictionKind::Drop, page);
-                let count = self.blocks[block as usize].count;
-                if count == 1 {
-                    self.forget(block);
-                    return;
-                }
-                self.cached.clear(block, offset);
-                self.len -= 1;
-                self.blocks[block as usize].count = count - 1;
-                self.updated.remove(count);
-                self.updated.add(&mut self.blocks, block);
-            }
-        }
-    }
-
-    fn admits(&self, access: Access) -> bool {
-        access.write && !self.cached.get(access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block)
-    }
-
-    fn len(&self) -> u32 {
-        self.len
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
+        self.updated_above(blocks, size, floor).or(best)
     }
 }
 
@@ -590,21 +485,22 @@ impl Buffer for PudLru {
 mod tests {
     use destage_plan::{PageNo, PolicySpec};
 
-    use super::super::{NoDevice, NoVeto};
+    use super::super::block_buffer::BlockBuffer;
+    use super::super::{Access, Buffer as _, BufferNotice, Evictions, NoDevice, NoVeto, Registered as _};
     use super::*;
 
-    fn policy(threshold: &str) -> PudLru {
+    fn policy(threshold: &str) -> BlockBuffer<PudLru> {
         let given = vec![(THRESHOLD.name.to_owned(), threshold.to_owned())];
         let spec = PolicySpec { name: PudLru::INFO.name.into(), given };
         let params = Params::resolve(&[(PudLru::INFO.name, PudLru::INFO.params)], &spec).expect("its parameter");
         let config = BufferConfig { capacity_pages: 40, pages_per_block: 4, elements: 1 };
-        let mut policy = PudLru::with_params(config, &params[0]).expect("a number");
+        let mut policy = BlockBuffer::<PudLru>::with_params(config, &params[0]).expect("a number");
         policy.grow(400);
         policy
     }
 
     /// What leaves for a write.
-    fn write(policy: &mut PudLru, page: u32) -> Vec<PageNo> {
+    fn write(policy: &mut BlockBuffer<PudLru>, page: u32) -> Vec<PageNo> {
         let mut out = Evictions::default();
         policy.access(Access::write(page), &NoDevice, &mut NoVeto, &mut out);
         out.groups().flat_map(|(_, pages)| pages.to_vec()).collect()
@@ -620,7 +516,7 @@ mod tests {
     fn it_does_the_same_after_2_to_the_48_writes() {
         for threshold in ["mean", "3.5", "100"] {
             let (mut early, mut late) = (policy(threshold), policy(threshold));
-            late.clock = 1 << 48;
+            late.policy.clock = 1 << 48;
             for page in pages().take(5000) {
                 assert_eq!(write(&mut early, page), write(&mut late, page));
             }
@@ -635,16 +531,16 @@ mod tests {
             for page in 0..40 {
                 assert_eq!(write(&mut policy, page), []);
             }
-            policy.clock += 1 << 48;
+            policy.policy.clock += 1 << 48;
             // Block 3, written at 13 to 16, has four distances, three of them 0.
             assert_eq!(write(&mut policy, 12), []);
             assert_eq!(write(&mut policy, 100), [0, 1, 2, 3].map(PageNo));
-            assert_eq!(policy.blocks[3].mean, (((1 << 48) + 24) / 4) << FRACTION_BITS);
+            assert_eq!(policy.blocks.blocks[3].history.mean, (((1 << 48) + 24) / 4) << FRACTION_BITS);
             let exact: i128 = (0..100)
-                .filter(|block| policy.blocks[*block].count > 0)
-                .map(|block| i128::from(policy.blocks[block].line().0))
+                .filter(|block| policy.blocks.pages_of(*block) > 0)
+                .map(|block| i128::from(policy.blocks.blocks[block as usize].history.line().0))
                 .sum();
-            assert_eq!(policy.sum, exact);
+            assert_eq!(policy.policy.sum, exact);
         }
     }
 
@@ -653,7 +549,7 @@ mod tests {
         let mut policy = policy("mean");
         for page in pages().take(200_000) {
             write(&mut policy, page);
-            if policy.clock % 512 == 0 {
+            if policy.policy.clock % 512 == 0 {
                 policy.notify(
                     BufferNotice::Trim { page: PageNo(page) },
                     &NoDevice,
@@ -661,7 +557,7 @@ mod tests {
                     &mut Evictions::default(),
                 );
             }
-            for (heap, live) in policy.updated.heaps.iter().zip(&policy.updated.live) {
+            for (heap, live) in policy.policy.updated.heaps.iter().zip(&policy.policy.updated.live) {
                 assert!(heap.len() <= 2 * *live as usize + 65, "{} entries for {live} blocks", heap.len());
             }
         }

@@ -15,8 +15,9 @@ use super::lru::Lru;
 use super::lru_wsr::LruWsr;
 use super::options::READS;
 use super::padding::Padding;
+use super::pud_lru::PudLru;
 use super::recently_evicted::RecentlyEvicted;
-use super::{Arc, Buffer, BufferConfig, Bypass, Cave, Cawr, Clock, Fifo, LbClock, PolicyError, PudLru, S3Fifo, TwoQ};
+use super::{Arc, Buffer, BufferConfig, Bypass, Cave, Cawr, Clock, Fifo, LbClock, PolicyError, S3Fifo, TwoQ};
 
 /// What a policy evicts at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +155,7 @@ register!(
     BlockBuffer<Fab>,
     BlockBuffer<Bplru>,
     BlockBuffer<Clc>,
-    PudLru,
+    BlockBuffer<PudLru>,
     LbClock,
     Cave,
     Cawr,
