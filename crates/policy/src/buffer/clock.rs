@@ -8,14 +8,13 @@
 //! filled first, the last one emptied before the others. A flush goes once around from the hand.
 //! Under a veto the search goes around the ring anew each time.
 
-mod vetoes;
-
 use destage_plan::{PageNo, Params};
 
 use super::options::{READS, caches_reads};
+use super::scan_stop::ScanStop;
 use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
-    PolicyError, PolicyInfo, Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Candidate, DeviceView, EvictionKind, EvictionUnit,
+    Evictions, PolicyError, PolicyInfo, Registered, Veto,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +98,7 @@ impl Clock {
     /// bypass.
     #[inline]
     fn find_victim<V: Veto>(&mut self, veto: &mut V) -> bool {
-        let Some(stop) = self.where_to_stop(veto) else { return false };
+        let Some(stop) = ScanStop::choose(veto, |veto| self.first_not_vetoed(veto)) else { return false };
         loop {
             self.memory_accesses += 1;
             let frame = &mut self.frames[self.hand as usize];
@@ -110,6 +109,22 @@ impl Clock {
             }
             self.advance();
         }
+    }
+
+    /// The first frame that the hand would meet with bit 0 and that is not vetoed: one whose bit is
+    /// 0 now or, at its second visit, one whose bit it cleared. Looking changes nothing: the hand
+    /// starts afresh if all are vetoed.
+    fn first_not_vetoed<V: Veto>(&self, veto: &mut V) -> Option<u32> {
+        let (behind, ahead) = self.frames.split_at(self.hand as usize);
+        let turn = || (self.hand..).zip(ahead).chain((0..).zip(behind));
+        [false, true].into_iter().find_map(|referenced| {
+            let mut met = turn().filter(|(_, frame)| frame.referenced == referenced);
+            met.find(|(_, frame)| {
+                let candidate = Candidate::Page { page: PageNo(frame.page), dirty: frame.dirty };
+                frame.held && veto.passes_over(candidate).is_none()
+            })
+            .map(|(at, _)| at)
+        })
     }
 }
 

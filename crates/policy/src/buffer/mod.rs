@@ -46,6 +46,7 @@ mod queues;
 mod recently_evicted;
 mod registry;
 mod s3_fifo;
+mod scan_stop;
 mod searched;
 mod share;
 mod size_set;
