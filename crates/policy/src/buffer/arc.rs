@@ -26,14 +26,14 @@
 //! Memory accesses: the lookup, which finds ghosts too; the page put at the front of a list; the victim;
 //! a ghost that is forgotten for room: one each. A veto adds none.
 
-use destage_plan::{PageNo, Params};
+use destage_plan::Params;
 
-use super::options::{READS, caches_reads};
-use super::queues::{Found, Queues};
-use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
-    PolicyInfo, Registered, Veto,
-};
+use super::options::READS;
+use super::queue_buffer::QueuePolicy;
+use super::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
+
+/// T1, T2, B1 and B2.
+type Queues = super::queues::Queues<2, 4>;
 
 /// Pages used once.
 const T1: u32 = 0;
@@ -46,16 +46,13 @@ const B2: u32 = 3;
 
 /// The adaptive replacement cache.
 #[derive(Clone, Debug)]
-pub struct Arc {
-    queues: Queues<2, 4>,
+pub(super) struct Arc {
     capacity: u32,
-    cache_reads: bool,
     /// What T1 should have, p in the paper.
     target: f64,
-    memory_accesses: u64,
 }
 
-impl Registered for Arc {
+impl QueuePolicy<2, 4> for Arc {
     const INFO: PolicyInfo = PolicyInfo {
         name: "arc",
         title: "pages used once and used again, in adapting shares",
@@ -68,47 +65,81 @@ impl Registered for Arc {
         params: &[READS],
     };
 
-    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
-        Ok(Self {
-            queues: Queues::new(),
-            capacity: config.capacity_pages,
-            cache_reads: caches_reads(params)?,
-            target: 0.0,
-            memory_accesses: 0,
-        })
+    fn with_params(config: BufferConfig, _params: &Params) -> Result<Self, PolicyError> {
+        Ok(Self { capacity: config.capacity_pages, target: 0.0 })
+    }
+
+    #[inline]
+    fn order(&self, queues: &Queues) -> [u32; 2] {
+        order(queues, self.target, false)
+    }
+
+    #[inline]
+    fn note_hit<V: Veto>(&mut self, queues: &mut Queues, frame: u32) {
+        queues.memory_accesses += 1;
+        queues.put(T2, frame);
+    }
+
+    #[inline]
+    fn victim<V: Veto>(&mut self, queues: &mut Queues, ghost: Option<u32>, veto: &mut V) -> Option<u32> {
+        let in_b2 = ghost.is_some_and(|ghost| queues.queue_of(ghost) == B2);
+        queues.victim(order(queues, self.target_after(queues, ghost), in_b2), veto)
+    }
+
+    #[inline(always)]
+    fn replace(
+        &mut self,
+        queues: &mut Queues,
+        access: Access,
+        ghost: Option<u32>,
+        victim: Option<u32>,
+        out: &mut Evictions,
+    ) {
+        self.target = self.target_after(queues, ghost);
+        if let Some(victim) = victim {
+            self.give_up(queues, victim, out);
+        }
+        if let Some(frame) = ghost {
+            queues.soil(frame, access.write);
+            queues.put(T2, frame);
+        } else {
+            self.forget_for_one(queues);
+            queues.insert(T1, access.page, access.write);
+        }
+    }
+
+    /// Remembers the page.
+    #[inline]
+    fn give_up(&mut self, queues: &mut Queues, frame: u32, out: &mut Evictions) {
+        let ghosts = if queues.queue_of(frame) == T1 { B1 } else { B2 };
+        queues.give_up(frame, Some(ghosts), out);
     }
 }
 
+/// Returns the lists in the order in which they give up a page for one that is in B2 or not.
+#[inline]
+fn order(queues: &Queues, target: f64, in_b2: bool) -> [u32; 2] {
+    let len = f64::from(queues.len(T1));
+    if len > target || in_b2 && len >= target { [T1, T2] } else { [T2, T1] }
+}
+
 impl Arc {
-    /// The target after a miss in this list of ghosts.
+    /// Returns the target after a miss on a page whose ghost is `ghost`, if it has one.
     #[inline]
-    fn adapted(&self, ghosts: u32) -> f64 {
-        let [of_t1, of_t2] = [B1, B2].map(|list| f64::from(self.queues.len(list)));
-        if ghosts == B1 {
+    fn target_after(&self, queues: &Queues, ghost: Option<u32>) -> f64 {
+        let Some(ghost) = ghost else { return self.target };
+        let [of_t1, of_t2] = [B1, B2].map(|list| f64::from(queues.len(list)));
+        if queues.queue_of(ghost) == B1 {
             (self.target + (of_t2 / of_t1).max(1.0)).min(f64::from(self.capacity))
         } else {
             (self.target - (of_t1 / of_t2).max(1.0)).max(0.0)
         }
     }
 
-    /// The lists in the order in which they give up a page for one that is in B2 or not.
-    #[inline]
-    fn order(&self, target: f64, in_b2: bool) -> [u32; 2] {
-        let len = f64::from(self.queues.len(T1));
-        if len > target || in_b2 && len >= target { [T1, T2] } else { [T2, T1] }
-    }
-
-    /// Gives up the page of a frame, which is remembered.
-    #[inline]
-    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
-        let ghosts = if self.queues.queue_of(frame) == T1 { B1 } else { B2 };
-        self.queues.give_up(frame, Some(ghosts), out);
-    }
-
     /// Makes room among the ghosts for the entry of a page that is in no list.
     #[inline]
-    fn forget_for_one(&mut self) {
-        let [t1, t2, b1, b2] = [T1, T2, B1, B2].map(|list| u64::from(self.queues.len(list)));
+    fn forget_for_one(&self, queues: &mut Queues) {
+        let [t1, t2, b1, b2] = [T1, T2, B1, B2].map(|list| u64::from(queues.len(list)));
         let capacity = u64::from(self.capacity);
         let full = if t1 + b1 >= capacity {
             B1
@@ -117,94 +148,6 @@ impl Arc {
         } else {
             return;
         };
-        self.memory_accesses += u64::from(self.queues.shorten(full, self.queues.len(full) - 1));
-    }
-}
-
-impl Buffer for Arc {
-    fn grow(&mut self, pages: u32) {
-        self.queues.grow(pages);
-    }
-
-    #[inline]
-    fn prefetch(&self, page: PageNo) -> u32 {
-        self.queues.prefetch(page)
-    }
-
-    #[inline]
-    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
-        self.queues.pages(self.order(self.target, false)).take(most).for_each(name);
-    }
-
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
-        &mut self,
-        access: Access,
-        _device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        self.memory_accesses += 1;
-        let found = self.queues.find(access.page);
-        if let Found::Held(frame) = found {
-            self.memory_accesses += 1;
-            self.queues.soil(frame, access.write);
-            self.queues.put(T2, frame);
-            return AccessOutcome::Hit;
-        }
-        if !access.write && !self.cache_reads {
-            return AccessOutcome::Bypassed;
-        }
-        let ghosts = if let Found::Ghost(frame) = found { Some(self.queues.queue_of(frame)) } else { None };
-        let target = ghosts.map_or(self.target, |ghosts| self.adapted(ghosts));
-        if self.queues.held() == self.capacity {
-            let order = self.order(target, ghosts == Some(B2));
-            let Some(victim) = self.queues.victim(order, veto) else { return AccessOutcome::Bypassed };
-            self.memory_accesses += 1;
-            self.give_up(victim, out);
-        }
-        self.target = target;
-        if let Found::Ghost(frame) = found {
-            self.queues.soil(frame, access.write);
-            self.queues.put(T2, frame);
-        } else {
-            self.forget_for_one();
-            self.queues.insert(T1, access.page, access.write);
-        }
-        self.memory_accesses += 1;
-        AccessOutcome::Inserted
-    }
-
-    #[inline]
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        let order = self.order(self.target, false);
-        let Some(frame) = self.queues.victim(order, veto) else { return false };
-        self.memory_accesses += 1;
-        self.give_up(frame, out);
-        true
-    }
-
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
-        if let Some(frame) = self.queues.notify(notice, out) {
-            self.give_up(frame, out);
-        }
-    }
-
-    fn admits(&self, access: Access) -> bool {
-        !self.queues.is_held(access.page) && (access.write || self.cache_reads)
-    }
-
-    fn len(&self) -> u32 {
-        self.queues.held()
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
+        queues.shorten(full, queues.len(full) - 1);
     }
 }

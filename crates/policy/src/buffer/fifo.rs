@@ -9,28 +9,21 @@
 //!
 //! Memory accesses: the lookup, the page put at the head and the victim, one each. A veto adds none.
 
-use destage_plan::{PageNo, Params};
+use destage_plan::Params;
 
-use super::options::{READS, caches_reads};
-use super::queues::{Found, Queues};
-use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
-    PolicyInfo, Registered, Veto,
-};
+use super::options::READS;
+use super::queue_buffer::QueuePolicy;
+use super::queues::Queues;
+use super::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
 
 /// The one queue.
 const QUEUE: u32 = 0;
 
 /// First in, first out.
 #[derive(Clone, Debug)]
-pub struct Fifo {
-    queues: Queues<1, 1>,
-    capacity: u32,
-    cache_reads: bool,
-    memory_accesses: u64,
-}
+pub(super) struct Fifo;
 
-impl Registered for Fifo {
+impl QueuePolicy<1, 1> for Fifo {
     const INFO: PolicyInfo = PolicyInfo {
         name: "fifo",
         title: "page that came first",
@@ -42,87 +35,39 @@ impl Registered for Fifo {
         params: &[READS],
     };
 
-    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
-        Ok(Self {
-            queues: Queues::new(),
-            capacity: config.capacity_pages,
-            cache_reads: caches_reads(params)?,
-            memory_accesses: 0,
-        })
-    }
-}
-
-impl Buffer for Fifo {
-    fn grow(&mut self, pages: u32) {
-        self.queues.grow(pages);
+    fn with_params(_config: BufferConfig, _params: &Params) -> Result<Self, PolicyError> {
+        Ok(Self)
     }
 
     #[inline]
-    fn prefetch(&self, page: PageNo) -> u32 {
-        self.queues.prefetch(page)
+    fn order(&self, _queues: &Queues<1, 1>) -> [u32; 1] {
+        [QUEUE]
     }
 
     #[inline]
-    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
-        self.queues.pages([QUEUE]).take(most).for_each(name);
+    fn note_hit<V: Veto>(&mut self, queues: &mut Queues<1, 1>, frame: u32) {
+        if V::ACTIVE {
+            queues.reconsider(frame);
+        }
     }
 
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    #[inline(always)]
+    fn replace(
         &mut self,
+        queues: &mut Queues<1, 1>,
         access: Access,
-        device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        self.memory_accesses += 1;
-        if let Found::Held(frame) = self.queues.find(access.page) {
-            self.queues.soil(frame, access.write);
-            if V::ACTIVE {
-                self.queues.reconsider(frame);
-            }
-            return AccessOutcome::Hit;
-        }
-        if !access.write && !self.cache_reads {
-            return AccessOutcome::Bypassed;
-        }
-        if self.queues.held() == self.capacity && !self.evict(device, veto, out) {
-            return AccessOutcome::Bypassed;
-        }
-        self.memory_accesses += 1;
-        self.queues.insert(QUEUE, access.page, access.write);
-        AccessOutcome::Inserted
-    }
-
-    #[inline]
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        let Some(frame) = self.queues.victim([QUEUE], veto) else { return false };
-        self.memory_accesses += 1;
-        self.queues.give_up(frame, None, out);
-        true
-    }
-
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
+        _ghost: Option<u32>,
+        victim: Option<u32>,
         out: &mut Evictions,
     ) {
-        if let Some(frame) = self.queues.notify(notice, out) {
-            self.queues.give_up(frame, None, out);
+        if let Some(victim) = victim {
+            self.give_up(queues, victim, out);
         }
+        queues.insert(QUEUE, access.page, access.write);
     }
 
-    fn admits(&self, access: Access) -> bool {
-        !self.queues.is_held(access.page) && (access.write || self.cache_reads)
-    }
-
-    fn len(&self) -> u32 {
-        self.queues.held()
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
+    #[inline]
+    fn give_up(&mut self, queues: &mut Queues<1, 1>, frame: u32, out: &mut Evictions) {
+        queues.give_up(frame, None, out);
     }
 }

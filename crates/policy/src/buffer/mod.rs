@@ -42,6 +42,7 @@ mod page_bits;
 mod page_lists;
 mod parking;
 mod pud_lru;
+mod queue_buffer;
 mod queues;
 mod recently_evicted;
 mod registry;
@@ -54,21 +55,17 @@ mod two_q;
 
 use destage_plan::{Element, PageNo};
 
-pub use arc::Arc;
 pub use bypass::Bypass;
 pub use cave::Cave;
 pub use cawr::Cawr;
 pub use clock::Clock;
 pub use error::PolicyError;
 pub use evictions::{EvictionKind, Evictions, Group, Wait};
-pub use fifo::Fifo;
 pub use foreign::{Chooser, Foreign, ForeignPolicy, MakeChooser, Stop, VictimList};
 pub use gcar::{GcCounters, Gcar};
 pub use layers::{Composed, LayerInfo, Over};
 pub use lb_clock::LbClock;
 pub use registry::{Built, EvictionUnit, PolicyInfo, Registered, Visitor, build, canonical, info, layers, policies};
-pub use s3_fifo::S3Fifo;
-pub use two_q::TwoQ;
 
 /// No block: what an eviction is for when no page comes in.
 const NO_BLOCK: u32 = u32::MAX;

@@ -44,6 +44,8 @@ pub(super) struct Queues<const HELD: usize, const ALL: usize> {
     /// The oldest pages of each queue, of which all are parked.
     met: [Searched; HELD],
     parked: Parked,
+    /// Memory accesses of the published algorithm.
+    pub(super) memory_accesses: u64,
 }
 
 impl<const HELD: usize, const ALL: usize> Queues<HELD, ALL> {
@@ -54,6 +56,7 @@ impl<const HELD: usize, const ALL: usize> Queues<HELD, ALL> {
             held: 0,
             met: std::array::from_fn(|queue| Searched::new(queue as u32, MET)),
             parked: Parked::default(),
+            memory_accesses: 0,
         }
     }
 
@@ -203,18 +206,15 @@ impl<const HELD: usize, const ALL: usize> Queues<HELD, ALL> {
         self.pages.remove(frame);
     }
 
-    /// Forgets the oldest ghosts of a queue until there are at most so many; returns how many it
-    /// forgot.
+    /// Forgets the oldest ghosts of a queue until there are at most so many, a memory access each.
     #[inline]
-    pub(super) fn shorten(&mut self, queue: u32, most: u32) -> u32 {
-        let mut forgotten = 0;
+    pub(super) fn shorten(&mut self, queue: u32, most: u32) {
         while self.len(queue) > most
             && let Some(frame) = self.oldest(queue)
         {
             self.forget(frame);
-            forgotten += 1;
+            self.memory_accesses += 1;
         }
-        forgotten
     }
 
     /// The page of a frame was used in its place, or is clean now: what a veto said of it holds no

@@ -2,12 +2,14 @@
 
 use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, names, same_value};
 
+use super::arc::Arc;
 use super::block_buffer::BlockBuffer;
 use super::bplru::Bplru;
 use super::ccf_lru::CcfLru;
 use super::cflru::Cflru;
 use super::clc::Clc;
 use super::fab::Fab;
+use super::fifo::Fifo;
 use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
 use super::list_buffer::ListBuffer;
@@ -16,8 +18,11 @@ use super::lru_wsr::LruWsr;
 use super::options::READS;
 use super::padding::Padding;
 use super::pud_lru::PudLru;
+use super::queue_buffer::QueueBuffer;
 use super::recently_evicted::RecentlyEvicted;
-use super::{Arc, Buffer, BufferConfig, Bypass, Cave, Cawr, Clock, Fifo, LbClock, PolicyError, S3Fifo, TwoQ};
+use super::s3_fifo::S3Fifo;
+use super::two_q::TwoQ;
+use super::{Buffer, BufferConfig, Bypass, Cave, Cawr, Clock, LbClock, PolicyError};
 
 /// What a policy evicts at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,10 +149,10 @@ register!(
     Bypass,
     ListBuffer<Lru>,
     Clock,
-    Fifo,
-    TwoQ,
-    Arc,
-    S3Fifo,
+    QueueBuffer<Fifo, 1, 1>,
+    QueueBuffer<TwoQ, 2, 3>,
+    QueueBuffer<Arc, 2, 4>,
+    QueueBuffer<S3Fifo, 2, 3>,
     ListBuffer<Cflru>,
     ListBuffer<LruWsr>,
     ListBuffer<CcfLru>,

@@ -36,18 +36,16 @@
 //! the head of a queue; for a victim every page inspected, itself included, those moved once more, and
 //! its own move; an entry that G gives up: one each.
 
-mod vetoes;
+use destage_plan::{ParamSpec, Params};
 
-use destage_plan::{PageNo, ParamSpec, Params};
-
-use self::vetoes::Leaver;
-use super::options::{READS, caches_reads};
-use super::queues::{Found, Queues};
+use super::options::READS;
+use super::queue_buffer::QueuePolicy;
+use super::scan_stop::ScanStop;
 use super::share;
-use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
-    PolicyInfo, Registered, Veto,
-};
+use super::{Access, BufferConfig, Candidate, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
+
+/// S, M and G. The number kept with a page is its uses.
+type Queues = super::queues::Queues<2, 3>;
 
 /// Pages that came first.
 const SMALL: u32 = 0;
@@ -61,18 +59,13 @@ const MOST_USES: u16 = 3;
 
 /// Three FIFO queues, of which one is small and one of ghosts.
 #[derive(Clone, Debug)]
-pub struct S3Fifo {
-    /// The number kept with a page is its uses.
-    queues: Queues<2, 3>,
-    capacity: u32,
-    cache_reads: bool,
+pub(super) struct S3Fifo {
     /// Pages from which on S gives them up.
     small: u32,
     /// Entries that G may have.
     most_ghosts: u32,
     /// Uses from which on a page goes from S to M.
     uses: u16,
-    memory_accesses: u64,
 }
 
 const SMALL_SHARE: ParamSpec = ParamSpec {
@@ -99,7 +92,7 @@ const USES: ParamSpec = ParamSpec {
     help: "the uses in the small queue after which a page goes to the main queue (more than one in the paper)",
 };
 
-impl Registered for S3Fifo {
+impl QueuePolicy<2, 3> for S3Fifo {
     const INFO: PolicyInfo = PolicyInfo {
         name: "s3-fifo",
         title: "small FIFO of new pages, FIFO with reinsertion of used ones",
@@ -115,37 +108,81 @@ impl Registered for S3Fifo {
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         let capacity = config.capacity_pages;
         Ok(Self {
-            queues: Queues::new(),
-            capacity,
-            cache_reads: caches_reads(params)?,
             small: share::ceil(params.hundredths(SMALL_SHARE.name, ..=share::HUNDRED_PERCENT)?, capacity),
             most_ghosts: share::floor(params.hundredths(GHOSTS.name, ..=10 * share::HUNDRED_PERCENT)?, capacity),
             uses: params.number(USES.name, 1..=MOST_USES)?,
-            memory_accesses: 0,
         })
+    }
+
+    #[inline]
+    fn order(&self, queues: &Queues) -> [u32; 2] {
+        if self.small_first(queues) { [SMALL, MAIN] } else { [MAIN, SMALL] }
+    }
+
+    #[inline]
+    fn note_hit<V: Veto>(&mut self, queues: &mut Queues, frame: u32) {
+        queues.memory_accesses += 1;
+        queues.set_count(frame, (queues.count(frame) + 1).min(MOST_USES));
+    }
+
+    #[inline]
+    fn victim<V: Veto>(&mut self, queues: &mut Queues, _ghost: Option<u32>, veto: &mut V) -> Option<u32> {
+        if queues.held() == 0 {
+            return None;
+        }
+        let stop = ScanStop::choose(veto, |veto| self.first_not_vetoed(queues, veto))?;
+        self.scan(queues, stop)
+    }
+
+    #[inline(always)]
+    fn replace(
+        &mut self,
+        queues: &mut Queues,
+        access: Access,
+        ghost: Option<u32>,
+        victim: Option<u32>,
+        out: &mut Evictions,
+    ) {
+        if let Some(frame) = ghost {
+            queues.soil(frame, access.write);
+            queues.set_count(frame, 0);
+            queues.put(MAIN, frame);
+        } else {
+            queues.insert(SMALL, access.page, access.write);
+        }
+        if let Some(victim) = victim {
+            self.give_up(queues, victim, out);
+        }
+    }
+
+    #[inline]
+    fn give_up(&mut self, queues: &mut Queues, frame: u32, out: &mut Evictions) {
+        let ghosts = (queues.queue_of(frame) == SMALL && self.most_ghosts > 0).then_some(GHOST);
+        queues.give_up(frame, ghosts, out);
+        queues.shorten(GHOST, self.most_ghosts);
     }
 }
 
 impl S3Fifo {
     /// Whether S is to give up the next page.
     #[inline]
-    fn small_first(&self) -> bool {
-        let (small, main) = (self.queues.len(SMALL), self.queues.len(MAIN));
+    fn small_first(&self, queues: &Queues) -> bool {
+        let (small, main) = (queues.len(SMALL), queues.len(MAIN));
         small > 0 && small >= self.small || main == 0
     }
 
     /// Goes over S from its tail to the page that leaves, and moves the others that go to M.
     #[inline]
-    fn scan_small(&mut self, leaver: Leaver) -> Option<u32> {
-        let mut at = self.queues.oldest(SMALL);
+    fn scan_small(&self, queues: &mut Queues, stop: ScanStop) -> Option<u32> {
+        let mut at = queues.oldest(SMALL);
         while let Some(frame) = at {
-            at = self.queues.newer(SMALL, frame);
-            self.memory_accesses += 1;
-            if self.queues.count(frame) >= self.uses {
-                self.memory_accesses += 1;
-                self.queues.set_count(frame, 0);
-                self.queues.put(MAIN, frame);
-            } else if leaver.may_be(frame) {
+            at = queues.newer(SMALL, frame);
+            queues.memory_accesses += 1;
+            if queues.count(frame) >= self.uses {
+                queues.memory_accesses += 1;
+                queues.set_count(frame, 0);
+                queues.put(MAIN, frame);
+            } else if stop.is_at(frame) {
                 return Some(frame);
             }
         }
@@ -155,22 +192,22 @@ impl S3Fifo {
     /// Goes over M from its tail to the page that leaves, and puts the others that were used back at
     /// the head.
     #[inline]
-    fn scan_main(&mut self, leaver: Leaver) -> Option<u32> {
-        let mut at = self.queues.oldest(MAIN);
+    fn scan_main(queues: &mut Queues, stop: ScanStop) -> Option<u32> {
+        let mut at = queues.oldest(MAIN);
         while let Some(frame) = at {
-            self.memory_accesses += 1;
-            let uses = self.queues.count(frame);
+            queues.memory_accesses += 1;
+            let uses = queues.count(frame);
             if uses > 0 {
-                self.memory_accesses += 1;
-                self.queues.set_count(frame, uses - 1);
+                queues.memory_accesses += 1;
+                queues.set_count(frame, uses - 1);
                 // What is put back may be the next that comes.
-                let newer = self.queues.newer(MAIN, frame);
-                self.queues.put(MAIN, frame);
+                let newer = queues.newer(MAIN, frame);
+                queues.put(MAIN, frame);
                 at = newer.or(Some(frame));
-            } else if leaver.may_be(frame) {
+            } else if stop.is_at(frame) {
                 return Some(frame);
             } else {
-                at = self.queues.newer(MAIN, frame);
+                at = queues.newer(MAIN, frame);
             }
         }
         None
@@ -178,120 +215,38 @@ impl S3Fifo {
 
     /// Goes over the queues to the page that leaves, `None` if none is held.
     #[inline]
-    fn scan(&mut self, leaver: Leaver) -> Option<u32> {
-        let small_first = self.small_first();
-        if small_first && let Some(frame) = self.scan_small(leaver) {
+    fn scan(&self, queues: &mut Queues, stop: ScanStop) -> Option<u32> {
+        let small_first = self.small_first(queues);
+        if small_first && let Some(frame) = self.scan_small(queues, stop) {
             return Some(frame);
         }
-        let main = self.scan_main(leaver);
+        let main = Self::scan_main(queues, stop);
         if main.is_some() || small_first {
             return main;
         }
-        self.scan_small(leaver).or_else(|| self.scan_main(leaver))
+        self.scan_small(queues, stop).or_else(|| Self::scan_main(queues, stop))
     }
 
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is
-    /// held.
-    #[inline]
-    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
-        let leaver = self.leaver(veto)?;
-        self.scan(leaver)
-    }
-
-    /// Gives up the page of a frame.
-    #[inline]
-    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
-        let ghosts = (self.queues.queue_of(frame) == SMALL && self.most_ghosts > 0).then_some(GHOST);
-        self.queues.give_up(frame, ghosts, out);
-        self.memory_accesses += u64::from(self.queues.shorten(GHOST, self.most_ghosts));
-    }
-}
-
-impl Buffer for S3Fifo {
-    fn grow(&mut self, pages: u32) {
-        self.queues.grow(pages);
-    }
-
-    #[inline]
-    fn prefetch(&self, page: PageNo) -> u32 {
-        self.queues.prefetch(page)
-    }
-
-    #[inline]
-    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
-        let order = if self.small_first() { [SMALL, MAIN] } else { [MAIN, SMALL] };
-        self.queues.pages(order).take(most).for_each(name);
-    }
-
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
-        &mut self,
-        access: Access,
-        _device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        self.memory_accesses += 1;
-        let found = self.queues.find(access.page);
-        if let Found::Held(frame) = found {
-            self.memory_accesses += 1;
-            self.queues.soil(frame, access.write);
-            self.queues.set_count(frame, (self.queues.count(frame) + 1).min(MOST_USES));
-            return AccessOutcome::Hit;
-        }
-        if !access.write && !self.cache_reads {
-            return AccessOutcome::Bypassed;
-        }
-        let victim = if self.queues.held() == self.capacity {
-            let Some(victim) = self.victim(veto) else { return AccessOutcome::Bypassed };
-            Some(victim)
-        } else {
-            None
+    /// The first frame that is not vetoed. Of M the scan meets those without uses first, then those that
+    /// came from S meanwhile, then those with one use, and so on.
+    fn first_not_vetoed<V: Veto>(&self, queues: &Queues, veto: &mut V) -> Option<u32> {
+        let mut welcome = |queue: u32, wanted: &dyn Fn(u16) -> bool| {
+            let mut frames = queues.oldest_first(queue).filter(|&frame| wanted(queues.count(frame)));
+            frames.find(|&frame| {
+                let own = queues.frame(frame);
+                veto.passes_over(Candidate::Page { page: own.page(), dirty: own.dirty }).is_none()
+            })
         };
-        self.memory_accesses += 1;
-        if let Found::Ghost(frame) = found {
-            self.queues.soil(frame, access.write);
-            self.queues.set_count(frame, 0);
-            self.queues.put(MAIN, frame);
-        } else {
-            self.queues.insert(SMALL, access.page, access.write);
+        let (stays, goes_on) = (|uses: u16| uses < self.uses, |uses: u16| uses >= self.uses);
+        if self.small_first(queues) {
+            return welcome(SMALL, &stays)
+                .or_else(|| welcome(MAIN, &|uses| uses == 0))
+                .or_else(|| welcome(SMALL, &goes_on))
+                .or_else(|| (1..=MOST_USES).find_map(|turn| welcome(MAIN, &|uses| uses == turn)));
         }
-        if let Some(victim) = victim {
-            self.memory_accesses += 1;
-            self.give_up(victim, out);
-        }
-        AccessOutcome::Inserted
-    }
-
-    #[inline]
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        let Some(victim) = self.victim(veto) else { return false };
-        self.memory_accesses += 1;
-        self.give_up(victim, out);
-        true
-    }
-
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
-        if let Some(frame) = self.queues.notify(notice, out) {
-            self.give_up(frame, out);
-        }
-    }
-
-    fn admits(&self, access: Access) -> bool {
-        !self.queues.is_held(access.page) && (access.write || self.cache_reads)
-    }
-
-    fn len(&self) -> u32 {
-        self.queues.held()
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
+        (0..=MOST_USES)
+            .find_map(|turn| welcome(MAIN, &|uses| uses == turn))
+            .or_else(|| welcome(SMALL, &stays))
+            .or_else(|| welcome(SMALL, &goes_on))
     }
 }

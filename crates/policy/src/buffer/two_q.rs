@@ -26,15 +26,15 @@
 //! Memory accesses: the lookup, which finds what A1out has; the page put at the head of a queue, or
 //! moved there in Am; the victim; an entry that A1out gives up: one each. A veto adds none.
 
-use destage_plan::{PageNo, ParamSpec, Params};
+use destage_plan::{ParamSpec, Params};
 
-use super::options::{READS, caches_reads};
-use super::queues::{Found, Queues};
+use super::options::READS;
+use super::queue_buffer::QueuePolicy;
 use super::share;
-use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
-    PolicyInfo, Registered, Veto,
-};
+use super::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
+
+/// A1in, Am and A1out.
+type Queues = super::queues::Queues<2, 3>;
 
 /// Pages that came first.
 const A1_IN: u32 = 0;
@@ -45,15 +45,11 @@ const A1_OUT: u32 = 2;
 
 /// 2Q, the full version.
 #[derive(Clone, Debug)]
-pub struct TwoQ {
-    queues: Queues<2, 3>,
-    capacity: u32,
-    cache_reads: bool,
+pub(super) struct TwoQ {
     /// Pages that A1in may keep.
     most_in: u32,
     /// Entries that A1out may have.
     most_out: u32,
-    memory_accesses: u64,
 }
 
 const IN: ParamSpec = ParamSpec {
@@ -72,7 +68,7 @@ const OUT: ParamSpec = ParamSpec {
     help: "Kout: the pages without data that A1out remembers (50 in the paper)",
 };
 
-impl Registered for TwoQ {
+impl QueuePolicy<2, 3> for TwoQ {
     const INFO: PolicyInfo = PolicyInfo {
         name: "2q",
         title: "LRU of pages that came again, FIFO of the others",
@@ -88,119 +84,50 @@ impl Registered for TwoQ {
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         let capacity = config.capacity_pages;
         Ok(Self {
-            queues: Queues::new(),
-            capacity,
-            cache_reads: caches_reads(params)?,
             most_in: share::floor(params.hundredths(IN.name, ..=share::HUNDRED_PERCENT)?, capacity),
             most_out: share::floor(params.hundredths(OUT.name, ..=10 * share::HUNDRED_PERCENT)?, capacity),
-            memory_accesses: 0,
         })
     }
-}
 
-impl TwoQ {
-    /// The queues in the order in which they give up a page.
     #[inline]
-    fn order(&self) -> [u32; 2] {
-        if self.queues.len(A1_IN) > self.most_in { [A1_IN, AM] } else { [AM, A1_IN] }
-    }
-
-    /// Gives up the page of a frame.
-    #[inline]
-    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
-        let ghosts = (self.queues.queue_of(frame) == A1_IN && self.most_out > 0).then_some(A1_OUT);
-        self.queues.give_up(frame, ghosts, out);
-        self.memory_accesses += u64::from(self.queues.shorten(A1_OUT, self.most_out));
-    }
-}
-
-impl Buffer for TwoQ {
-    fn grow(&mut self, pages: u32) {
-        self.queues.grow(pages);
+    fn order(&self, queues: &Queues) -> [u32; 2] {
+        if queues.len(A1_IN) > self.most_in { [A1_IN, AM] } else { [AM, A1_IN] }
     }
 
     #[inline]
-    fn prefetch(&self, page: PageNo) -> u32 {
-        self.queues.prefetch(page)
+    fn note_hit<V: Veto>(&mut self, queues: &mut Queues, frame: u32) {
+        if queues.queue_of(frame) == AM {
+            queues.memory_accesses += 1;
+            queues.put(AM, frame);
+        } else if V::ACTIVE {
+            queues.reconsider(frame);
+        }
     }
 
-    #[inline]
-    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
-        self.queues.pages(self.order()).take(most).for_each(name);
-    }
-
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    #[inline(always)]
+    fn replace(
         &mut self,
+        queues: &mut Queues,
         access: Access,
-        _device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        self.memory_accesses += 1;
-        let found = self.queues.find(access.page);
-        if let Found::Held(frame) = found {
-            self.queues.soil(frame, access.write);
-            if self.queues.queue_of(frame) == AM {
-                self.memory_accesses += 1;
-                self.queues.put(AM, frame);
-            } else if V::ACTIVE {
-                self.queues.reconsider(frame);
-            }
-            return AccessOutcome::Hit;
-        }
-        if !access.write && !self.cache_reads {
-            return AccessOutcome::Bypassed;
-        }
-        let victim = if self.queues.held() == self.capacity {
-            let Some(victim) = self.queues.victim(self.order(), veto) else { return AccessOutcome::Bypassed };
-            Some(victim)
-        } else {
-            None
-        };
-        self.memory_accesses += 1;
-        if let Found::Ghost(frame) = found {
-            self.queues.soil(frame, access.write);
-            self.queues.put(AM, frame);
-        } else {
-            self.queues.insert(A1_IN, access.page, access.write);
-        }
-        if let Some(victim) = victim {
-            self.memory_accesses += 1;
-            self.give_up(victim, out);
-        }
-        AccessOutcome::Inserted
-    }
-
-    #[inline]
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        let Some(victim) = self.queues.victim(self.order(), veto) else { return false };
-        self.memory_accesses += 1;
-        self.give_up(victim, out);
-        true
-    }
-
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
+        ghost: Option<u32>,
+        victim: Option<u32>,
         out: &mut Evictions,
     ) {
-        if let Some(frame) = self.queues.notify(notice, out) {
-            self.give_up(frame, out);
+        if let Some(frame) = ghost {
+            queues.soil(frame, access.write);
+            queues.put(AM, frame);
+        } else {
+            queues.insert(A1_IN, access.page, access.write);
+        }
+        if let Some(victim) = victim {
+            self.give_up(queues, victim, out);
         }
     }
 
-    fn admits(&self, access: Access) -> bool {
-        !self.queues.is_held(access.page) && (access.write || self.cache_reads)
-    }
-
-    fn len(&self) -> u32 {
-        self.queues.held()
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
+    #[inline]
+    fn give_up(&mut self, queues: &mut Queues, frame: u32, out: &mut Evictions) {
+        let ghosts = (queues.queue_of(frame) == A1_IN && self.most_out > 0).then_some(A1_OUT);
+        queues.give_up(frame, ghosts, out);
+        queues.shorten(A1_OUT, self.most_out);
     }
 }
