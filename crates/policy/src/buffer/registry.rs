@@ -102,6 +102,64 @@ pub trait Visitor {
     fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) -> Self::Out;
 }
 
+/// Builds the policy that `spec` names, with its layers, and hands it to `visitor`.
+pub fn build<V: Visitor>(spec: &PolicySpec, config: BufferConfig, visitor: V) -> Result<V::Out, PolicyError> {
+    if config.capacity_pages == 0 {
+        return Err(PolicyError::NoCapacity);
+    }
+    if config.pages_per_block == 0 {
+        return Err(PolicyError::EmptyBlock);
+    }
+    if config.elements == 0 {
+        return Err(PolicyError::NoElement);
+    }
+    let (layers, base) = parts(spec)?;
+    let mut declared: Vec<_> = layers.iter().map(|layer| (layer.name, layer.params)).collect();
+    declared.push((base.name, base.params));
+    let params = Params::resolve(&declared, &settled(spec, &layers, base)?)?;
+    let built = Built {
+        is_sized: base.is_sized(),
+        unit: layers.iter().fold(base.unit, |unit, layer| layer.unit.unwrap_or(unit)),
+        chooses_channels: base.chooses_channels || layers.iter().any(|layer| layer.chooses_channels),
+        avoids_collection: layers.iter().any(|layer| layer.avoids_collection),
+        params: params.iter().flat_map(Params::iter).map(|(name, value)| (name, value.to_owned())).collect(),
+    };
+    with_type(base.name, Construction { config, layers: &layers, params: &params, built, visitor })
+        .unwrap_or_else(|| unreachable!("{} is listed and not built", base.name))
+}
+
+/// Takes the type of a policy.
+pub(super) trait TypeVisitor {
+    /// Is what becomes of the type.
+    type Out;
+    /// Takes the type.
+    fn visit<P: Registered>(self) -> Self::Out;
+}
+
+/// Builds a policy and what is around it.
+struct Construction<'a, V> {
+    config: BufferConfig,
+    layers: &'a [&'static LayerInfo],
+    /// Those of the layers, and behind them those of the policy.
+    params: &'a [Params],
+    built: Built,
+    visitor: V,
+}
+
+impl<V: Visitor> TypeVisitor for Construction<'_, V> {
+    type Out = Result<V::Out, PolicyError>;
+
+    fn visit<P: Registered>(self) -> Self::Out {
+        let Self { config, layers, params, built, visitor } = self;
+        let (own, around) = params.split_last().expect("a base");
+        let policy = P::with_params(config, own)?;
+        if layers.is_empty() {
+            return Ok(visitor.visit(policy, built));
+        }
+        Ok(visitor.visit(Composed::new(layers, around, config, P::INFO.unit, policy)?, built))
+    }
+}
+
 macro_rules! register {
     ($($policy:ty),+ $(,)?) => {
         /// Every policy, in the order of the documentation.
@@ -110,37 +168,12 @@ macro_rules! register {
             ALL
         }
 
-        /// Builds the policy that `spec` names, with its layers, and hands it to `visitor`.
-        pub fn build<V: Visitor>(spec: &PolicySpec, config: BufferConfig, visitor: V) -> Result<V::Out, PolicyError> {
-            if config.capacity_pages == 0 {
-                return Err(PolicyError::NoCapacity);
-            }
-            if config.pages_per_block == 0 {
-                return Err(PolicyError::EmptyBlock);
-            }
-            if config.elements == 0 {
-                return Err(PolicyError::NoElement);
-            }
-            let (layers, base) = parts(spec)?;
-            let mut declared: Vec<_> = layers.iter().map(|layer| (layer.name, layer.params)).collect();
-            declared.push((base.name, base.params));
-            let params = Params::resolve(&declared, &settled(spec, &layers, base)?)?;
-            let built = Built {
-                is_sized: base.is_sized(),
-                unit: layers.iter().fold(base.unit, |unit, layer| layer.unit.unwrap_or(unit)),
-                chooses_channels: base.chooses_channels || layers.iter().any(|layer| layer.chooses_channels),
-                avoids_collection: layers.iter().any(|layer| layer.avoids_collection),
-                params: params.iter().flat_map(Params::iter).map(|(name, value)| (name, value.to_owned())).collect(),
-            };
-            let (own, around) = params.split_last().expect("a base");
-            $(if base.name == <$policy>::INFO.name {
-                let buffer = <$policy>::with_params(config, own)?;
-                if layers.is_empty() {
-                    return Ok(visitor.visit(buffer, built));
-                }
-                return Ok(visitor.visit(Composed::new(&layers, around, config, <$policy>::INFO.unit, buffer)?, built));
+        /// Hands the type of the policy of this name to a visitor.
+        fn with_type<V: TypeVisitor>(name: &str, visitor: V) -> Option<V::Out> {
+            $(if name == <$policy>::INFO.name {
+                return Some(visitor.visit::<$policy>());
             })+
-            unreachable!("{} is listed and not built", base.name)
+            None
         }
     };
 }
