@@ -9,30 +9,16 @@
 //! point where its own scan would choose, parks what was passed over, and takes it back upon
 //! [`BufferNotice::Resume`].
 
-mod arc;
 mod block_buffer;
-mod bplru;
-mod bypass;
-mod cave;
 mod cave_blocks;
-mod cawr;
 mod cawr_blocks;
-mod ccf_lru;
-mod cflru;
-mod clc;
-mod clock;
 mod error;
 mod evictions;
-mod fab;
-mod fifo;
 mod foreign;
 mod gate;
 mod gcar;
 mod layers;
-mod lb_clock;
 mod list_buffer;
-mod lru;
-mod lru_wsr;
 mod max_tree;
 mod multi_eviction;
 mod neighbours;
@@ -41,31 +27,24 @@ mod padding;
 mod page_bits;
 mod page_lists;
 mod parking;
-mod pud_lru;
+mod policies;
 mod queue_buffer;
 mod queues;
-mod recently_evicted;
 mod registry;
-mod s3_fifo;
 mod scan_stop;
 mod searched;
 mod share;
 mod size_set;
-mod two_q;
 
 use destage_plan::{Element, PageNo};
 
-pub use bypass::Bypass;
-pub use cave::Cave;
-pub use cawr::Cawr;
-pub use clock::Clock;
 pub use error::PolicyError;
 pub use evictions::{EvictionKind, Evictions, Group, Wait};
 pub use foreign::{Chooser, Foreign, ForeignPolicy, MakeChooser, Stop, VictimList};
 pub use gcar::{GcCounters, Gcar};
 pub use layers::{Composed, LayerInfo, Over};
-pub use lb_clock::LbClock;
-pub use registry::{Built, EvictionUnit, PolicyInfo, Registered, Visitor, build, canonical, info, layers, policies};
+pub use policies::policies;
+pub use registry::{Built, EvictionUnit, PolicyInfo, Registered, Visitor, build, canonical, info, layers};
 
 /// No block: what an eviction is for when no page comes in.
 const NO_BLOCK: u32 = u32::MAX;

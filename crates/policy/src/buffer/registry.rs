@@ -2,27 +2,12 @@
 
 use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, names, same_value};
 
-use super::arc::Arc;
-use super::block_buffer::BlockBuffer;
-use super::bplru::Bplru;
-use super::ccf_lru::CcfLru;
-use super::cflru::Cflru;
-use super::clc::Clc;
-use super::fab::Fab;
-use super::fifo::Fifo;
 use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
-use super::list_buffer::ListBuffer;
-use super::lru::Lru;
-use super::lru_wsr::LruWsr;
 use super::options::READS;
 use super::padding::Padding;
-use super::pud_lru::PudLru;
-use super::queue_buffer::QueueBuffer;
-use super::recently_evicted::RecentlyEvicted;
-use super::s3_fifo::S3Fifo;
-use super::two_q::TwoQ;
-use super::{Buffer, BufferConfig, Bypass, Cave, Cawr, Clock, LbClock, PolicyError};
+use super::policies::{NO_BUFFER, policies, with_type};
+use super::{Buffer, BufferConfig, PolicyError};
 
 /// What a policy evicts at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +50,7 @@ pub struct PolicyInfo {
 impl PolicyInfo {
     /// Whether it has a size: only what holds nothing has none.
     pub fn is_sized(&self) -> bool {
-        self.name != Bypass::INFO.name
+        self.name != NO_BUFFER
     }
 }
 
@@ -159,45 +144,6 @@ impl<V: Visitor> TypeVisitor for Construction<'_, V> {
         Ok(visitor.visit(Composed::new(layers, around, config, P::INFO.unit, policy)?, built))
     }
 }
-
-macro_rules! register {
-    ($($policy:ty),+ $(,)?) => {
-        /// Every policy, in the order of the documentation.
-        pub fn policies() -> &'static [PolicyInfo] {
-            const ALL: &[PolicyInfo] = &[$(<$policy>::INFO),+];
-            ALL
-        }
-
-        /// Hands the type of the policy of this name to a visitor.
-        fn with_type<V: TypeVisitor>(name: &str, visitor: V) -> Option<V::Out> {
-            $(if name == <$policy>::INFO.name {
-                return Some(visitor.visit::<$policy>());
-            })+
-            None
-        }
-    };
-}
-
-register!(
-    Bypass,
-    ListBuffer<Lru>,
-    Clock,
-    QueueBuffer<Fifo, 1, 1>,
-    QueueBuffer<TwoQ, 2, 3>,
-    QueueBuffer<Arc, 2, 4>,
-    QueueBuffer<S3Fifo, 2, 3>,
-    ListBuffer<Cflru>,
-    ListBuffer<LruWsr>,
-    ListBuffer<CcfLru>,
-    ListBuffer<RecentlyEvicted>,
-    BlockBuffer<Fab>,
-    BlockBuffer<Bplru>,
-    BlockBuffer<Clc>,
-    BlockBuffer<PudLru>,
-    LbClock,
-    Cave,
-    Cawr,
-);
 
 /// Every layer that can be put around a policy.
 pub fn layers() -> &'static [LayerInfo] {

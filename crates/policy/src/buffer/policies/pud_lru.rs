@@ -37,11 +37,11 @@ use std::collections::binary_heap::PeekMut;
 
 use destage_plan::{ParamSpec, Params};
 
-use super::block_buffer::{BlockPolicy, Blocks, HeldBlock};
-use super::max_tree::MaxTree;
-use super::options::PROTECT_CURRENT;
-use super::padding::Padding;
-use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
+use crate::buffer::block_buffer::{BlockPolicy, Blocks, HeldBlock};
+use crate::buffer::max_tree::MaxTree;
+use crate::buffer::options::PROTECT_CURRENT;
+use crate::buffer::padding::Padding;
+use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
 use crate::links::Links;
 
 /// Parts of a write to which UD is rounded, as a power of two. With 12 bits every number below fits
@@ -485,9 +485,9 @@ impl PudLru {
 mod tests {
     use destage_plan::{PageNo, PolicySpec};
 
-    use super::super::block_buffer::BlockBuffer;
-    use super::super::{Access, Buffer as _, BufferNotice, Evictions, NoDevice, NoVeto, Registered as _};
     use super::*;
+    use crate::buffer::block_buffer::BlockBuffer;
+    use crate::buffer::{Access, Buffer as _, BufferNotice, Evictions, NoDevice, NoVeto, Registered as _};
 
     fn policy(threshold: &str) -> BlockBuffer<PudLru> {
         let given = vec![(THRESHOLD.name.to_owned(), threshold.to_owned())];

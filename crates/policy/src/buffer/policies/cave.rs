@@ -26,10 +26,10 @@ mod vetoes;
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
-use super::multi_eviction::Channels;
-use super::page_lists::PageLists;
-use super::parking::{Linked as _, Parking};
-use super::{
+use crate::buffer::multi_eviction::Channels;
+use crate::buffer::page_lists::PageLists;
+use crate::buffer::parking::{Linked as _, Parking};
+use crate::buffer::{
     Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
     PolicyError, PolicyInfo, Registered, Veto, options,
 };
@@ -52,7 +52,7 @@ const COLD_DIRTY: u32 = 2;
 
 /// CCF-LRU whose cold dirty pages leave together.
 #[derive(Clone, Debug)]
-pub struct Cave {
+pub(super) struct Cave {
     pages: PageLists,
     /// What was passed over in the cold clean list.
     parking: Parking,

@@ -17,9 +17,9 @@ mod passed_over;
 use destage_plan::{Element, Params};
 
 use self::passed_over::PassedOver;
-use super::block_buffer::{BlockPolicy, Blocks, HeldBlock};
-use super::options::{PROTECT_CURRENT, READS};
-use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
+use crate::buffer::block_buffer::{BlockPolicy, Blocks, HeldBlock};
+use crate::buffer::options::{PROTECT_CURRENT, READS};
+use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
 use crate::links::Links;
 
 /// Flash-aware buffer.

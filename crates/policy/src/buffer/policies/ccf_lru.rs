@@ -27,10 +27,10 @@
 
 use destage_plan::{ParamSpec, Params};
 
-use super::list_buffer::{BufferedPages, ListPolicy, RECENT};
-use super::options::{NEW_CLEAN_TO, READS};
-use super::page_lists::{Frame, PageLists};
-use super::{Access, BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
+use crate::buffer::list_buffer::{BufferedPages, ListPolicy, RECENT};
+use crate::buffer::options::{NEW_CLEAN_TO, READS};
+use crate::buffer::page_lists::{Frame, PageLists};
+use crate::buffer::{Access, BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
 
 /// The mixed list.
 const MIXED: u32 = RECENT;

@@ -19,10 +19,10 @@
 
 use destage_plan::Params;
 
-use super::list_buffer::{BufferedPages, ListPolicy, RECENT};
-use super::options::READS;
-use super::page_lists::Frame;
-use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
+use crate::buffer::list_buffer::{BufferedPages, ListPolicy, RECENT};
+use crate::buffer::options::READS;
+use crate::buffer::page_lists::Frame;
+use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
 
 /// The turns of a search under a veto: for pages that are clean or cold, then for those that had a
 /// second chance.

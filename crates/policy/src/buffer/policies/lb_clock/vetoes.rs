@@ -4,7 +4,7 @@
 //! The search goes on where the hand would: through the candidates, through the blocks reset in
 //! this round, and through those that the hand would reset if it made a whole turn. What a veto
 //! passed over is kept aside (*parked*) until it is written, or loses a page, or
-//! [`BufferNotice::Resume`](super::BufferNotice::Resume) comes. A bit that is set is in one of two
+//! [`BufferNotice::Resume`](crate::buffer::BufferNotice::Resume) comes. A bit that is set is in one of two
 //! logs, so that the blocks behind the candidates are found without a scan too.
 
 use std::cmp::Reverse;
@@ -12,8 +12,8 @@ use std::collections::BinaryHeap;
 
 use destage_plan::{Element, PageNo};
 
-use super::super::{Candidate, Exhausted, Veto};
 use super::{Block, LbClock};
+use crate::buffer::{Candidate, Exhausted, Veto};
 
 /// What there is to know beside where a veto has its say.
 #[derive(Clone, Debug, Default)]

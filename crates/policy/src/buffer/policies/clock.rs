@@ -10,9 +10,9 @@
 
 use destage_plan::{PageNo, Params};
 
-use super::options::{READS, caches_reads};
-use super::scan_stop::ScanStop;
-use super::{
+use crate::buffer::options::{READS, caches_reads};
+use crate::buffer::scan_stop::ScanStop;
+use crate::buffer::{
     Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Candidate, DeviceView, EvictionKind, EvictionUnit,
     Evictions, PolicyError, PolicyInfo, Registered, Veto,
 };
@@ -30,7 +30,7 @@ const EMPTY: Frame = Frame { page: 0, referenced: false, dirty: false, held: fal
 
 /// CLOCK, the second-chance approximation of LRU.
 #[derive(Clone, Debug)]
-pub struct Clock {
+pub(super) struct Clock {
     /// Page → frame + 1, 0 where the page is not held.
     slot_of: Vec<u32>,
     frames: Vec<Frame>,

@@ -2,8 +2,8 @@
 //! list that it passes over are parked: where dirty pages go is a matter of channels. Those that it
 //! avoids are skipped, and so many fewer pages are enough.
 
-use super::super::{Evictions, Exhausted, Veto};
 use super::Cave;
+use crate::buffer::{Evictions, Exhausted, Veto};
 
 impl Cave {
     /// Where the veto avoids all channels, or nothing is collected since all that is left was

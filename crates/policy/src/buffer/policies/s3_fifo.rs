@@ -38,14 +38,14 @@
 
 use destage_plan::{ParamSpec, Params};
 
-use super::options::READS;
-use super::queue_buffer::QueuePolicy;
-use super::scan_stop::ScanStop;
-use super::share;
-use super::{Access, BufferConfig, Candidate, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
+use crate::buffer::options::READS;
+use crate::buffer::queue_buffer::QueuePolicy;
+use crate::buffer::scan_stop::ScanStop;
+use crate::buffer::share;
+use crate::buffer::{Access, BufferConfig, Candidate, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
 
 /// S, M and G. The number kept with a page is its uses.
-type Queues = super::queues::Queues<2, 3>;
+type Queues = crate::buffer::queues::Queues<2, 3>;
 
 /// Pages that came first.
 const SMALL: u32 = 0;

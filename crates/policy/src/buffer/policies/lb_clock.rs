@@ -24,9 +24,9 @@ use destage_plan::{ParamSpec, Params};
 
 use self::candidates::Candidates;
 use self::vetoes::Vetoes;
-use super::options::PROTECT_CURRENT;
-use super::page_bits::PageBits;
-use super::{
+use crate::buffer::options::PROTECT_CURRENT;
+use crate::buffer::page_bits::PageBits;
+use crate::buffer::{
     Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
     NO_BLOCK, PolicyError, PolicyInfo, Registered, Veto,
 };
@@ -47,7 +47,7 @@ struct Block {
 
 /// Large block CLOCK.
 #[derive(Clone, Debug)]
-pub struct LbClock {
+pub(super) struct LbClock {
     pages_per_block: u32,
     capacity: u32,
     len: u32,

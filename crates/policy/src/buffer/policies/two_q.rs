@@ -28,13 +28,13 @@
 
 use destage_plan::{ParamSpec, Params};
 
-use super::options::READS;
-use super::queue_buffer::QueuePolicy;
-use super::share;
-use super::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
+use crate::buffer::options::READS;
+use crate::buffer::queue_buffer::QueuePolicy;
+use crate::buffer::share;
+use crate::buffer::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
 
 /// A1in, Am and A1out.
-type Queues = super::queues::Queues<2, 3>;
+type Queues = crate::buffer::queues::Queues<2, 3>;
 
 /// Pages that came first.
 const A1_IN: u32 = 0;

@@ -31,14 +31,14 @@ use std::collections::VecDeque;
 
 use destage_plan::{ParamSpec, Params};
 
-use super::list_buffer::{BufferedPages, ListPolicy, OWN_MARK, RECENT};
-use super::options::READS;
-use super::page_lists::PageLists;
-use super::parking::Linked as _;
-use super::searched::PARKED;
-use super::share;
-use super::size_set::SizeSet;
-use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
+use crate::buffer::list_buffer::{BufferedPages, ListPolicy, OWN_MARK, RECENT};
+use crate::buffer::options::READS;
+use crate::buffer::page_lists::PageLists;
+use crate::buffer::parking::Linked as _;
+use crate::buffer::searched::PARKED;
+use crate::buffer::share;
+use crate::buffer::size_set::SizeSet;
+use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
 use crate::links::Links;
 
 /// The bit of a frame's tag that says that the page is in the window.

@@ -12,11 +12,11 @@
 
 use destage_plan::{Element, ParamSpec, Params};
 
-use super::block_buffer::{BlockPolicy, Blocks};
-use super::options::PROTECT_CURRENT;
-use super::padding::Padding;
-use super::parking::Parking;
-use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
+use crate::buffer::block_buffer::{BlockPolicy, Blocks};
+use crate::buffer::options::PROTECT_CURRENT;
+use crate::buffer::padding::Padding;
+use crate::buffer::parking::Parking;
+use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
 use crate::links::Links;
 
 /// The sentinel of the list; node `block + 1` is the block.

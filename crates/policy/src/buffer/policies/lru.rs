@@ -8,9 +8,9 @@
 
 use destage_plan::Params;
 
-use super::list_buffer::{BufferedPages, ListPolicy, RECENT};
-use super::options::READS;
-use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
+use crate::buffer::list_buffer::{BufferedPages, ListPolicy, RECENT};
+use crate::buffer::options::READS;
+use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
 
 /// Least recently used.
 #[derive(Clone, Debug)]

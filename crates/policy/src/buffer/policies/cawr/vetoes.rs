@@ -3,8 +3,8 @@
 //! lists whose channel it avoids sit out: they are not written and no page begins one of them, but
 //! a page that follows theirs joins it.
 
-use super::super::{Evictions, Exhausted, Veto};
 use super::Cawr;
+use crate::buffer::{Evictions, Exhausted, Veto};
 
 impl Cawr {
     /// Where the veto avoids the channels of all cold dirty lists with pages, or none has pages

@@ -25,11 +25,11 @@
 
 use destage_plan::{ParamSpec, Params};
 
-use super::block_buffer::{BlockPolicy, Blocks, HeldBlock};
-use super::options::PROTECT_CURRENT;
-use super::padding::Padding;
-use super::size_set::SizeSet;
-use super::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
+use crate::buffer::block_buffer::{BlockPolicy, Blocks, HeldBlock};
+use crate::buffer::options::PROTECT_CURRENT;
+use crate::buffer::padding::Padding;
+use crate::buffer::size_set::SizeSet;
+use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
 use crate::links::Links;
 
 /// The sentinel of SI; nodes 1 to N are those of the lists per size, node `N + 1 + cluster` the

@@ -1,12 +1,12 @@
 //! The blocks of FAB that a veto passed over. They stand in no list (they are *parked*) until they
-//! are used, or lose a page, or [`BufferNotice::Resume`](super::super::BufferNotice::Resume) comes.
+//! are used, or lose a page, or [`BufferNotice::Resume`](crate::buffer::BufferNotice::Resume) comes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use destage_plan::Element;
 
-use super::super::block_buffer::HeldBlock;
+use crate::buffer::block_buffer::HeldBlock;
 
 /// The blocks that a veto passed over.
 #[derive(Clone, Debug, Default)]

@@ -11,10 +11,10 @@
 
 use destage_plan::Params;
 
-use super::options::READS;
-use super::queue_buffer::QueuePolicy;
-use super::queues::Queues;
-use super::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
+use crate::buffer::options::READS;
+use crate::buffer::queue_buffer::QueuePolicy;
+use crate::buffer::queues::Queues;
+use crate::buffer::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
 
 /// The one queue.
 const QUEUE: u32 = 0;

@@ -28,12 +28,12 @@
 
 use destage_plan::Params;
 
-use super::options::READS;
-use super::queue_buffer::QueuePolicy;
-use super::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
+use crate::buffer::options::READS;
+use crate::buffer::queue_buffer::QueuePolicy;
+use crate::buffer::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
 
 /// T1, T2, B1 and B2.
-type Queues = super::queues::Queues<2, 4>;
+type Queues = crate::buffer::queues::Queues<2, 4>;
 
 /// Pages used once.
 const T1: u32 = 0;

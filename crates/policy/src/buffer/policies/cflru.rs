@@ -29,12 +29,12 @@
 
 use destage_plan::{ParamSpec, Params};
 
-use super::list_buffer::{BufferedPages, ListPolicy, OWN_MARK, RECENT};
-use super::options::READS;
-use super::page_lists::{Frame, PageLists};
-use super::searched::Searched;
-use super::share;
-use super::{Access, BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
+use crate::buffer::list_buffer::{BufferedPages, ListPolicy, OWN_MARK, RECENT};
+use crate::buffer::options::READS;
+use crate::buffer::page_lists::{Frame, PageLists};
+use crate::buffer::searched::Searched;
+use crate::buffer::share;
+use crate::buffer::{Access, BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
 
 /// The turns of a search under a veto: for clean pages of the window, and for any page.
 const OF_CLEAN: usize = 0;

@@ -3,14 +3,14 @@
 
 use destage_plan::Params;
 
-use super::{
+use crate::buffer::{
     Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
     PolicyInfo, Registered, Veto,
 };
 
 /// Holds nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Bypass;
+pub(super) struct Bypass;
 
 impl Registered for Bypass {
     const INFO: PolicyInfo = PolicyInfo {

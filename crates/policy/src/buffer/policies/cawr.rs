@@ -34,11 +34,11 @@ mod vetoes;
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
-use super::multi_eviction::Channels;
-use super::neighbours::Neighbours;
-use super::page_lists::PageLists;
-use super::parking::{Linked as _, Parking};
-use super::{
+use crate::buffer::multi_eviction::Channels;
+use crate::buffer::neighbours::Neighbours;
+use crate::buffer::page_lists::PageLists;
+use crate::buffer::parking::{Linked as _, Parking};
+use crate::buffer::{
     Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit,
     Evictions, PolicyError, PolicyInfo, Registered, Veto, Wait,
 };
@@ -90,7 +90,7 @@ enum Follows {
 
 /// Channel-aware write reordering.
 #[derive(Clone, Debug)]
-pub struct Cawr {
+pub(super) struct Cawr {
     pages: PageLists,
     /// What was passed over in the cold clean list.
     parking: Parking,
