@@ -113,12 +113,11 @@ impl Counters {
     }
 }
 
-/// What chooses channels has its table in `destage-sim`, whose device has them.
-#[test]
-fn every_policy_is_in_the_table() {
-    for policy in policies().iter().filter(|policy| !policy.chooses_channels) {
-        assert!(SPECS.contains(&policy.name), "{}", policy.name);
-    }
+/// Returns the rows of the table: [`SPECS`], and every policy that is not among them. What chooses
+/// channels has its table in `destage-sim`, whose device has them.
+fn specs() -> impl Iterator<Item = &'static str> {
+    let others = policies().iter().filter(|policy| !policy.chooses_channels).map(|policy| policy.name);
+    SPECS.into_iter().chain(others.filter(|name| !SPECS.contains(name)))
 }
 
 #[test]
@@ -127,7 +126,7 @@ fn counters() {
     let mut table = "policy\tcapacity_pages\thits\tread_hits\tevictions\tdirty_pages_flushed\tpad_pages\tclean_drops\t\
                      memory_accesses\n"
         .to_owned();
-    for spec in SPECS {
+    for spec in specs() {
         for capacity_pages in CAPACITIES {
             let config = BufferConfig { capacity_pages, pages_per_block: PAGES_PER_BLOCK, elements: 1 };
             let mut naive = model(spec, config);

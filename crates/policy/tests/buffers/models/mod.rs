@@ -28,25 +28,7 @@ use std::collections::BTreeSet;
 
 use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
-pub(crate) use arc::ArcModel;
 pub(crate) use block::Block;
-pub(crate) use bplru::BplruModel;
-pub(crate) use cave::CaveModel;
-pub(crate) use cawr::CawrModel;
-pub(crate) use ccf_lru::CcfLruModel;
-pub(crate) use cflru::CflruModel;
-pub(crate) use clc::ClcModel;
-pub(crate) use clock::ClockModel;
-pub(crate) use fab::FabModel;
-pub(crate) use fifo::FifoModel;
-pub(crate) use lb_clock::LbClockModel;
-pub(crate) use lru::LruModel;
-pub(crate) use lru_wsr::LruWsrModel;
-pub(crate) use none::NoneModel;
-pub(crate) use pud_lru::PudLruModel;
-pub(crate) use recently_evicted::RecentlyEvictedModel;
-pub(crate) use s3_fifo::S3FifoModel;
-pub(crate) use two_q::TwoQModel;
 
 /// A group of pages that leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,24 +138,24 @@ pub(crate) fn model(spec: &str, config: BufferConfig) -> Box<dyn Model> {
         return layers::model(spec, config);
     }
     match spec.split(':').next() {
-        Some("none") => Box::new(NoneModel),
-        Some("lru") => Box::new(LruModel::new(spec, config)),
-        Some("clock") => Box::new(ClockModel::new(spec, config)),
-        Some("fifo") => Box::new(FifoModel::new(spec, config)),
-        Some("2q") => Box::new(TwoQModel::new(spec, config)),
-        Some("arc") => Box::new(ArcModel::new(spec, config)),
-        Some("s3-fifo") => Box::new(S3FifoModel::new(spec, config)),
-        Some("cflru") => Box::new(CflruModel::new(spec, config)),
-        Some("lru-wsr") => Box::new(LruWsrModel::new(spec, config)),
-        Some("ccf-lru") => Box::new(CcfLruModel::new(spec, config)),
-        Some("ref") => Box::new(RecentlyEvictedModel::new(spec, config)),
-        Some("fab") => Box::new(FabModel::new(spec, config)),
-        Some("bplru") => Box::new(BplruModel::new(spec, config)),
-        Some("clc") => Box::new(ClcModel::new(spec, config)),
-        Some("pud-lru") => Box::new(PudLruModel::new(spec, config)),
-        Some("lb-clock") => Box::new(LbClockModel::new(spec, config)),
-        Some("cave") => Box::new(CaveModel::new(spec, config)),
-        Some("cawr") => Box::new(CawrModel::new(spec, config)),
+        Some("none") => Box::new(none::NoneModel),
+        Some("lru") => Box::new(lru::LruModel::new(spec, config)),
+        Some("clock") => Box::new(clock::ClockModel::new(spec, config)),
+        Some("fifo") => Box::new(fifo::FifoModel::new(spec, config)),
+        Some("2q") => Box::new(two_q::TwoQModel::new(spec, config)),
+        Some("arc") => Box::new(arc::ArcModel::new(spec, config)),
+        Some("s3-fifo") => Box::new(s3_fifo::S3FifoModel::new(spec, config)),
+        Some("cflru") => Box::new(cflru::CflruModel::new(spec, config)),
+        Some("lru-wsr") => Box::new(lru_wsr::LruWsrModel::new(spec, config)),
+        Some("ccf-lru") => Box::new(ccf_lru::CcfLruModel::new(spec, config)),
+        Some("ref") => Box::new(recently_evicted::RecentlyEvictedModel::new(spec, config)),
+        Some("fab") => Box::new(fab::FabModel::new(spec, config)),
+        Some("bplru") => Box::new(bplru::BplruModel::new(spec, config)),
+        Some("clc") => Box::new(clc::ClcModel::new(spec, config)),
+        Some("pud-lru") => Box::new(pud_lru::PudLruModel::new(spec, config)),
+        Some("lb-clock") => Box::new(lb_clock::LbClockModel::new(spec, config)),
+        Some("cave") => Box::new(cave::CaveModel::new(spec, config)),
+        Some("cawr") => Box::new(cawr::CawrModel::new(spec, config)),
         other => panic!("there is no model of {other:?}"),
     }
 }
