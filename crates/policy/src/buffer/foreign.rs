@@ -294,13 +294,7 @@ impl Buffer for Foreign {
         self.held < before
     }
 
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle | BufferNotice::Resume { .. } => {}
             BufferNotice::Destage { page, .. } => {

@@ -227,13 +227,7 @@ impl Buffer for Cave {
         }
     }
 
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
         self.channels.open_all();
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}

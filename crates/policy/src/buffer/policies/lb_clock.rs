@@ -369,13 +369,7 @@ impl Buffer for LbClock {
         self.ring_len > 0 && self.make_room(NO_BLOCK, veto, out).is_some()
     }
 
-    fn notify<D: DeviceView, V: Veto>(
-        &mut self,
-        notice: BufferNotice,
-        _device: &D,
-        _veto: &mut V,
-        out: &mut Evictions,
-    ) {
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
             BufferNotice::Resume { element } => self.resume(element),
