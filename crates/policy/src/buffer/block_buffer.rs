@@ -20,12 +20,15 @@ use super::{
 /// Decides as a published algorithm does which block leaves.
 pub(super) trait BlockPolicy: Sized + Send + 'static {
     /// Describes the policy. Its parameters include [`PROTECT_CURRENT`], those of a read-write
-    /// buffer [`READS`](super::options::READS) too, and [`Padding::PARAM`] where it pads.
+    /// buffer [`READS`](super::options::READS) too, and [`Padding::PARAM`] if it [pads](Self::PADS).
     const INFO: PolicyInfo;
 
     /// Is true for a read-write buffer, which keeps clean pages and in which reads are uses. A write
     /// buffer serves reads of its pages, and other reads go past it.
     const KEEPS_CLEAN: bool = false;
+
+    /// Is true for a write buffer that can pad its victims.
+    const PADS: bool = false;
 
     /// Holds what the policy knows of each block; it is the default again when the block has left.
     type History: Clone + std::fmt::Debug + Default + Send;
@@ -207,7 +210,6 @@ impl<P: BlockPolicy> Registered for BlockBuffer<P> {
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         let n = config.pages_per_block;
-        let pads = P::INFO.params.iter().any(|param| param.name == Padding::PARAM.name);
         Ok(Self {
             blocks: BufferedBlocks {
                 pages_per_block: n,
@@ -217,7 +219,7 @@ impl<P: BlockPolicy> Registered for BlockBuffer<P> {
                 cached: PageBits::new(n),
                 dirty: PageBits::new(n),
                 blocks: Vec::new(),
-                padding: if pads { Padding::of(n, params)? } else { Padding::never(n) },
+                padding: if P::PADS { Padding::of(n, params)? } else { Padding::never(n) },
                 is_current_protected: params.switch(PROTECT_CURRENT.name)?,
                 memory_accesses: 0,
             },
@@ -234,8 +236,11 @@ impl<P: BlockPolicy> BlockBuffer<P> {
             out.group(EvictionKind::Flush, dirty.pages(block, true));
             out.group(EvictionKind::Drop, cached.pages_without(dirty, block));
             out.end_unit();
-        } else {
+        } else if P::PADS {
             padding.write_out(self.blocks.pages_of(block), cached, block, out);
+        } else {
+            out.group(EvictionKind::Flush, cached.pages(block, true));
+            out.end_unit();
         }
         self.forget(block);
     }

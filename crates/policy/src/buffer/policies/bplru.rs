@@ -72,6 +72,8 @@ impl BlockPolicy for Bplru {
         params: &[Padding::PARAM, COMPENSATION, SEQ_DETECT, PROTECT_CURRENT],
     };
 
+    const PADS: bool = true;
+
     /// Offsets 0..k were each written once and in order, and nothing else was: k, or [`BROKEN`].
     type History = u32;
 
@@ -108,6 +110,7 @@ impl BlockPolicy for Bplru {
         }
     }
 
+    #[inline]
     fn note_departure(&mut self, _blocks: &mut Blocks<Self>, block: u32) {
         self.list.unlink(block + 1);
         self.parking.forget(block + 1);

@@ -104,6 +104,8 @@ impl BlockPolicy for Clc {
         params: &[SI_MAX, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],
     };
 
+    const PADS: bool = true;
+
     /// The cluster stands in SI.
     type History = bool;
 
@@ -147,6 +149,7 @@ impl BlockPolicy for Clc {
         }
     }
 
+    #[inline]
     fn note_departure(&mut self, blocks: &mut Blocks<Self>, cluster: u32) {
         let HeldBlock { pages, history: is_in_si } = blocks.blocks[cluster as usize];
         if is_in_si {

@@ -87,6 +87,7 @@ impl BlockPolicy for Fab {
         }
     }
 
+    #[inline]
     fn note_departure(&mut self, blocks: &mut Blocks<Self>, block: u32) {
         let size = blocks.pages_of(block);
         self.take_back(block, size);

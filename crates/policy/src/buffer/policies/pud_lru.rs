@@ -281,6 +281,8 @@ impl BlockPolicy for PudLru {
         params: &[THRESHOLD, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],
     };
 
+    const PADS: bool = true;
+
     type History = UpdateHistory;
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
@@ -328,6 +330,7 @@ impl BlockPolicy for PudLru {
         }
     }
 
+    #[inline]
     fn note_departure(&mut self, blocks: &mut Blocks<Self>, block: u32) {
         let HeldBlock { pages, history } = &blocks.blocks[block as usize];
         self.count_out(history);
