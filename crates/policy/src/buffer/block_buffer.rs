@@ -59,8 +59,12 @@ pub(super) trait BlockPolicy: Sized + Send + 'static {
     /// Returns the block that leaves first, if any is held.
     fn first(&mut self, blocks: &mut Blocks<Self>) -> Option<u32>;
 
-    /// Returns the block that leaves after the one at which a search stands.
-    fn after(&mut self, blocks: &mut Blocks<Self>, block: u32) -> Option<u32>;
+    /// Returns the block that leaves after the one at which a search stands. A policy with a
+    /// [`Self::victim`] of its own need not say it.
+    #[inline]
+    fn after(&mut self, _blocks: &mut Blocks<Self>, _block: u32) -> Option<u32> {
+        None
+    }
 
     /// Ends a search that called [`Self::after`].
     #[inline]

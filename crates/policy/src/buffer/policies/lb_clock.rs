@@ -20,25 +20,20 @@
 mod candidates;
 mod vetoes;
 
-use destage_plan::{ParamSpec, Params};
+use destage_plan::{Element, ParamSpec, Params};
 
 use self::candidates::Candidates;
 use self::vetoes::Vetoes;
+use crate::buffer::block_buffer::{BlockPolicy, Blocks, HeldBlock};
 use crate::buffer::options::PROTECT_CURRENT;
-use crate::buffer::page_bits::PageBits;
-use crate::buffer::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
-    NO_BLOCK, PolicyError, PolicyInfo, Registered, Veto,
-};
+use crate::buffer::{BufferConfig, EvictionUnit, NO_BLOCK, PolicyError, PolicyInfo, Veto};
 use crate::links::Links;
 
 /// A block's place and state in the ring.
 #[derive(Clone, Copy, Debug, Default)]
-struct Block {
+pub(super) struct RingState {
     /// Ascends clockwise from the hand; 0 for a block that is not in the ring.
     label: u64,
-    /// Pages buffered.
-    count: u32,
     /// The recency bit.
     recent: bool,
     /// A veto passed it over, and nothing has happened to it since.
@@ -49,27 +44,22 @@ struct Block {
 #[derive(Clone, Debug)]
 pub(super) struct LbClock {
     pages_per_block: u32,
-    capacity: u32,
-    len: u32,
     preempt: bool,
     sequential: bool,
     anchor_is_initial_hand: bool,
     candidates_include_reset: bool,
     read_sets_bit: bool,
-    protect_current: bool,
     /// Pages of the block evicted last.
     previous: u32,
-    cached: PageBits,
-    blocks: Vec<Block>,
     ring: Links,
     hand: u32,
-    ring_len: u32,
+    /// Where the block of the incoming page enters the ring, if the eviction for it says so.
+    entry: Option<Entry>,
     next_label: u64,
     candidates: Candidates,
     /// Blocks that the hand reset in the present round.
     reset: Vec<u32>,
     vetoes: Vetoes,
-    memory_accesses: u64,
 }
 
 /// Where a block enters the ring.
@@ -122,7 +112,7 @@ const READ_SETS_BIT: ParamSpec = ParamSpec {
     help: "whether a read of a buffered page sets its block's recency bit",
 };
 
-impl Registered for LbClock {
+impl BlockPolicy for LbClock {
     const INFO: PolicyInfo = PolicyInfo {
         name: "lb-clock",
         title: "block CLOCK that gives up the largest block not recently written",
@@ -136,6 +126,8 @@ impl Registered for LbClock {
         params: &[OPT_PREEMPT, OPT_SEQ, INSERT_ANCHOR, CANDIDATE_RULE, PREV_INIT, READ_SETS_BIT, PROTECT_CURRENT],
     };
 
+    type History = RingState;
+
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         let n = config.pages_per_block;
         let previous = match params.text(PREV_INIT.name) {
@@ -144,8 +136,6 @@ impl Registered for LbClock {
         };
         Ok(Self {
             pages_per_block: n,
-            capacity: config.capacity_pages,
-            len: 0,
             preempt: params.switch(OPT_PREEMPT.name)?,
             sequential: params.switch(OPT_SEQ.name)?,
             anchor_is_initial_hand: params
@@ -153,19 +143,100 @@ impl Registered for LbClock {
             candidates_include_reset: params
                 .choice(CANDIDATE_RULE.name, &[("prior_zero", false), ("all_zero", true)])?,
             read_sets_bit: params.switch(READ_SETS_BIT.name)?,
-            protect_current: params.switch(PROTECT_CURRENT.name)?,
             previous,
-            cached: PageBits::new(n),
-            blocks: Vec::new(),
             ring: Links::default(),
             hand: NO_BLOCK,
-            ring_len: 0,
+            entry: None,
             next_label: 1,
             candidates: Candidates::new(n),
             reset: Vec::new(),
             vetoes: Vetoes::default(),
-            memory_accesses: 0,
         })
+    }
+
+    fn grow(&mut self, blocks: u32) {
+        self.ring.grow(blocks);
+    }
+
+    #[inline(always)]
+    fn note_use<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32, offset: u32, is_added: bool) {
+        if is_added && blocks.pages_of(block) == 1 {
+            self.enter::<V>(blocks, block);
+        } else {
+            self.set_bit::<V>(blocks, block, is_added);
+        }
+        if offset == self.pages_per_block - 1 {
+            self.check_last_page(blocks, block);
+        }
+    }
+
+    #[inline]
+    fn note_read<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+        if self.read_sets_bit {
+            self.set_bit::<V>(blocks, block, false);
+        }
+    }
+
+    #[inline]
+    fn note_departure(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+        self.reconsider(blocks, block);
+        let HeldBlock { pages, history: RingState { recent, .. } } = blocks.blocks[block as usize];
+        if !recent {
+            self.candidates.remove(pages);
+        }
+        if blocks.held == 1 {
+            self.hand = NO_BLOCK;
+        } else if self.hand == block {
+            self.hand = self.ring.next(block);
+        }
+        self.ring.unlink(block);
+    }
+
+    /// Leaves the block where it is.
+    fn note_trim(&mut self, blocks: &mut Blocks<Self>, block: u32, pages_before: u32) {
+        let RingState { recent, parked, .. } = blocks.blocks[block as usize].history;
+        if parked {
+            self.unpark(blocks, block);
+        } else if !recent {
+            self.candidates.remove(pages_before);
+            self.candidates.add(&blocks.blocks, block);
+        }
+    }
+
+    fn resume(&mut self, blocks: &mut Blocks<Self>, element: Element) {
+        self.resume_parked(blocks, element);
+    }
+
+    /// Returns the block under the hand, which a flush gives up.
+    fn first(&mut self, blocks: &mut Blocks<Self>) -> Option<u32> {
+        (blocks.held > 0).then_some(self.hand)
+    }
+
+    /// Turns the hand, and notes where the block of `current` enters the ring if it is not in it.
+    fn victim<V: Veto>(&mut self, blocks: &mut Blocks<Self>, current: u32, veto: &mut V) -> Option<u32> {
+        // The label of a block between those the hand has not reached and those it is about to
+        // pass.
+        let label = self.label();
+        let mut before = self.hand;
+        self.turn(blocks);
+        if self.reset.len() as u32 == blocks.held || self.candidates_include_reset {
+            self.admit_reset_blocks(blocks);
+        }
+        let spared = blocks.spared(current);
+        let victim = if !V::ACTIVE && spared == NO_BLOCK {
+            self.largest_candidate(blocks)
+        } else {
+            self.victim_but(blocks, spared, veto)
+        }?;
+        self.previous = blocks.pages_of(victim);
+        if victim == before {
+            before = self.ring.next(before);
+        }
+        // Of a block in the ring only the bit is set, unless it is the victim.
+        let is_entering = current != NO_BLOCK && (current == victim || blocks.pages_of(current) == 0);
+        let is_anchored = self.anchor_is_initial_hand && is_entering && blocks.held > 1;
+        self.entry = is_anchored.then_some(Entry { before, label });
+        Some(victim)
     }
 }
 
@@ -177,12 +248,12 @@ impl LbClock {
 
     /// Clears bits until the hand stands on a block whose bit was 0 before the round, or has made a
     /// whole turn. The blocks passed are in `self.reset` and not yet candidates.
-    fn turn(&mut self) {
+    fn turn(&mut self, blocks: &mut Blocks<Self>) {
         debug_assert!(self.reset.is_empty());
-        while self.blocks[self.hand as usize].recent {
-            self.memory_accesses += 1;
+        while blocks.blocks[self.hand as usize].history.recent {
+            blocks.memory_accesses += 1;
             let label = self.label();
-            let block = &mut self.blocks[self.hand as usize];
+            let block = &mut blocks.blocks[self.hand as usize].history;
             block.recent = false;
             block.label = label;
             self.reset.push(self.hand);
@@ -190,234 +261,81 @@ impl LbClock {
         }
     }
 
-    fn admit_reset_blocks(&mut self) {
+    fn admit_reset_blocks(&mut self, blocks: &Blocks<Self>) {
         let mut reset = std::mem::take(&mut self.reset);
-        reset.drain(..).for_each(|block| self.become_candidate(block));
+        reset.drain(..).for_each(|block| self.become_candidate(blocks, block));
         self.reset = reset;
     }
 
     /// The blocks from the one under the hand on.
-    fn clockwise(&self) -> impl Iterator<Item = u32> {
-        std::iter::successors(Some(self.hand), |&block| Some(self.ring.next(block))).take(self.ring_len as usize)
+    fn clockwise(&self, blocks: &Blocks<Self>) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(self.hand), |&block| Some(self.ring.next(block))).take(blocks.held as usize)
     }
 
     /// The bit of the block was cleared.
     #[inline]
-    fn become_candidate(&mut self, block: u32) {
-        self.candidates.add(&self.blocks, block);
-        self.vetoes.note_cleared(&self.blocks, block);
+    fn become_candidate(&mut self, blocks: &Blocks<Self>, block: u32) {
+        self.candidates.add(&blocks.blocks, block);
+        self.vetoes.note_cleared(&blocks.blocks, block);
     }
 
     /// The victim of the paper: the largest candidate. The blocks just reset are candidates from
     /// then on.
     #[inline]
-    fn largest_candidate(&mut self) -> Option<u32> {
-        self.memory_accesses += u64::from(self.candidates.total);
+    fn largest_candidate(&mut self, blocks: &mut Blocks<Self>) -> Option<u32> {
+        blocks.memory_accesses += u64::from(self.candidates.total);
         let largest = self.candidates.largest_size();
-        let victim = largest.and_then(|size| self.candidates.first(&self.blocks, size));
-        self.admit_reset_blocks();
+        let victim = largest.and_then(|size| self.candidates.first(&blocks.blocks, size));
+        self.admit_reset_blocks(blocks);
         victim
     }
 
-    /// Evicts one block for a page of `current` and says where `current`'s block enters the ring if
-    /// it is not in it; `None` if every block is vetoed and the access shall bypass.
-    fn make_room<V: Veto>(&mut self, current: u32, veto: &mut V, out: &mut Evictions) -> Option<Entry> {
-        // The label of a block between those the hand has not reached and those it is about to
-        // pass.
-        let before_passed = self.label();
-        let mut anchor = self.hand;
-        self.turn();
-        if self.reset.len() as u32 == self.ring_len || self.candidates_include_reset {
-            self.admit_reset_blocks();
-        }
-        // A block that is alone has no other to be spared for.
-        let spared = if self.protect_current && self.ring_len > 1 { current } else { NO_BLOCK };
-        let victim =
-            if !V::ACTIVE && spared == NO_BLOCK { self.largest_candidate() } else { self.victim_but(spared, veto) }?;
-        self.previous = self.blocks[victim as usize].count;
-        if victim == anchor {
-            anchor = self.ring.next(anchor);
-        }
-        self.give_up(victim, out);
-        let before = if self.anchor_is_initial_hand && self.ring_len > 0 { anchor } else { self.hand };
-        Some(if before == self.hand { self.entry_behind_all() } else { Entry { before, label: before_passed } })
-    }
-
-    /// Right before the hand: the last block that it will reach.
+    /// Enters a new block where the eviction for it said, or right before the hand: as the last block
+    /// that it will reach.
     #[inline]
-    fn entry_behind_all(&mut self) -> Entry {
-        Entry { before: self.hand, label: self.label() }
-    }
-
-    #[inline]
-    fn enter<V: Veto>(&mut self, block: u32, entry: Entry) {
-        if self.ring_len == 0 {
+    fn enter<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+        let anchored = self.entry.take().filter(|entry| entry.before != self.hand);
+        let Entry { before, label } = anchored.unwrap_or_else(|| Entry { before: self.hand, label: self.label() });
+        if blocks.held == 1 {
             self.hand = block;
         } else {
-            self.ring.insert_before(entry.before, block);
+            self.ring.insert_before(before, block);
         }
-        self.ring_len += 1;
-        self.blocks[block as usize] = Block { label: entry.label, count: 0, recent: true, parked: false };
-        self.note_set::<V>(block);
-        self.memory_accesses += 1;
+        blocks.blocks[block as usize].history = RingState { label, recent: true, parked: false };
+        self.note_set::<V>(blocks, block);
+        blocks.memory_accesses += 1;
     }
 
-    fn give_up(&mut self, block: u32, out: &mut Evictions) {
-        out.group(EvictionKind::Flush, self.cached.pages(block, true));
-        out.end_unit();
-        self.forget(block);
-    }
-
-    fn forget(&mut self, block: u32) {
-        self.reconsider(block);
-        let Block { count, recent, .. } = std::mem::take(&mut self.blocks[block as usize]);
-        if !recent {
-            self.candidates.remove(count);
-        }
-        self.len -= count;
-        self.cached.clear_block(block);
-        self.ring_len -= 1;
-        if self.ring_len == 0 {
-            self.hand = NO_BLOCK;
-        } else if self.hand == block {
-            self.hand = self.ring.next(block);
-        }
-        self.ring.unlink(block);
-    }
-
-    /// Sets the recency bit of a block in the ring.
+    /// Sets the recency bit of a block in the ring, to which a page has just been added or not.
     #[inline]
-    fn set_bit<V: Veto>(&mut self, block: u32) {
-        self.memory_accesses += 1;
-        if V::ACTIVE {
-            self.reconsider(block);
+    fn set_bit<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32, is_added: bool) {
+        blocks.memory_accesses += 1;
+        let HeldBlock { pages, history: own } = &mut blocks.blocks[block as usize];
+        let was_parked = V::ACTIVE && std::mem::take(&mut own.parked);
+        if own.recent {
+            if was_parked {
+                self.vetoes.note_unparked(block);
+            }
+            return;
         }
-        let b = &mut self.blocks[block as usize];
-        if !b.recent {
-            b.recent = true;
-            self.candidates.remove(b.count);
-            self.note_set::<V>(block);
+        own.recent = true;
+        if was_parked {
+            self.candidates.remove_parked();
+        } else {
+            self.candidates.remove(*pages - u32::from(is_added));
         }
+        self.note_set::<V>(blocks, block);
     }
 
     /// Clears the recency bit of a block whose last page was written, if the optimisations say so.
     #[inline]
-    fn check_last_page(&mut self, block: u32) {
-        let count = self.blocks[block as usize].count;
+    fn check_last_page(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+        let count = blocks.pages_of(block);
         let full = count == self.pages_per_block;
         if (full && (self.preempt || self.sequential)) || (self.preempt && count > self.previous) {
-            self.memory_accesses += 1;
-            self.blocks[block as usize].recent = false;
-            self.candidates.add(&self.blocks, block);
+            blocks.memory_accesses += 1;
+            blocks.blocks[block as usize].history.recent = false;
+            self.candidates.add(&blocks.blocks, block);
         }
-    }
-}
-
-impl Buffer for LbClock {
-    fn grow(&mut self, pages: u32) {
-        let blocks = pages.div_ceil(self.pages_per_block).max(self.blocks.len() as u32);
-        self.cached.grow(blocks);
-        self.blocks.resize(blocks as usize, Block::default());
-        self.ring.grow(blocks);
-    }
-
-    #[inline]
-    fn access<D: DeviceView, V: Veto>(
-        &mut self,
-        access: Access,
-        _device: &D,
-        veto: &mut V,
-        out: &mut Evictions,
-    ) -> AccessOutcome {
-        self.memory_accesses += 1;
-        let (block, offset) = (access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block);
-        let held = self.cached.get(block, offset);
-        if !access.write {
-            if held && self.read_sets_bit {
-                self.set_bit::<V>(block);
-            }
-            return if held { AccessOutcome::Hit } else { AccessOutcome::Bypassed };
-        }
-        if held {
-            self.set_bit::<V>(block);
-        } else {
-            let entry = if self.len < self.capacity {
-                None
-            } else {
-                match self.make_room(block, veto, out) {
-                    Some(entry) => Some(entry),
-                    None => return AccessOutcome::Bypassed,
-                }
-            };
-            if self.blocks[block as usize].count == 0 {
-                let entry = entry.unwrap_or_else(|| self.entry_behind_all());
-                self.enter::<V>(block, entry);
-            } else {
-                self.set_bit::<V>(block);
-            }
-            self.cached.set(block, offset);
-            self.blocks[block as usize].count += 1;
-            self.len += 1;
-        }
-        if offset == self.pages_per_block - 1 {
-            self.check_last_page(block);
-        }
-        if held { AccessOutcome::Hit } else { AccessOutcome::Inserted }
-    }
-
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        self.ring_len > 0 && self.make_room(NO_BLOCK, veto, out).is_some()
-    }
-
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
-        match notice {
-            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { element } => self.resume(element),
-            BufferNotice::Destage { page, .. } => {
-                let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
-                if self.cached.get(block, offset) {
-                    self.give_up(block, out);
-                }
-            }
-            BufferNotice::Flush => {
-                while self.ring_len > 0 {
-                    self.give_up(self.hand, out);
-                }
-            }
-            BufferNotice::Trim { page } => {
-                let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
-                if !self.cached.get(block, offset) {
-                    return;
-                }
-                out.page(EvictionKind::Drop, page);
-                self.reconsider(block);
-                let Block { count, recent, .. } = self.blocks[block as usize];
-                if count == 1 {
-                    self.forget(block);
-                    return;
-                }
-                self.cached.clear(block, offset);
-                self.len -= 1;
-                if !recent {
-                    self.candidates.remove(count);
-                }
-                self.blocks[block as usize].count = count - 1;
-                if !recent {
-                    self.candidates.add(&self.blocks, block);
-                }
-            }
-        }
-    }
-
-    fn admits(&self, access: Access) -> bool {
-        access.write && !self.cached.get(access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block)
-    }
-
-    fn len(&self) -> u32 {
-        self.len
-    }
-
-    fn memory_accesses(&self) -> u64 {
-        self.memory_accesses
     }
 }

@@ -63,7 +63,7 @@ register!(
     BlockBuffer<bplru::Bplru>,
     BlockBuffer<clc::Clc>,
     BlockBuffer<pud_lru::PudLru>,
-    lb_clock::LbClock,
+    BlockBuffer<lb_clock::LbClock>,
     cave::Cave,
     cawr::Cawr,
 );

@@ -6,7 +6,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Block;
+use super::RingState;
+use crate::buffer::block_buffer::HeldBlock;
+
+/// A block and its place in the ring.
+type Block = HeldBlock<RingState>;
 
 /// The blocks whose recency bit is 0, by size and label.
 #[derive(Clone, Debug, Default)]
@@ -32,22 +36,22 @@ impl Candidates {
     }
 
     fn is_true(blocks: &[Block], size: u32, label: u64, block: u32) -> bool {
-        let b = &blocks[block as usize];
-        b.label == label && b.count == size && !b.recent && !b.parked
+        let HeldBlock { pages, history } = &blocks[block as usize];
+        history.label == label && *pages == size && !history.recent && !history.parked
     }
 
     /// The block's bit is 0 now.
     #[inline]
     pub(super) fn add(&mut self, blocks: &[Block], block: u32) {
         self.total += 1;
-        if !blocks[block as usize].parked {
+        if !blocks[block as usize].history.parked {
             self.take_in(blocks, block);
         }
     }
 
     /// Enters a candidate that is not, or no longer, parked.
     pub(super) fn take_in(&mut self, blocks: &[Block], block: u32) {
-        let Block { label, count: size, .. } = blocks[block as usize];
+        let HeldBlock { pages: size, history: RingState { label, .. } } = blocks[block as usize];
         let heap = &mut self.heaps[size as usize];
         if heap.len() > 2 * self.live[size as usize] as usize + 64 {
             let mut entries = std::mem::take(heap).into_vec();
@@ -66,6 +70,12 @@ impl Candidates {
     pub(super) fn remove(&mut self, size: u32) {
         self.total -= 1;
         self.take_out(size);
+    }
+
+    /// Takes note that a parked candidate is none any longer.
+    #[inline]
+    pub(super) fn remove_parked(&mut self) {
+        self.total -= 1;
     }
 
     /// Takes note that one entry of this size is no longer true.

@@ -10,10 +10,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use destage_plan::{Element, PageNo};
+use destage_plan::Element;
 
-use super::{Block, LbClock};
-use crate::buffer::{Candidate, Exhausted, Veto};
+use super::{LbClock, RingState};
+use crate::buffer::block_buffer::{Blocks, HeldBlock};
+use crate::buffer::{Exhausted, Veto};
 
 /// What there is to know beside where a veto has its say.
 #[derive(Clone, Debug, Default)]
@@ -41,42 +42,42 @@ fn keep_true<T: Ord>(entries: &mut Vec<T>, most: usize, is_true: impl Fn(&T) -> 
 impl Vetoes {
     /// The bit of the block was cleared.
     #[inline]
-    pub(super) fn note_cleared(&mut self, blocks: &[Block], block: u32) {
-        let Block { label, count, parked, .. } = blocks[block as usize];
+    pub(super) fn note_cleared(&mut self, blocks: &[HeldBlock<RingState>], block: u32) {
+        let HeldBlock { pages, history: RingState { label, parked, .. } } = blocks[block as usize];
         if parked {
-            self.order.push((count, Reverse(label), block));
+            self.order.push((pages, Reverse(label), block));
         }
+    }
+
+    /// A block whose bit is set is no longer parked.
+    pub(super) fn note_unparked(&mut self, block: u32) {
+        self.set.push(block);
     }
 }
 
 impl LbClock {
-    /// The element for whose sake a veto passes `block` over.
-    #[inline]
-    fn objection<V: Veto>(&self, block: u32, veto: &mut V) -> Option<Element> {
-        let first = PageNo(block * self.pages_per_block);
-        let cached = self.cached.of(block);
-        veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded: false })
-    }
-
     /// Keeps a block aside that is no candidate, or one that is and that the caller has taken from
     /// its heap.
-    fn park(&mut self, element: Element, block: u32) {
+    fn park(&mut self, blocks: &mut Blocks<Self>, element: Element, block: u32) {
         let Vetoes { elements, order, set_parked, .. } = &mut self.vetoes;
-        let blocks = &mut self.blocks;
-        blocks[block as usize].parked = true;
-        let Block { label, count, recent, .. } = blocks[block as usize];
+        let most = 2 * blocks.held as usize + 64;
+        let blocks = &mut blocks.blocks;
+        blocks[block as usize].history.parked = true;
+        let HeldBlock { pages, history: RingState { label, recent, .. } } = blocks[block as usize];
         if element.index() >= elements.len() {
             elements.resize(element.index() + 1, Vec::new());
         }
-        let most = 2 * self.ring_len as usize + 64;
         let of_element = &mut elements[element.index()];
         of_element.push(block);
-        keep_true(of_element, most, |&block| blocks[block as usize].parked);
+        keep_true(of_element, most, |&block| blocks[block as usize].history.parked);
         if recent {
             set_parked.push(block);
-            keep_true(set_parked, most, |&block| blocks[block as usize].recent && blocks[block as usize].parked);
+            keep_true(set_parked, most, |&block| {
+                let RingState { recent, parked, .. } = blocks[block as usize].history;
+                recent && parked
+            });
         } else {
-            order.push((count, Reverse(label), block));
+            order.push((pages, Reverse(label), block));
             if order.len() > most {
                 let mut entries = std::mem::take(order).into_vec();
                 keep_true(&mut entries, most, |entry| Self::is_parked_candidate(blocks, entry));
@@ -85,76 +86,80 @@ impl LbClock {
         }
     }
 
-    fn is_parked_candidate(blocks: &[Block], &(size, Reverse(label), block): &(u32, Reverse<u64>, u32)) -> bool {
-        let b = &blocks[block as usize];
-        b.parked && !b.recent && b.count == size && b.label == label
+    fn is_parked_candidate(
+        blocks: &[HeldBlock<RingState>],
+        &(size, Reverse(label), block): &(u32, Reverse<u64>, u32),
+    ) -> bool {
+        let HeldBlock { pages, history } = &blocks[block as usize];
+        history.parked && !history.recent && *pages == size && history.label == label
     }
 
     /// Takes back a block that is in the ring, if it was kept aside: something is about to happen
     /// to it.
     #[inline]
-    pub(super) fn reconsider(&mut self, block: u32) {
-        if self.blocks[block as usize].parked {
-            self.unpark(block);
+    pub(super) fn reconsider(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+        if blocks.blocks[block as usize].history.parked {
+            self.unpark(blocks, block);
         }
     }
 
-    fn unpark(&mut self, block: u32) {
-        let b = &mut self.blocks[block as usize];
+    pub(super) fn unpark(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+        let b = &mut blocks.blocks[block as usize].history;
         b.parked = false;
         if b.recent {
             self.vetoes.set.push(block);
         } else {
-            self.candidates.take_in(&self.blocks, block);
+            self.candidates.take_in(&blocks.blocks, block);
         }
     }
 
     /// Considers again what was passed over for the element.
-    pub(super) fn resume(&mut self, element: Element) {
+    pub(super) fn resume_parked(&mut self, blocks: &mut Blocks<Self>, element: Element) {
         let Some(of_element) = self.vetoes.elements.get_mut(element.index()) else { return };
         let mut resumed = std::mem::take(of_element);
-        resumed.drain(..).for_each(|block| self.reconsider(block));
+        resumed.drain(..).for_each(|block| self.reconsider(blocks, block));
         self.vetoes.elements[element.index()] = resumed;
     }
 
     /// Takes note that the block's bit is set.
     #[inline]
-    pub(super) fn note_set<V: Veto>(&mut self, block: u32) {
+    pub(super) fn note_set<V: Veto>(&mut self, blocks: &Blocks<Self>, block: u32) {
         if !V::ACTIVE {
             return;
         }
-        let (set, blocks) = (&mut self.vetoes.set, &self.blocks);
+        let set = &mut self.vetoes.set;
         set.push(block);
-        keep_true(set, 2 * self.ring_len as usize + 64, |&block| {
-            blocks[block as usize].recent && !blocks[block as usize].parked
+        keep_true(set, 2 * blocks.held as usize + 64, |&block| {
+            let RingState { recent, parked, .. } = blocks.blocks[block as usize].history;
+            recent && !parked
         });
     }
 
     /// The largest candidate that is neither `spared` nor vetoed. A veto is asked about the
     /// candidates in the order in which they would be chosen.
-    fn choose<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
-        self.memory_accesses += u64::from(self.candidates.total);
+    fn choose<V: Veto>(&mut self, blocks: &mut Blocks<Self>, spared: u32, veto: &mut V) -> Option<u32> {
+        blocks.memory_accesses += u64::from(self.candidates.total);
         let mut put_back = None;
         let mut found = None;
         while let Some(size) = self.candidates.largest_size() {
-            let Some(block) = self.candidates.first(&self.blocks, size) else { break };
+            let Some(block) = self.candidates.first(&blocks.blocks, size) else { break };
             if block == spared {
                 // For the present search it is as if it were kept aside.
-                self.blocks[block as usize].parked = true;
+                blocks.blocks[block as usize].history.parked = true;
                 self.candidates.take_out(size);
                 put_back = Some(block);
                 continue;
             }
-            let Some(element) = self.objection(block, veto) else {
+            let Some(element) = blocks.objection(false, block, veto) else {
                 found = Some(block);
                 break;
             };
             self.candidates.take_first(size);
-            self.park(element, block);
+            self.park(blocks, element, block);
         }
         if let Some(block) = put_back {
-            self.blocks[block as usize].parked = false;
-            self.candidates.take_in(&self.blocks, block);
+            blocks.blocks[block as usize].history.parked = false;
+            self.candidates.take_in(&blocks.blocks, block);
         }
         found
     }
@@ -163,38 +168,40 @@ impl LbClock {
     /// among those that the hand would reset if it went on for a whole turn. The blocks just reset
     /// become candidates.
     #[cold]
-    fn look_on<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
+    fn look_on<V: Veto>(&mut self, blocks: &mut Blocks<Self>, spared: u32, veto: &mut V) -> Option<u32> {
         let mut just_reset = self.reset.clone();
-        let still_set = self.ring_len - self.candidates.total - just_reset.len() as u32;
-        self.memory_accesses += just_reset.len() as u64;
-        self.admit_reset_blocks();
-        just_reset.retain(|&block| block != spared && !self.blocks[block as usize].parked);
-        self.sort_as_chosen(&mut just_reset);
+        let still_set = blocks.held - self.candidates.total - just_reset.len() as u32;
+        blocks.memory_accesses += just_reset.len() as u64;
+        self.admit_reset_blocks(blocks);
+        just_reset.retain(|&block| block != spared && !blocks.blocks[block as usize].history.parked);
+        Self::sort_as_chosen(blocks, &mut just_reset);
         for &block in &just_reset {
-            let Some(element) = self.objection(block, veto) else { return Some(block) };
-            self.candidates.take_out(self.blocks[block as usize].count);
-            self.park(element, block);
+            let Some(element) = blocks.objection(false, block, veto) else { return Some(block) };
+            self.candidates.take_out(blocks.pages_of(block));
+            self.park(blocks, element, block);
         }
-        self.memory_accesses += u64::from(still_set);
+        blocks.memory_accesses += u64::from(still_set);
         if !V::ACTIVE {
             // Nothing was noted; only where a block is protected does it come to this.
-            let is_set = |&block: &u32| block != spared && self.blocks[block as usize].recent;
-            let most = self.clockwise().filter(is_set).max_by_key(|&block| {
-                let Block { label, count, .. } = self.blocks[block as usize];
-                (count, Reverse(label))
+            let is_set = |&block: &u32| block != spared && blocks.blocks[block as usize].history.recent;
+            let most = self.clockwise(blocks).filter(is_set).max_by_key(|&block| {
+                let HeldBlock { pages, history } = &blocks.blocks[block as usize];
+                (*pages, Reverse(history.label))
             });
             return most;
         }
         let mut set = std::mem::take(&mut self.vetoes.set);
-        set.retain(|&block| self.blocks[block as usize].recent && !self.blocks[block as usize].parked);
-        self.sort_as_chosen(&mut set);
+        set.retain(|&block| {
+            blocks.blocks[block as usize].history.recent && !blocks.blocks[block as usize].history.parked
+        });
+        Self::sort_as_chosen(blocks, &mut set);
         set.dedup();
         let asked = set.iter().position(|&block| {
             block != spared
-                && match self.objection(block, veto) {
+                && match blocks.objection(false, block, veto) {
                     None => true,
                     Some(element) => {
-                        self.park(element, block);
+                        self.park(blocks, element, block);
                         false
                     }
                 }
@@ -204,21 +211,21 @@ impl LbClock {
         found
     }
 
-    fn sort_as_chosen(&self, blocks: &mut [u32]) {
-        blocks.sort_unstable_by_key(|&block| {
-            let Block { label, count, .. } = self.blocks[block as usize];
-            (Reverse(count), label)
+    fn sort_as_chosen(blocks: &Blocks<Self>, list: &mut [u32]) {
+        list.sort_unstable_by_key(|&block| {
+            let HeldBlock { pages, history } = &blocks.blocks[block as usize];
+            (Reverse(*pages), history.label)
         });
     }
 
     /// Of the blocks other than `spared`, all of which are parked, the one that would have left
     /// without a veto. `reset` are those that were reset in the present round and were no
     /// candidates in it.
-    fn first_parked_but(&mut self, spared: u32, reset: &[u32]) -> Option<u32> {
+    fn first_parked_but(&mut self, blocks: &Blocks<Self>, spared: u32, reset: &[u32]) -> Option<u32> {
         let mut put_aside = Vec::new();
         let mut first = None;
         while let Some(&entry) = self.vetoes.order.peek() {
-            if Self::is_parked_candidate(&self.blocks, &entry) {
+            if Self::is_parked_candidate(&blocks.blocks, &entry) {
                 if entry.2 != spared && !reset.contains(&entry.2) {
                     first = Some(entry.2);
                     break;
@@ -231,26 +238,26 @@ impl LbClock {
         if first.is_some() {
             return first;
         }
-        let set = self.clockwise().filter(|&block| self.blocks[block as usize].recent);
+        let set = self.clockwise(blocks).filter(|&block| blocks.blocks[block as usize].history.recent);
         let mut rest: Vec<u32> = if reset.iter().all(|&block| block == spared) { set.collect() } else { reset.into() };
         rest.retain(|&block| block != spared);
-        self.sort_as_chosen(&mut rest);
+        Self::sort_as_chosen(blocks, &mut rest);
         rest.first().copied()
     }
 
     /// Turns the hand once around, back to where it stands.
     #[cold]
-    fn reset_all<V: Veto>(&mut self) {
-        self.memory_accesses += u64::from(self.ring_len);
+    fn reset_all<V: Veto>(&mut self, blocks: &mut Blocks<Self>) {
+        blocks.memory_accesses += u64::from(blocks.held);
         let Vetoes { set, set_parked, .. } = &mut self.vetoes;
         let (mut set, mut set_parked) = (std::mem::take(set), std::mem::take(set_parked));
         if !V::ACTIVE {
-            set.extend(self.clockwise());
+            set.extend(self.clockwise(blocks));
         }
         for block in set.drain(..).chain(set_parked.drain(..)) {
-            let b = &mut self.blocks[block as usize];
+            let b = &mut blocks.blocks[block as usize].history;
             if std::mem::take(&mut b.recent) {
-                self.become_candidate(block);
+                self.become_candidate(blocks, block);
             }
         }
         (self.vetoes.set, self.vetoes.set_parked) = (set, set_parked);
@@ -259,23 +266,23 @@ impl LbClock {
     /// The victim other than `spared` after the hand has turned; `None` if every block is vetoed
     /// and the access shall bypass. If it is one that the hand would reach with its bit set, the
     /// hand goes on for a whole turn.
-    pub(super) fn victim_but<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
-        let victim = self.look_for_victim(spared, veto)?;
-        if self.blocks[victim as usize].recent {
-            self.reset_all::<V>();
+    pub(super) fn victim_but<V: Veto>(&mut self, blocks: &mut Blocks<Self>, spared: u32, veto: &mut V) -> Option<u32> {
+        let victim = self.look_for_victim(blocks, spared, veto)?;
+        if blocks.blocks[victim as usize].history.recent {
+            self.reset_all::<V>(blocks);
         }
         Some(victim)
     }
 
-    fn look_for_victim<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
-        if let Some(victim) = self.choose(spared, veto) {
-            self.admit_reset_blocks();
+    fn look_for_victim<V: Veto>(&mut self, blocks: &mut Blocks<Self>, spared: u32, veto: &mut V) -> Option<u32> {
+        if let Some(victim) = self.choose(blocks, spared, veto) {
+            self.admit_reset_blocks(blocks);
             return Some(victim);
         }
         let reset = self.reset.clone();
-        if let Some(victim) = self.look_on(spared, veto) {
+        if let Some(victim) = self.look_on(blocks, spared, veto) {
             return Some(victim);
         }
-        (veto.exhausted() == Exhausted::TakeBase).then(|| self.first_parked_but(spared, &reset)).flatten()
+        (veto.exhausted() == Exhausted::TakeBase).then(|| self.first_parked_but(blocks, spared, &reset)).flatten()
     }
 }
