@@ -16,10 +16,11 @@ use std::collections::VecDeque;
 
 use destage_plan::{Condition, Controller, Dev, HostOp, Issue, Nanos, Step};
 
+use super::error::FilesError;
 use super::os::SyncPoint;
 use super::serves::Serves;
 use super::store::{Change, Command};
-use super::{Completion, Files, FilesError, Request};
+use super::{Completion, Files, Request};
 
 /// After so much time what was done is made durable though nobody waits for it.
 const LONGEST: Nanos = Nanos(1_000_000_000);

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use destage_plan::{Dev, DevSet, Ext, Shape};
 
-use super::journal::Layout;
-use super::marks::Ground;
-use super::{FilesError, label};
+use super::error::FilesError;
+use super::layout::bitmap::Ground;
+use super::layout::journal::Layout;
+use super::layout::label;
 
 /// An array in files, and how it is served.
 #[derive(Clone, Debug)]

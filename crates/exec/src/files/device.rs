@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use destage_plan::Issue;
 use rustix::io::Errno;
 
-use super::DeviceOptions;
+use super::config::DeviceOptions;
 use super::lane::Worker;
 use super::os::{OsFile, SyncPoint};
 use super::syncs::{Syncs, Ticket, Turn};

@@ -31,18 +31,16 @@
 //!
 //! A member's file holds its pages from byte 0 on, as md places them, and behind them a label that
 //! says whose they are, and marks of rows. Their formats and those of the other two files are described
-//! byte by byte in `label.rs`, `marks/copy.rs`, `journal.rs` and `intents.rs`.
+//! byte by byte in `layout/`.
 
 mod ahead;
+mod bitmap;
 mod config;
 mod device;
 mod error;
 mod given_up;
-mod intents;
-mod journal;
-mod label;
 mod lane;
-mod marks;
+mod layout;
 mod nvram;
 mod opening;
 mod os;
@@ -55,7 +53,6 @@ mod recording;
 mod region;
 mod replace;
 mod ring;
-mod sectors;
 mod serves;
 mod serving;
 mod store;
@@ -75,10 +72,10 @@ use destage_plan::{Control, Controller, Dev, DevSet, Engine, HostOp, HostRequest
 
 use crate::{Buffer, Bytes};
 use ahead::Ahead;
+use bitmap::Marks;
 use device::DeviceFile;
-use label::Roster;
 use lane::Lane;
-use marks::Marks;
+use layout::label::Roster;
 use opening::Opened;
 use patience::patiently;
 use pilot::Pilot;

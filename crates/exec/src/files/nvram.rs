@@ -22,10 +22,10 @@ use std::sync::Arc;
 
 use destage_plan::{NvPut, NvSlot, Tag};
 
-use super::FilesError;
-use super::journal::{Bounds, Commit, Head, Layout, Life, Record, Stamp, Wanted, Wrong};
+use super::error::FilesError;
+use super::layout::journal::{Bounds, Commit, Head, Layout, Life, Record, Stamp, Wanted, Wrong};
+use super::layout::sectors::{self, SECTOR};
 use super::os::{OsFile, SyncPoint, Unfit};
-use super::sectors::{self, SECTOR};
 use crate::Nvram;
 
 /// Sectors behind the newest record in which others are looked for that say of damage: 32 MiB.

@@ -10,18 +10,21 @@ use std::sync::Arc;
 use destage_plan::{Condition, Dev};
 use rustix::io::Errno;
 
-use super::intents::{self, IntentsFile};
-use super::journal::Life;
-use super::label::{self, MAX_DEVICES, Origin, Roster};
-use super::marks::{self, Found, Head, Marks};
+use super::bitmap::Marks;
+use super::config::{DeviceConfig, Existing, FilesConfig};
+use super::error::FilesError;
+use super::layout::bitmap::{self, Found, Head};
+use super::layout::intents::{self, IntentsFile};
+use super::layout::journal::Life;
+use super::layout::label::{self, MAX_DEVICES, Origin, Roster};
+use super::layout::sectors::SECTOR;
 use super::nvram::NvramFile;
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::patience::patiently;
 use super::place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
 use super::region::Region;
-use super::sectors::SECTOR;
 use super::store::Store;
-use super::{Accepted, DeviceConfig, Existing, FilesConfig, FilesError, Resynchronised};
+use super::{Accepted, Resynchronised};
 use crate::{Buffer, Nvram, RowSet};
 
 /// What is tried, as errors call it.
@@ -250,7 +253,7 @@ fn newest_marks(
     let mut newest: Option<Found> = None;
     for (dev, device) in devices.iter_mut().enumerate().take(config.members) {
         let Ok(file) = device else { continue };
-        match marks::newest(&**file, config, dev)? {
+        match bitmap::newest(&**file, config, dev)? {
             Err(error) => *device = Err(error),
             Ok(Some(found))
                 if found.head.drawn == drawn && newest.as_ref().is_none_or(|newest| newest.is_before(&found)) =>

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
-use super::FilesError;
+use super::error::FilesError;
 use super::os::{Os, OsFile, Presence, SyncPoint};
 
 /// Does some work that begins with the file or folder at `path`, but waits for no file longer than

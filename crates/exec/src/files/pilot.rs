@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use destage_plan::Issue;
 use rustix::io::Errno;
 
-use super::DeviceOptions;
+use super::config::DeviceOptions;
 use super::device::{Command, Done, Failure, Work, ZEROS, failed, not_written};
 use super::os::{OsFile, SyncPoint};
 use super::ring::{Ended, Entries, Entry, Operation, Tag, Taken};

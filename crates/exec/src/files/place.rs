@@ -5,16 +5,17 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::intents::IntentsFile;
-use super::journal;
-use super::label::{self, Origin};
+use super::config::{Existing, FilesConfig};
+use super::error::FilesError;
+use super::layout::intents::IntentsFile;
+use super::layout::journal;
+use super::layout::label::{self, Origin};
 use super::opening::{
     Identities, OPEN, capacity, check_ends, check_nothing_but, check_size, identity, is_made, is_place_of_files,
     is_unfinished, length, lock, make_anew, make_file, open_file, there,
 };
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::region::Region;
-use super::{Existing, FilesConfig, FilesError};
 
 /// What is to hold the NVRAM.
 pub(super) struct NvramAt {

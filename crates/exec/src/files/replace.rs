@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
+use super::config::DeviceOptions;
+use super::error::FilesError;
 use super::os::{Identity, SyncPoint};
 use super::patience::patiently;
 use super::serves::Serves;
-use super::{DeviceOptions, Files, FilesError, opening, start_device};
+use super::{Files, opening, start_device};
 
 impl<C: Controller> Files<C> {
     /// Puts a file in the place of a device, which counts as failed from now on if it did not

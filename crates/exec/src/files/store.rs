@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
-use super::intents::IntentsFile;
-use super::journal::Commit;
 use super::lane::Worker;
+use super::layout::intents::IntentsFile;
+use super::layout::journal::Commit;
 use super::nvram::NvramFile;
 use super::os::SyncPoint;
 use crate::Handle;

@@ -7,10 +7,11 @@ use destage_plan::{
 };
 
 use super::device::{Failure, Work};
+use super::error::FilesError;
 use super::patience::patiently;
 use super::serves::{Serves, Wheel};
 use super::store::Change;
-use super::{Clock, Completion, Device, Files, FilesError, device, store};
+use super::{Clock, Completion, Device, Files, device, store};
 use crate::Buffer;
 
 impl<C: Controller> Files<C> {

@@ -6,8 +6,9 @@ use std::io;
 
 use rustix::io::Errno;
 
+use super::State;
+use super::inode::Chance;
 use super::inode::{Change, Inode, Pending};
-use super::{Chance, State};
 use crate::files::os::{SyncPoint, Unfit};
 
 /// A fault of the executor. Of syncs it is that of all of one kind.

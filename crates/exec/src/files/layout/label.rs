@@ -26,7 +26,7 @@
 //! ```
 //!
 //! Version 1, which does not say what the array is, and version 2, behind which a member has no marks
-//! (`marks.rs`), are refused.
+//! (`bitmap.rs`), are refused.
 
 use std::io;
 use std::path::Path;
@@ -34,39 +34,40 @@ use std::sync::Arc;
 
 use destage_plan::Dev;
 
-use super::os::{OsFile, SyncPoint};
 use super::sectors::{self, Reader, SECTOR, Sector, is_sealed, put, seal};
-use super::{FilesConfig, FilesError};
 use crate::Buffer;
+use crate::files::config::FilesConfig;
+use crate::files::error::FilesError;
+use crate::files::os::{OsFile, SyncPoint};
 
 const MAGIC: [u8; 8] = *b"dstgMEMB";
 const VERSION: u32 = 3;
 /// Bytes of what an array is, at most.
-pub(super) const MAX_ABOUT: u64 = 1 << 16;
+pub(crate) const MAX_ABOUT: u64 = 1 << 16;
 /// Devices that a roster has room for.
-pub(super) const MAX_DEVICES: usize = 64;
+pub(crate) const MAX_DEVICES: usize = 64;
 
 /// What the files of an array have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(crate) struct Origin {
     /// The caller's number of the array.
-    pub(super) array: u64,
+    pub(crate) array: u64,
     /// Drawn when the array was made.
-    pub(super) drawn: [u8; 16],
+    pub(crate) drawn: [u8; 16],
 }
 
 /// Where a file whose pages end there has its label.
-pub(super) const fn offset(pages_end: u64) -> u64 {
+pub(crate) const fn offset(pages_end: u64) -> u64 {
     pages_end.next_multiple_of(SECTOR as u64)
 }
 
 /// Bytes of a label that says this.
-pub(super) const fn bytes(about: &str) -> u64 {
+pub(crate) const fn bytes(about: &str) -> u64 {
     SECTOR as u64 + (about.len() as u64).next_multiple_of(SECTOR as u64)
 }
 
 /// Labels a file; not durable yet.
-pub(super) fn write(
+pub(crate) fn write(
     file: &dyn OsFile,
     config: &FilesConfig,
     origin: Origin,
@@ -97,7 +98,7 @@ pub(super) fn write(
 }
 
 /// What is wrong with a file that is of another size than a device's must be, if its label tells: it is of another version.
-pub(super) fn check_version(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
+pub(crate) fn check_version(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
     let (path, at) = (config.devices[dev].path.as_path(), config.label_offset(dev));
     let mut sector: Sector = [0; SECTOR];
     let read = file.read_exact_at(&mut sector, at);
@@ -109,7 +110,7 @@ pub(super) fn check_version(file: &dyn OsFile, config: &FilesConfig, dev: usize)
 }
 
 /// What the array has that the label of a file says it to be of, if it is one of this number and device.
-pub(super) fn drawn_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Option<[u8; 16]> {
+pub(crate) fn drawn_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Option<[u8; 16]> {
     let mut sector: Sector = [0; SECTOR];
     file.read_exact_at(&mut sector, config.label_offset(dev)).ok()?;
     let is_own = sector[..8] == MAGIC
@@ -120,19 +121,19 @@ pub(super) fn drawn_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> O
 }
 
 /// Whether a file has been a device of whatever array: its label is whole.
-pub(super) fn is_whole(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
+pub(crate) fn is_whole(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
     let mut sector: Sector = [0; SECTOR];
     let read = file.read_exact_at(&mut sector, config.label_offset(dev));
     read.is_ok() && sector[..8] == MAGIC && is_sealed(&sector)
 }
 
 /// Whether a file has been a device of this array, so that nobody else needs what it holds.
-pub(super) fn is_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
+pub(crate) fn is_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
     sectors::is_of(file, config.label_offset(dev), MAGIC, config.array)
 }
 
 /// Bytes of the label that a file has there, of whatever array; 0 if it has none.
-pub(super) fn bytes_at(file: &dyn OsFile, at: u64) -> u64 {
+pub(crate) fn bytes_at(file: &dyn OsFile, at: u64) -> u64 {
     let mut sector: Sector = [0; SECTOR];
     let read = file.read_exact_at(&mut sector, at);
     if read.is_err() || sector[..8] != MAGIC || !is_sealed(&sector) {
@@ -145,7 +146,7 @@ pub(super) fn bytes_at(file: &dyn OsFile, at: u64) -> u64 {
 /// Whether a file is the device's; the inner error if it is not that any more, or was never made to
 /// an end. A file of another array or device is in the wrong place, which nobody meant; one of another version,
 /// or of an array that is something else, is not understood.
-pub(super) fn check(
+pub(crate) fn check(
     file: &dyn OsFile,
     config: &FilesConfig,
     origin: Origin,
@@ -210,7 +211,7 @@ fn another(path: &Path, found: &str, expected: &str) -> FilesError {
 }
 
 /// The roster, and the file that it is in.
-pub(super) struct Roster {
+pub(crate) struct Roster {
     file: Arc<dyn OsFile>,
     /// The sector that it is a part of.
     header: Sector,
@@ -221,11 +222,11 @@ pub(super) struct Roster {
 /// Where the roster begins in its sector.
 const AT: usize = 32;
 /// Where it ends.
-pub(super) const ROSTER_END: usize = AT + 16 + 4 * MAX_DEVICES;
+pub(crate) const ROSTER_END: usize = AT + 16 + 4 * MAX_DEVICES;
 
 impl Roster {
     /// The roster of a new array, or of one whose roster is made anew.
-    pub(super) fn new(
+    pub(crate) fn new(
         file: Arc<dyn OsFile>,
         header: &Sector,
         origin: Origin,
@@ -237,7 +238,7 @@ impl Roster {
     }
 
     /// The roster that a sector has.
-    pub(super) fn read(file: Arc<dyn OsFile>, header: &Sector, array: u64) -> Self {
+    pub(crate) fn read(file: Arc<dyn OsFile>, header: &Sector, array: u64) -> Self {
         let drawn = header[AT..AT + 16].try_into().expect("sixteen bytes");
         let numbers = header[AT + 16..ROSTER_END].as_chunks().0;
         let generations = std::array::from_fn(|dev| u32::from_le_bytes(numbers[dev]));
@@ -245,45 +246,45 @@ impl Roster {
     }
 
     /// What the files have in common.
-    pub(super) const fn origin(&self) -> Origin {
+    pub(crate) const fn origin(&self) -> Origin {
         self.origin
     }
 
     /// The generations of all devices' files.
-    pub(super) const fn generations(&self) -> &[u32; MAX_DEVICES] {
+    pub(crate) const fn generations(&self) -> &[u32; MAX_DEVICES] {
         &self.generations
     }
 
     /// How often NVRAM and intents were made anew.
-    pub(super) fn epoch(&self) -> u32 {
+    pub(crate) fn epoch(&self) -> u32 {
         u32::from_le_bytes(self.header[ROSTER_END..ROSTER_END + 4].try_into().expect("four bytes"))
     }
 
     /// The generation that a device's file must have.
-    pub(super) const fn generation(&self, dev: usize) -> u32 {
+    pub(crate) const fn generation(&self, dev: usize) -> u32 {
         self.generations[dev]
     }
 
     /// The sector with the roster in it.
-    pub(super) const fn sector(&self) -> &Sector {
+    pub(crate) const fn sector(&self) -> &Sector {
         &self.header
     }
 
     /// No file is the device's from now on, not one with the generation that the next would have had
     /// either; durable after [`sync`](Self::sync).
-    pub(super) fn leave(&mut self, dev: usize) {
+    pub(crate) fn leave(&mut self, dev: usize) {
         self.generations[dev] = (self.generations[dev] | 1).wrapping_add(1);
         self.fill();
     }
 
     /// The generation of the file that is named next.
-    pub(super) const fn next(&self, dev: usize) -> u32 {
+    pub(crate) const fn next(&self, dev: usize) -> u32 {
         self.generations[dev] | 1
     }
 
     /// The file with the [next](Self::next) generation is the device's; durable after
     /// [`sync`](Self::sync).
-    pub(super) fn name(&mut self, dev: usize) {
+    pub(crate) fn name(&mut self, dev: usize) {
         self.generations[dev] = self.next(dev);
         self.fill();
     }
@@ -297,7 +298,7 @@ impl Roster {
     }
 
     /// What makes the roster durable as it is now.
-    pub(super) fn sync(&self) -> impl FnOnce() -> io::Result<()> + Send + 'static {
+    pub(crate) fn sync(&self) -> impl FnOnce() -> io::Result<()> + Send + 'static {
         let (file, header) = (Arc::clone(&self.file), self.header);
         move || {
             file.write_all_at(&header, 0)?;

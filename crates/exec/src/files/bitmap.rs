@@ -11,19 +11,14 @@
 //! nobody relies on any more. All members are written the same, with one sequence number; the next write begins when all
 //! of them have ended. So the copy with the largest number on any member that is the array's says all that counts.
 
-mod copy;
-
 use std::sync::Arc;
 
 use destage_plan::{Condition, Dev, DevSet, Rows};
 
-use super::FilesConfig;
-use super::label::MAX_DEVICES;
+use super::config::FilesConfig;
+use super::layout::bitmap::{Ground, Head, encode};
+use super::layout::label::MAX_DEVICES;
 use crate::{Buffer, Handle, RowSet};
-
-pub(super) use copy::{Found, Ground, Head, newest};
-
-use copy::encode;
 
 /// Times that intents are cleared until a mark goes whose rows were all closed at the first of them.
 const LINGERS: u32 = 2;

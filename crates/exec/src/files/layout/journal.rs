@@ -31,11 +31,11 @@ use std::path::Path;
 
 use destage_plan::{Buf, NvPut, NvSlot, Tag};
 
-use super::FilesError;
 use super::sectors::{Reader, SECTOR, Sector, put, seal};
+use crate::files::error::FilesError;
 
 /// What the file begins with.
-pub(super) const MAGIC: [u8; 8] = *b"dstgNVRM";
+pub(crate) const MAGIC: [u8; 8] = *b"dstgNVRM";
 const VERSION: u32 = 5;
 const RECORD: [u8; 4] = *b"jrnl";
 /// Bytes of a record before what it says of slots.
@@ -52,36 +52,36 @@ const MOST_PLACES: u64 = 1 << 62;
 
 /// What the settings of an array say of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Number of the array.
-    pub(super) array: u64,
+    pub(crate) array: u64,
     /// Bytes of a page.
-    pub(super) page_bytes: u32,
+    pub(crate) page_bytes: u32,
     /// Slots.
-    pub(super) slots: u32,
+    pub(crate) slots: u32,
     /// Devices of the array.
-    pub(super) devices: u32,
+    pub(crate) devices: u32,
 }
 
 /// Of which array it is, and of which of its lives: an earlier one ended with the loss of the NVRAM or the intents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
+pub(crate) struct Life {
     /// As in the intents.
-    pub(super) drawn: [u8; 16],
+    pub(crate) drawn: [u8; 16],
     /// As in the intents.
-    pub(super) epoch: u32,
+    pub(crate) epoch: u32,
 }
 
 /// Which records count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// Place of the first one.
-    pub(super) tail: u64,
+    pub(crate) tail: u64,
     /// Place before which all is there, whenever it was written. From there on records of this opening count, up to the
     /// first that is not whole.
-    pub(super) sealed: u64,
+    pub(crate) sealed: u64,
     /// Number of the opening.
-    pub(super) opening: u64,
+    pub(crate) opening: u64,
 }
 
 /// Sectors of a record that puts and frees so many slots, with so many bytes.
@@ -91,7 +91,7 @@ const fn sectors(puts: u64, frees: u64, bytes: u64) -> u64 {
 
 impl Layout {
     /// Sectors of the longest record: one that puts all slots, whole pages, and frees as many.
-    pub(super) const fn longest(&self) -> u64 {
+    pub(crate) const fn longest(&self) -> u64 {
         let slots = self.slots as u64;
         sectors(slots, slots, slots * self.page_bytes as u64)
     }
@@ -102,29 +102,29 @@ impl Layout {
     }
 
     /// Sectors that may be taken by what is not needed any more.
-    pub(super) const fn room(&self) -> u64 {
+    pub(crate) const fn room(&self) -> u64 {
         let wanted = 2 * self.all();
         if wanted < MOST_ROOM { wanted } else { MOST_ROOM }
     }
 
     /// Sectors of the ring: for what all slots hold; for the longest record, as often as there may be one to write and
     /// one to copy; and for what is not needed any more.
-    pub(super) const fn ring(&self) -> u64 {
+    pub(crate) const fn ring(&self) -> u64 {
         self.all() + 2 * self.longest() + self.room()
     }
 
     /// Bytes of the file.
-    pub(super) const fn bytes(&self) -> u64 {
+    pub(crate) const fn bytes(&self) -> u64 {
         (1 + self.ring()) * SECTOR as u64
     }
 
     /// Where the sector at this place is in the file.
-    pub(super) const fn offset(&self, place: u64) -> u64 {
+    pub(crate) const fn offset(&self, place: u64) -> u64 {
         (1 + place % self.ring()) * SECTOR as u64
     }
 
     /// The first sector.
-    pub(super) fn header(&self, Life { drawn, epoch }: Life, bounds: Bounds) -> Sector {
+    pub(crate) fn header(&self, Life { drawn, epoch }: Life, bounds: Bounds) -> Sector {
         let mut sector = [0; SECTOR];
         put(&mut sector, 0, &MAGIC);
         put(&mut sector, 8, &VERSION.to_le_bytes());
@@ -143,7 +143,7 @@ impl Layout {
     }
 
     /// What the first sector says.
-    pub(super) fn decode(&self, path: &Path, sector: &Sector) -> Result<(Life, Bounds), FilesError> {
+    pub(crate) fn decode(&self, path: &Path, sector: &Sector) -> Result<(Life, Bounds), FilesError> {
         let reader = Reader::new(path, 0, sector);
         reader.magic(MAGIC)?;
         reader.exactly("the version", 8, reader.u32(8), VERSION)?;
@@ -175,34 +175,34 @@ impl Layout {
 
 /// What a step puts and frees.
 #[derive(Clone, Copy)]
-pub(super) struct Commit<'a> {
+pub(crate) struct Commit<'a> {
     /// Slots that it puts, which are free.
-    pub(super) puts: &'a [NvPut],
+    pub(crate) puts: &'a [NvPut],
     /// Their bytes, one after the other.
-    pub(super) bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     /// Slots that it frees, which are in use.
-    pub(super) frees: &'a [NvSlot],
+    pub(crate) frees: &'a [NvSlot],
 }
 
 /// What a record says beside that.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stamp {
-    pub(super) place: u64,
-    pub(super) drawn: [u8; 16],
-    pub(super) opening: u64,
+pub(crate) struct Stamp {
+    pub(crate) place: u64,
+    pub(crate) drawn: [u8; 16],
+    pub(crate) opening: u64,
     /// Place before which all is durable.
-    pub(super) durable: u64,
+    pub(crate) durable: u64,
 }
 
 impl Commit<'_> {
     /// Sectors of its record.
-    pub(super) fn sectors(&self) -> u64 {
+    pub(crate) fn sectors(&self) -> u64 {
         let bytes = self.puts.iter().map(|put| u64::from(put.len)).sum();
         sectors(self.puts.len() as u64, self.frees.len() as u64, bytes)
     }
 
     /// Its record.
-    pub(super) fn encode(&self, stamp: Stamp, image: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, stamp: Stamp, image: &mut Vec<u8>) {
         let sectors = self.sectors();
         image.clear();
         image.extend_from_slice(&RECORD);
@@ -233,7 +233,7 @@ impl Commit<'_> {
 
 /// Why there is no whole record.
 #[derive(Debug)]
-pub(super) struct Wrong {
+pub(crate) struct Wrong {
     field: &'static str,
     /// Byte of the record.
     at: u64,
@@ -247,7 +247,7 @@ impl Wrong {
     }
 
     /// The error that it is where the record must be whole.
-    pub(super) fn at(self, path: &Path, offset: u64) -> FilesError {
+    pub(crate) fn at(self, path: &Path, offset: u64) -> FilesError {
         let Self { field, at, found, expected } = self;
         FilesError::Field { path: path.to_owned(), field, offset: offset + at, found, expected }
     }
@@ -255,20 +255,20 @@ impl Wrong {
 
 /// What is wanted of a record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
-    pub(super) place: u64,
-    pub(super) drawn: [u8; 16],
+pub(crate) struct Wanted {
+    pub(crate) place: u64,
+    pub(crate) drawn: [u8; 16],
     /// After which opening it must have been written, if that matters.
-    pub(super) opening: Option<u64>,
+    pub(crate) opening: Option<u64>,
     /// The longest that it can be.
-    pub(super) most: u64,
+    pub(crate) most: u64,
 }
 
 /// What the first sector of a record says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
+pub(crate) struct Head {
     durable: u64,
-    pub(super) sectors: u64,
+    pub(crate) sectors: u64,
     puts: u32,
     frees: u32,
 }
@@ -283,7 +283,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 impl Head {
     /// Whether a sector is the first one of the record that is wanted.
-    pub(super) fn read(sector: &[u8], wanted: Wanted) -> Result<Self, Wrong> {
+    pub(crate) fn read(sector: &[u8], wanted: Wanted) -> Result<Self, Wrong> {
         let exactly = |field, at, expected: u64| match u64_at(sector, at) {
             found if found == expected => Ok(()),
             found => Err(Wrong::new(field, at, &found, &expected)),
@@ -307,7 +307,7 @@ impl Head {
 
 /// A record that is whole.
 #[derive(Debug)]
-pub(super) struct Record<'a> {
+pub(crate) struct Record<'a> {
     head: Head,
     /// What it says of slots that it puts.
     puts: &'a [u8],
@@ -317,12 +317,12 @@ pub(super) struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// What was read as a record.
-    pub(super) fn read(record: &'a [u8], wanted: Wanted, layout: &Layout) -> Result<Self, Wrong> {
+    pub(crate) fn read(record: &'a [u8], wanted: Wanted, layout: &Layout) -> Result<Self, Wrong> {
         Self::whole(&Head::read(record, wanted)?, record, layout, false)
     }
 
     /// Looks at all of a record with this head. One that is torn is none, unless it is to be believed.
-    pub(super) fn whole(head: &Head, record: &'a [u8], layout: &Layout, believed: bool) -> Result<Self, Wrong> {
+    pub(crate) fn whole(head: &Head, record: &'a [u8], layout: &Layout, believed: bool) -> Result<Self, Wrong> {
         let (found, expected) = (u32_at(record, 4), crc32c::crc32c(&record[8..]));
         if found != expected && !believed {
             return Err(Wrong::new("the CRC-32C of a record", 4, &found, &expected));
@@ -357,22 +357,22 @@ impl<'a> Record<'a> {
     }
 
     /// Its sectors.
-    pub(super) const fn sectors(&self) -> u64 {
+    pub(crate) const fn sectors(&self) -> u64 {
         self.head.sectors
     }
 
     /// Place before which all was durable when it was written.
-    pub(super) const fn durable(&self) -> u64 {
+    pub(crate) const fn durable(&self) -> u64 {
         self.head.durable
     }
 
     /// Slots that it frees. They are free before others are put.
-    pub(super) fn frees(&self) -> impl Iterator<Item = NvSlot> + use<'a> {
+    pub(crate) fn frees(&self) -> impl Iterator<Item = NvSlot> + use<'a> {
         self.frees.chunks_exact(FREE).map(slot_of)
     }
 
     /// Slots that it puts, with their bytes.
-    pub(super) fn puts(&self) -> impl Iterator<Item = (NvPut, &'a [u8])> + use<'a> {
+    pub(crate) fn puts(&self) -> impl Iterator<Item = (NvPut, &'a [u8])> + use<'a> {
         let mut rest = self.bytes;
         self.puts.chunks_exact(PUT).map(move |put| {
             let tag: Tag = put[12..].try_into().expect("twenty-four bytes");

@@ -25,11 +25,12 @@ use std::path::Path;
 
 use destage_plan::{Condition, DevSet, Row, Rows};
 
+use super::label::MAX_DEVICES;
+use super::sectors::{Reader, SECTOR, Sector, put};
 use crate::RowSet;
-use crate::files::label::MAX_DEVICES;
+use crate::files::config::FilesConfig;
+use crate::files::error::FilesError;
 use crate::files::os::OsFile;
-use crate::files::sectors::{Reader, SECTOR, Sector, put};
-use crate::files::{FilesConfig, FilesError};
 
 const MAGIC: [u8; 8] = *b"dstgMARK";
 const VERSION: u32 = 1;
@@ -48,16 +49,16 @@ const NOTES: u32 = 2;
 
 /// How many marks there are, and of how many rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::files) struct Ground {
+pub(crate) struct Ground {
     rows: u64,
     per_mark: u32,
     /// Bytes of a copy.
-    pub(super) copy: u32,
+    pub(crate) copy: u32,
 }
 
 impl Ground {
     /// For so many rows, with so many to a mark at least, in pages of so many bytes.
-    pub(in crate::files) fn new(rows: u64, finest: u32, page_bytes: u64) -> Self {
+    pub(crate) fn new(rows: u64, finest: u32, page_bytes: u64) -> Self {
         let mut per_mark = u64::from(finest.max(1)).next_power_of_two();
         while rows.div_ceil(per_mark) > MOST {
             per_mark *= 2;
@@ -67,21 +68,21 @@ impl Ground {
         Self { rows, per_mark: per_mark as u32, copy }
     }
 
-    pub(super) const fn marks(&self) -> u64 {
+    pub(crate) const fn marks(&self) -> u64 {
         self.rows.div_ceil(self.per_mark as u64)
     }
 
     /// Bytes of both copies.
-    pub(in crate::files) const fn bytes(&self) -> u64 {
+    pub(crate) const fn bytes(&self) -> u64 {
         2 * self.copy as u64
     }
 
-    pub(super) fn of(&self, rows: Rows) -> Range<usize> {
+    pub(crate) fn of(&self, rows: Rows) -> Range<usize> {
         let per_mark = u64::from(self.per_mark);
         (rows.first.0 / per_mark) as usize..rows.end().0.div_ceil(per_mark) as usize
     }
 
-    pub(super) fn rows_of(&self, mark: u64) -> Rows {
+    pub(crate) fn rows_of(&self, mark: u64) -> Rows {
         let first = mark * u64::from(self.per_mark);
         Rows::new(Row(first), u64::from(self.per_mark).min(self.rows - first) as u32)
     }
@@ -89,43 +90,43 @@ impl Ground {
 
 /// What a copy says beside its marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::files) struct Head {
+pub(crate) struct Head {
     /// Of all arrays.
-    pub(in crate::files) drawn: [u8; 16],
+    pub(crate) drawn: [u8; 16],
     /// How often the NVRAM and the intents were made anew.
-    pub(in crate::files) epoch: u32,
+    pub(crate) epoch: u32,
     /// Whether the NVRAM may hold what is nowhere else.
-    pub(in crate::files) holds: bool,
+    pub(crate) holds: bool,
     /// What the controller says of the array.
-    pub(in crate::files) condition: Condition,
+    pub(crate) condition: Condition,
     /// The files' generations.
-    pub(in crate::files) generations: [u32; MAX_DEVICES],
+    pub(crate) generations: [u32; MAX_DEVICES],
 }
 
 /// A copy that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::files) struct Found {
+pub(crate) struct Found {
     /// Its number.
-    pub(in crate::files) sequence: u64,
+    pub(crate) sequence: u64,
     /// What it says.
-    pub(in crate::files) head: Head,
+    pub(crate) head: Head,
     /// The rows of its marks.
-    pub(in crate::files) rows: RowSet,
+    pub(crate) rows: RowSet,
     /// How many marks these are.
-    pub(in crate::files) marks: u64,
+    pub(crate) marks: u64,
 }
 
 impl Found {
     /// Whether another copy was written later. Of two with one number, which different starts may have written that were
     /// cut short, that counts which knows of more losses.
-    pub(in crate::files) fn is_before(&self, other: &Self) -> bool {
+    pub(crate) fn is_before(&self, other: &Self) -> bool {
         let known = |found: &Self| found.head.generations.iter().map(|one| u64::from(*one)).sum::<u64>();
         (self.sequence, known(self)) < (other.sequence, known(other))
     }
 }
 
 /// Writes a copy with this number to `into`.
-pub(super) fn encode(ground: Ground, sequence: u64, head: &Head, bits: &[u8], into: &mut [u8]) {
+pub(crate) fn encode(ground: Ground, sequence: u64, head: &Head, bits: &[u8], into: &mut [u8]) {
     into.fill(0);
     let flags = if head.holds { HOLDS } else { 0 } | if head.condition.losses { NOTES } else { 0 };
     put(into, 0, &MAGIC);
@@ -201,7 +202,7 @@ fn decode(ground: Ground, path: &Path, offset: u64, copy: &[u8]) -> Result<Optio
 }
 
 /// The newest copy that a device has; the inner error if it cannot be read.
-pub(in crate::files) fn newest(
+pub(crate) fn newest(
     file: &dyn OsFile,
     config: &FilesConfig,
     dev: usize,

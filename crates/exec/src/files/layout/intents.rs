@@ -30,13 +30,13 @@ use std::sync::Arc;
 
 use destage_plan::{Row, Rows};
 
-use super::FilesError;
 use super::label::{MAX_DEVICES, Origin, ROSTER_END, Roster};
-use super::os::{OsFile, SyncPoint};
 use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
 use crate::RowSet;
+use crate::files::error::FilesError;
+use crate::files::os::{OsFile, SyncPoint};
 
-pub(super) const MAGIC: [u8; 8] = *b"dstgINTS";
+pub(crate) const MAGIC: [u8; 8] = *b"dstgINTS";
 const VERSION: u32 = 3;
 /// Where the epoch is.
 const EPOCH: usize = ROSTER_END;
@@ -48,7 +48,7 @@ const BITS_END: usize = 504;
 const ROWS: u64 = ((BITS_END - BITS) * 8) as u64;
 
 /// The file.
-pub(super) struct IntentsFile {
+pub(crate) struct IntentsFile {
     file: Arc<dyn OsFile>,
     rows: u64,
     /// The bitmap's sectors, as they are in the file or will be after [`sync`](Self::sync).
@@ -58,7 +58,7 @@ pub(super) struct IntentsFile {
 }
 
 /// Bytes of the file for so many rows.
-pub(super) const fn bytes(rows: u64) -> u64 {
+pub(crate) const fn bytes(rows: u64) -> u64 {
     (1 + rows.div_ceil(ROWS)) * SECTOR as u64
 }
 
@@ -76,7 +76,7 @@ fn header(array: u64, rows: u64, epoch: u32) -> Sector {
 impl IntentsFile {
     /// Fills a new file: intents of these rows are open, and all files are of these generations. The header is written
     /// last; not durable yet.
-    pub(super) fn create(
+    pub(crate) fn create(
         file: Arc<dyn OsFile>,
         origin: Origin,
         rows: u64,
@@ -99,7 +99,7 @@ impl IntentsFile {
     }
 
     /// The roster of a file that is so long; none if it is too short for one.
-    pub(super) fn roster(
+    pub(crate) fn roster(
         file: &Arc<dyn OsFile>,
         path: &Path,
         length: u64,
@@ -120,7 +120,7 @@ impl IntentsFile {
 
     /// Reads a file that is so long, and makes durable what it says; the rows whose intent is open,
     /// and the roster.
-    pub(super) fn open(
+    pub(crate) fn open(
         file: Arc<dyn OsFile>,
         path: &Path,
         length: u64,
@@ -161,7 +161,7 @@ impl IntentsFile {
     }
 
     /// Sets or clears intents; durable after [`sync`](Self::sync).
-    pub(super) fn set(&mut self, rows: Rows, to: bool) {
+    pub(crate) fn set(&mut self, rows: Rows, to: bool) {
         debug_assert!(rows.end().0 <= self.rows, "{rows:?} is beyond the last row");
         for row in rows.iter() {
             let (index, at) = (row.0 / ROWS, row.0 % ROWS);
@@ -177,14 +177,14 @@ impl IntentsFile {
     }
 
     /// Bytes that the next [`sync`](Self::sync) writes.
-    pub(super) fn unwritten(&mut self) -> u64 {
+    pub(crate) fn unwritten(&mut self) -> u64 {
         self.dirty.sort_unstable();
         self.dirty.dedup();
         (self.dirty.len() * SECTOR) as u64
     }
 
     /// Makes what was set and cleared durable; nothing is written if no bit has changed.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
         if self.unwritten() == 0 {
             return Ok(());
         }
@@ -199,7 +199,7 @@ impl IntentsFile {
     }
 
     /// Makes the file durable as a whole, its size too.
-    pub(super) fn sync_all(&self) -> io::Result<()> {
+    pub(crate) fn sync_all(&self) -> io::Result<()> {
         self.file.sync_all(SyncPoint::CreateIntents)
     }
 }

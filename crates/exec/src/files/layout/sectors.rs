@@ -8,36 +8,36 @@
 use std::fmt::{Debug, Display};
 use std::path::Path;
 
-use super::FilesError;
-use super::os::OsFile;
+use crate::files::error::FilesError;
+use crate::files::os::OsFile;
 
 /// Bytes of a sector.
-pub(super) const SECTOR: usize = 512;
+pub(crate) const SECTOR: usize = 512;
 /// Where its checksum is.
 const CRC: usize = SECTOR - 4;
 
 /// A sector's bytes.
-pub(super) type Sector = [u8; SECTOR];
+pub(crate) type Sector = [u8; SECTOR];
 
 /// Whether a file has a sector of this kind there that names this array, be it damaged.
-pub(super) fn is_of(file: &dyn OsFile, at: u64, magic: [u8; 8], array: u64) -> bool {
+pub(crate) fn is_of(file: &dyn OsFile, at: u64, magic: [u8; 8], array: u64) -> bool {
     let mut sector: Sector = [0; SECTOR];
     file.read_exact_at(&mut sector, at).is_ok() && sector[..8] == magic && sector[16..24] == array.to_le_bytes()
 }
 
 /// Writes the checksum.
-pub(super) fn seal(sector: &mut Sector) {
+pub(crate) fn seal(sector: &mut Sector) {
     let crc = crc32c::crc32c(&sector[..CRC]);
     sector[CRC..].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Whether the checksum is right.
-pub(super) fn is_sealed(sector: &Sector) -> bool {
+pub(crate) fn is_sealed(sector: &Sector) -> bool {
     sector[CRC..] == crc32c::crc32c(&sector[..CRC]).to_le_bytes()
 }
 
 /// A sector as it was read: every field is checked and named in what goes wrong.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     path: &'a Path,
     /// Where the sector is in the file.
     offset: u64,
@@ -46,12 +46,12 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// A sector at a place of a file; its checksum is to be checked with [`crc`](Self::crc).
-    pub(super) const fn new(path: &'a Path, offset: u64, sector: &'a Sector) -> Self {
+    pub(crate) const fn new(path: &'a Path, offset: u64, sector: &'a Sector) -> Self {
         Self { path, offset, sector }
     }
 
     /// The error that a field is.
-    pub(super) fn wrong(
+    pub(crate) fn wrong(
         &self,
         field: &'static str,
         at: usize,
@@ -67,29 +67,29 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn u32(&self, at: usize) -> u32 {
+    pub(crate) fn u32(&self, at: usize) -> u32 {
         u32::from_le_bytes(self.sector[at..at + 4].try_into().expect("four bytes"))
     }
 
-    pub(super) fn u64(&self, at: usize) -> u64 {
+    pub(crate) fn u64(&self, at: usize) -> u64 {
         u64::from_le_bytes(self.sector[at..at + 8].try_into().expect("eight bytes"))
     }
 
     /// The checksum.
-    pub(super) fn crc(&self, field: &'static str) -> Result<(), FilesError> {
+    pub(crate) fn crc(&self, field: &'static str) -> Result<(), FilesError> {
         let (found, expected) = (self.u32(CRC), crc32c::crc32c(&self.sector[..CRC]));
         if found == expected { Ok(()) } else { Err(self.wrong(field, CRC, found, expected)) }
     }
 
     /// The first bytes of a file.
-    pub(super) fn magic(&self, magic: [u8; 8]) -> Result<(), FilesError> {
+    pub(crate) fn magic(&self, magic: [u8; 8]) -> Result<(), FilesError> {
         let found = &self.sector[..8];
         let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
         if found == magic { Ok(()) } else { Err(self.wrong("the magic", 0, text(found), text(&magic))) }
     }
 
     /// A number that can only be this one.
-    pub(super) fn exactly<N: PartialEq + Debug + Display>(
+    pub(crate) fn exactly<N: PartialEq + Debug + Display>(
         &self,
         field: &'static str,
         at: usize,
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number that is what a setting was when the file was made, and must be what it is now.
-    pub(super) fn setting(
+    pub(crate) fn setting(
         &self,
         key: &'static str,
         field: &'static str,
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes from here to the checksum that are not in use.
-    pub(super) fn zeros(&self, from: usize) -> Result<(), FilesError> {
+    pub(crate) fn zeros(&self, from: usize) -> Result<(), FilesError> {
         match (from..CRC).find(|at| self.sector[*at] != 0) {
             None => Ok(()),
             Some(at) => Err(self.wrong("a reserved byte", at, self.sector[at], 0)),
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
 
 /// Reads the sector at the beginning of a file that is so long; none if the file is shorter than
 /// that.
-pub(super) fn first(file: &dyn OsFile, path: &Path, length: u64) -> Result<Option<Sector>, FilesError> {
+pub(crate) fn first(file: &dyn OsFile, path: &Path, length: u64) -> Result<Option<Sector>, FilesError> {
     if length < SECTOR as u64 {
         return Ok(None);
     }
@@ -137,6 +137,6 @@ pub(super) fn first(file: &dyn OsFile, path: &Path, length: u64) -> Result<Optio
 }
 
 /// Writes numbers into a sector.
-pub(super) fn put(sector: &mut [u8], at: usize, bytes: &[u8]) {
+pub(crate) fn put(sector: &mut [u8], at: usize, bytes: &[u8]) {
     sector[at..at + bytes.len()].copy_from_slice(bytes);
 }
