@@ -16,9 +16,9 @@ mod sync {
     pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 }
 
-#[path = "../src/files/port.rs"]
+#[path = "../src/files/io/port.rs"]
 mod port;
-#[path = "../src/files/syncs.rs"]
+#[path = "../src/files/io/syncs.rs"]
 mod syncs;
 
 /// A thread as the executor's are: it answers each command with twice its number, up to `most` at a

@@ -17,8 +17,8 @@ use std::collections::VecDeque;
 use destage_plan::{Condition, Controller, Dev, HostOp, Issue, Nanos, Step};
 
 use super::error::FilesError;
-use super::os::SyncPoint;
-use super::serves::Serves;
+use super::io::backend::Serves;
+use super::io::os::SyncPoint;
 use super::store::{Change, Command};
 use super::{Completion, Files, Request};
 

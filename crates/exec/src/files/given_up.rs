@@ -7,9 +7,9 @@ use destage_plan::{Dev, DevSet};
 
 use super::config::{Existing, FilesConfig};
 use super::error::FilesError;
+use super::io::os::{Identity, Os, OsFile};
 use super::layout::{intents, journal, label, sectors};
 use super::opening::{Identities, check_devices, identity, lock, there};
-use super::os::{Identity, Os, OsFile};
 
 /// Whether there can be a new array in the place of an old one: all that is there of that is its own, nobody serves it, and
 /// what else is there of the new one is empty. Nothing is changed.

@@ -36,60 +36,47 @@
 mod ahead;
 mod bitmap;
 mod config;
-mod device;
 mod error;
 mod given_up;
-mod lane;
+mod io;
 mod layout;
 mod nvram;
 mod opening;
-mod os;
-mod patience;
-mod pilot;
 mod place;
-mod port;
-mod real;
-mod recording;
 mod region;
 mod replace;
-mod ring;
-mod serves;
 mod serving;
 mod store;
-mod sync;
-mod syncs;
 mod turns;
-mod uring;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use destage_plan::{Control, Controller, Dev, DevSet, Engine, HostOp, HostRequest, Issue, Nanos, Start, Status};
 
+use self::io::backend::{Serves, Wheel};
+use self::io::patience::patiently;
+use self::io::port::Bell;
+use self::io::threads::device::{self, DeviceFile};
+use self::io::threads::pool::Lane;
+use self::io::uring::device::Pilot;
 use crate::{Buffer, Bytes};
 use ahead::Ahead;
 use bitmap::Marks;
-use device::DeviceFile;
-use lane::Lane;
 use layout::label::Roster;
 use opening::Opened;
-use patience::patiently;
-use pilot::Pilot;
-use port::Bell;
 use region::Region;
-use serves::{Serves, Wheel};
 use store::{Accounts, Lists, Store};
 
+pub use self::io::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
+pub use self::io::real::RealOs;
+pub use self::io::recording::{Chance, Fault, Moment, Recording, Slip, Survival};
+pub use self::io::ring::{Ended, Entries, Entry, Operation, Ring, Tag, Taken};
 pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig, Io, NvramPlace};
 pub use error::FilesError;
-pub use os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
-pub use real::RealOs;
-pub use recording::{Chance, Fault, Moment, Recording, Slip, Survival};
-pub use ring::{Ended, Entries, Entry, Operation, Ring, Tag, Taken};
 pub use serving::Traffic;
 pub use store::StateTraffic;
 
@@ -151,7 +138,7 @@ struct Device {
     /// Its file while it is open.
     file: Option<Identity>,
     /// If it was to be read and written directly: how memory must be aligned for that, or why it is not.
-    direct: Option<io::Result<u64>>,
+    direct: Option<std::io::Result<u64>>,
     traffic: Traffic,
 }
 
@@ -189,7 +176,7 @@ pub struct Files<C> {
     /// The ring, if one serves devices.
     wheel: Option<Wheel>,
     /// Why none does, if nobody asked for threads.
-    no_ring: Option<io::Error>,
+    no_ring: Option<std::io::Error>,
     /// The NVRAM and the intents.
     state: [Identity; 2],
     /// The NVRAM if it lies on a device.
@@ -631,7 +618,7 @@ fn start_ring(
     os: &dyn Os,
     config: &FilesConfig,
     bell: &Bell,
-) -> Result<(Option<Wheel>, Option<io::Error>), FilesError> {
+) -> Result<(Option<Wheel>, Option<std::io::Error>), FilesError> {
     if config.io == Io::Threads {
         return Ok((None, None));
     }
@@ -650,7 +637,7 @@ fn start_device(
     file: Arc<dyn OsFile>,
     bell: &Arc<Bell>,
     wheel: Option<&mut Wheel>,
-) -> io::Result<Serves> {
+) -> std::io::Result<Serves> {
     let options = config.devices[dev].options;
     if let Some(wheel) = wheel.filter(|_| options.delay.is_zero()) {
         let pilot = Pilot::new(file, (dev as u8, wheel.next_life()), options, config.depth);

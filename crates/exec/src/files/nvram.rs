@@ -23,9 +23,9 @@ use std::sync::Arc;
 use destage_plan::{NvPut, NvSlot, Tag};
 
 use super::error::FilesError;
+use super::io::os::{OsFile, SyncPoint, Unfit};
 use super::layout::journal::{Bounds, Commit, Head, Layout, Life, Record, Stamp, Wanted, Wrong};
 use super::layout::sectors::{self, SECTOR};
-use super::os::{OsFile, SyncPoint, Unfit};
 use crate::Nvram;
 
 /// Sectors behind the newest record in which others are looked for that say of damage: 32 MiB.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::config::{Existing, FilesConfig};
 use super::error::FilesError;
+use super::io::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::layout::intents::IntentsFile;
 use super::layout::journal;
 use super::layout::label::{self, Origin};
@@ -14,7 +15,6 @@ use super::opening::{
     Identities, OPEN, capacity, check_ends, check_nothing_but, check_size, identity, is_made, is_place_of_files,
     is_unfinished, length, lock, make_anew, make_file, open_file, there,
 };
-use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::region::Region;
 
 /// What is to hold the NVRAM.

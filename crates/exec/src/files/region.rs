@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 
 use super::config::FilesConfig;
-use super::device::write_zeros;
 use super::error::FilesError;
+use super::io::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
+use super::io::threads::device::write_zeros;
 use super::layout::sectors::SECTOR;
 use super::opening;
-use super::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
 
 /// A part of a file as a file of its own.
 #[derive(Debug)]

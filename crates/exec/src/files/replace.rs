@@ -8,9 +8,9 @@ use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
 use super::config::DeviceOptions;
 use super::error::FilesError;
-use super::os::{Identity, SyncPoint};
-use super::patience::patiently;
-use super::serves::Serves;
+use super::io::backend::Serves;
+use super::io::os::{Identity, SyncPoint};
+use super::io::patience::patiently;
 use super::{Files, opening, start_device};
 
 impl<C: Controller> Files<C> {

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
-use super::lane::Worker;
+use super::io::os::SyncPoint;
+use super::io::threads::pool::Worker;
 use super::layout::intents::IntentsFile;
 use super::layout::journal::Commit;
 use super::nvram::NvramFile;
-use super::os::SyncPoint;
 use crate::Handle;
 
 /// What is to be done.

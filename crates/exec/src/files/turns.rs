@@ -6,12 +6,13 @@ use destage_plan::{
     Buf, Controller, Dev, DevSet, DeviceChange, Ext, HostNotice, HostOp, Issue, Nanos, Status, Step, StepOutcome,
 };
 
-use super::device::{Failure, Work};
 use super::error::FilesError;
-use super::patience::patiently;
-use super::serves::{Serves, Wheel};
+use super::io::backend::{Serves, Wheel};
+use super::io::patience::patiently;
+use super::io::threads::device;
+use super::io::threads::device::{Failure, Work};
 use super::store::Change;
-use super::{Clock, Completion, Device, Files, device, store};
+use super::{Clock, Completion, Device, Files, store};
 use crate::Buffer;
 
 impl<C: Controller> Files<C> {

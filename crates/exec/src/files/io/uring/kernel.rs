@@ -18,7 +18,7 @@ use io_uring::{IoUring, Probe, opcode, squeue};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use super::ring::{Ended, Entries, Entry, Operation, Ring};
+use crate::files::io::ring::{Ended, Entries, Entry, Operation, Ring};
 
 /// Operations that are given to the kernel in one call at most.
 const QUEUE: u32 = 1024;
@@ -28,7 +28,7 @@ const LONGEST: usize = 1 << 30;
 const MOST_WORKERS: u32 = 4096;
 
 /// A ring of the kernel's.
-pub(super) struct Uring {
+pub(crate) struct Uring {
     ring: IoUring,
     /// By the number that the kernel knows them by.
     flying: Vec<Option<Entry>>,
@@ -48,7 +48,7 @@ impl Uring {
     ///
     /// # Errors
     /// If the kernel has none, or does not let this process have one.
-    pub(super) fn new(operations: u32) -> io::Result<Self> {
+    pub(crate) fn new(operations: u32) -> io::Result<Self> {
         let mut builder = IoUring::builder();
         // What has ended is looked at when the main loop asks, not by interrupting it. A kernel before 5.19 knows no better.
         builder.dontfork().setup_clamp().setup_cqsize((2 * operations).next_power_of_two().max(QUEUE));
@@ -183,10 +183,10 @@ mod tests {
 
     use super::*;
     use crate::Buffer;
-    use crate::files::os::OsFile;
-    use crate::files::port::Bell;
-    use crate::files::ring::{Tag, Taken};
-    use crate::files::serves::Wheel;
+    use crate::files::io::backend::Wheel;
+    use crate::files::io::os::OsFile;
+    use crate::files::io::port::Bell;
+    use crate::files::io::ring::{Tag, Taken};
 
     /// A read that hangs until something is written into the pipe.
     fn hanging() -> (Entry, Arc<dyn OsFile>, std::io::PipeWriter) {

@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 use destage_plan::Issue;
 use rustix::io::Errno;
 
-use super::config::DeviceOptions;
-use super::device::{Command, Done, Failure, Work, ZEROS, failed, not_written};
-use super::os::{OsFile, SyncPoint};
-use super::ring::{Ended, Entries, Entry, Operation, Tag, Taken};
-use super::syncs::{Syncs, Ticket, Turn};
 use crate::Handle;
+use crate::files::config::DeviceOptions;
+use crate::files::io::os::{OsFile, SyncPoint};
+use crate::files::io::ring::{Ended, Entries, Entry, Operation, Tag, Taken};
+use crate::files::io::syncs::{Syncs, Ticket, Turn};
+use crate::files::io::threads::device::{Command, Done, Failure, Work, ZEROS, failed, not_written};
 
 /// How often an operation is asked for again that the system put off.
 const PATIENT: u8 = 16;
 
 /// The way to a ring for the commands of one device.
-pub(super) struct Pilot {
+pub(crate) struct Pilot {
     file: Arc<Taken>,
     dev: u8,
     life: u32,
@@ -64,7 +64,7 @@ struct Flight {
 
 impl Pilot {
     /// For the file of this device, of which it is the one of this number in this life; `depth` commands at a time at most.
-    pub(super) fn new(file: Arc<dyn OsFile>, (dev, life): (u8, u32), options: DeviceOptions, depth: usize) -> Self {
+    pub(crate) fn new(file: Arc<dyn OsFile>, (dev, life): (u8, u32), options: DeviceOptions, depth: usize) -> Self {
         Self {
             file: Taken::new(file),
             dev,
@@ -86,35 +86,35 @@ impl Pilot {
     }
 
     /// Which of the device's files it is for.
-    pub(super) const fn life(&self) -> u32 {
+    pub(crate) const fn life(&self) -> u32 {
         self.life
     }
 
-    pub(super) const fn has_room(&self) -> bool {
+    pub(crate) const fn has_room(&self) -> bool {
         self.in_flight < self.depth && !self.closed
     }
 
-    pub(super) const fn is_busy(&self) -> bool {
+    pub(crate) const fn is_busy(&self) -> bool {
         self.in_flight > 0
     }
 
     /// How long no result has come though commands are under way.
-    pub(super) fn stuck(&self) -> Duration {
+    pub(crate) fn stuck(&self) -> Duration {
         if self.is_busy() { self.moved.elapsed() } else { Duration::ZERO }
     }
 
     /// Whether there is something to be given to the ring, or a result.
-    pub(super) fn stirs(&self) -> bool {
+    pub(crate) fn stirs(&self) -> bool {
         !self.outgoing.is_empty() || self.has_results()
     }
 
     /// What is to be given to the ring.
-    pub(super) const fn outgoing(&mut self) -> &mut Entries {
+    pub(crate) const fn outgoing(&mut self) -> &mut Entries {
         &mut self.outgoing
     }
 
     /// Begins a command.
-    pub(super) fn send(&mut self, command: Command) {
+    pub(crate) fn send(&mut self, command: Command) {
         debug_assert!(self.has_room(), "the caller looks for room");
         if self.in_flight == 0 {
             self.moved = Instant::now();
@@ -137,12 +137,12 @@ impl Pilot {
     }
 
     /// Whether there are results.
-    pub(super) fn has_results(&self) -> bool {
+    pub(crate) fn has_results(&self) -> bool {
         !self.results.is_empty()
     }
 
     /// Appends the results that there are.
-    pub(super) fn results(&mut self, into: &mut VecDeque<Done>) {
+    pub(crate) fn results(&mut self, into: &mut VecDeque<Done>) {
         if self.has_results() {
             self.moved = Instant::now();
             self.in_flight -= self.results.len();
@@ -151,7 +151,7 @@ impl Pilot {
     }
 
     /// Nothing more is begun; the commands of which nothing was. What is under way comes to its end.
-    pub(super) fn close(&mut self) -> VecDeque<Command> {
+    pub(crate) fn close(&mut self) -> VecDeque<Command> {
         self.closed = true;
         let mut left = VecDeque::new();
         for entry in std::mem::take(&mut self.outgoing) {
@@ -172,7 +172,7 @@ impl Pilot {
     }
 
     /// An operation of this file's has ended.
-    pub(super) fn ended(&mut self, (entry, result): Ended) {
+    pub(crate) fn ended(&mut self, (entry, result): Ended) {
         let (number, operation) = (entry.tag.command, entry.operation);
         self.give_back(entry);
         let Some(flight) = &mut self.flights[number as usize] else { return };

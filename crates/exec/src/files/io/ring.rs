@@ -1,5 +1,5 @@
 //! What the executor asks of a ring: a queue of operations that the operating system carries out by itself,
-//! without a thread of the executor's for each. The kernel's is one (`uring.rs`), what a
+//! without a thread of the executor's for each. The kernel's is one (`uring/kernel.rs`), what a
 //! [`Recording`](super::Recording) has in place of it another (`recording/queue.rs`).
 
 use std::collections::VecDeque;
@@ -68,7 +68,7 @@ pub struct Entry {
 pub struct Taken(Arc<dyn OsFile>);
 
 impl Taken {
-    pub(super) fn new(file: Arc<dyn OsFile>) -> Arc<Self> {
+    pub(crate) fn new(file: Arc<dyn OsFile>) -> Arc<Self> {
         Arc::new(Self(file))
     }
 }

@@ -15,7 +15,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::ring::Ring;
-use super::uring::Uring;
+use super::uring::kernel::Uring;
 use crate::Buffer;
 
 /// Real files.
@@ -169,21 +169,21 @@ impl OsFile for File {
 
 /// Wakes who waits for a ring, too.
 #[derive(Debug)]
-pub(super) struct Wake(OwnedFd);
+pub(crate) struct Wake(OwnedFd);
 
 impl Wake {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
     /// Ends the wait that there is, or else the next one.
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         // It cannot be full: it is emptied after every wait.
         let _full = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
     /// Waits until it is woken, or `other` is readable, at most as long as `limit`; or less.
-    pub(super) fn wait(&self, other: Option<BorrowedFd<'_>>, limit: Option<Duration>) {
+    pub(crate) fn wait(&self, other: Option<BorrowedFd<'_>>, limit: Option<Duration>) {
         let limit = limit.map(|limit| Timespec {
             tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: limit.subsec_nanos().into(),

@@ -9,15 +9,15 @@ use std::sync::{Arc, LazyLock};
 use destage_plan::Issue;
 use rustix::io::Errno;
 
-use super::config::DeviceOptions;
-use super::lane::Worker;
-use super::os::{OsFile, SyncPoint};
-use super::syncs::{Syncs, Ticket, Turn};
+use super::pool::Worker;
+use crate::files::config::DeviceOptions;
+use crate::files::io::os::{OsFile, SyncPoint};
+use crate::files::io::syncs::{Syncs, Ticket, Turn};
 use crate::{Buffer, Handle};
 
 /// What is to be done. Offsets and lengths are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(crate) enum Work {
     /// Fills the bytes of the command from here on.
     Read { offset: u64 },
     /// Writes the bytes of the command to here.
@@ -32,7 +32,7 @@ pub(super) enum Work {
 
 impl Work {
     /// What is tried, as errors call it.
-    pub(super) const fn what(self) -> &'static str {
+    pub(crate) const fn what(self) -> &'static str {
         match self {
             Self::Read { .. } => "read from it",
             Self::Write { .. } => "write to it",
@@ -45,31 +45,31 @@ impl Work {
 
 /// A step on the device with its bytes.
 #[derive(Debug)]
-pub(super) struct Command {
+pub(crate) struct Command {
     /// Whose it is; none if it is the executor's own.
-    pub(super) issue: Option<Issue>,
-    pub(super) work: Work,
+    pub(crate) issue: Option<Issue>,
+    pub(crate) work: Work,
     /// What is written, or a buffer that nobody else has, to be filled.
-    pub(super) bytes: Handle,
+    pub(crate) bytes: Handle,
     /// Which of these bytes.
-    pub(super) range: Range<usize>,
+    pub(crate) range: Range<usize>,
 }
 
 /// Why a command failed.
 #[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) source: io::Error,
+pub(crate) struct Failure {
+    pub(crate) source: io::Error,
     /// There was no room, and nothing is lost but what this command was to write. Not so if making
     /// it durable failed, for whatever reason: what was written before may be gone then, and a
     /// later success would say nothing of it.
-    pub(super) no_room: bool,
+    pub(crate) no_room: bool,
 }
 
 /// A command that is done, and how it ended.
-pub(super) type Done = (Command, Result<(), Failure>);
+pub(crate) type Done = (Command, Result<(), Failure>);
 
 /// Zeros that are written at a time where the file system makes no holes.
-pub(super) static ZEROS: LazyLock<Handle> = LazyLock::new(|| Arc::new(Buffer::zeroed(64 << 10)));
+pub(crate) static ZEROS: LazyLock<Handle> = LazyLock::new(|| Arc::new(Buffer::zeroed(64 << 10)));
 
 /// A device's file, as all its workers share it.
 struct Shared {
@@ -83,7 +83,7 @@ struct Shared {
 }
 
 /// One of those who serve a device's file. Each has a command at a time.
-pub(super) struct DeviceFile {
+pub(crate) struct DeviceFile {
     shared: Arc<Shared>,
     /// Which of them it is.
     number: usize,
@@ -107,7 +107,7 @@ enum Phase {
 
 impl DeviceFile {
     /// Those who serve a file so: as many as its options say, but not more than `most`.
-    pub(super) fn all(file: Arc<dyn OsFile>, options: DeviceOptions, most: usize) -> Vec<Self> {
+    pub(crate) fn all(file: Arc<dyn OsFile>, options: DeviceOptions, most: usize) -> Vec<Self> {
         let (steps, holes) = (AtomicU64::new(0), AtomicBool::new(true));
         let shared = Arc::new(Shared { file, options, steps, holes, syncs: Syncs::default() });
         let worker = |number| Self { shared: Arc::clone(&shared), number, phase: Phase::New };
@@ -176,7 +176,7 @@ impl Shared {
 }
 
 /// Writes zeros to a range of a file where no hole can be made.
-pub(super) fn write_zeros(file: &dyn OsFile, Range { mut start, end }: Range<u64>) -> io::Result<()> {
+pub(crate) fn write_zeros(file: &dyn OsFile, Range { mut start, end }: Range<u64>) -> io::Result<()> {
     while start < end {
         let zeros = &ZEROS[..(end - start).min(ZEROS.len() as u64) as usize];
         file.write_all_at(zeros, start)?;
@@ -213,11 +213,11 @@ impl Worker for DeviceFile {
     }
 }
 
-pub(super) fn failed(source: io::Error) -> Failure {
+pub(crate) fn failed(source: io::Error) -> Failure {
     Failure { source, no_room: false }
 }
 
-pub(super) fn not_written(source: io::Error) -> Failure {
+pub(crate) fn not_written(source: io::Error) -> Failure {
     let no_room = matches!(Errno::from_io_error(&source), Some(Errno::NOSPC | Errno::DQUOT));
     Failure { source, no_room }
 }

@@ -10,23 +10,23 @@ use std::sync::Arc;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use super::device::{Command, DeviceFile, Done};
-use super::lane::Lane;
 use super::os::OsFile;
-use super::pilot::Pilot;
 use super::port::Bell;
 use super::real::Wake;
 use super::ring::{Ended, Entries, Ring};
+use super::threads::device::{Command, DeviceFile, Done};
+use super::threads::pool::Lane;
+use super::uring::device::Pilot;
 
 /// Who serves a device.
-pub(super) enum Serves {
+pub(crate) enum Serves {
     Threads(Lane<DeviceFile>),
     Ring(Pilot),
 }
 
 impl Serves {
     /// Whether another command may be sent.
-    pub(super) const fn has_room(&self) -> bool {
+    pub(crate) const fn has_room(&self) -> bool {
         match self {
             Self::Threads(lane) => lane.has_room(),
             Self::Ring(pilot) => pilot.has_room(),
@@ -34,7 +34,7 @@ impl Serves {
     }
 
     /// Whether commands are without a result.
-    pub(super) const fn is_busy(&self) -> bool {
+    pub(crate) const fn is_busy(&self) -> bool {
         match self {
             Self::Threads(lane) => lane.is_busy(),
             Self::Ring(pilot) => pilot.is_busy(),
@@ -42,7 +42,7 @@ impl Serves {
     }
 
     /// Whether there is surely no result. Threads are not asked, since that would cost as much as asking for the results.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         match self {
             Self::Threads(lane) => !lane.is_busy(),
             Self::Ring(pilot) => !pilot.has_results(),
@@ -50,7 +50,7 @@ impl Serves {
     }
 
     /// Gives it a command.
-    pub(super) fn send(&mut self, command: Command) {
+    pub(crate) fn send(&mut self, command: Command) {
         match self {
             Self::Threads(lane) => lane.send(command),
             Self::Ring(pilot) => pilot.send(command),
@@ -58,7 +58,7 @@ impl Serves {
     }
 
     /// How long no result has come though commands are under way.
-    pub(super) fn stuck(&self) -> Duration {
+    pub(crate) fn stuck(&self) -> Duration {
         match self {
             Self::Threads(lane) => lane.stuck(),
             Self::Ring(pilot) => pilot.stuck(),
@@ -66,7 +66,7 @@ impl Serves {
     }
 
     /// Without threads: workers that could go on in a [`turn`](Self::turn) now.
-    pub(super) fn ready(&self) -> usize {
+    pub(crate) fn ready(&self) -> usize {
         match self {
             Self::Threads(lane) => lane.ready(),
             Self::Ring(_) => 0,
@@ -74,7 +74,7 @@ impl Serves {
     }
 
     /// Without threads: one of the workers that are ready goes on a little.
-    pub(super) fn turn(&mut self, choose: impl Fn(usize) -> usize) {
+    pub(crate) fn turn(&mut self, choose: impl Fn(usize) -> usize) {
         if let Self::Threads(lane) = self {
             lane.turn(choose);
         }
@@ -84,7 +84,7 @@ impl Serves {
     ///
     /// # Panics
     /// As a thread did, if one did.
-    pub(super) fn results(&mut self, into: &mut VecDeque<Done>) {
+    pub(crate) fn results(&mut self, into: &mut VecDeque<Done>) {
         match self {
             Self::Threads(lane) => lane.results(into),
             Self::Ring(pilot) => pilot.results(into),
@@ -92,7 +92,7 @@ impl Serves {
     }
 
     /// Has it begin nothing more; the commands of which nothing was begun.
-    pub(super) fn close(&mut self) -> VecDeque<Command> {
+    pub(crate) fn close(&mut self) -> VecDeque<Command> {
         match self {
             Self::Threads(lane) => lane.close(),
             Self::Ring(pilot) => pilot.close(),
@@ -101,7 +101,7 @@ impl Serves {
 
     /// Closes it and waits for the end of its threads, but not beyond `until`: see [`Lane::end`]. What a ring has
     /// under way ends with the ring.
-    pub(super) fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
+    pub(crate) fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
         match self {
             Self::Threads(lane) => lane.end(until, keep),
             Self::Ring(pilot) => drop(pilot.close()),
@@ -109,7 +109,7 @@ impl Serves {
     }
 
     /// The pilot, if it is one for this file of the device.
-    pub(super) fn pilot(&mut self, life: u32) -> Option<&mut Pilot> {
+    pub(crate) fn pilot(&mut self, life: u32) -> Option<&mut Pilot> {
         match self {
             Self::Ring(pilot) => Some(pilot).filter(|pilot| pilot.life() == life),
             Self::Threads(_) => None,
@@ -117,12 +117,12 @@ impl Serves {
     }
 
     /// Whether the main loop has something to do for it that no bell tells of.
-    pub(super) fn stirs(&self) -> bool {
+    pub(crate) fn stirs(&self) -> bool {
         matches!(self, Self::Ring(pilot) if pilot.stirs())
     }
 
     /// What is to be given to the ring.
-    pub(super) const fn outgoing(&mut self) -> Option<&mut Entries> {
+    pub(crate) const fn outgoing(&mut self) -> Option<&mut Entries> {
         match self {
             Self::Ring(pilot) => Some(pilot.outgoing()),
             Self::Threads(_) => None,
@@ -131,7 +131,7 @@ impl Serves {
 }
 
 /// The ring of all devices that have no threads.
-pub(super) struct Wheel {
+pub(crate) struct Wheel {
     ring: Box<dyn Ring>,
     /// What the ring had no room for.
     outgoing: Entries,
@@ -143,7 +143,7 @@ pub(super) struct Wheel {
 
 impl Wheel {
     /// Around a ring; `bell` wakes it.
-    pub(super) fn new(ring: Box<dyn Ring>, bell: &Bell) -> io::Result<Self> {
+    pub(crate) fn new(ring: Box<dyn Ring>, bell: &Bell) -> io::Result<Self> {
         let wake = Arc::new(Wake::new()?);
         let rung = Arc::clone(&wake);
         bell.wake_also_with(Box::new(move || rung.wake()));
@@ -151,44 +151,44 @@ impl Wheel {
     }
 
     /// A number for the next file that is given to it.
-    pub(super) const fn next_life(&mut self) -> u32 {
+    pub(crate) const fn next_life(&mut self) -> u32 {
         self.lives += 1;
         self.lives
     }
 
     /// The ring.
-    pub(super) fn ring(&self) -> &dyn Ring {
+    pub(crate) fn ring(&self) -> &dyn Ring {
         &*self.ring
     }
 
     /// Without threads: an operation goes on.
-    pub(super) fn turn(&mut self, choose: &dyn Fn(usize) -> usize) {
+    pub(crate) fn turn(&mut self, choose: &dyn Fn(usize) -> usize) {
         self.ring.turn(choose);
     }
 
     /// What is given to the ring next.
-    pub(super) const fn outgoing(&mut self) -> &mut Entries {
+    pub(crate) const fn outgoing(&mut self) -> &mut Entries {
         &mut self.outgoing
     }
 
     /// Gives it all that there is for it, in one call.
-    pub(super) fn submit(&mut self) -> io::Result<()> {
+    pub(crate) fn submit(&mut self) -> io::Result<()> {
         if self.outgoing.is_empty() && !self.ring.is_behind() { Ok(()) } else { self.ring.submit(&mut self.outgoing) }
     }
 
     /// Whether something is to be given to it.
-    pub(super) fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         !self.outgoing.is_empty() || self.ring.is_behind()
     }
 
     /// Appends what has ended.
-    pub(super) fn reap(&mut self, into: &mut VecDeque<Ended>) {
+    pub(crate) fn reap(&mut self, into: &mut VecDeque<Ended>) {
         self.ring.reap(into);
     }
 
     /// Waits until something has ended, or the bell rings or rang since it was heard last; at most as long as `limit`, if
     /// there is one.
-    pub(super) fn wait(&self, bell: &Bell, limit: Option<Duration>) {
+    pub(crate) fn wait(&self, bell: &Bell, limit: Option<Duration>) {
         if bell.hear() {
             return;
         }
@@ -199,7 +199,7 @@ impl Wheel {
 
     /// Waits until nothing is under way, but not beyond `until`. What is left is left to a thread that does nothing but
     /// hold the bytes, the files, and what it is given to `keep`, until the kernel has done with them.
-    pub(super) fn end(mut self, bell: &Bell, until: Instant, keep: &Arc<dyn OsFile>) {
+    pub(crate) fn end(mut self, bell: &Bell, until: Instant, keep: &Arc<dyn OsFile>) {
         self.outgoing.clear();
         if self.ring.descriptor().is_none() {
             // What was not done never happens.

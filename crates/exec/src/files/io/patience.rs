@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
-use super::error::FilesError;
 use super::os::{Os, OsFile, Presence, SyncPoint};
+use crate::files::error::FilesError;
 
 /// Does some work that begins with the file or folder at `path`, but waits for no file longer than
 /// `patience`. What is left behind drops its result, with all files and locks in it, if it ever
 /// comes to an end.
-pub(super) fn patiently<T: Send + 'static>(
+pub(crate) fn patiently<T: Send + 'static>(
     os: &Arc<dyn Os>,
     path: &Path,
     patience: Duration,

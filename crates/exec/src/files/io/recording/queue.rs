@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustix::fd::BorrowedFd;
 
-use crate::files::ring::{Ended, Entries, Entry, Operation, Ring};
+use crate::files::io::ring::{Ended, Entries, Entry, Operation, Ring};
 
 /// Operations that wait.
 #[derive(Debug, Default)]

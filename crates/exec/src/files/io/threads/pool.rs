@@ -12,11 +12,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::os::OsFile;
-use super::port::{Bell, Port};
+use crate::files::io::os::OsFile;
+use crate::files::io::port::{Bell, Port};
 
 /// What carries out the commands of a lane; there may be several in one.
-pub(super) trait Worker: Send + 'static {
+pub(crate) trait Worker: Send + 'static {
     /// What it is told.
     type Command: Send + 'static;
     /// What it answers.
@@ -39,7 +39,7 @@ pub(super) trait Worker: Send + 'static {
 /// The way to workers, who take commands in order and end them in any. Their threads end when the
 /// lane is closed: what they are at work on is finished, what they have not begun never is. Nobody
 /// waits for them unless by [`end`](Self::end).
-pub(super) struct Lane<W: Worker> {
+pub(crate) struct Lane<W: Worker> {
     by: By<W>,
     /// Commands without a result so far.
     in_flight: usize,
@@ -75,7 +75,7 @@ struct InLine<W: Worker> {
 
 impl<W: Worker> Lane<W> {
     /// Starts a thread for each worker. Together they have at most `depth` commands at a time.
-    pub(super) fn start(name: &str, depth: usize, bell: &Arc<Bell>, workers: Vec<W>) -> io::Result<Self> {
+    pub(crate) fn start(name: &str, depth: usize, bell: &Arc<Bell>, workers: Vec<W>) -> io::Result<Self> {
         let port = Arc::new(Port::new(depth, Arc::clone(bell)));
         let mut threads = Vec::with_capacity(workers.len());
         let kept = Kept::default();
@@ -110,23 +110,23 @@ impl<W: Worker> Lane<W> {
     }
 
     /// Has the main loop do the work, at most `depth` commands at a time.
-    pub(super) fn in_line(depth: usize, workers: Vec<W>) -> Self {
+    pub(crate) fn in_line(depth: usize, workers: Vec<W>) -> Self {
         let workers = workers.into_iter().map(|worker| InLine { worker, taken: VecDeque::new() }).collect();
         Self { by: By::MainLoop { workers, commands: VecDeque::new(), results: VecDeque::new() }, in_flight: 0, depth }
     }
 
     /// Whether another command may be sent.
-    pub(super) const fn has_room(&self) -> bool {
+    pub(crate) const fn has_room(&self) -> bool {
         self.in_flight < self.depth
     }
 
     /// Whether commands are without a result.
-    pub(super) const fn is_busy(&self) -> bool {
+    pub(crate) const fn is_busy(&self) -> bool {
         self.in_flight > 0
     }
 
     /// Gives the workers a command.
-    pub(super) fn send(&mut self, command: W::Command) {
+    pub(crate) fn send(&mut self, command: W::Command) {
         debug_assert!(self.has_room(), "the caller looks for room");
         self.in_flight += 1;
         match &mut self.by {
@@ -141,7 +141,7 @@ impl<W: Worker> Lane<W> {
     }
 
     /// How long no result has come though commands are under way.
-    pub(super) fn stuck(&self) -> Duration {
+    pub(crate) fn stuck(&self) -> Duration {
         match &self.by {
             By::Threads { moved, .. } if self.is_busy() => moved.elapsed(),
             _ => Duration::ZERO,
@@ -149,7 +149,7 @@ impl<W: Worker> Lane<W> {
     }
 
     /// Workers that could go on in a [`turn`](Self::turn) now.
-    pub(super) fn ready(&self) -> usize {
+    pub(crate) fn ready(&self) -> usize {
         match &self.by {
             By::MainLoop { workers, commands, .. } => workers.iter().filter(|one| one.can_go_on(commands)).count(),
             By::Threads { .. } => 0,
@@ -158,7 +158,7 @@ impl<W: Worker> Lane<W> {
 
     /// Without threads: one of the workers that are ready goes on a little, with a new command or
     /// with what it is at work on. `choose` says which of so many.
-    pub(super) fn turn(&mut self, choose: impl Fn(usize) -> usize) {
+    pub(crate) fn turn(&mut self, choose: impl Fn(usize) -> usize) {
         let ready = self.ready();
         if ready == 0 {
             return;
@@ -177,7 +177,7 @@ impl<W: Worker> Lane<W> {
     ///
     /// # Panics
     /// As a thread did, if one did.
-    pub(super) fn results(&mut self, into: &mut VecDeque<W::Done>) {
+    pub(crate) fn results(&mut self, into: &mut VecDeque<W::Done>) {
         let before = into.len();
         let ended = match &mut self.by {
             By::Threads { port, moved, .. } => {
@@ -199,7 +199,7 @@ impl<W: Worker> Lane<W> {
     }
 
     /// Tells the workers to end; the commands that none has begun.
-    pub(super) fn close(&mut self) -> VecDeque<W::Command> {
+    pub(crate) fn close(&mut self) -> VecDeque<W::Command> {
         let left = match &mut self.by {
             By::Threads { port, .. } => port.close(),
             By::MainLoop { workers, commands, .. } => {
@@ -234,7 +234,7 @@ impl<W: Worker> Lane<W> {
     /// Closes the lane and waits for the end of its threads, but not beyond `until`: then they are
     /// left to themselves. What they are at work on may never come to an end; their file stays open,
     /// and locked, as long as that lasts, and so does what they are given to `keep`.
-    pub(super) fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
+    pub(crate) fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
         self.close();
         let By::Threads { port, bell, threads, kept, .. } = &mut self.by else { return };
         let all = u32::MAX >> (u32::BITS - threads.len() as u32);

@@ -1,0 +1,13 @@
+//! What the executor asks of the operating system, and who asks for it: threads, or the main loop by a ring.
+
+pub(crate) mod backend;
+pub(crate) mod os;
+pub(crate) mod patience;
+pub(crate) mod port;
+pub(crate) mod real;
+pub(crate) mod recording;
+pub(crate) mod ring;
+mod sync;
+mod syncs;
+pub(crate) mod threads;
+pub(crate) mod uring;
