@@ -19,7 +19,7 @@ use destage_plan::{Condition, Controller, Dev, HostOp, Issue, Nanos, Step};
 use super::error::FilesError;
 use super::io::backend::Serves;
 use super::io::os::SyncPoint;
-use super::store::{Change, Command};
+use super::nvram::store::{Change, Command};
 use super::{Completion, Files, Request};
 
 /// After so much time what was done is made durable though nobody waits for it.

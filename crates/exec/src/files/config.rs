@@ -106,7 +106,7 @@ pub struct DeviceOptions {
     /// than [`FilesConfig::depth`]. A ring is given all that there are.
     pub workers: u8,
     /// Whether it is read and written past the memory of the operating system where that can be
-    /// ([`Files::buffered`](super::Files::buffered)).
+    /// ([`Files::buffered`](crate::Files::buffered)).
     pub direct: bool,
     /// Time by which each of its steps begins later: a slow device, for tests. It is served by threads, which can sleep.
     pub delay: Duration,
@@ -121,7 +121,7 @@ impl Default for DeviceOptions {
     }
 }
 
-/// What [`Files::create`](super::Files::create) does about files that exist.
+/// What [`Files::create`](crate::Files::create) does about files that exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// Nothing is made if one does.
@@ -131,7 +131,7 @@ pub enum Existing {
     /// These devices must be there and hold what the array holds, parity included: nothing of it is changed or looked
     /// at, and a label is written behind it. If anything else exists nothing is made.
     Adopt(DevSet),
-    /// These devices are parts of an array that is [given up](super::Files::check_given_up), and so is the block device for the NVRAM
+    /// These devices are parts of an array that is [given up](crate::Files::check_given_up), and so is the block device for the NVRAM
     /// alone if there is one: what they hold is lost. If anything else exists nothing is made.
     GiveUp {
         /// The devices.

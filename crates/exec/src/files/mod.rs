@@ -43,10 +43,8 @@ mod layout;
 mod nvram;
 mod opening;
 mod place;
-mod region;
 mod replace;
 mod serving;
-mod store;
 mod turns;
 
 use std::collections::VecDeque;
@@ -57,28 +55,28 @@ use std::time::Instant;
 
 use destage_plan::{Control, Controller, Dev, DevSet, Engine, HostOp, HostRequest, Issue, Nanos, Start, Status};
 
-use self::io::backend::{Serves, Wheel};
-use self::io::patience::patiently;
-use self::io::port::Bell;
-use self::io::threads::device::{self, DeviceFile};
-use self::io::threads::pool::Lane;
-use self::io::uring::device::Pilot;
+use self::nvram::region::Region;
+use self::nvram::store::{self, Accounts, Lists, Store};
 use crate::{Buffer, Bytes};
 use ahead::Ahead;
 use bitmap::Marks;
+use io::backend::{Serves, Wheel};
+use io::patience::patiently;
+use io::port::Bell;
+use io::threads::device::{self, DeviceFile};
+use io::threads::pool::Lane;
+use io::uring::device::Pilot;
 use layout::label::Roster;
 use opening::Opened;
-use region::Region;
-use store::{Accounts, Lists, Store};
 
-pub use self::io::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
-pub use self::io::real::RealOs;
 pub use self::io::recording::{Chance, Fault, Moment, Recording, Slip, Survival};
-pub use self::io::ring::{Ended, Entries, Entry, Operation, Ring, Tag, Taken};
+pub use self::nvram::store::StateTraffic;
 pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig, Io, NvramPlace};
 pub use error::FilesError;
+pub use io::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
+pub use io::real::RealOs;
+pub use io::ring::{Ended, Entries, Entry, Operation, Ring, Tag, Taken};
 pub use serving::Traffic;
-pub use store::StateTraffic;
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

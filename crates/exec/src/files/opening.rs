@@ -20,10 +20,10 @@ use super::layout::intents::{self, IntentsFile};
 use super::layout::journal::Life;
 use super::layout::label::{self, MAX_DEVICES, Origin, Roster};
 use super::layout::sectors::SECTOR;
-use super::nvram::NvramFile;
+use super::nvram::journal::NvramFile;
+use super::nvram::region::Region;
+use super::nvram::store::Store;
 use super::place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
-use super::region::Region;
-use super::store::Store;
 use super::{Accepted, Resynchronised};
 use crate::{Buffer, Nvram, RowSet};
 

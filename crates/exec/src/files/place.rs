@@ -11,11 +11,11 @@ use super::io::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::layout::intents::IntentsFile;
 use super::layout::journal;
 use super::layout::label::{self, Origin};
+use super::nvram::region::Region;
 use super::opening::{
     Identities, OPEN, capacity, check_ends, check_nothing_but, check_size, identity, is_made, is_place_of_files,
     is_unfinished, length, lock, make_anew, make_file, open_file, there,
 };
-use super::region::Region;
 
 /// What is to hold the NVRAM.
 pub(super) struct NvramAt {

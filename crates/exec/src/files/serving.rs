@@ -10,7 +10,7 @@ use rustix::fd::BorrowedFd;
 use super::Files;
 use super::config::Io;
 use super::error::FilesError;
-use super::store::StateTraffic;
+use super::nvram::store::StateTraffic;
 
 /// What a device was asked for in this life, as far as it was sent there. A list of buffers that goes
 /// there in one command is one write.

@@ -11,8 +11,9 @@ use super::io::backend::{Serves, Wheel};
 use super::io::patience::patiently;
 use super::io::threads::device;
 use super::io::threads::device::{Failure, Work};
-use super::store::Change;
-use super::{Clock, Completion, Device, Files, store};
+use super::nvram::store;
+use super::nvram::store::Change;
+use super::{Clock, Completion, Device, Files};
 use crate::Buffer;
 
 impl<C: Controller> Files<C> {

@@ -1,6 +1,6 @@
 //! What the executor asks of the operating system: everything that `files` does to a file goes
-//! through [`Os`] and [`OsFile`]. Real files are one ([`RealOs`](super::RealOs)), files in memory
-//! of which any part can be lost another ([`Recording`](super::Recording)).
+//! through [`Os`] and [`OsFile`]. Real files are one ([`RealOs`](crate::RealOs)), files in memory
+//! of which any part can be lost another ([`Recording`](crate::Recording)).
 
 use std::fmt;
 use std::fs::TryLockError;

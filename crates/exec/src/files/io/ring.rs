@@ -1,6 +1,6 @@
 //! What the executor asks of a ring: a queue of operations that the operating system carries out by itself,
 //! without a thread of the executor's for each. The kernel's is one (`uring/kernel.rs`), what a
-//! [`Recording`](super::Recording) has in place of it another (`recording/queue.rs`).
+//! [`Recording`](crate::Recording) has in place of it another (`recording/queue.rs`).
 
 use std::collections::VecDeque;
 use std::fmt;

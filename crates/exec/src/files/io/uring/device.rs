@@ -1,9 +1,9 @@
 //! What has a ring keep a device's file: commands become operations, one after the other for each, as a thread would
-//! ask for them ([`DeviceFile`](super::device::DeviceFile)), but all commands of the device at a time and in the main loop.
+//! ask for them ([`DeviceFile`](crate::files::io::threads::device::DeviceFile)), but all commands of the device at a time and in the main loop.
 //!
 //! A write with FUA is a write, and a sync that begins when it has ended, not a linked pair and not `RWF_DSYNC`: several share
 //! a sync so, a short write can be continued before it, and an error says whether the write failed or the sync, which
-//! [`Failure::no_room`](super::device::Failure::no_room) has to know. What one sync learns holds for all ([`Syncs`]).
+//! [`Failure::no_room`](crate::files::io::threads::device::Failure::no_room) has to know. What one sync learns holds for all ([`Syncs`]).
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,4 @@
-//! The NVRAM in a file: slots with a tag and bytes, as a [journal](super::journal) of what was put and freed.
+//! The NVRAM in a file: slots with a tag and bytes, as a [journal](crate::files::layout::journal) of what was put and freed.
 //!
 //! A commit is a record, which is written behind the newest one. [`sync`](NvramFile::sync) makes all that were written
 //! durable, so there may be any number that are not. After a loss of power some of these are whole and others are not:
@@ -22,17 +22,17 @@ use std::sync::Arc;
 
 use destage_plan::{NvPut, NvSlot, Tag};
 
-use super::error::FilesError;
-use super::io::os::{OsFile, SyncPoint, Unfit};
-use super::layout::journal::{Bounds, Commit, Head, Layout, Life, Record, Stamp, Wanted, Wrong};
-use super::layout::sectors::{self, SECTOR};
 use crate::Nvram;
+use crate::files::error::FilesError;
+use crate::files::io::os::{OsFile, SyncPoint, Unfit};
+use crate::files::layout::journal::{Bounds, Commit, Head, Layout, Life, Record, Stamp, Wanted, Wrong};
+use crate::files::layout::sectors::{self, SECTOR};
 
 /// Sectors behind the newest record in which others are looked for that say of damage: 32 MiB.
 const LOOKED_AT: u64 = 65_536;
 
 /// The file.
-pub(super) struct NvramFile {
+pub(crate) struct NvramFile {
     file: Arc<dyn OsFile>,
     layout: Layout,
     life: Life,
@@ -148,7 +148,7 @@ impl NvramFile {
 
     /// Fills a new file, of zeros: all slots are free. The header is written when the file is durable as it is, and so
     /// not before it can be opened; not durable yet.
-    pub(super) fn create(file: Arc<dyn OsFile>, layout: Layout, life: Life) -> io::Result<Self> {
+    pub(crate) fn create(file: Arc<dyn OsFile>, layout: Layout, life: Life) -> io::Result<Self> {
         file.sync_all(SyncPoint::CreateNvram)?;
         let made = Self::with(file, layout, life, Bounds { tail: 0, sealed: 0, opening: 1 });
         made.write_header(made.bounds)?;
@@ -157,7 +157,7 @@ impl NvramFile {
 
     /// Reads a file that is so long, and what is in its slots. Records that are not all there are gone for good, and
     /// what was found is written anew and made durable.
-    pub(super) fn open(
+    pub(crate) fn open(
         file: Arc<dyn OsFile>,
         path: &Path,
         length: u64,
@@ -284,7 +284,7 @@ impl NvramFile {
 
     /// Puts free slots, and frees slots in use: all of it or nothing. Durable, with all before it, after
     /// [`sync`](Self::sync).
-    pub(super) fn append(&mut self, commit: &Commit<'_>) -> io::Result<()> {
+    pub(crate) fn append(&mut self, commit: &Commit<'_>) -> io::Result<()> {
         if commit.puts.is_empty() && commit.frees.is_empty() {
             return Ok(());
         }
@@ -296,17 +296,17 @@ impl NvramFile {
     }
 
     /// Bytes written, and syncs, since it was opened.
-    pub(super) const fn borne(&self) -> (u64, u64) {
+    pub(crate) const fn borne(&self) -> (u64, u64) {
         self.borne
     }
 
     /// Whether all that was written is durable.
-    pub(super) const fn is_durable(&self) -> bool {
+    pub(crate) const fn is_durable(&self) -> bool {
         self.durable == self.head
     }
 
     /// Makes all that was written durable.
-    pub(super) fn sync(&mut self, at: SyncPoint) -> io::Result<()> {
+    pub(crate) fn sync(&mut self, at: SyncPoint) -> io::Result<()> {
         if self.durable < self.head {
             self.borne.1 += 1;
             self.file.sync_data(at)?;
@@ -316,7 +316,7 @@ impl NvramFile {
     }
 
     /// Makes the file durable as a whole, its size too.
-    pub(super) fn sync_all(&self) -> io::Result<()> {
+    pub(crate) fn sync_all(&self) -> io::Result<()> {
         self.file.sync_all(SyncPoint::CreateNvram)
     }
 

@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
-use super::io::os::SyncPoint;
-use super::io::threads::pool::Worker;
-use super::layout::intents::IntentsFile;
-use super::layout::journal::Commit;
-use super::nvram::NvramFile;
+use super::journal::NvramFile;
 use crate::Handle;
+use crate::files::io::os::SyncPoint;
+use crate::files::io::threads::pool::Worker;
+use crate::files::layout::intents::IntentsFile;
+use crate::files::layout::journal::Commit;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
+pub(crate) enum Change {
     /// Puts what the command's puts say, with its bytes one after the other, and frees its slots. It is durable when it
     /// is done if that is asked for.
     Commit { durable: bool },
@@ -32,26 +32,26 @@ pub(super) enum Change {
 
 /// A step of the NVRAM with all that it needs.
 #[derive(Debug)]
-pub(super) struct Command {
+pub(crate) struct Command {
     /// Whose it is; none if it is the executor's own.
-    pub(super) issue: Option<Issue>,
-    pub(super) change: Change,
-    pub(super) bytes: Handle,
-    pub(super) lists: Lists,
+    pub(crate) issue: Option<Issue>,
+    pub(crate) change: Change,
+    pub(crate) bytes: Handle,
+    pub(crate) lists: Lists,
     /// Said when it is done: all commits up to it are durable.
-    pub(super) is_covered: bool,
+    pub(crate) is_covered: bool,
 }
 
 /// Lists that travel with a step, to be used again.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
-    pub(super) puts: Vec<NvPut>,
-    pub(super) frees: Vec<NvSlot>,
-    pub(super) rows: Vec<Rows>,
+pub(crate) struct Lists {
+    pub(crate) puts: Vec<NvPut>,
+    pub(crate) frees: Vec<NvSlot>,
+    pub(crate) rows: Vec<Rows>,
 }
 
 /// A command that is done, and how it ended.
-pub(super) type Done = (Command, io::Result<()>);
+pub(crate) type Done = (Command, io::Result<()>);
 
 /// What was asked of the file of the NVRAM, or of the intents, in this life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,14 +66,14 @@ pub struct StateTraffic {
 
 /// The same while it is being counted, by whoever writes the file.
 #[derive(Debug, Default)]
-pub(super) struct Account {
+pub(crate) struct Account {
     steps: AtomicU64,
     written_bytes: AtomicU64,
     syncs: AtomicU64,
 }
 
 /// Those of the NVRAM and of the intents.
-pub(super) type Accounts = Arc<[Account; 2]>;
+pub(crate) type Accounts = Arc<[Account; 2]>;
 
 impl Account {
     /// So many steps wrote so much, and so many syncs made it durable.
@@ -84,7 +84,7 @@ impl Account {
     }
 
     /// What was counted so far.
-    pub(super) fn traffic(&self) -> StateTraffic {
+    pub(crate) fn traffic(&self) -> StateTraffic {
         let [steps, written_bytes, syncs] =
             [&self.steps, &self.written_bytes, &self.syncs].map(|count| count.load(Ordering::Relaxed));
         StateTraffic { steps, written_bytes, syncs }
@@ -92,7 +92,7 @@ impl Account {
 }
 
 /// The two files.
-pub(super) struct Store {
+pub(crate) struct Store {
     nvram: NvramFile,
     intents: IntentsFile,
     /// A step failed. Nothing more is done then: a later step must not be durable without the
@@ -105,12 +105,12 @@ pub(super) struct Store {
 
 impl Store {
     /// Serves these two.
-    pub(super) fn new(nvram: NvramFile, intents: IntentsFile) -> Self {
+    pub(crate) fn new(nvram: NvramFile, intents: IntentsFile) -> Self {
         Self { nvram, intents, broken: false, group: Vec::new(), accounts: Accounts::default() }
     }
 
     /// Where it counts what it writes.
-    pub(super) fn accounts(&self) -> Accounts {
+    pub(crate) fn accounts(&self) -> Accounts {
         Arc::clone(&self.accounts)
     }
 

@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 
-use super::config::FilesConfig;
-use super::error::FilesError;
-use super::io::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
-use super::io::threads::device::write_zeros;
-use super::layout::sectors::SECTOR;
-use super::opening;
+use crate::files::config::FilesConfig;
+use crate::files::error::FilesError;
+use crate::files::io::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
+use crate::files::io::threads::device::write_zeros;
+use crate::files::layout::sectors::SECTOR;
+use crate::files::opening;
 
 /// A part of a file as a file of its own.
 #[derive(Debug)]
-pub(super) struct Region {
+pub(crate) struct Region {
     file: Arc<dyn OsFile>,
     /// Its bytes there, with what nobody else uses behind them.
     place: Range<u64>,
@@ -37,7 +37,7 @@ pub(super) struct Region {
 
 impl Region {
     /// The NVRAM behind the label of a cache's device, which is open.
-    pub(super) fn behind(
+    pub(crate) fn behind(
         os: &dyn Os,
         config: &FilesConfig,
         place: Range<u64>,
@@ -54,7 +54,7 @@ impl Region {
     }
 
     /// The NVRAM in a file of its own: a regular one as it is, of a block device the beginning.
-    pub(super) fn whole(
+    pub(crate) fn whole(
         file: Arc<dyn OsFile>,
         config: &FilesConfig,
         path: &Path,
@@ -74,7 +74,7 @@ impl Region {
     }
 
     /// Whether a sync of it has failed: of what was written to the device before then, anything may be gone.
-    pub(super) fn is_spoiled(&self) -> bool {
+    pub(crate) fn is_spoiled(&self) -> bool {
         self.spoiled.load(Ordering::Relaxed)
     }
 

@@ -1,0 +1,5 @@
+//! The NVRAM in a file, and who writes it and the intents.
+
+pub(crate) mod journal;
+pub(crate) mod region;
+pub(crate) mod store;
