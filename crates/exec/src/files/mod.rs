@@ -37,12 +37,10 @@ mod ahead;
 mod bitmap;
 mod config;
 mod error;
-mod given_up;
 mod io;
 mod layout;
 mod nvram;
-mod opening;
-mod place;
+mod open;
 mod replace;
 mod serving;
 mod turns;
@@ -67,7 +65,8 @@ use io::threads::device::{self, DeviceFile};
 use io::threads::pool::Lane;
 use io::uring::device::Pilot;
 use layout::label::Roster;
-use opening::Opened;
+use open::assemble::{self, Opened};
+use open::overwrite;
 
 pub use self::io::recording::{Chance, Fault, Moment, Recording, Slip, Survival};
 pub use self::nvram::store::StateTraffic;
@@ -231,7 +230,7 @@ impl<C: Controller> Files<C> {
     ) -> Result<Self, FilesError> {
         config.check()?;
         let asked = config.clone();
-        let create = move |os: &dyn Os| opening::create(os, &asked, existing);
+        let create = move |os: &dyn Os| assemble::create(os, &asked, existing);
         let opened = patiently(&os, config.nvram_path(), config.patience, create)?;
         Self::start(os, controller, config, opened)
     }
@@ -244,7 +243,7 @@ impl<C: Controller> Files<C> {
     /// block device that holds something and is no part of the old one.
     pub fn check_given_up(old: &FilesConfig, new: &FilesConfig) -> Result<Existing, FilesError> {
         new.check()?;
-        given_up::check(&RealOs, old, new)
+        overwrite::check(&RealOs, old, new)
     }
 
     /// Serves an array that was made before, with what its last life left. A device whose file is
@@ -264,7 +263,7 @@ impl<C: Controller> Files<C> {
     pub fn open_on(os: Arc<dyn Os>, controller: C, config: FilesConfig) -> Result<Self, FilesError> {
         config.check()?;
         let asked = config.clone();
-        let open = move |os: &dyn Os| opening::open(os, &asked);
+        let open = move |os: &dyn Os| assemble::open(os, &asked);
         let opened = patiently(&os, config.nvram_path(), config.patience, open)?;
         Self::start(os, controller, config, opened)
     }
@@ -291,7 +290,7 @@ impl<C: Controller> Files<C> {
     ) -> Result<Self, FilesError> {
         config.check()?;
         let asked = config.clone();
-        let resynchronise = move |os: &dyn Os| opening::resynchronise(os, &asked, accepted);
+        let resynchronise = move |os: &dyn Os| assemble::resynchronise(os, &asked, accepted);
         let opened = patiently(&os, config.nvram_path(), config.patience, resynchronise)?;
         Self::start(os, controller, config, opened)
     }
@@ -304,11 +303,11 @@ impl<C: Controller> Files<C> {
             let path = &config.devices[dev].path;
             let (file, error) = match file {
                 Ok(file) => (Some(file), None),
-                Err(error) => (None, Some(FilesError::io(path, opening::OPEN)(error))),
+                Err(error) => (None, Some(FilesError::io(path, assemble::OPEN)(error))),
             };
-            let identity = file.as_ref().map(|file| opening::identity(&**file, path)).transpose()?;
+            let identity = file.as_ref().map(|file| assemble::identity(&**file, path)).transpose()?;
             let direct =
-                file.as_ref().map(|file| opening::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
+                file.as_ref().map(|file| assemble::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
             let lane = file.map(|file| start_device(&*os, &config, dev, file, &bell, wheel.as_mut())).transpose();
             let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
             let (under_way, backlog, held) = (VecDeque::new(), VecDeque::new(), VecDeque::new());

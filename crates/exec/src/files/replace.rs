@@ -11,7 +11,8 @@ use super::error::FilesError;
 use super::io::backend::Serves;
 use super::io::os::{Identity, SyncPoint};
 use super::io::patience::patiently;
-use super::{Files, opening, start_device};
+use super::open::assemble;
+use super::{Files, start_device};
 
 impl<C: Controller> Files<C> {
     /// Puts a file in the place of a device, which counts as failed from now on if it did not
@@ -37,8 +38,8 @@ impl<C: Controller> Files<C> {
         }
         let (config, at) = (self.config.clone(), path.to_owned());
         let opened = patiently(&self.os, path, self.config.patience, move |os| {
-            let file = opening::open_replacement(os, &config, dev.index(), &at)?;
-            let identity = opening::identity(&*file, &at)?;
+            let file = assemble::open_replacement(os, &config, dev.index(), &at)?;
+            let identity = assemble::identity(&*file, &at)?;
             Ok((file, identity))
         });
         let (file, identity) = opened.map(|(file, identity)| (file, Some(identity)))?;
@@ -59,12 +60,12 @@ impl<C: Controller> Files<C> {
         let (config, at, labelled) = (self.config.clone(), path.to_owned(), Arc::clone(&file));
         patiently(&self.os, path, self.config.patience, move |os| {
             // The file may be the same one, which was locked until now.
-            opening::lock(&*labelled, &at)?;
-            opening::label_replacement(os, &*labelled, &config, label, dev.index(), &at)
+            assemble::lock(&*labelled, &at)?;
+            assemble::label_replacement(os, &*labelled, &config, label, dev.index(), &at)
         })?;
         let options = &mut self.config.devices[dev.index()].options;
         *options = DeviceOptions { workers: options.workers, direct: options.direct, ..DeviceOptions::default() };
-        let direct = opening::go_direct(&self.os, &self.config, dev.index(), path, &file)?;
+        let direct = assemble::go_direct(&self.os, &self.config, dev.index(), path, &file)?;
         let lane = start_device(&*self.os, &self.config, dev.index(), file, &self.bell, self.wheel.as_mut());
         let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];

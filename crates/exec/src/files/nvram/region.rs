@@ -21,7 +21,7 @@ use crate::files::error::FilesError;
 use crate::files::io::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
 use crate::files::io::threads::device::write_zeros;
 use crate::files::layout::sectors::SECTOR;
-use crate::files::opening;
+use crate::files::open::assemble;
 
 /// A part of a file as a file of its own.
 #[derive(Debug)]
@@ -44,10 +44,10 @@ impl Region {
         device: &dyn OsFile,
     ) -> Result<Arc<Self>, FilesError> {
         let path = config.nvram_path();
-        let file = os.open(path, Presence::Beside).map_err(FilesError::io(path, opening::OPEN))?;
-        if opening::identity(&*file, path)? != opening::identity(device, path)? {
+        let file = os.open(path, Presence::Beside).map_err(FilesError::io(path, assemble::OPEN))?;
+        if assemble::identity(&*file, path)? != assemble::identity(device, path)? {
             let other = io::Error::other("there is another file now");
-            return Err(FilesError::io(path, opening::OPEN)(other));
+            return Err(FilesError::io(path, assemble::OPEN)(other));
         }
         let length = config.layout().bytes();
         Ok(Arc::new(Self { file, place, length, is_whole: false, spoiled: AtomicBool::new(false) }))
@@ -59,7 +59,7 @@ impl Region {
         config: &FilesConfig,
         path: &Path,
     ) -> Result<Arc<dyn OsFile>, FilesError> {
-        let Some(capacity) = opening::capacity(&*file, path)? else { return Ok(file) };
+        let Some(capacity) = assemble::capacity(&*file, path)? else { return Ok(file) };
         let length = config.layout().bytes();
         if capacity < length {
             return Err(FilesError::Size {

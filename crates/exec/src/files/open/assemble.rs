@@ -10,50 +10,50 @@ use std::sync::Arc;
 use destage_plan::{Condition, Dev};
 use rustix::io::Errno;
 
-use super::bitmap::Marks;
-use super::config::{DeviceConfig, Existing, FilesConfig};
-use super::error::FilesError;
-use super::io::os::{Identity, Os, OsFile, Presence, SyncPoint};
-use super::io::patience::patiently;
-use super::layout::bitmap::{self, Found, Head};
-use super::layout::intents::{self, IntentsFile};
-use super::layout::journal::Life;
-use super::layout::label::{self, MAX_DEVICES, Origin, Roster};
-use super::layout::sectors::SECTOR;
-use super::nvram::journal::NvramFile;
-use super::nvram::region::Region;
-use super::nvram::store::Store;
-use super::place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
-use super::{Accepted, Resynchronised};
+use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
+use crate::files::bitmap::Marks;
+use crate::files::config::{DeviceConfig, Existing, FilesConfig};
+use crate::files::error::FilesError;
+use crate::files::io::os::{Identity, Os, OsFile, Presence, SyncPoint};
+use crate::files::io::patience::patiently;
+use crate::files::layout::bitmap::{self, Found, Head};
+use crate::files::layout::intents::{self, IntentsFile};
+use crate::files::layout::journal::Life;
+use crate::files::layout::label::{self, MAX_DEVICES, Origin, Roster};
+use crate::files::layout::sectors::SECTOR;
+use crate::files::nvram::journal::NvramFile;
+use crate::files::nvram::region::Region;
+use crate::files::nvram::store::Store;
+use crate::files::{Accepted, Resynchronised};
 use crate::{Buffer, Nvram, RowSet};
 
 /// What is tried, as errors call it.
-pub(super) const OPEN: &str = "open it";
+pub(crate) const OPEN: &str = "open it";
 const SYNC: &str = "make it durable";
 
 /// The files of an array, open.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     /// A file for each device; the error if it does not answer.
-    pub(super) devices: Vec<io::Result<Arc<dyn OsFile>>>,
-    pub(super) store: Store,
-    pub(super) roster: Roster,
+    pub(crate) devices: Vec<io::Result<Arc<dyn OsFile>>>,
+    pub(crate) store: Store,
+    pub(crate) roster: Roster,
     /// The NVRAM and the intents.
-    pub(super) state: [Identity; 2],
+    pub(crate) state: [Identity; 2],
     /// The NVRAM if it lies on a device.
-    pub(super) home: Option<Arc<Region>>,
+    pub(crate) home: Option<Arc<Region>>,
     /// What the NVRAM and the intents say.
-    pub(super) nvram: Nvram,
+    pub(crate) nvram: Nvram,
     /// What the members say of that.
-    pub(super) marks: Marks,
+    pub(crate) marks: Marks,
     /// What was made anew because it was lost.
-    pub(super) resynchronised: Option<Resynchronised>,
+    pub(crate) resynchronised: Option<Resynchronised>,
     /// The lock on the array: the NVRAM's file once more, or the intents' if that is a device's.
-    pub(super) lock: Arc<dyn OsFile>,
+    pub(crate) lock: Arc<dyn OsFile>,
 }
 
 /// Makes the files of a new array and makes them durable: devices, of zeros where they do not keep what they hold,
 /// then the intents, then the NVRAM, without which nothing is opened.
-pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
+pub(crate) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
     let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev) && !existing.loses(*dev));
     let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents]).chain(config.own_nvram());
     if existing != Existing::Overwrite {
@@ -77,7 +77,7 @@ pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> R
 }
 
 /// Whether the devices that are there, and stay, have room for what a new array has on them, and nothing that must stay.
-pub(super) fn check_devices(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<(), FilesError> {
+pub(crate) fn check_devices(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<(), FilesError> {
     for (dev, device) in config.devices.iter().enumerate() {
         let keeps = existing.keeps(dev);
         if !keeps && !os.is_block_device(&device.path) {
@@ -188,7 +188,7 @@ fn make<'a>(
 }
 
 /// Opens a file if there is one.
-pub(super) fn there(os: &dyn Os, path: &Path) -> Result<Option<Arc<dyn OsFile>>, FilesError> {
+pub(crate) fn there(os: &dyn Os, path: &Path) -> Result<Option<Arc<dyn OsFile>>, FilesError> {
     match os.open(path, Presence::There) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -310,7 +310,7 @@ fn open_device(
 
 /// Goes on with an array whose NVRAM or intents are lost: both are made anew, with the rows that members have marked as
 /// those that may be inconsistent. What a cache's device holds nobody knows any more: it is made anew as well.
-pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepted) -> Result<Opened, FilesError> {
+pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepted) -> Result<Opened, FilesError> {
     let mut files = Identities::default();
     let mut lost = Vec::new();
     if !nvram_is_there(os, config)? {
@@ -415,7 +415,7 @@ pub(super) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
 }
 
 /// Whether this file, of the NVRAM or the intents, has a header, which is written last.
-pub(super) fn is_made(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
+pub(crate) fn is_made(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
     let mut magic = [0; 8];
     if length(file, path)? < magic.len() as u64 {
         return Ok(false);
@@ -430,7 +430,7 @@ fn is_there(os: &dyn Os, path: &Path) -> Result<bool, FilesError> {
 }
 
 /// Makes a cache's device anew, durably: it holds nothing that counts.
-pub(super) fn make_anew(
+pub(crate) fn make_anew(
     file: &dyn OsFile,
     config: &FilesConfig,
     dev: usize,
@@ -453,7 +453,7 @@ pub(super) fn make_anew(
 }
 
 /// Opens the files of an array.
-pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesError> {
+pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesError> {
     let mut files = Identities::default();
     let present = |path: &Path| {
         open_file(os, path)?.map_err(|error| match error.kind() {
@@ -550,7 +550,7 @@ fn check_life(config: &FilesConfig, life: Life, roster: &Roster) -> Result<(), F
 
 /// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a
 /// new one. One that was there is not locked yet.
-pub(super) fn open_replacement(
+pub(crate) fn open_replacement(
     os: &dyn Os,
     config: &FilesConfig,
     dev: usize,
@@ -577,7 +577,7 @@ pub(super) fn open_replacement(
 }
 
 /// Has a device's file read and written directly if that is wanted: how memory must be aligned then, or why it cannot be.
-pub(super) fn go_direct(
+pub(crate) fn go_direct(
     os: &Arc<dyn Os>,
     config: &FilesConfig,
     dev: usize,
@@ -592,7 +592,7 @@ pub(super) fn go_direct(
 }
 
 /// Makes a file the device's, durably.
-pub(super) fn label_replacement(
+pub(crate) fn label_replacement(
     os: &dyn Os,
     file: &dyn OsFile,
     config: &FilesConfig,
@@ -606,7 +606,7 @@ pub(super) fn label_replacement(
     sync_folder(os, folder(path), SyncPoint::ReplaceFolder)
 }
 
-pub(super) fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<Arc<dyn OsFile>, FilesError> {
+pub(crate) fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<Arc<dyn OsFile>, FilesError> {
     if !is_place_of_files(path) {
         return Err(FilesError::NoSuchDevice(path.to_owned()));
     }
@@ -622,13 +622,13 @@ pub(super) fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<
 }
 
 /// Whether a file may be made there: a device that is away must not become one.
-pub(super) fn is_place_of_files(path: &Path) -> bool {
+pub(crate) fn is_place_of_files(path: &Path) -> bool {
     !path.starts_with("/dev") || path.starts_with("/dev/shm")
 }
 
 /// Opens a file; the inner error if it is not there or its device does not answer. Whatever else
 /// goes wrong is for the caller to put right: an array must not lose a member over a permission.
-pub(super) fn open_file(os: &dyn Os, path: &Path) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
+pub(crate) fn open_file(os: &dyn Os, path: &Path) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
     match os.open(path, Presence::There) {
         Ok(file) => Ok(Ok(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound || does_not_answer(&error) => Ok(Err(error)),
@@ -641,7 +641,7 @@ fn does_not_answer(error: &io::Error) -> bool {
 }
 
 /// Takes a file for this executor alone.
-pub(super) fn lock(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
+pub(crate) fn lock(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(FilesError::InUse(path.to_owned())),
@@ -671,7 +671,7 @@ fn check_nothing(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Pat
 }
 
 /// Whether a device of the array's holds nothing that must stay, beside what is there.
-pub(super) fn check_nothing_but(
+pub(crate) fn check_nothing_but(
     file: &dyn OsFile,
     config: &FilesConfig,
     dev: usize,
@@ -685,7 +685,7 @@ pub(super) fn check_nothing_but(
 }
 
 /// Whether a block device for the NVRAM alone holds nothing that must stay.
-pub(super) fn check_ends(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
+pub(crate) fn check_ends(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
     let capacity = capacity(file, path)?.unwrap_or(0);
     check_zeros(file, path, capacity, &[0, capacity], 0..0)
 }
@@ -742,24 +742,24 @@ fn empty(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), File
 }
 
 /// Bytes of what must be a regular file.
-pub(super) fn length(file: &dyn OsFile, path: &Path) -> Result<u64, FilesError> {
+pub(crate) fn length(file: &dyn OsFile, path: &Path) -> Result<u64, FilesError> {
     let length = file.length().map_err(FilesError::io(path, "ask for its size"))?;
     length.ok_or_else(|| FilesError::NotAFile(path.to_owned()))
 }
 
 /// Whether a device's file is empty: it was being made, and holds nothing that could be lost. It
 /// counts as not there.
-pub(super) fn is_unfinished(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
+pub(crate) fn is_unfinished(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
     Ok(capacity(file, path)?.is_none() && length(file, path)? == 0)
 }
 
 /// Bytes of a block device; none if it is something else.
-pub(super) fn capacity(file: &dyn OsFile, path: &Path) -> Result<Option<u64>, FilesError> {
+pub(crate) fn capacity(file: &dyn OsFile, path: &Path) -> Result<Option<u64>, FilesError> {
     file.capacity().map_err(FilesError::io(path, "ask for its size"))
 }
 
 /// Whether a file is as long as a device's must be, or a block device has room for it; how long it is.
-pub(super) fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<u64, FilesError> {
+pub(crate) fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<u64, FilesError> {
     let (capacity, wanted) = (capacity(file, path)?, config.file_bytes(dev));
     let found = capacity.map_or_else(|| length(file, path), Ok)?;
     let fine = if capacity.is_some() { found >= wanted } else { found == wanted };
@@ -787,12 +787,12 @@ fn sync_folder(os: &dyn Os, folder: &Path, at: SyncPoint) -> Result<(), FilesErr
 
 /// Which file is which, so that none is used twice.
 #[derive(Default)]
-pub(super) struct Identities {
+pub(crate) struct Identities {
     seen: BTreeMap<Identity, PathBuf>,
 }
 
 impl Identities {
-    pub(super) fn add(&mut self, file: &dyn OsFile, path: &Path) -> Result<Identity, FilesError> {
+    pub(crate) fn add(&mut self, file: &dyn OsFile, path: &Path) -> Result<Identity, FilesError> {
         let identity = identity(file, path)?;
         match self.seen.insert(identity, path.to_owned()) {
             None => Ok(identity),
@@ -802,6 +802,6 @@ impl Identities {
 }
 
 /// Which file this is.
-pub(super) fn identity(file: &dyn OsFile, path: &Path) -> Result<Identity, FilesError> {
+pub(crate) fn identity(file: &dyn OsFile, path: &Path) -> Result<Identity, FilesError> {
     file.identity().map_err(FilesError::io(path, "ask for its number"))
 }

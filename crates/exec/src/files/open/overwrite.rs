@@ -5,15 +5,15 @@ use std::path::Path;
 
 use destage_plan::{Dev, DevSet};
 
-use super::config::{Existing, FilesConfig};
-use super::error::FilesError;
-use super::io::os::{Identity, Os, OsFile};
-use super::layout::{intents, journal, label, sectors};
-use super::opening::{Identities, check_devices, identity, lock, there};
+use super::assemble::{Identities, check_devices, identity, lock, there};
+use crate::files::config::{Existing, FilesConfig};
+use crate::files::error::FilesError;
+use crate::files::io::os::{Identity, Os, OsFile};
+use crate::files::layout::{intents, journal, label, sectors};
 
 /// Whether there can be a new array in the place of an old one: all that is there of that is its own, nobody serves it, and
 /// what else is there of the new one is empty. Nothing is changed.
-pub(super) fn check(os: &dyn Os, old: &FilesConfig, new: &FilesConfig) -> Result<Existing, FilesError> {
+pub(crate) fn check(os: &dyn Os, old: &FilesConfig, new: &FilesConfig) -> Result<Existing, FilesError> {
     let mut parts: Vec<Identity> = Vec::new();
     let mut add = |path: &Path, is_own: &dyn Fn(&dyn OsFile) -> bool| {
         let Some(file) = there(os, path)? else { return Ok(()) };

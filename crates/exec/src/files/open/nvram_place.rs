@@ -5,28 +5,28 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::config::{Existing, FilesConfig};
-use super::error::FilesError;
-use super::io::os::{Identity, Os, OsFile, Presence, SyncPoint};
-use super::layout::intents::IntentsFile;
-use super::layout::journal;
-use super::layout::label::{self, Origin};
-use super::nvram::region::Region;
-use super::opening::{
+use super::assemble::{
     Identities, OPEN, capacity, check_ends, check_nothing_but, check_size, identity, is_made, is_place_of_files,
     is_unfinished, length, lock, make_anew, make_file, open_file, there,
 };
+use crate::files::config::{Existing, FilesConfig};
+use crate::files::error::FilesError;
+use crate::files::io::os::{Identity, Os, OsFile, Presence, SyncPoint};
+use crate::files::layout::intents::IntentsFile;
+use crate::files::layout::journal;
+use crate::files::layout::label::{self, Origin};
+use crate::files::nvram::region::Region;
 
 /// What is to hold the NVRAM.
-pub(super) struct NvramAt {
-    pub(super) file: Arc<dyn OsFile>,
-    pub(super) identity: Identity,
+pub(crate) struct NvramAt {
+    pub(crate) file: Arc<dyn OsFile>,
+    pub(crate) identity: Identity,
     /// The same if it lies on a device.
-    pub(super) home: Option<Arc<Region>>,
+    pub(crate) home: Option<Arc<Region>>,
 }
 
 /// The place of the NVRAM on its device.
-pub(super) fn at_home(
+pub(crate) fn at_home(
     os: &dyn Os,
     config: &FilesConfig,
     devices: &[io::Result<Arc<dyn OsFile>>],
@@ -42,13 +42,13 @@ pub(super) fn at_home(
 }
 
 /// Has there be no NVRAM, durably.
-pub(super) fn empty_nvram(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
+pub(crate) fn empty_nvram(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
     let emptied = file.set_len(0).and_then(|()| file.sync_all(SyncPoint::CreateEmptied));
     emptied.map_err(FilesError::io(path, "empty it"))
 }
 
 /// Whether the NVRAM is there. If it lies on a device, that has to be the array's.
-pub(super) fn nvram_is_there(os: &dyn Os, config: &FilesConfig) -> Result<bool, FilesError> {
+pub(crate) fn nvram_is_there(os: &dyn Os, config: &FilesConfig) -> Result<bool, FilesError> {
     let path = config.nvram_path();
     let (Some(dev), Some(place)) = (config.home(), config.home().and_then(|dev| config.region(dev))) else {
         let Some(file) = there(os, path)? else { return Ok(false) };
@@ -79,7 +79,7 @@ pub(super) fn nvram_is_there(os: &dyn Os, config: &FilesConfig) -> Result<bool, 
 }
 
 /// Opens a block device that is to have an NVRAM anew: the one that it had before, or an empty one.
-pub(super) fn open_nvram_device(os: &dyn Os, config: &FilesConfig, path: &Path) -> Result<Arc<dyn OsFile>, FilesError> {
+pub(crate) fn open_nvram_device(os: &dyn Os, config: &FilesConfig, path: &Path) -> Result<Arc<dyn OsFile>, FilesError> {
     let file = os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?;
     lock(&*file, path)?;
     let mut magic = [0; 8];
@@ -92,7 +92,7 @@ pub(super) fn open_nvram_device(os: &dyn Os, config: &FilesConfig, path: &Path) 
 
 /// Opens the device that is to have an NVRAM anew: the array's, whatever it holds, or an empty one. The inner error if it
 /// is not there and can be made.
-pub(super) fn open_home(
+pub(crate) fn open_home(
     os: &dyn Os,
     config: &FilesConfig,
     dev: usize,
@@ -121,7 +121,7 @@ pub(super) fn open_home(
 }
 
 /// Makes the device anew that is to have an NVRAM anew.
-pub(super) fn make_home(
+pub(crate) fn make_home(
     os: &dyn Os,
     config: &FilesConfig,
     dev: usize,

@@ -1,0 +1,5 @@
+//! How the files of an array are made, found, and opened again.
+
+pub(crate) mod assemble;
+pub(crate) mod nvram_place;
+pub(crate) mod overwrite;
