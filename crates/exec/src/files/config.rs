@@ -162,6 +162,15 @@ impl Existing {
     }
 }
 
+/// What may be lost with the NVRAM and the intents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// Writes that were answered and are on no member. A cache that never has such loses none.
+    pub data: bool,
+    /// Which pages of the array were lost before.
+    pub notes: bool,
+}
+
 /// Devices that an array can have: the controllers keep sets of them in 64 bits.
 const MAX_DEVICES: u64 = label::MAX_DEVICES as u64;
 /// Bytes of a page at most.

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
 use crate::files::bitmap::Marks;
-use crate::files::config::{DeviceConfig, Existing, FilesConfig};
+use crate::files::config::{Accepted, DeviceConfig, Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use crate::files::io::patience::patiently;
@@ -24,12 +24,26 @@ use crate::files::layout::sectors::SECTOR;
 use crate::files::nvram::journal::NvramFile;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::Store;
-use crate::files::{Accepted, Resynchronised};
 use crate::{Buffer, Nvram, RowSet};
 
 /// What is tried, as errors call it.
 pub(crate) const OPEN: &str = "open it";
 const SYNC: &str = "make it durable";
+
+/// How an array went on whose NVRAM or intents were lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resynchronised {
+    /// The files that were lost. Both were made anew.
+    pub lost: Vec<PathBuf>,
+    /// Rows that were marked, and are made consistent.
+    pub rows: u64,
+    /// How many marks that were.
+    pub marks: u64,
+    /// All rows.
+    pub of: u64,
+    /// Whether the NVRAM, or a cache's device, may have had what is nowhere else.
+    pub data_lost: bool,
+}
 
 /// The files of an array, open.
 pub(crate) struct Opened {

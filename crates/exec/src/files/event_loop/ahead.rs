@@ -16,11 +16,11 @@ use std::collections::VecDeque;
 
 use destage_plan::{Condition, Controller, Dev, HostOp, Issue, Nanos, Step};
 
-use super::error::FilesError;
-use super::io::backend::Serves;
-use super::io::os::SyncPoint;
-use super::nvram::store::{Change, Command};
-use super::{Completion, Files, Request};
+use super::executor::{Completion, Files, Request};
+use crate::files::error::FilesError;
+use crate::files::io::backend::Serves;
+use crate::files::io::os::SyncPoint;
+use crate::files::nvram::store::{Change, Command};
 
 /// After so much time what was done is made durable though nobody waits for it.
 const LONGEST: Nanos = Nanos(1_000_000_000);

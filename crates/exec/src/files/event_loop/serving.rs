@@ -7,10 +7,10 @@ use std::time::Duration;
 use destage_plan::{Control, Controller, Dev};
 use rustix::fd::BorrowedFd;
 
-use super::Files;
-use super::config::Io;
-use super::error::FilesError;
-use super::nvram::store::StateTraffic;
+use super::executor::Files;
+use crate::files::config::Io;
+use crate::files::error::FilesError;
+use crate::files::nvram::store::StateTraffic;
 
 /// What a device was asked for in this life, as far as it was sent there. A list of buffers that goes
 /// there in one command is one write.

@@ -6,15 +6,15 @@ use destage_plan::{
     Buf, Controller, Dev, DevSet, DeviceChange, Ext, HostNotice, HostOp, Issue, Nanos, Status, Step, StepOutcome,
 };
 
-use super::error::FilesError;
-use super::io::backend::{Serves, Wheel};
-use super::io::patience::patiently;
-use super::io::threads::device;
-use super::io::threads::device::{Failure, Work};
-use super::nvram::store;
-use super::nvram::store::Change;
-use super::{Clock, Completion, Device, Files};
+use super::executor::{Clock, Completion, Device, Files};
 use crate::Buffer;
+use crate::files::error::FilesError;
+use crate::files::io::backend::{Serves, Wheel};
+use crate::files::io::patience::patiently;
+use crate::files::io::threads::device;
+use crate::files::io::threads::device::{Failure, Work};
+use crate::files::nvram::store;
+use crate::files::nvram::store::Change;
 
 impl<C: Controller> Files<C> {
     pub(super) fn is_busy(&self) -> bool {

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
-use super::config::DeviceOptions;
-use super::error::FilesError;
-use super::io::backend::Serves;
-use super::io::os::{Identity, SyncPoint};
-use super::io::patience::patiently;
-use super::open::assemble;
-use super::{Files, start_device};
+use super::executor::{Files, start_device};
+use crate::files::config::DeviceOptions;
+use crate::files::error::FilesError;
+use crate::files::io::backend::Serves;
+use crate::files::io::os::{Identity, SyncPoint};
+use crate::files::io::patience::patiently;
+use crate::files::open::assemble;
 
 impl<C: Controller> Files<C> {
     /// Puts a file in the place of a device, which counts as failed from now on if it did not
