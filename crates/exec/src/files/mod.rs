@@ -46,7 +46,8 @@ pub use config::{Accepted, DeviceConfig, DeviceOptions, Existing, FilesConfig, I
 pub use error::FilesError;
 pub use event_loop::executor::{Completion, Files};
 pub use event_loop::serving::Traffic;
-pub use io::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
+pub use io::file::{Identity, OsFile, SyncPoint, Unfit};
+pub use io::os::{Os, Presence};
 pub use io::real::RealOs;
 pub use io::recording::{Chance, Fault, Moment, Recording, Slip, Survival};
 pub use io::ring::{Ended, Entries, Entry, Operation, Ring, Tag, Taken};

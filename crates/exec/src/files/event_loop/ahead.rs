@@ -19,7 +19,7 @@ use destage_plan::{Condition, Controller, Dev, HostOp, Issue, Nanos, Step};
 use super::executor::{Completion, Files, Request};
 use crate::files::error::FilesError;
 use crate::files::io::backend::Serves;
-use crate::files::io::os::SyncPoint;
+use crate::files::io::file::SyncPoint;
 use crate::files::nvram::store::{Change, Command};
 
 /// After so much time what was done is made durable though nobody waits for it.

@@ -10,7 +10,7 @@ use super::executor::{Files, start_device};
 use crate::files::config::DeviceOptions;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Serves;
-use crate::files::io::os::{Identity, SyncPoint};
+use crate::files::io::file::{Identity, SyncPoint};
 use crate::files::io::patience::patiently;
 use crate::files::open::assemble;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use super::os::OsFile;
+use super::file::OsFile;
 use super::port::Bell;
 use super::real::Wake;
 use super::ring::{Ended, Entries, Ring};

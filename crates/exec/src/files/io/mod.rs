@@ -1,6 +1,7 @@
 //! What the executor asks of the operating system, and who asks for it: threads, or the main loop by a ring.
 
 pub(crate) mod backend;
+pub(crate) mod file;
 pub(crate) mod os;
 pub(crate) mod patience;
 pub(crate) mod port;

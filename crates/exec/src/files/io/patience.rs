@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
-use super::os::{Os, OsFile, Presence, SyncPoint};
+use super::file::{OsFile, SyncPoint};
+use super::os::{Os, Presence};
 use crate::files::error::FilesError;
 
 /// Does some work that begins with the file or folder at `path`, but waits for no file longer than

@@ -13,7 +13,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, statx};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
+use super::file::{Identity, OsFile, SyncPoint};
+use super::os::{Os, Presence};
 use super::ring::Ring;
 use super::uring::kernel::Uring;
 use crate::Buffer;

@@ -30,7 +30,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use super::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
+use super::file::{Identity, OsFile, SyncPoint, Unfit};
+use super::os::{Os, Presence};
 use super::ring::Ring;
 use inode::{Change, Inode, Sectors, apply_some};
 use queue::Queue;

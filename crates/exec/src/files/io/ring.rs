@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustix::fd::BorrowedFd;
 
-use super::os::{OsFile, SyncPoint};
+use super::file::{OsFile, SyncPoint};
 use crate::Handle;
 
 /// What is done to a file.

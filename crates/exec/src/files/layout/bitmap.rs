@@ -30,7 +30,7 @@ use super::sectors::{Reader, SECTOR, Sector, put};
 use crate::RowSet;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
-use crate::files::io::os::OsFile;
+use crate::files::io::file::OsFile;
 
 const MAGIC: [u8; 8] = *b"dstgMARK";
 const VERSION: u32 = 1;

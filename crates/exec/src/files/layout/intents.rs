@@ -34,7 +34,7 @@ use super::label::{MAX_DEVICES, Origin, ROSTER_END, Roster};
 use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
 use crate::RowSet;
 use crate::files::error::FilesError;
-use crate::files::io::os::{OsFile, SyncPoint};
+use crate::files::io::file::{OsFile, SyncPoint};
 
 pub(crate) const MAGIC: [u8; 8] = *b"dstgINTS";
 const VERSION: u32 = 3;

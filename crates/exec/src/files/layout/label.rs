@@ -38,7 +38,7 @@ use super::sectors::{self, Reader, SECTOR, Sector, is_sealed, put, seal};
 use crate::Buffer;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
-use crate::files::io::os::{OsFile, SyncPoint};
+use crate::files::io::file::{OsFile, SyncPoint};
 
 const MAGIC: [u8; 8] = *b"dstgMEMB";
 const VERSION: u32 = 3;

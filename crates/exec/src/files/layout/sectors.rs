@@ -9,7 +9,7 @@ use std::fmt::{Debug, Display};
 use std::path::Path;
 
 use crate::files::error::FilesError;
-use crate::files::io::os::OsFile;
+use crate::files::io::file::OsFile;
 
 /// Bytes of a sector.
 pub(crate) const SECTOR: usize = 512;

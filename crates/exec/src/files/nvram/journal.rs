@@ -24,7 +24,7 @@ use destage_plan::{NvPut, NvSlot, Tag};
 
 use crate::Nvram;
 use crate::files::error::FilesError;
-use crate::files::io::os::{OsFile, SyncPoint, Unfit};
+use crate::files::io::file::{OsFile, SyncPoint, Unfit};
 use crate::files::layout::journal::{Bounds, Commit, Head, Layout, Life, Record, Stamp, Wanted, Wrong};
 use crate::files::layout::sectors::{self, SECTOR};
 

@@ -18,7 +18,8 @@ use rustix::io::Errno;
 
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
-use crate::files::io::os::{Identity, Os, OsFile, Presence, SyncPoint, Unfit};
+use crate::files::io::file::{Identity, OsFile, SyncPoint, Unfit};
+use crate::files::io::os::{Os, Presence};
 use crate::files::io::threads::device::write_zeros;
 use crate::files::layout::sectors::SECTOR;
 use crate::files::open::assemble;

@@ -14,7 +14,8 @@ use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_ther
 use crate::files::bitmap::Marks;
 use crate::files::config::{Accepted, DeviceConfig, Existing, FilesConfig};
 use crate::files::error::FilesError;
-use crate::files::io::os::{Identity, Os, OsFile, Presence, SyncPoint};
+use crate::files::io::file::{Identity, OsFile, SyncPoint};
+use crate::files::io::os::{Os, Presence};
 use crate::files::io::patience::patiently;
 use crate::files::layout::bitmap::{self, Found, Head};
 use crate::files::layout::intents::{self, IntentsFile};

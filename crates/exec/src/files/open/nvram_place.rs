@@ -11,7 +11,8 @@ use super::assemble::{
 };
 use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
-use crate::files::io::os::{Identity, Os, OsFile, Presence, SyncPoint};
+use crate::files::io::file::{Identity, OsFile, SyncPoint};
+use crate::files::io::os::{Os, Presence};
 use crate::files::layout::intents::IntentsFile;
 use crate::files::layout::journal;
 use crate::files::layout::label::{self, Origin};

@@ -8,7 +8,8 @@ use destage_plan::{Dev, DevSet};
 use super::assemble::{Identities, check_devices, identity, lock, there};
 use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
-use crate::files::io::os::{Identity, Os, OsFile};
+use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::os::Os;
 use crate::files::layout::{intents, journal, label, sectors};
 
 /// Whether there can be a new array in the place of an old one: all that is there of that is its own, nobody serves it, and

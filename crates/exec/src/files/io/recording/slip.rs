@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::State;
 use super::inode::Chance;
 use super::inode::{Change, Inode, Pending};
-use crate::files::io::os::{SyncPoint, Unfit};
+use crate::files::io::file::{SyncPoint, Unfit};
 
 /// A fault of the executor. Of syncs it is that of all of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

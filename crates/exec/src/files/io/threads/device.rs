@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::pool::Worker;
 use crate::files::config::DeviceOptions;
-use crate::files::io::os::{OsFile, SyncPoint};
+use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::syncs::{Syncs, Ticket, Turn};
 use crate::{Buffer, Handle};
 

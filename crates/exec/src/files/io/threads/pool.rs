@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::files::io::os::OsFile;
+use crate::files::io::file::OsFile;
 use crate::files::io::port::{Bell, Port};
 
 /// What carries out the commands of a lane; there may be several in one.

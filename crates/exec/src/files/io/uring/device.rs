@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::Handle;
 use crate::files::config::DeviceOptions;
-use crate::files::io::os::{OsFile, SyncPoint};
+use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::ring::{Ended, Entries, Entry, Operation, Tag, Taken};
 use crate::files::io::syncs::{Syncs, Ticket, Turn};
 use crate::files::io::threads::device::{Command, Done, Failure, Work, ZEROS, failed, not_written};

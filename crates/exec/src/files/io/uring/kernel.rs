@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::Buffer;
     use crate::files::io::backend::Wheel;
-    use crate::files::io::os::OsFile;
+    use crate::files::io::file::OsFile;
     use crate::files::io::port::Bell;
     use crate::files::io::ring::{Tag, Taken};
 

@@ -1,0 +1,172 @@
+//! What is asked of an open file, and what for.
+
+use std::fmt;
+use std::fs::TryLockError;
+use std::io;
+
+use rustix::fd::BorrowedFd;
+
+/// What tells a file from all others: its file system and its number there.
+pub type Identity = (u64, u64);
+
+/// Every place where the executor makes something durable: each says for what, so that a test can
+/// leave it out and see that it is missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SyncPoint {
+    /// A flush of a device.
+    Flush,
+    /// A write with FUA.
+    Fua,
+    /// Rows are marked on a member.
+    Marks,
+    /// Slots of the NVRAM were put and freed, and every acknowledged write is durable.
+    Commit,
+    /// As many commits as were done, before what was begun since.
+    Ahead,
+    /// As many as were done, before a flush or a write with FUA is answered, or a clean stop is reached.
+    Answer,
+    /// Intents were set or cleared.
+    Intents,
+    /// What is still in use of the oldest records of the NVRAM was written once more, and all before that.
+    Copied,
+    /// The first record is a later one: what is before it may be written over.
+    Tail,
+    /// What was found in the NVRAM at the start, before anything relies on it.
+    OpenNvram,
+    /// That it was found: nothing else of before the start counts any more.
+    OpenJournal,
+    /// What was found of the intents at the start.
+    OpenIntents,
+    /// What was found on a device at the start.
+    OpenDevice,
+    /// Its marks, as a start leaves them.
+    OpenMarks,
+    /// The names under which files were found at the start.
+    OpenFolder,
+    /// The NVRAM of an array that is overwritten was emptied.
+    CreateEmptied,
+    /// A new device.
+    CreateDevice,
+    /// The new intents.
+    CreateIntents,
+    /// The new NVRAM.
+    CreateNvram,
+    /// The names of a new array's files.
+    CreateFolder,
+    /// Which files are the devices'.
+    Roster,
+    /// A file in the place of a device, with its label.
+    ReplaceDevice,
+    /// Its name.
+    ReplaceFolder,
+}
+
+impl SyncPoint {
+    /// All of them.
+    pub const ALL: [Self; 23] = [
+        Self::Flush,
+        Self::Fua,
+        Self::Marks,
+        Self::Commit,
+        Self::Ahead,
+        Self::Answer,
+        Self::Intents,
+        Self::Copied,
+        Self::Tail,
+        Self::OpenNvram,
+        Self::OpenJournal,
+        Self::OpenIntents,
+        Self::OpenDevice,
+        Self::OpenMarks,
+        Self::OpenFolder,
+        Self::CreateEmptied,
+        Self::CreateDevice,
+        Self::CreateIntents,
+        Self::CreateNvram,
+        Self::CreateFolder,
+        Self::Roster,
+        Self::ReplaceDevice,
+        Self::ReplaceFolder,
+    ];
+}
+
+/// What must not be believed of the NVRAM's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// A record that was written in part.
+    Torn,
+    /// One that lies where the next must, and was written before the last start, which has not found it.
+    Stale,
+}
+
+/// An open file; closed when dropped.
+pub trait OsFile: fmt::Debug + Send + Sync {
+    /// Bytes of a regular file; none if it is something else.
+    fn length(&self) -> io::Result<Option<u64>>;
+
+    /// Bytes of a block device; none if it is something else.
+    fn capacity(&self) -> io::Result<Option<u64>>;
+
+    /// Which file it is.
+    fn identity(&self) -> io::Result<Identity>;
+
+    /// Takes it for this open file alone, as long as it is open.
+    fn try_lock(&self) -> Result<(), TryLockError>;
+
+    /// Lets others take it, though it may be open a little longer. Nothing more is asked of it.
+    fn unlock(&self) {}
+
+    /// What a [`Ring`](crate::Ring) of the kernel's knows it by, if it does. The same as long as the file is open.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Has pages of so many bytes, of which the first begins at `first`, read and written past the memory of the operating system,
+    /// from now on; to a multiple of how many bytes the memory must then be aligned.
+    ///
+    /// # Errors
+    /// Why that cannot be, in which case nothing has changed.
+    fn set_direct(&self, _page_bytes: u64, _first: u64) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Makes it so long, with zeros behind what it held.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+
+    /// Fills `bytes` from here on.
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `bytes` from here on.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Makes a range read as zeros without changing the length.
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Makes its content durable.
+    fn sync_data(&self, at: SyncPoint) -> io::Result<()>;
+
+    /// Makes its content and its length durable.
+    fn sync_all(&self, at: SyncPoint) -> io::Result<()>;
+
+    /// The next sync begins now, and ends when it is asked for: what is written in between it need
+    /// not cover. Only files without threads take note.
+    fn sync_begins(&self) {}
+
+    /// Which of the device's workers asks from now on. Only files without threads take note.
+    fn asked_by(&self, _worker: usize) {}
+
+    /// Whether what is asked of it now would not be answered. Only files without threads know.
+    fn hangs(&self) -> bool {
+        false
+    }
+
+    /// Whether a fault is planted: this is believed. Only files without threads know.
+    fn believes(&self, _what: Unfit) -> bool {
+        false
+    }
+
+    /// Bytes of a sector, of which no part alone is read or written. Only files without threads are asked.
+    fn sector(&self) -> usize {
+        512
+    }
+}
