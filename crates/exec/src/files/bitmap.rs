@@ -16,8 +16,8 @@ use std::sync::Arc;
 use destage_plan::{Condition, Dev, DevSet, Rows};
 
 use super::config::FilesConfig;
+use super::config::MAX_DEVICES;
 use super::layout::bitmap::{Ground, Head, encode};
-use super::layout::label::MAX_DEVICES;
 use crate::{Buffer, Handle, RowSet};
 
 /// Times that intents are cleared until a mark goes whose rows were all closed at the first of them.

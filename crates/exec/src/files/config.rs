@@ -1,15 +1,11 @@
 //! Which files an array consists of.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use destage_plan::{Dev, DevSet, Ext, Shape};
 
 use super::error::FilesError;
-use super::layout::bitmap::Ground;
-use super::layout::journal::Layout;
-use super::layout::label;
 
 /// An array in files, and how it is served.
 #[derive(Clone, Debug)]
@@ -172,7 +168,9 @@ pub struct Accepted {
 }
 
 /// Devices that an array can have: the controllers keep sets of them in 64 bits.
-const MAX_DEVICES: u64 = label::MAX_DEVICES as u64;
+pub(super) const MAX_DEVICES: usize = 64;
+/// Bytes of [`FilesConfig::about`] at most.
+pub(super) const MAX_ABOUT_BYTES: u64 = 1 << 16;
 /// Bytes of a page at most.
 const MAX_PAGE_BYTES: u64 = 1 << 20;
 
@@ -198,9 +196,9 @@ impl FilesConfig {
             }
         };
         limit("depth", self.depth as u64, 1..=65_536, "it must be between 1 and 65,536")?;
-        limit("devices", self.devices.len() as u64, 1..=MAX_DEVICES, "there must be between 1 and 64")?;
+        limit("devices", self.devices.len() as u64, 1..=MAX_DEVICES as u64, "there must be between 1 and 64")?;
         limit("page-bytes", self.shape.page_bytes(), 1..=MAX_PAGE_BYTES, "it must be at most 1,048,576")?;
-        limit("bytes of about", self.about.len() as u64, 0..=label::MAX_ABOUT, "it must be at most 65,536")?;
+        limit("bytes of about", self.about.len() as u64, 0..=MAX_ABOUT_BYTES, "it must be at most 65,536")?;
         limit("nv-slots", self.nv_slots.into(), 0..=MAX_NV_SLOTS, "it must be at most 16,777,216")?;
         limit("rows", self.rows, 0..=Ext::MAX_DEVICE_PAGES, "it must be at most 2^40")?;
         let devices = self.devices.len() as u64;
@@ -226,25 +224,6 @@ impl FilesConfig {
         Ok(())
     }
 
-    /// Bytes of a device's file: its pages with what is before them, behind them a label, and behind that the marks
-    /// of a member, or the NVRAM.
-    pub fn file_bytes(&self, dev: usize) -> u64 {
-        self.region(dev).map_or_else(|| self.own_end(dev), |region| region.end)
-    }
-
-    /// Where the NVRAM lies on a device, if it does.
-    pub(super) fn region(&self, dev: usize) -> Option<Range<u64>> {
-        (self.home() == Some(dev)).then(|| {
-            let from = self.own_end(dev).next_multiple_of(self.grain());
-            from..from + self.layout().bytes().next_multiple_of(self.grain())
-        })
-    }
-
-    /// Where the NVRAM begins and ends in whole pages, also of the operating system.
-    pub(super) fn grain(&self) -> u64 {
-        self.shape.page_bytes().max(4096)
-    }
-
     /// The device that the NVRAM lies on, if it lies on one of the array's.
     pub(super) const fn home(&self) -> Option<usize> {
         match self.nvram {
@@ -253,55 +232,9 @@ impl FilesConfig {
         }
     }
 
-    /// Where ends what a device's file has without the NVRAM.
-    pub(super) fn own_end(&self, dev: usize) -> u64 {
-        let label_end = self.label_end(dev);
-        if dev < self.members { self.marks_end(dev, label_end) } else { label_end }
-    }
-
-    /// Where the marks of a member end whose label ends there.
-    pub(super) fn marks_end(&self, dev: usize, label_end: u64) -> u64 {
-        self.marks_behind(dev, label_end) + self.ground().bytes()
-    }
-
-    fn marks_behind(&self, dev: usize, label_end: u64) -> u64 {
-        let end = self.pages_end(dev);
-        end + (label_end - end).next_multiple_of(self.shape.page_bytes())
-    }
-
-    /// Where a device's label ends.
-    fn label_end(&self, dev: usize) -> u64 {
-        self.label_offset(dev) + label::bytes(&self.about)
-    }
-
-    /// Where a member's marks begin: as many whole pages behind its pages as it takes for the label.
-    pub(super) fn marks_offset(&self, dev: usize) -> u64 {
-        self.marks_behind(dev, self.label_end(dev))
-    }
-
-    /// How the rows are marked.
-    pub(super) fn ground(&self) -> Ground {
-        Ground::new(self.rows, self.rows_per_mark, self.shape.page_bytes())
-    }
-
     /// Where a device's pages end.
     pub(super) fn pages_end(&self, dev: usize) -> u64 {
         self.devices[dev].offset + self.devices[dev].pages * self.shape.page_bytes()
-    }
-
-    /// Where a device's label begins.
-    pub(super) fn label_offset(&self, dev: usize) -> u64 {
-        label::offset(self.pages_end(dev))
-    }
-
-    /// The error that a device's file is if it is so long.
-    pub(super) fn wrong_size(&self, dev: usize, path: &Path, found: u64) -> FilesError {
-        FilesError::Size {
-            path: path.to_owned(),
-            found,
-            expected: self.file_bytes(dev),
-            settings: self.size_settings(dev),
-        }
     }
 
     /// The settings from which a device's size follows, and what they say.
@@ -334,15 +267,6 @@ impl FilesConfig {
         match &self.nvram {
             NvramPlace::Own(path) => Some(path),
             NvramPlace::Behind(_) => None,
-        }
-    }
-
-    pub(super) fn layout(&self) -> Layout {
-        Layout {
-            array: self.array,
-            page_bytes: self.shape.page_bytes() as u32,
-            slots: self.nv_slots,
-            devices: self.devices.len() as u32,
         }
     }
 }

@@ -25,10 +25,10 @@ use std::path::Path;
 
 use destage_plan::{Condition, DevSet, Row, Rows};
 
-use super::label::MAX_DEVICES;
 use super::sectors::{Reader, SECTOR, Sector, put};
 use crate::RowSet;
 use crate::files::config::FilesConfig;
+use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
 use crate::files::io::file::OsFile;
 

@@ -30,9 +30,10 @@ use std::sync::Arc;
 
 use destage_plan::{Row, Rows};
 
-use super::label::{MAX_DEVICES, Origin, ROSTER_END, Roster};
+use super::label::{Origin, ROSTER_END, Roster};
 use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
 use crate::RowSet;
+use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 

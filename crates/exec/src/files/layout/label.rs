@@ -36,16 +36,12 @@ use destage_plan::Dev;
 
 use super::sectors::{self, Reader, SECTOR, Sector, is_sealed, put, seal};
 use crate::Buffer;
-use crate::files::config::FilesConfig;
+use crate::files::config::{FilesConfig, MAX_ABOUT_BYTES, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 
 const MAGIC: [u8; 8] = *b"dstgMEMB";
 const VERSION: u32 = 3;
-/// Bytes of what an array is, at most.
-pub(crate) const MAX_ABOUT: u64 = 1 << 16;
-/// Devices that a roster has room for.
-pub(crate) const MAX_DEVICES: usize = 64;
 
 /// What the files of an array have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +136,7 @@ pub(crate) fn bytes_at(file: &dyn OsFile, at: u64) -> u64 {
         return 0;
     }
     let about = u32::from_le_bytes(sector[44..48].try_into().expect("four bytes"));
-    SECTOR as u64 + u64::from(about).min(MAX_ABOUT).next_multiple_of(SECTOR as u64)
+    SECTOR as u64 + u64::from(about).min(MAX_ABOUT_BYTES).next_multiple_of(SECTOR as u64)
 }
 
 /// Whether a file is the device's; the inner error if it is not that any more, or was never made to
@@ -179,7 +175,7 @@ pub(crate) fn check(
     if its_dev.index() != dev {
         return Err(other(format!("{its_dev} of this array")));
     }
-    let mut about = vec![0; u64::from(reader.u32(44)).min(MAX_ABOUT) as usize];
+    let mut about = vec![0; u64::from(reader.u32(44)).min(MAX_ABOUT_BYTES) as usize];
     if let Err(error) = file.read_exact_at(&mut about, at + SECTOR as u64) {
         return Ok(Err(error));
     }

@@ -4,4 +4,5 @@ pub(crate) mod bitmap;
 pub(crate) mod intents;
 pub(crate) mod journal;
 pub(crate) mod label;
+mod region;
 pub(crate) mod sectors;

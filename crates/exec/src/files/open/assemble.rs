@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
 use crate::files::bitmap::Marks;
+use crate::files::config::MAX_DEVICES;
 use crate::files::config::{Accepted, DeviceConfig, Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile, SyncPoint};
@@ -20,7 +21,7 @@ use crate::files::io::patience::patiently;
 use crate::files::layout::bitmap::{self, Found, Head};
 use crate::files::layout::intents::{self, IntentsFile};
 use crate::files::layout::journal::Life;
-use crate::files::layout::label::{self, MAX_DEVICES, Origin, Roster};
+use crate::files::layout::label::{self, Origin, Roster};
 use crate::files::layout::sectors::SECTOR;
 use crate::files::nvram::journal::NvramFile;
 use crate::files::nvram::region::Region;

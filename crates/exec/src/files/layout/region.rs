@@ -1,0 +1,87 @@
+//! Where in a device's file its label, the copies of the write-intent bitmap and the NVRAM lie.
+
+use std::ops::Range;
+use std::path::Path;
+
+use super::bitmap::Ground;
+use super::journal::Layout;
+use super::label;
+use crate::files::config::FilesConfig;
+use crate::files::error::FilesError;
+
+impl FilesConfig {
+    /// Bytes of a device's file: its pages with what is before them, behind them a label, and behind that the marks
+    /// of a member, or the NVRAM.
+    pub fn file_bytes(&self, dev: usize) -> u64 {
+        self.region(dev).map_or_else(|| self.own_end(dev), |region| region.end)
+    }
+
+    /// Where the NVRAM lies on a device, if it does.
+    pub(crate) fn region(&self, dev: usize) -> Option<Range<u64>> {
+        (self.home() == Some(dev)).then(|| {
+            let from = self.own_end(dev).next_multiple_of(self.grain());
+            from..from + self.layout().bytes().next_multiple_of(self.grain())
+        })
+    }
+
+    /// Where the NVRAM begins and ends in whole pages, also of the operating system.
+    pub(crate) fn grain(&self) -> u64 {
+        self.shape.page_bytes().max(4096)
+    }
+
+    /// Where ends what a device's file has without the NVRAM.
+    pub(crate) fn own_end(&self, dev: usize) -> u64 {
+        let label_end = self.label_end(dev);
+        if dev < self.members { self.marks_end(dev, label_end) } else { label_end }
+    }
+
+    /// Where the marks of a member end whose label ends there.
+    pub(crate) fn marks_end(&self, dev: usize, label_end: u64) -> u64 {
+        self.marks_behind(dev, label_end) + self.ground().bytes()
+    }
+
+    fn marks_behind(&self, dev: usize, label_end: u64) -> u64 {
+        let end = self.pages_end(dev);
+        end + (label_end - end).next_multiple_of(self.shape.page_bytes())
+    }
+
+    /// Where a device's label ends.
+    fn label_end(&self, dev: usize) -> u64 {
+        self.label_offset(dev) + label::bytes(&self.about)
+    }
+
+    /// Where a member's marks begin: as many whole pages behind its pages as it takes for the label.
+    pub(crate) fn marks_offset(&self, dev: usize) -> u64 {
+        self.marks_behind(dev, self.label_end(dev))
+    }
+
+    /// How the rows are marked.
+    pub(crate) fn ground(&self) -> Ground {
+        Ground::new(self.rows, self.rows_per_mark, self.shape.page_bytes())
+    }
+
+    /// Where a device's label begins.
+    pub(crate) fn label_offset(&self, dev: usize) -> u64 {
+        label::offset(self.pages_end(dev))
+    }
+
+    /// The error that a device's file is if it is so long.
+    pub(crate) fn wrong_size(&self, dev: usize, path: &Path, found: u64) -> FilesError {
+        FilesError::Size {
+            path: path.to_owned(),
+            found,
+            expected: self.file_bytes(dev),
+            settings: self.size_settings(dev),
+        }
+    }
+
+    /// What the journal's format has to know of the array.
+    pub(crate) fn layout(&self) -> Layout {
+        Layout {
+            array: self.array,
+            page_bytes: self.shape.page_bytes() as u32,
+            slots: self.nv_slots,
+            devices: self.devices.len() as u32,
+        }
+    }
+}
