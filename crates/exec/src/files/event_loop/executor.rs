@@ -23,7 +23,7 @@ use crate::files::io::ring::Ended;
 use crate::files::io::threads::device::{self, DeviceFile};
 use crate::files::io::threads::pool::Lane;
 use crate::files::io::uring::device::Pilot;
-use crate::files::layout::label::Roster;
+use crate::files::layout::roster::Roster;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::{self, Accounts, Lists, Store};
 use crate::files::open::assemble::{self, Opened, Resynchronised};
@@ -92,6 +92,8 @@ pub struct Files<C> {
     /// What the store has written.
     pub(super) accounts: Accounts,
     pub(super) roster: Roster,
+    /// The file that it is in: that of the intents.
+    pub(super) roster_file: Arc<dyn OsFile>,
     /// Devices in whose place a file stands that the roster does not name so far.
     pub(super) standing_in: DevSet,
     /// Steps for which the store has no room, or of which members are to know first.
@@ -269,6 +271,7 @@ impl<C: Controller> Files<C> {
             store,
             accounts,
             roster: opened.roster,
+            roster_file: opened.roster_file,
             standing_in: DevSet::EMPTY,
             store_backlog: VecDeque::new(),
             ahead: Ahead::default(),

@@ -13,6 +13,7 @@ use crate::files::io::backend::{Serves, Wheel};
 use crate::files::io::patience::patiently;
 use crate::files::io::threads::device;
 use crate::files::io::threads::device::{Failure, Work};
+use crate::files::nvram::intents::sync_roster;
 use crate::files::nvram::store;
 use crate::files::nvram::store::Change;
 
@@ -322,7 +323,7 @@ impl<C: Controller> Files<C> {
     /// Makes it durable which files are the devices'.
     pub(super) fn sync_roster(&mut self) -> Result<(), FilesError> {
         self.marks.name(self.roster.generations());
-        let (sync, path) = (self.roster.sync(), self.config.intents.clone());
+        let (sync, path) = (sync_roster(&self.roster_file, &self.roster), self.config.intents.clone());
         let noted = patiently(&self.os, &self.config.intents, self.config.patience, move |_| {
             sync().map_err(FilesError::io(&path, "note which files are the devices'"))
         });

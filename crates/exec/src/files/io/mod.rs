@@ -8,6 +8,7 @@ pub(crate) mod port;
 pub(crate) mod real;
 pub(crate) mod recording;
 pub(crate) mod ring;
+pub(crate) mod sectors;
 mod sync;
 mod syncs;
 pub(crate) mod threads;

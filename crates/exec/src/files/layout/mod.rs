@@ -5,4 +5,5 @@ pub(crate) mod intents;
 pub(crate) mod journal;
 pub(crate) mod label;
 mod region;
+pub(crate) mod roster;
 pub(crate) mod sectors;

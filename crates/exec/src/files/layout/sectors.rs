@@ -9,7 +9,6 @@ use std::fmt::{Debug, Display};
 use std::path::Path;
 
 use crate::files::error::FilesError;
-use crate::files::io::file::OsFile;
 
 /// Bytes of a sector.
 pub(crate) const SECTOR: usize = 512;
@@ -18,12 +17,6 @@ const CRC: usize = SECTOR - 4;
 
 /// A sector's bytes.
 pub(crate) type Sector = [u8; SECTOR];
-
-/// Whether a file has a sector of this kind there that names this array, be it damaged.
-pub(crate) fn is_of(file: &dyn OsFile, at: u64, magic: [u8; 8], array: u64) -> bool {
-    let mut sector: Sector = [0; SECTOR];
-    file.read_exact_at(&mut sector, at).is_ok() && sector[..8] == magic && sector[16..24] == array.to_le_bytes()
-}
 
 /// Writes the checksum.
 pub(crate) fn seal(sector: &mut Sector) {
@@ -123,17 +116,6 @@ impl<'a> Reader<'a> {
             Some(at) => Err(self.wrong("a reserved byte", at, self.sector[at], 0)),
         }
     }
-}
-
-/// Reads the sector at the beginning of a file that is so long; none if the file is shorter than
-/// that.
-pub(crate) fn first(file: &dyn OsFile, path: &Path, length: u64) -> Result<Option<Sector>, FilesError> {
-    if length < SECTOR as u64 {
-        return Ok(None);
-    }
-    let mut sector = [0; SECTOR];
-    file.read_exact_at(&mut sector, 0).map_err(FilesError::io(path, "read the header"))?;
-    Ok(Some(sector))
 }
 
 /// Writes numbers into a sector.

@@ -25,8 +25,9 @@ use destage_plan::{NvPut, NvSlot, Tag};
 use crate::Nvram;
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint, Unfit};
+use crate::files::io::sectors;
 use crate::files::layout::journal::{Bounds, Commit, Head, Layout, Life, Record, Stamp, Wanted, Wrong};
-use crate::files::layout::sectors::{self, SECTOR};
+use crate::files::layout::sectors::SECTOR;
 
 /// Sectors behind the newest record in which others are looked for that say of damage: 32 MiB.
 const LOOKED_AT: u64 = 65_536;

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
+use super::intents::IntentsFile;
 use super::journal::NvramFile;
 use crate::Handle;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::threads::pool::Worker;
-use crate::files::layout::intents::IntentsFile;
 use crate::files::layout::journal::Commit;
 
 /// What is to be done.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use destage_plan::{Condition, Dev};
 use rustix::io::Errno;
 
+use super::label;
 use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
 use crate::files::bitmap::Marks;
 use crate::files::config::MAX_DEVICES;
@@ -19,10 +20,12 @@ use crate::files::io::file::{Identity, OsFile, SyncPoint};
 use crate::files::io::os::{Os, Presence};
 use crate::files::io::patience::patiently;
 use crate::files::layout::bitmap::{self, Found, Head};
-use crate::files::layout::intents::{self, IntentsFile};
+use crate::files::layout::intents;
 use crate::files::layout::journal::Life;
-use crate::files::layout::label::{self, Origin, Roster};
+use crate::files::layout::label::Origin;
+use crate::files::layout::roster::Roster;
 use crate::files::layout::sectors::SECTOR;
+use crate::files::nvram::intents::{IntentsFile, sync_roster};
 use crate::files::nvram::journal::NvramFile;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::Store;
@@ -53,6 +56,8 @@ pub(crate) struct Opened {
     pub(crate) devices: Vec<io::Result<Arc<dyn OsFile>>>,
     pub(crate) store: Store,
     pub(crate) roster: Roster,
+    /// The file of the intents, which has the roster in its header.
+    pub(crate) roster_file: Arc<dyn OsFile>,
     /// The NVRAM and the intents.
     pub(crate) state: [Identity; 2],
     /// The NVRAM if it lies on a device.
@@ -190,6 +195,7 @@ fn make<'a>(
     clear(&*file, &config.intents, intents::bytes(config.rows))?;
     let (none, life) = (RowSet::default(), (0, &[1; MAX_DEVICES]));
     let guard = own.as_ref().map_or(&file, |own| &own.0).clone();
+    let roster_file = Arc::clone(&file);
     let (intents, roster) = make_intents(file, config, origin, &none, life)?;
     let NvramAt { file, identity, home } = match own {
         Some((file, identity)) => NvramAt { file, identity, home: None },
@@ -200,7 +206,18 @@ fn make<'a>(
     sync_folders(os, paths, SyncPoint::CreateFolder)?;
     let state = [identity, intents_identity];
     let (store, nvram) = (Store::new(nvram, intents), Nvram::default());
-    Ok(Opened { devices, store, roster, state, home, nvram, marks: first, resynchronised: None, lock: guard })
+    Ok(Opened {
+        devices,
+        store,
+        roster,
+        roster_file,
+        state,
+        home,
+        nvram,
+        marks: first,
+        resynchronised: None,
+        lock: guard,
+    })
 }
 
 /// Opens a file if there is one.
@@ -410,6 +427,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let guard = nvram_file.home.as_ref().map_or(&nvram_file.file, |_| &intents_file).clone();
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     let epoch = before.epoch + 1;
+    let roster_file = Arc::clone(&intents_file);
     let (intents, roster) = make_intents(intents_file, config, origin, &rows, (epoch, &generations))?;
     let nvram = make_nvram(nvram_file.file, config, Life { drawn: origin.drawn, epoch })?;
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
@@ -427,7 +445,18 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let mut found = Nvram::default();
     found.intents = rows;
     let (store, home) = (Store::new(nvram, intents), nvram_file.home);
-    Ok(Opened { devices, store, roster, state, home, nvram: found, marks: new, resynchronised, lock: guard })
+    Ok(Opened {
+        devices,
+        store,
+        roster,
+        roster_file,
+        state,
+        home,
+        nvram: found,
+        marks: new,
+        resynchronised,
+        lock: guard,
+    })
 }
 
 /// Whether this file, of the NVRAM or the intents, has a header, which is written last.
@@ -499,6 +528,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     lock(&*intents_file, &config.intents)?;
     let guard = own.as_ref().map_or(&intents_file, |(nvram, _)| &nvram.file).clone();
+    let roster_file = Arc::clone(&intents_file);
     let (intents, open_rows, mut roster) =
         IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;
     if let Some((_, (_, _, life))) = &own {
@@ -510,7 +540,8 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         if config.home() == Some(dev) && matches!(&file, Err(FilesError::Io { what: SYNC, .. })) {
             // The next sync would say nothing of it.
             roster.leave(dev);
-            roster.sync()().map_err(FilesError::io(&config.intents, "note which files are the devices'"))?;
+            sync_roster(&roster_file, &roster)()
+                .map_err(FilesError::io(&config.intents, "note which files are the devices'"))?;
         }
         let mut file = file?;
         if let Ok(open) = &file
@@ -547,7 +578,18 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::OpenFolder)?;
     let state = [nvram_file.identity, intents_identity];
     let (store, home) = (Store::new(nvram, intents), nvram_file.home);
-    Ok(Opened { devices, store, roster, state, home, nvram: found, marks, resynchronised: None, lock: guard })
+    Ok(Opened {
+        devices,
+        store,
+        roster,
+        roster_file,
+        state,
+        home,
+        nvram: found,
+        marks,
+        resynchronised: None,
+        lock: guard,
+    })
 }
 
 /// Whether NVRAM and intents are of one array, and of one of its lives.

@@ -1,5 +1,6 @@
 //! How the files of an array are made, found, and opened again.
 
 pub(crate) mod assemble;
+mod label;
 pub(crate) mod nvram_place;
 pub(crate) mod overwrite;

@@ -9,13 +9,14 @@ use super::assemble::{
     Identities, OPEN, capacity, check_ends, check_nothing_but, check_size, identity, is_made, is_place_of_files,
     is_unfinished, length, lock, make_anew, make_file, open_file, there,
 };
+use super::label;
 use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile, SyncPoint};
 use crate::files::io::os::{Os, Presence};
-use crate::files::layout::intents::IntentsFile;
 use crate::files::layout::journal;
-use crate::files::layout::label::{self, Origin};
+use crate::files::layout::label::Origin;
+use crate::files::nvram::intents;
 use crate::files::nvram::region::Region;
 
 /// What is to hold the NVRAM.
@@ -65,11 +66,11 @@ pub(crate) fn nvram_is_there(os: &dyn Os, config: &FilesConfig) -> Result<bool, 
         return Ok(false);
     }
     check_size(&*file, config, dev, path)?;
-    if let Some(intents) = there(os, &config.intents)?
-        && is_made(&*intents, &config.intents)?
+    if let Some(intents_file) = there(os, &config.intents)?
+        && is_made(&*intents_file, &config.intents)?
     {
-        let length = length(&*intents, &config.intents)?;
-        let roster = IntentsFile::roster(&intents, &config.intents, length, config.array, config.rows)?;
+        let length = length(&*intents_file, &config.intents)?;
+        let roster = intents::roster(&*intents_file, &config.intents, length, config.array, config.rows)?;
         if let Some(roster) = roster
             && label::check(&*file, config, roster.origin(), dev, roster.generation(dev))?.is_err()
         {

@@ -6,11 +6,13 @@ use std::path::Path;
 use destage_plan::{Dev, DevSet};
 
 use super::assemble::{Identities, check_devices, identity, lock, there};
+use super::label;
 use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile};
 use crate::files::io::os::Os;
-use crate::files::layout::{intents, journal, label, sectors};
+use crate::files::io::sectors;
+use crate::files::layout::{intents, journal};
 
 /// Whether there can be a new array in the place of an old one: all that is there of that is its own, nobody serves it, and
 /// what else is there of the new one is empty. Nothing is changed.

@@ -1,0 +1,29 @@
+//! Sectors as they are read from files.
+
+use std::io;
+use std::path::Path;
+
+use super::file::OsFile;
+use crate::files::error::FilesError;
+use crate::files::layout::sectors::{SECTOR, Sector};
+
+/// Reads the sector at a place of a file.
+pub(crate) fn read(file: &dyn OsFile, at: u64) -> io::Result<Sector> {
+    let mut sector: Sector = [0; SECTOR];
+    file.read_exact_at(&mut sector, at)?;
+    Ok(sector)
+}
+
+/// Whether a file has a sector of this kind there that names this array, be it damaged.
+pub(crate) fn is_of(file: &dyn OsFile, at: u64, magic: [u8; 8], array: u64) -> bool {
+    read(file, at).is_ok_and(|sector| sector[..8] == magic && sector[16..24] == array.to_le_bytes())
+}
+
+/// Reads the sector at the beginning of a file that is so long; none if the file is shorter than
+/// that.
+pub(crate) fn first(file: &dyn OsFile, path: &Path, length: u64) -> Result<Option<Sector>, FilesError> {
+    if length < SECTOR as u64 {
+        return Ok(None);
+    }
+    read(file, 0).map(Some).map_err(FilesError::io(path, "read the header"))
+}

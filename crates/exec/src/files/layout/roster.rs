@@ -1,0 +1,88 @@
+//! Which label each device's file must have, as the header of the intents says it: the roster.
+//!
+//! `label.rs` says how it is used, `intents.rs` where in the sector it is.
+
+use super::label::Origin;
+use super::sectors::{Sector, put, seal};
+use crate::files::config::MAX_DEVICES;
+
+/// The roster, with the sector that it is a part of.
+pub(crate) struct Roster {
+    header: Sector,
+    origin: Origin,
+    generations: [u32; MAX_DEVICES],
+}
+
+/// Where the roster begins in its sector.
+const AT: usize = 32;
+/// Where it ends.
+pub(crate) const ROSTER_END: usize = AT + 16 + 4 * MAX_DEVICES;
+
+impl Roster {
+    /// The roster of a new array, or of one whose roster is made anew.
+    pub(crate) fn new(header: &Sector, origin: Origin, generations: &[u32; MAX_DEVICES]) -> Self {
+        let mut roster = Self { header: *header, origin, generations: *generations };
+        roster.fill();
+        roster
+    }
+
+    /// The roster that a sector has.
+    pub(crate) fn read(header: &Sector, array: u64) -> Self {
+        let drawn = header[AT..AT + 16].try_into().expect("sixteen bytes");
+        let numbers = header[AT + 16..ROSTER_END].as_chunks().0;
+        let generations = std::array::from_fn(|dev| u32::from_le_bytes(numbers[dev]));
+        Self { header: *header, origin: Origin { array, drawn }, generations }
+    }
+
+    /// What the files have in common.
+    pub(crate) const fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// The generations of all devices' files.
+    pub(crate) const fn generations(&self) -> &[u32; MAX_DEVICES] {
+        &self.generations
+    }
+
+    /// How often NVRAM and intents were made anew.
+    pub(crate) fn epoch(&self) -> u32 {
+        u32::from_le_bytes(self.header[ROSTER_END..ROSTER_END + 4].try_into().expect("four bytes"))
+    }
+
+    /// The generation that a device's file must have.
+    pub(crate) const fn generation(&self, dev: usize) -> u32 {
+        self.generations[dev]
+    }
+
+    /// The sector with the roster in it.
+    pub(crate) const fn sector(&self) -> &Sector {
+        &self.header
+    }
+
+    /// No file is the device's from now on, not one with the generation that the next would have had
+    /// either; durable when the [sector](Self::sector) is.
+    pub(crate) fn leave(&mut self, dev: usize) {
+        self.generations[dev] = (self.generations[dev] | 1).wrapping_add(1);
+        self.fill();
+    }
+
+    /// The generation of the file that is named next.
+    pub(crate) const fn next(&self, dev: usize) -> u32 {
+        self.generations[dev] | 1
+    }
+
+    /// The file with the [next](Self::next) generation is the device's; durable when the
+    /// [sector](Self::sector) is.
+    pub(crate) fn name(&mut self, dev: usize) {
+        self.generations[dev] = self.next(dev);
+        self.fill();
+    }
+
+    fn fill(&mut self) {
+        put(&mut self.header, AT, &self.origin.drawn);
+        for (dev, generation) in self.generations.iter().enumerate() {
+            put(&mut self.header, AT + 16 + 4 * dev, &generation.to_le_bytes());
+        }
+        seal(&mut self.header);
+    }
+}

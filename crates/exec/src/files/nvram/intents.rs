@@ -1,0 +1,117 @@
+//! The file of the intents, with the roster in its header.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use destage_plan::Rows;
+
+use crate::RowSet;
+use crate::files::config::MAX_DEVICES;
+use crate::files::error::FilesError;
+use crate::files::io::file::{OsFile, SyncPoint};
+use crate::files::io::sectors;
+use crate::files::layout::intents::{IntentSectors, bytes, new_roster, read_roster};
+use crate::files::layout::label::Origin;
+use crate::files::layout::roster::Roster;
+
+/// The file.
+pub(crate) struct IntentsFile {
+    file: Arc<dyn OsFile>,
+    /// As they are in the file or will be after [`sync`](Self::sync).
+    sectors: IntentSectors,
+}
+
+/// Reads the roster of a file that is so long; none if it is too short for one.
+pub(crate) fn roster(
+    file: &dyn OsFile,
+    path: &Path,
+    length: u64,
+    array: u64,
+    rows: u64,
+) -> Result<Option<Roster>, FilesError> {
+    let sector = sectors::first(file, path, length)?;
+    sector.map(|sector| read_roster(path, &sector, array, rows)).transpose()
+}
+
+/// Returns what makes a roster durable as it is now, in this file of the intents.
+pub(crate) fn sync_roster(file: &Arc<dyn OsFile>, roster: &Roster) -> impl FnOnce() -> io::Result<()> + Send + use<> {
+    let (file, header) = (Arc::clone(file), *roster.sector());
+    move || {
+        file.write_all_at(&header, 0)?;
+        file.sync_data(SyncPoint::Roster)
+    }
+}
+
+impl IntentsFile {
+    /// Fills a new file: intents of these rows are open, and all files are of these generations. The header is written
+    /// last; not durable yet.
+    pub(crate) fn create(
+        file: Arc<dyn OsFile>,
+        origin: Origin,
+        rows: u64,
+        open: &RowSet,
+        (epoch, generations): (u32, &[u32; MAX_DEVICES]),
+    ) -> io::Result<(Self, Roster)> {
+        let roster = new_roster(origin, rows, epoch, generations);
+        let made = Self { file, sectors: IntentSectors::new(rows, open) };
+        made.file.write_all_at(made.sectors.bytes(), IntentSectors::OFFSET)?;
+        made.file.write_all_at(roster.sector(), 0)?;
+        Ok((made, roster))
+    }
+
+    /// Reads a file that is so long, and makes durable what it says; the rows whose intent is open,
+    /// and the roster.
+    pub(crate) fn open(
+        file: Arc<dyn OsFile>,
+        path: &Path,
+        length: u64,
+        array: u64,
+        rows: u64,
+    ) -> Result<(Self, RowSet, Roster), FilesError> {
+        // Before the size is looked at: the header knows which setting is another.
+        let roster = roster(&*file, path, length, array, rows)?;
+        let Some(roster) = roster.filter(|_| length == bytes(rows)) else {
+            let (path, settings) = (path.to_owned(), format!("rows = {rows}"));
+            return Err(FilesError::Size { path, found: length, expected: bytes(rows), settings });
+        };
+        let mut sectors = IntentSectors::zeroed(rows);
+        let read = file.read_exact_at(sectors.bytes_mut(), IntentSectors::OFFSET);
+        read.map_err(FilesError::io(path, "read the bitmap"))?;
+        let open = sectors.check(path)?;
+        // Written anew for the same reason as the NVRAM.
+        let written = file.write_all_at(roster.sector(), 0);
+        let written = written.and_then(|()| file.write_all_at(sectors.bytes(), IntentSectors::OFFSET));
+        let durable = written.and_then(|()| file.sync_all(SyncPoint::OpenIntents));
+        durable.map_err(FilesError::io(path, "make it durable"))?;
+        Ok((Self { file, sectors }, open, roster))
+    }
+
+    /// Sets or clears intents; durable after [`sync`](Self::sync).
+    pub(crate) fn set(&mut self, rows: Rows, to: bool) {
+        self.sectors.set(rows, to);
+    }
+
+    /// Bytes that the next [`sync`](Self::sync) writes.
+    pub(crate) fn unwritten(&mut self) -> u64 {
+        self.sectors.unwritten()
+    }
+
+    /// Makes what was set and cleared durable; nothing is written if no bit has changed.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        if self.unwritten() == 0 {
+            return Ok(());
+        }
+        for (offset, sector) in self.sectors.sealed() {
+            self.file.write_all_at(sector, offset)?;
+        }
+        self.file.sync_data(SyncPoint::Intents)?;
+        self.sectors.written();
+        Ok(())
+    }
+
+    /// Makes the file durable as a whole, its size too.
+    pub(crate) fn sync_all(&self) -> io::Result<()> {
+        self.file.sync_all(SyncPoint::CreateIntents)
+    }
+}

@@ -1,0 +1,82 @@
+//! Labels as they are written to devices' files and looked for there.
+
+use std::io;
+
+use crate::Buffer;
+use crate::files::config::FilesConfig;
+use crate::files::error::FilesError;
+use crate::files::io::file::OsFile;
+use crate::files::io::sectors;
+use crate::files::layout::label::{self, Origin, Wanted};
+use crate::files::layout::sectors::SECTOR;
+
+/// Labels a file; not durable yet.
+pub(super) fn write(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    origin: Origin,
+    dev: usize,
+    generation: u32,
+) -> io::Result<()> {
+    file.write_all_at(&label::encode(&config.about, origin, dev, generation), config.label_offset(dev))?;
+    if dev < config.members {
+        // Of marks that may be there nobody must believe any.
+        let from = config.marks_offset(dev);
+        file.write_all_at(&Buffer::zeroed((config.file_bytes(dev) - from) as usize), from)?;
+    }
+    Ok(())
+}
+
+/// What is wrong with a file that is of another size than a device's must be, if its label tells: it is of another version.
+pub(super) fn check_version(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
+    let at = config.label_offset(dev);
+    let Ok(sector) = sectors::read(file, at) else { return Ok(()) };
+    label::check_version(&config.devices[dev].path, at, &sector)
+}
+
+/// What the array has that the label of a file says it to be of, if it is one of this number and device.
+pub(super) fn drawn_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Option<[u8; 16]> {
+    label::drawn_of(&sectors::read(file, config.label_offset(dev)).ok()?, config.array, dev)
+}
+
+/// Whether a file has been a device of whatever array: its label is whole.
+pub(super) fn is_whole(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
+    sectors::read(file, config.label_offset(dev)).is_ok_and(|sector| label::is_whole(&sector))
+}
+
+/// Whether a file has been a device of this array, so that nobody else needs what it holds.
+pub(super) fn is_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
+    sectors::is_of(file, config.label_offset(dev), label::MAGIC, config.array)
+}
+
+/// Bytes of the label that a file has there, of whatever array; 0 if it has none.
+pub(super) fn bytes_at(file: &dyn OsFile, at: u64) -> u64 {
+    sectors::read(file, at).map_or(0, |sector| label::bytes_of(&sector))
+}
+
+/// Whether a file is the device's; the inner error if it is not that any more, or was never made to
+/// an end. A file of another array or device is in the wrong place, which nobody meant; one of another version,
+/// or of an array that is something else, is not understood.
+pub(super) fn check(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    origin: Origin,
+    dev: usize,
+    generation: u32,
+) -> Result<io::Result<()>, FilesError> {
+    let (path, offset) = (config.devices[dev].path.as_path(), config.label_offset(dev));
+    let wanted = Wanted { path, offset, about: &config.about, origin, dev, generation };
+    let sector = match sectors::read(file, offset) {
+        Ok(sector) => sector,
+        Err(error) => return Ok(Err(error)),
+    };
+    let head = match wanted.head(&sector)? {
+        Ok(head) => head,
+        Err(error) => return Ok(Err(error)),
+    };
+    let mut about = vec![0; head.about_bytes];
+    if let Err(error) = file.read_exact_at(&mut about, offset + SECTOR as u64) {
+        return Ok(Err(error));
+    }
+    wanted.check(&head, &about)
+}
