@@ -27,10 +27,8 @@ use destage_plan::{Condition, DevSet, Row, Rows};
 
 use super::sectors::{Reader, SECTOR, Sector, put};
 use crate::RowSet;
-use crate::files::config::FilesConfig;
 use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
-use crate::files::io::file::OsFile;
 
 const MAGIC: [u8; 8] = *b"dstgMARK";
 const VERSION: u32 = 1;
@@ -152,7 +150,7 @@ fn checksum(copy: &[u8]) -> u32 {
 }
 
 /// Reads a copy; none if it is torn or was never written. One that is whole and cannot be this array's is an error.
-fn decode(ground: Ground, path: &Path, offset: u64, copy: &[u8]) -> Result<Option<Found>, FilesError> {
+pub(crate) fn decode(ground: Ground, path: &Path, offset: u64, copy: &[u8]) -> Result<Option<Found>, FilesError> {
     let sector: &Sector = copy[..SECTOR].try_into().expect("a copy is longer than a sector");
     let reader = Reader::new(path, offset, sector);
     if sector[..8] != MAGIC || reader.u32(CRC) != checksum(copy) {
@@ -199,26 +197,4 @@ fn decode(ground: Ground, path: &Path, offset: u64, copy: &[u8]) -> Result<Optio
         generations: std::array::from_fn(|dev| u32::from_le_bytes(numbers[dev])),
     };
     Ok(Some(Found { sequence: reader.u64(32), head, rows, marks: count }))
-}
-
-/// The newest copy that a device has; the inner error if it cannot be read.
-pub(crate) fn newest(
-    file: &dyn OsFile,
-    config: &FilesConfig,
-    dev: usize,
-) -> Result<std::io::Result<Option<Found>>, FilesError> {
-    let ground = config.ground();
-    let mut newest: Option<Found> = None;
-    let mut copy = vec![0; ground.copy as usize];
-    for number in 0..2 {
-        let offset = config.marks_offset(dev) + number * u64::from(ground.copy);
-        if let Err(error) = file.read_exact_at(&mut copy, offset) {
-            return Ok(Err(error));
-        }
-        let Some(found) = decode(ground, &config.devices[dev].path, offset, &copy)? else { continue };
-        if newest.as_ref().is_none_or(|newest| newest.sequence < found.sequence) {
-            newest = Some(found);
-        }
-    }
-    Ok(Ok(newest))
 }

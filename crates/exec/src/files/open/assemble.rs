@@ -10,6 +10,7 @@ use std::sync::Arc;
 use destage_plan::{Condition, Dev};
 use rustix::io::Errno;
 
+use super::bitmap::{MARK, head, mark_all, newest_marks, write_marks};
 use super::label;
 use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
 use crate::files::bitmap::Marks;
@@ -19,7 +20,7 @@ use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile, SyncPoint};
 use crate::files::io::os::{Os, Presence};
 use crate::files::io::patience::patiently;
-use crate::files::layout::bitmap::{self, Found, Head};
+use crate::files::layout::bitmap::Found;
 use crate::files::layout::intents;
 use crate::files::layout::journal::Life;
 use crate::files::layout::label::Origin;
@@ -243,19 +244,6 @@ fn forget(os: &dyn Os, file: &dyn OsFile, config: &FilesConfig, dev: usize) -> i
     file.sync_all(SyncPoint::CreateEmptied)
 }
 
-/// What is tried, as errors call it.
-const MARK: &str = "mark its rows";
-
-/// What members say beside their marks at a start.
-const fn head(origin: Origin, generations: &[u32; MAX_DEVICES], epoch: u32, condition: Condition) -> Head {
-    Head { drawn: origin.drawn, epoch, holds: true, condition, generations: *generations }
-}
-
-/// Writes to a member what its marks are at a start; not durable yet.
-fn write_marks(file: &dyn OsFile, config: &FilesConfig, dev: usize, marks: &Marks) -> io::Result<()> {
-    file.write_all_at(&marks.first_write(), config.marks_offset(dev) + marks.place())
-}
-
 /// Makes the intents of these rows, with this epoch and these generations, durably.
 fn make_intents(
     file: Arc<dyn OsFile>,
@@ -275,39 +263,6 @@ fn make_nvram(file: Arc<dyn OsFile>, config: &FilesConfig, life: Life) -> Result
     clear(&*file, config.nvram_path(), config.layout().bytes())?;
     let made = NvramFile::create(file, config.layout(), life).and_then(|file| file.sync_all().map(|()| file));
     made.map_err(FilesError::io(config.nvram_path(), "write it"))
-}
-
-/// The newest marks of the members among these files that are the array's. One that cannot be read counts as not there.
-fn newest_marks(
-    devices: &mut [io::Result<Arc<dyn OsFile>>],
-    config: &FilesConfig,
-    drawn: [u8; 16],
-) -> Result<Option<Found>, FilesError> {
-    let mut newest: Option<Found> = None;
-    for (dev, device) in devices.iter_mut().enumerate().take(config.members) {
-        let Ok(file) = device else { continue };
-        match bitmap::newest(&**file, config, dev)? {
-            Err(error) => *device = Err(error),
-            Ok(Some(found))
-                if found.head.drawn == drawn && newest.as_ref().is_none_or(|newest| newest.is_before(&found)) =>
-            {
-                newest = Some(found);
-            }
-            Ok(_) => {}
-        }
-    }
-    Ok(newest)
-}
-
-/// Writes to all members what their marks are, durably. One that cannot be written counts as not there.
-fn mark_all(devices: &mut [io::Result<Arc<dyn OsFile>>], config: &FilesConfig, marks: &Marks) {
-    for (dev, device) in devices.iter_mut().enumerate().take(config.members) {
-        let Ok(file) = device else { continue };
-        let marked = write_marks(&**file, config, dev, marks).and_then(|()| file.sync_data(SyncPoint::OpenMarks));
-        if let Err(error) = marked {
-            *device = Err(error);
-        }
-    }
 }
 
 /// Opens a device's file, which has to be as long as this array's, unless it is the array's and is to be `made_anew`; the
