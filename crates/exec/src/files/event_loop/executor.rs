@@ -15,6 +15,7 @@ use crate::files::config::{Accepted, Existing, FilesConfig, Io};
 use crate::files::error::FilesError;
 use crate::files::io::backend::{Serves, Wheel};
 use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::metadata::{OPEN, identity};
 use crate::files::io::os::Os;
 use crate::files::io::patience::patiently;
 use crate::files::io::port::Bell;
@@ -26,8 +27,9 @@ use crate::files::io::uring::device::Pilot;
 use crate::files::layout::roster::Roster;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::{self, Accounts, Lists, Store};
-use crate::files::open::assemble::{self, Opened, Resynchronised};
+use crate::files::open::opened::{Opened, Resynchronised};
 use crate::files::open::overwrite;
+use crate::files::open::{assemble, create, recover, replacement};
 use crate::{Buffer, Bytes};
 
 /// What became of a request.
@@ -161,7 +163,7 @@ impl<C: Controller> Files<C> {
     ) -> Result<Self, FilesError> {
         config.check()?;
         let asked = config.clone();
-        let create = move |os: &dyn Os| assemble::create(os, &asked, existing);
+        let create = move |os: &dyn Os| create::create(os, &asked, existing);
         let opened = patiently(&os, config.nvram_path(), config.patience, create)?;
         Self::start(os, controller, config, opened)
     }
@@ -221,7 +223,7 @@ impl<C: Controller> Files<C> {
     ) -> Result<Self, FilesError> {
         config.check()?;
         let asked = config.clone();
-        let resynchronise = move |os: &dyn Os| assemble::resynchronise(os, &asked, accepted);
+        let resynchronise = move |os: &dyn Os| recover::resynchronise(os, &asked, accepted);
         let opened = patiently(&os, config.nvram_path(), config.patience, resynchronise)?;
         Self::start(os, controller, config, opened)
     }
@@ -234,11 +236,11 @@ impl<C: Controller> Files<C> {
             let path = &config.devices[dev].path;
             let (file, error) = match file {
                 Ok(file) => (Some(file), None),
-                Err(error) => (None, Some(FilesError::io(path, assemble::OPEN)(error))),
+                Err(error) => (None, Some(FilesError::io(path, OPEN)(error))),
             };
-            let identity = file.as_ref().map(|file| assemble::identity(&**file, path)).transpose()?;
+            let identity = file.as_ref().map(|file| identity(&**file, path)).transpose()?;
             let direct =
-                file.as_ref().map(|file| assemble::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
+                file.as_ref().map(|file| replacement::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
             let lane = file.map(|file| start_device(&*os, &config, dev, file, &bell, wheel.as_mut())).transpose();
             let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
             let (under_way, backlog, held) = (VecDeque::new(), VecDeque::new(), VecDeque::new());

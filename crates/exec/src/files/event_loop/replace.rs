@@ -11,8 +11,10 @@ use crate::files::config::DeviceOptions;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Serves;
 use crate::files::io::file::{Identity, SyncPoint};
+use crate::files::io::metadata::identity;
 use crate::files::io::patience::patiently;
-use crate::files::open::assemble;
+use crate::files::open::identify;
+use crate::files::open::replacement;
 
 impl<C: Controller> Files<C> {
     /// Puts a file in the place of a device, which counts as failed from now on if it did not
@@ -38,8 +40,8 @@ impl<C: Controller> Files<C> {
         }
         let (config, at) = (self.config.clone(), path.to_owned());
         let opened = patiently(&self.os, path, self.config.patience, move |os| {
-            let file = assemble::open_replacement(os, &config, dev.index(), &at)?;
-            let identity = assemble::identity(&*file, &at)?;
+            let file = replacement::open_replacement(os, &config, dev.index(), &at)?;
+            let identity = identity(&*file, &at)?;
             Ok((file, identity))
         });
         let (file, identity) = opened.map(|(file, identity)| (file, Some(identity)))?;
@@ -60,12 +62,12 @@ impl<C: Controller> Files<C> {
         let (config, at, labelled) = (self.config.clone(), path.to_owned(), Arc::clone(&file));
         patiently(&self.os, path, self.config.patience, move |os| {
             // The file may be the same one, which was locked until now.
-            assemble::lock(&*labelled, &at)?;
-            assemble::label_replacement(os, &*labelled, &config, label, dev.index(), &at)
+            identify::lock(&*labelled, &at)?;
+            replacement::label_replacement(os, &*labelled, &config, label, dev.index(), &at)
         })?;
         let options = &mut self.config.devices[dev.index()].options;
         *options = DeviceOptions { workers: options.workers, direct: options.direct, ..DeviceOptions::default() };
-        let direct = assemble::go_direct(&self.os, &self.config, dev.index(), path, &file)?;
+        let direct = replacement::go_direct(&self.os, &self.config, dev.index(), path, &file)?;
         let lane = start_device(&*self.os, &self.config, dev.index(), file, &self.bell, self.wheel.as_mut());
         let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];

@@ -2,6 +2,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod file;
+pub(crate) mod metadata;
 pub(crate) mod os;
 pub(crate) mod patience;
 pub(crate) mod port;

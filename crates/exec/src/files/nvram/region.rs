@@ -19,10 +19,10 @@ use rustix::io::Errno;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile, SyncPoint, Unfit};
+use crate::files::io::metadata::{OPEN, capacity, identity};
 use crate::files::io::os::{Os, Presence};
 use crate::files::io::threads::device::write_zeros;
 use crate::files::layout::sectors::SECTOR;
-use crate::files::open::assemble;
 
 /// A part of a file as a file of its own.
 #[derive(Debug)]
@@ -45,10 +45,10 @@ impl Region {
         device: &dyn OsFile,
     ) -> Result<Arc<Self>, FilesError> {
         let path = config.nvram_path();
-        let file = os.open(path, Presence::Beside).map_err(FilesError::io(path, assemble::OPEN))?;
-        if assemble::identity(&*file, path)? != assemble::identity(device, path)? {
+        let file = os.open(path, Presence::Beside).map_err(FilesError::io(path, OPEN))?;
+        if identity(&*file, path)? != identity(device, path)? {
             let other = io::Error::other("there is another file now");
-            return Err(FilesError::io(path, assemble::OPEN)(other));
+            return Err(FilesError::io(path, OPEN)(other));
         }
         let length = config.layout().bytes();
         Ok(Arc::new(Self { file, place, length, is_whole: false, spoiled: AtomicBool::new(false) }))
@@ -60,7 +60,7 @@ impl Region {
         config: &FilesConfig,
         path: &Path,
     ) -> Result<Arc<dyn OsFile>, FilesError> {
-        let Some(capacity) = assemble::capacity(&*file, path)? else { return Ok(file) };
+        let Some(capacity) = capacity(&*file, path)? else { return Ok(file) };
         let length = config.layout().bytes();
         if capacity < length {
             return Err(FilesError::Size {

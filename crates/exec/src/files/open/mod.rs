@@ -2,6 +2,15 @@
 
 pub(crate) mod assemble;
 mod bitmap;
+pub(crate) mod create;
+mod devices;
+mod folders;
+pub(crate) mod identify;
 mod label;
-pub(crate) mod nvram_place;
+mod nvram_place;
+pub(crate) mod opened;
 pub(crate) mod overwrite;
+mod prepare;
+pub(crate) mod recover;
+pub(crate) mod replacement;
+mod vacancy;

@@ -5,14 +5,16 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::assemble::{
-    Identities, OPEN, capacity, check_ends, check_nothing_but, check_size, identity, is_made, is_place_of_files,
-    is_unfinished, length, lock, make_anew, make_file, open_file, there,
+use super::identify::{
+    Identities, check_size, is_made, is_place_of_files, is_unfinished, lock, make_file, open_file, there,
 };
 use super::label;
+use super::prepare::make_anew;
+use super::vacancy::{check_ends, check_nothing_but};
 use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile, SyncPoint};
+use crate::files::io::metadata::{OPEN, capacity, identity, length};
 use crate::files::io::os::{Os, Presence};
 use crate::files::layout::journal;
 use crate::files::layout::label::Origin;

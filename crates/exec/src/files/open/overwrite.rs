@@ -5,11 +5,13 @@ use std::path::Path;
 
 use destage_plan::{Dev, DevSet};
 
-use super::assemble::{Identities, check_devices, identity, lock, there};
+use super::identify::{Identities, lock, there};
 use super::label;
+use super::vacancy::check_devices;
 use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::metadata::identity;
 use crate::files::io::os::Os;
 use crate::files::io::sectors;
 use crate::files::layout::{intents, journal};

@@ -1,0 +1,149 @@
+//! Making the files of a new array.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use destage_plan::Condition;
+
+use super::bitmap::{MARK, head, write_marks};
+use super::folders::sync_folders;
+use super::identify::{Identities, lock, make_file, there};
+use super::label;
+use super::nvram_place::{NvramAt, at_home, empty_nvram};
+use super::opened::Opened;
+use super::prepare::{clear, empty, forget, make_intents, make_nvram};
+use super::vacancy::check_devices;
+use crate::files::bitmap::Marks;
+use crate::files::config::{Existing, FilesConfig, MAX_DEVICES};
+use crate::files::error::FilesError;
+use crate::files::io::file::SyncPoint;
+use crate::files::io::metadata::OPEN;
+use crate::files::io::os::{Os, Presence};
+use crate::files::layout::intents;
+use crate::files::layout::journal::Life;
+use crate::files::layout::label::Origin;
+use crate::files::nvram::region::Region;
+use crate::files::nvram::store::Store;
+use crate::{Nvram, RowSet};
+
+/// Makes the files of a new array and makes them durable: devices, of zeros where they do not keep what they hold,
+/// then the intents, then the NVRAM, without which nothing is opened.
+pub(crate) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
+    let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev) && !existing.loses(*dev));
+    let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents]).chain(config.own_nvram());
+    if existing != Existing::Overwrite {
+        for path in paths.filter(|path| !os.is_block_device(path)) {
+            if os.exists(path).map_err(FilesError::io(path, "look for it"))? {
+                return Err(FilesError::Exists(path.to_owned()));
+            }
+        }
+    }
+    // All of them before anything is written to one.
+    check_devices(os, config, existing)?;
+    let mut made = Vec::new();
+    let opened = make(os, config, existing, &mut made);
+    if existing != Existing::Overwrite && opened.is_err() {
+        // What cannot be removed stays; the error that counts is the first.
+        for path in made {
+            drop(os.remove(path));
+        }
+    }
+    opened
+}
+
+/// The paths of files that were opened are appended to `made`.
+pub(super) fn make<'a>(
+    os: &dyn Os,
+    config: &'a FilesConfig,
+    existing: Existing,
+    made: &mut Vec<&'a Path>,
+) -> Result<Opened, FilesError> {
+    let mut files = Identities::default();
+    let mut make_file = |path: &'a Path, existing: Existing| {
+        let file = make_file(os, path, existing)?;
+        made.push(path);
+        Ok::<_, FilesError>(file)
+    };
+    let mut own = None;
+    if let Some(path) = config.own_nvram() {
+        let file = if os.is_block_device(path) {
+            os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?
+        } else {
+            make_file(path, existing)?
+        };
+        let file = Region::whole(file, config, path)?;
+        lock(&*file, path)?;
+        let identity = files.add(&*file, path)?;
+        // An array that is overwritten is none from here on: half of it must not be opened.
+        empty_nvram(&*file, path)?;
+        own = Some((file, identity));
+    }
+    if matches!(existing, Existing::Overwrite | Existing::GiveUp { .. }) {
+        // Nor by what its members have marked: they are none any more before anything of them is changed.
+        let others = (0..config.devices.len()).filter(|dev| Some(*dev) != config.home());
+        for dev in config.home().into_iter().chain(others).filter(|dev| existing.loses(*dev)) {
+            let device = &config.devices[dev];
+            let Some(file) = there(os, &device.path)? else { continue };
+            lock(&*file, &device.path)?;
+            forget(os, &*file, config, dev).map_err(FilesError::io(&device.path, "empty it"))?;
+        }
+    }
+    let origin = Origin { array: config.array, drawn: os.draw() };
+    let first = Marks::new(config, &head(origin, &[1; MAX_DEVICES], 0, Condition::default()), &RowSet::default(), 1);
+    let mut devices = Vec::with_capacity(config.devices.len());
+    for (dev, device) in config.devices.iter().enumerate() {
+        let on_device = os.is_block_device(&device.path);
+        let file = if on_device || existing.keeps(dev) {
+            os.open(&device.path, Presence::There).map_err(FilesError::io(&device.path, OPEN))?
+        } else {
+            make_file(&device.path, if existing.loses(dev) { Existing::Overwrite } else { existing })?
+        };
+        files.add(&*file, &device.path)?;
+        lock(&*file, &device.path)?;
+        if existing.keeps(dev) {
+            if !on_device {
+                file.set_len(config.file_bytes(dev)).map_err(FilesError::io(&device.path, "set its size"))?;
+            }
+        } else if on_device {
+            empty(&*file, config, dev)?;
+        } else {
+            clear(&*file, &device.path, config.file_bytes(dev))?;
+        }
+        let labelled = label::write(&*file, config, origin, dev, 1);
+        labelled.map_err(FilesError::io(&device.path, "label it"))?;
+        if dev < config.members {
+            write_marks(&*file, config, dev, &first).map_err(FilesError::io(&device.path, MARK))?;
+        }
+        file.sync_all(SyncPoint::CreateDevice).map_err(FilesError::io(&device.path, "make it durable"))?;
+        devices.push(Ok(file));
+    }
+    let file = make_file(&config.intents, existing)?;
+    let intents_identity = files.add(&*file, &config.intents)?;
+    lock(&*file, &config.intents)?;
+    clear(&*file, &config.intents, intents::bytes(config.rows))?;
+    let (none, life) = (RowSet::default(), (0, &[1; MAX_DEVICES]));
+    let guard = own.as_ref().map_or(&file, |own| &own.0).clone();
+    let roster_file = Arc::clone(&file);
+    let (intents, roster) = make_intents(file, config, origin, &none, life)?;
+    let NvramAt { file, identity, home } = match own {
+        Some((file, identity)) => NvramAt { file, identity, home: None },
+        None => at_home(os, config, &devices)?,
+    };
+    let nvram = make_nvram(file, config, Life { drawn: origin.drawn, epoch: 0 })?;
+    let paths = config.devices.iter().map(|device| &*device.path).chain([&*config.intents, config.nvram_path()]);
+    sync_folders(os, paths, SyncPoint::CreateFolder)?;
+    let state = [identity, intents_identity];
+    let (store, nvram) = (Store::new(nvram, intents), Nvram::default());
+    Ok(Opened {
+        devices,
+        store,
+        roster,
+        roster_file,
+        state,
+        home,
+        nvram,
+        marks: first,
+        resynchronised: None,
+        lock: guard,
+    })
+}

@@ -1,0 +1,31 @@
+//! Names of files, made durable in their folders.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::files::error::FilesError;
+use crate::files::io::file::SyncPoint;
+use crate::files::io::os::Os;
+
+/// The folder that a file is in.
+pub(super) fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes the names of these files durable.
+pub(super) fn sync_folders<'a>(
+    os: &dyn Os,
+    paths: impl IntoIterator<Item = &'a Path>,
+    at: SyncPoint,
+) -> Result<(), FilesError> {
+    let folders: BTreeSet<_> = paths.into_iter().map(folder).collect();
+    folders.into_iter().try_for_each(|folder| sync_folder(os, folder, at))
+}
+
+/// Makes new files' names durable.
+pub(super) fn sync_folder(os: &dyn Os, folder: &Path, at: SyncPoint) -> Result<(), FilesError> {
+    os.sync_folder(folder, at).map_err(FilesError::io(folder, "make its names durable"))
+}

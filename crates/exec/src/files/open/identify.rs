@@ -1,0 +1,117 @@
+//! Which file is which: whether it is there, is this array's alone, is made to an end, and is as long as it must be.
+
+use std::collections::BTreeMap;
+use std::fs::TryLockError;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use crate::files::config::{Existing, FilesConfig};
+use crate::files::error::FilesError;
+use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::metadata::{OPEN, capacity, identity, length};
+use crate::files::io::os::{Os, Presence};
+
+/// Opens a file if there is one.
+pub(crate) fn there(os: &dyn Os, path: &Path) -> Result<Option<Arc<dyn OsFile>>, FilesError> {
+    match os.open(path, Presence::There) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(FilesError::io(path, OPEN)(error)),
+    }
+}
+
+/// Whether this file, of the NVRAM or the intents, has a header, which is written last.
+pub(crate) fn is_made(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
+    let mut magic = [0; 8];
+    if length(file, path)? < magic.len() as u64 {
+        return Ok(false);
+    }
+    file.read_exact_at(&mut magic, 0).map_err(FilesError::io(path, "read the header"))?;
+    Ok(magic != [0; 8])
+}
+
+/// Whether the NVRAM or the intents are there.
+pub(super) fn is_there(os: &dyn Os, path: &Path) -> Result<bool, FilesError> {
+    there(os, path)?.map_or(Ok(false), |file| is_made(&*file, path))
+}
+
+pub(crate) fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<Arc<dyn OsFile>, FilesError> {
+    if !is_place_of_files(path) {
+        return Err(FilesError::NoSuchDevice(path.to_owned()));
+    }
+    let presence = match existing {
+        Existing::Refuse | Existing::Adopt(_) | Existing::GiveUp { .. } => Presence::New,
+        Existing::Overwrite => Presence::Either,
+    };
+    match os.open(path, presence) {
+        Ok(file) => Ok(file),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(FilesError::Exists(path.to_owned())),
+        Err(source) => Err(FilesError::Io { path: path.to_owned(), what: "make it", source }),
+    }
+}
+
+/// Whether a file may be made there: a device that is away must not become one.
+pub(crate) fn is_place_of_files(path: &Path) -> bool {
+    !path.starts_with("/dev") || path.starts_with("/dev/shm")
+}
+
+/// Opens a file; the inner error if it is not there or its device does not answer. Whatever else
+/// goes wrong is for the caller to put right: an array must not lose a member over a permission.
+pub(crate) fn open_file(os: &dyn Os, path: &Path) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
+    match os.open(path, Presence::There) {
+        Ok(file) => Ok(Ok(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound || does_not_answer(&error) => Ok(Err(error)),
+        Err(error) => Err(FilesError::io(path, OPEN)(error)),
+    }
+}
+
+fn does_not_answer(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::NXIO | Errno::NODEV))
+}
+
+/// Takes a file for this executor alone.
+pub(crate) fn lock(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(FilesError::InUse(path.to_owned())),
+        Err(TryLockError::Error(source)) => Err(FilesError::Io { path: path.to_owned(), what: "lock it", source }),
+    }
+}
+
+/// Whether a device's file is empty: it was being made, and holds nothing that could be lost. It
+/// counts as not there.
+pub(crate) fn is_unfinished(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
+    Ok(capacity(file, path)?.is_none() && length(file, path)? == 0)
+}
+
+/// Whether a file is as long as a device's must be, or a block device has room for it; how long it is.
+pub(crate) fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<u64, FilesError> {
+    let (capacity, wanted) = (capacity(file, path)?, config.file_bytes(dev));
+    let found = capacity.map_or_else(|| length(file, path), Ok)?;
+    let fine = if capacity.is_some() { found >= wanted } else { found == wanted };
+    if fine { Ok(found) } else { Err(config.wrong_size(dev, path, found)) }
+}
+
+/// Which file is which, so that none is used twice.
+#[derive(Default)]
+pub(crate) struct Identities {
+    seen: BTreeMap<Identity, PathBuf>,
+}
+
+impl Identities {
+    pub(crate) fn add(&mut self, file: &dyn OsFile, path: &Path) -> Result<Identity, FilesError> {
+        let identity = identity(file, path)?;
+        match self.seen.insert(identity, path.to_owned()) {
+            None => Ok(identity),
+            Some(other) => Err(FilesError::Same(other, path.to_owned())),
+        }
+    }
+
+    /// Forgets a file: another may be the same one.
+    pub(super) fn forget(&mut self, path: &Path) {
+        self.seen.retain(|_, seen| seen != path);
+    }
+}

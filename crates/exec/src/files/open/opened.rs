@@ -1,0 +1,49 @@
+//! The files of an array, open.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::Nvram;
+use crate::files::bitmap::Marks;
+use crate::files::io::file::{Identity, OsFile};
+use crate::files::layout::roster::Roster;
+use crate::files::nvram::region::Region;
+use crate::files::nvram::store::Store;
+
+/// How an array went on whose NVRAM or intents were lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resynchronised {
+    /// The files that were lost. Both were made anew.
+    pub lost: Vec<PathBuf>,
+    /// Rows that were marked, and are made consistent.
+    pub rows: u64,
+    /// How many marks that were.
+    pub marks: u64,
+    /// All rows.
+    pub of: u64,
+    /// Whether the NVRAM, or a cache's device, may have had what is nowhere else.
+    pub data_lost: bool,
+}
+
+/// The files of an array, open.
+pub(crate) struct Opened {
+    /// A file for each device; the error if it does not answer.
+    pub(crate) devices: Vec<io::Result<Arc<dyn OsFile>>>,
+    pub(crate) store: Store,
+    pub(crate) roster: Roster,
+    /// The file of the intents, which has the roster in its header.
+    pub(crate) roster_file: Arc<dyn OsFile>,
+    /// The NVRAM and the intents.
+    pub(crate) state: [Identity; 2],
+    /// The NVRAM if it lies on a device.
+    pub(crate) home: Option<Arc<Region>>,
+    /// What the NVRAM and the intents say.
+    pub(crate) nvram: Nvram,
+    /// What the members say of that.
+    pub(crate) marks: Marks,
+    /// What was made anew because it was lost.
+    pub(crate) resynchronised: Option<Resynchronised>,
+    /// The lock on the array: the NVRAM's file once more, or the intents' if that is a device's.
+    pub(crate) lock: Arc<dyn OsFile>,
+}

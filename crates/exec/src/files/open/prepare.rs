@@ -1,0 +1,90 @@
+//! What files hold before an array is served for the first time, or after a loss.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::label;
+use crate::files::config::{DeviceConfig, FilesConfig, MAX_DEVICES};
+use crate::files::error::FilesError;
+use crate::files::io::file::{OsFile, SyncPoint};
+use crate::files::io::os::Os;
+use crate::files::layout::intents;
+use crate::files::layout::journal::Life;
+use crate::files::layout::label::Origin;
+use crate::files::layout::roster::Roster;
+use crate::files::layout::sectors::SECTOR;
+use crate::files::nvram::intents::IntentsFile;
+use crate::files::nvram::journal::NvramFile;
+use crate::{Buffer, RowSet};
+
+/// Has a device be none of an array that is overwritten, durably.
+pub(super) fn forget(os: &dyn Os, file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<()> {
+    if os.is_block_device(&config.devices[dev].path) {
+        let from = config.label_offset(dev);
+        file.write_all_at(&Buffer::zeroed((config.own_end(dev) - from) as usize), from)?;
+        if let Some(nvram) = config.region(dev) {
+            file.write_all_at(&[0; SECTOR], nvram.start)?;
+        }
+    } else {
+        file.set_len(0)?;
+    }
+    file.sync_all(SyncPoint::CreateEmptied)
+}
+
+/// Makes the intents of these rows, with this epoch and these generations, durably.
+pub(super) fn make_intents(
+    file: Arc<dyn OsFile>,
+    config: &FilesConfig,
+    origin: Origin,
+    open: &RowSet,
+    life: (u32, &[u32; MAX_DEVICES]),
+) -> Result<(IntentsFile, Roster), FilesError> {
+    clear(&*file, &config.intents, intents::bytes(config.rows))?;
+    let made = IntentsFile::create(file, origin, config.rows, open, life);
+    let made = made.and_then(|made| made.0.sync_all().map(|()| made));
+    made.map_err(FilesError::io(&config.intents, "write it"))
+}
+
+/// Makes an NVRAM without content, durably.
+pub(super) fn make_nvram(file: Arc<dyn OsFile>, config: &FilesConfig, life: Life) -> Result<NvramFile, FilesError> {
+    clear(&*file, config.nvram_path(), config.layout().bytes())?;
+    let made = NvramFile::create(file, config.layout(), life).and_then(|file| file.sync_all().map(|()| file));
+    made.map_err(FilesError::io(config.nvram_path(), "write it"))
+}
+
+/// Makes a cache's device anew, durably: it holds nothing that counts.
+pub(crate) fn make_anew(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    dev: usize,
+    origin: Origin,
+    generation: u32,
+) -> io::Result<()> {
+    let DeviceConfig { offset, .. } = &config.devices[dev];
+    if file.capacity()?.is_some() {
+        file.punch_hole(*offset, config.label_offset(dev) - offset)?;
+    } else {
+        file.set_len(0)?;
+        file.set_len(config.file_bytes(dev))?;
+    }
+    if config.home() == Some(dev) {
+        // If this is cut short the file is empty, or long enough for a label and all behind it.
+        file.sync_all(SyncPoint::CreateDevice)?;
+    }
+    label::write(file, config, origin, dev, generation)?;
+    file.sync_all(SyncPoint::CreateDevice)
+}
+
+/// Makes a file as long as this, of zeros.
+pub(super) fn clear(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), FilesError> {
+    let cleared = file.set_len(0).and_then(|()| file.set_len(bytes));
+    cleared.map_err(FilesError::io(path, "set its size"))
+}
+
+/// Makes all of a block device that is used read as zeros.
+pub(super) fn empty(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
+    let DeviceConfig { path, offset, .. } = &config.devices[dev];
+    let emptied = file.punch_hole(*offset, config.label_offset(dev) - offset);
+    emptied.map_err(FilesError::io(path, "make it read as zeros"))
+}

@@ -1,0 +1,148 @@
+//! Going on without the NVRAM or the intents.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use destage_plan::Dev;
+
+use super::assemble::open;
+use super::bitmap::{head, mark_all, newest_marks};
+use super::devices::open_device;
+use super::folders::sync_folders;
+use super::identify::{Identities, is_there, lock, make_file};
+use super::label;
+use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
+use super::opened::{Opened, Resynchronised};
+use super::prepare::{make_anew, make_intents, make_nvram};
+use crate::Nvram;
+use crate::files::bitmap::Marks;
+use crate::files::config::{Accepted, Existing, FilesConfig};
+use crate::files::error::FilesError;
+use crate::files::io::file::SyncPoint;
+use crate::files::io::os::Os;
+use crate::files::layout::bitmap::Found;
+use crate::files::layout::journal::Life;
+use crate::files::layout::label::Origin;
+use crate::files::nvram::store::Store;
+
+/// Goes on with an array whose NVRAM or intents are lost: both are made anew, with the rows that members have marked as
+/// those that may be inconsistent. What a cache's device holds nobody knows any more: it is made anew as well.
+pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepted) -> Result<Opened, FilesError> {
+    let mut files = Identities::default();
+    let mut lost = Vec::new();
+    if !nvram_is_there(os, config)? {
+        lost.push(config.nvram_path().to_owned());
+    }
+    if !is_there(os, &config.intents)? {
+        lost.push(config.intents.clone());
+    }
+    let Some(first_lost) = lost.first() else { return open(os, config) };
+    let mut devices = Vec::with_capacity(config.devices.len());
+    for dev in 0..config.devices.len() {
+        devices.push(if config.home() == Some(dev) {
+            open_home(os, config, dev, &mut files)?
+        } else {
+            open_device(os, config, dev, &mut files, dev >= config.members)?
+        });
+    }
+    // Members that are not the array's any more tell of an earlier time, and so have smaller numbers.
+    let mut found: Option<Found> = None;
+    let arrays: BTreeSet<_> =
+        (0..config.members).filter_map(|dev| label::drawn_of(&**devices[dev].as_ref().ok()?, config, dev)).collect();
+    for drawn in arrays {
+        let newest = newest_marks(&mut devices, config, drawn)?;
+        if let Some(newest) = newest.filter(|newest| found.as_ref().is_none_or(|found| found.is_before(newest))) {
+            found = Some(newest);
+        }
+    }
+    let Some(Found { sequence, head: before, rows, marks }) = found else {
+        return Err(FilesError::NoMarks(first_lost.clone()));
+    };
+    let (data, notes) = (before.holds && !accepted.data, before.condition.losses && !accepted.notes);
+    if data || notes {
+        return Err(FilesError::LostForGood { path: first_lost.clone(), data, notes });
+    }
+    let origin = Origin { array: config.array, drawn: before.drawn };
+    let mut generations = before.generations;
+    for (dev, device) in devices.iter_mut().enumerate() {
+        if config.home() == Some(dev) {
+            generations[dev] = generations[dev].wrapping_add(if generations[dev] % 2 == 1 { 2 } else { 1 });
+            make_home(os, config, dev, device, &mut files, (origin, generations[dev]))?;
+            continue;
+        }
+        let Ok(file) = device else { continue };
+        let path = &config.devices[dev].path;
+        if dev >= config.members
+            && generations[dev] % 2 == 1
+            && label::drawn_of(&**file, config, dev) == Some(origin.drawn)
+        {
+            generations[dev] = generations[dev].wrapping_add(2);
+            if let Err(error) = make_anew(&**file, config, dev, origin, generations[dev]) {
+                *device = Err(error);
+            }
+        } else if let Err(error) = label::check(&**file, config, origin, dev, generations[dev])? {
+            *device = Err(error);
+        } else if before.condition.unfilled.contains(Dev(dev as u8)) {
+            let text = "it was being filled, and how far is lost; put it in its own place again, to be filled from the beginning";
+            *device = Err(io::Error::other(text));
+        }
+        if device.is_err() && dev >= config.members {
+            // The cache's content is not known any more, whoever brings it back.
+            generations[dev] = (generations[dev] | 1).wrapping_add(1);
+        }
+        if device.is_err() {
+            files.forget(path);
+        }
+    }
+    let made = |path: &Path| {
+        let file = make_file(os, path, Existing::Overwrite)?;
+        lock(&*file, path)?;
+        Ok::<_, FilesError>(file)
+    };
+    let nvram_file = match config.own_nvram() {
+        None => at_home(os, config, &devices)?,
+        Some(path) => {
+            let file = if os.is_block_device(path) { open_nvram_device(os, config, path)? } else { made(path)? };
+            let identity = files.add(&*file, path)?;
+            NvramAt { file, identity, home: None }
+        }
+    };
+    // If this is cut short it begins again: without an NVRAM nothing is opened.
+    empty_nvram(&*nvram_file.file, config.nvram_path())?;
+    let intents_file = made(&config.intents)?;
+    let guard = nvram_file.home.as_ref().map_or(&nvram_file.file, |_| &intents_file).clone();
+    let intents_identity = files.add(&*intents_file, &config.intents)?;
+    let epoch = before.epoch + 1;
+    let roster_file = Arc::clone(&intents_file);
+    let (intents, roster) = make_intents(intents_file, config, origin, &rows, (epoch, &generations))?;
+    let nvram = make_nvram(nvram_file.file, config, Life { drawn: origin.drawn, epoch })?;
+    let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
+    sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::CreateFolder)?;
+    let new = Marks::new(config, &head(origin, &generations, epoch, before.condition), &rows, sequence + 1);
+    mark_all(&mut devices, config, &new);
+    let state = [nvram_file.identity, intents_identity];
+    let resynchronised = Some(Resynchronised {
+        lost,
+        rows: rows.iter().count() as u64,
+        marks,
+        of: config.rows,
+        data_lost: before.holds,
+    });
+    let mut found = Nvram::default();
+    found.intents = rows;
+    let (store, home) = (Store::new(nvram, intents), nvram_file.home);
+    Ok(Opened {
+        devices,
+        store,
+        roster,
+        roster_file,
+        state,
+        home,
+        nvram: found,
+        marks: new,
+        resynchronised,
+        lock: guard,
+    })
+}

@@ -1,0 +1,124 @@
+//! Whether what is there has room for what an array puts on it, and holds nothing that must stay.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::identify::{check_size, lock};
+use super::label;
+use crate::files::config::{Existing, FilesConfig};
+use crate::files::error::FilesError;
+use crate::files::io::file::OsFile;
+use crate::files::io::metadata::{OPEN, capacity, length};
+use crate::files::io::os::{Os, Presence};
+use crate::files::nvram::region::Region;
+
+/// Whether the devices that are there, and stay, have room for what a new array has on them, and nothing that must stay.
+pub(crate) fn check_devices(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<(), FilesError> {
+    for (dev, device) in config.devices.iter().enumerate() {
+        let keeps = existing.keeps(dev);
+        if !keeps && !os.is_block_device(&device.path) {
+            continue;
+        }
+        let file = os.open(&device.path, Presence::There).map_err(FilesError::io(&device.path, OPEN))?;
+        lock(&*file, &device.path)?;
+        if keeps {
+            check_room(&*file, config, dev)?;
+        } else {
+            check_empty(&*file, config, dev, existing)?;
+        }
+    }
+    if let Some(path) = config.own_nvram().filter(|path| os.is_block_device(path)) {
+        let file = os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?;
+        lock(&*file, path)?;
+        Region::whole(Arc::clone(&file), config, path)?;
+        if !existing.loses_nvram() {
+            check_ends(&*file, path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes at the beginning and at the end of a block device that are looked at for what it may hold.
+const LOOKED_AT: u64 = 1 << 20;
+
+/// Whether a block device has room for what a device holds, and nothing that must stay.
+fn check_empty(file: &dyn OsFile, config: &FilesConfig, dev: usize, existing: Existing) -> Result<(), FilesError> {
+    let path = &config.devices[dev].path;
+    check_size(file, config, dev, path)?;
+    if existing.loses(dev) { Ok(()) } else { check_nothing(file, config, dev, path) }
+}
+
+/// Whether a block device holds nothing that must stay.
+pub(super) fn check_nothing(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    dev: usize,
+    path: &Path,
+) -> Result<(), FilesError> {
+    check_nothing_but(file, config, dev, path, 0..0)
+}
+
+/// Whether a device of the array's holds nothing that must stay, beside what is there.
+pub(crate) fn check_nothing_but(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    dev: usize,
+    path: &Path,
+    but: Range<u64>,
+) -> Result<(), FilesError> {
+    let capacity = check_size(file, config, dev, path)?;
+    // Where tables of partitions, superblocks and their copies are, and where a label would be, and an NVRAM.
+    let nvram = config.region(dev).map_or(0, |nvram| nvram.start);
+    check_zeros(file, path, capacity, &[0, config.label_offset(dev), nvram, capacity], but)
+}
+
+/// Whether a block device for the NVRAM alone holds nothing that must stay.
+pub(crate) fn check_ends(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
+    let capacity = capacity(file, path)?.unwrap_or(0);
+    check_zeros(file, path, capacity, &[0, capacity], 0..0)
+}
+
+/// Whether there are zeros behind these places of a device, or at its end, beside what may be there.
+fn check_zeros(
+    file: &dyn OsFile,
+    path: &Path,
+    capacity: u64,
+    places: &[u64],
+    but: Range<u64>,
+) -> Result<(), FilesError> {
+    let looked_at = LOOKED_AT.min(capacity);
+    for from in places.iter().map(|place| (*place).min(capacity - looked_at)) {
+        let mut bytes = vec![0; looked_at as usize];
+        file.read_exact_at(&mut bytes, from).map_err(FilesError::io(path, "read from it"))?;
+        let mut found = (from..).zip(&bytes).filter(|(_, byte)| **byte != 0);
+        if let Some((at, _)) = found.find(|(at, _)| !but.contains(at)) {
+            return Err(FilesError::CarriesData { path: path.to_owned(), at });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a device that keeps its pages has them all, and a place behind them where its label can go: zeros, an earlier
+/// label, or the end of its file.
+fn check_room(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
+    let path = &config.devices[dev].path;
+    let capacity = capacity(file, path)?;
+    let found = capacity.map_or_else(|| length(file, path), Ok)?;
+    let (end, from, most) = (config.pages_end(dev), config.label_offset(dev), config.file_bytes(dev));
+    let earlier = from..from + label::bytes_at(file, from);
+    let earlier =
+        if dev < config.members && !earlier.is_empty() { from..config.marks_end(dev, earlier.end) } else { earlier };
+    let fits = if capacity.is_some() { found >= most } else { (end..=most.max(earlier.end)).contains(&found) };
+    if !fits {
+        let (path, settings, block) = (path.clone(), config.size_settings(dev), capacity.is_some());
+        return Err(FilesError::Room { path, found, end, most, block, settings });
+    }
+    let mut bytes = vec![0; (found.min(most) - end) as usize];
+    file.read_exact_at(&mut bytes, end).map_err(FilesError::io(path, "read from it"))?;
+    let mut places = (end..).zip(&bytes);
+    match places.find(|(at, byte)| **byte != 0 && !earlier.contains(at)) {
+        None => Ok(()),
+        Some((at, _)) => Err(FilesError::LabelsPlace { path: path.clone(), at, end }),
+    }
+}
