@@ -13,7 +13,8 @@ use super::serving::Traffic;
 use crate::files::bitmap::Marks;
 use crate::files::config::{Accepted, Existing, FilesConfig, Io};
 use crate::files::error::FilesError;
-use crate::files::io::backend::{Serves, Wheel};
+use crate::files::io::command;
+use crate::files::io::device::Serves;
 use crate::files::io::file::{Identity, OsFile};
 use crate::files::io::metadata::{OPEN, identity};
 use crate::files::io::os::Os;
@@ -21,9 +22,10 @@ use crate::files::io::patience::patiently;
 use crate::files::io::port::Bell;
 use crate::files::io::real::RealOs;
 use crate::files::io::ring::Ended;
-use crate::files::io::threads::device::{self, DeviceFile};
+use crate::files::io::threads::device::DeviceFile;
 use crate::files::io::threads::pool::Lane;
 use crate::files::io::uring::device::Pilot;
+use crate::files::io::uring::shared::Wheel;
 use crate::files::layout::roster::Roster;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::{self, Accounts, Lists, Store};
@@ -124,7 +126,7 @@ pub struct Files<C> {
     pub(super) draining: bool,
     pub(super) stopped: bool,
     pub(super) clock: Clock,
-    pub(super) device_results: VecDeque<device::Done>,
+    pub(super) device_results: VecDeque<command::Done>,
     pub(super) ended: VecDeque<Ended>,
     pub(super) store_results: VecDeque<store::Done>,
     pub(super) spare_lists: Vec<Lists>,

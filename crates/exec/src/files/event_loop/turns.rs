@@ -9,10 +9,11 @@ use destage_plan::{
 use super::executor::{Clock, Completion, Device, Files};
 use crate::Buffer;
 use crate::files::error::FilesError;
-use crate::files::io::backend::{Serves, Wheel};
+
+use crate::files::io::command::{self, Failure, Work};
+use crate::files::io::device::Serves;
 use crate::files::io::patience::patiently;
-use crate::files::io::threads::device;
-use crate::files::io::threads::device::{Failure, Work};
+use crate::files::io::uring::shared::Wheel;
 use crate::files::nvram::intents::sync_roster;
 use crate::files::nvram::store;
 use crate::files::nvram::store::Change;
@@ -220,7 +221,7 @@ impl<C: Controller> Files<C> {
         let Some(lane) = &mut self.devices[dev.index()].lane else { return Ok(()) };
         let mut results = std::mem::take(&mut self.device_results);
         lane.results(&mut results);
-        for (device::Command { issue, work, bytes, .. }, done) in results.drain(..) {
+        for (command::Command { issue, work, bytes, .. }, done) in results.drain(..) {
             self.devices[dev.index()].forget(issue);
             let failed = match done {
                 Ok(()) => self.devices[dev.index()].failed,
@@ -297,7 +298,7 @@ impl<C: Controller> Files<C> {
         let held = std::mem::take(&mut device.held).into_iter().map(|(_, issue)| issue);
         let backlog = std::mem::take(&mut device.backlog).into_iter().chain(held);
         let unbegun = device.lane.as_mut().map(Serves::close).unwrap_or_default();
-        for device::Command { issue, bytes, .. } in unbegun {
+        for command::Command { issue, bytes, .. } in unbegun {
             self.devices[dev.index()].forget(issue);
             if let Some(issue) = issue {
                 self.bytes.give_back(bytes);
@@ -441,7 +442,7 @@ impl<C: Controller> Files<C> {
             device.traffic.mark_bytes += bytes.len() as u64;
             device.under_way.push_back(None);
             let range = 0..bytes.len();
-            lane.send(device::Command { issue: None, work: Work::Mark { offset }, bytes, range });
+            lane.send(command::Command { issue: None, work: Work::Mark { offset }, bytes, range });
         }
     }
 
@@ -492,7 +493,7 @@ impl<C: Controller> Files<C> {
         };
         self.devices[dev.index()].under_way.push_back(Some(issue));
         let lane = self.devices[dev.index()].lane.as_mut().expect("a device that answers has a lane");
-        lane.send(device::Command { issue: Some(issue), work, bytes, range });
+        lane.send(command::Command { issue: Some(issue), work, bytes, range });
     }
 
     /// Whether the NVRAM and the intents have room for what the controller wants.

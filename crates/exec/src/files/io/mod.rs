@@ -1,6 +1,7 @@
 //! What the executor asks of the operating system, and who asks for it: threads, or the main loop by a ring.
 
-pub(crate) mod backend;
+pub(crate) mod command;
+pub(crate) mod device;
 pub(crate) mod file;
 pub(crate) mod metadata;
 pub(crate) mod os;
@@ -14,3 +15,4 @@ mod sync;
 mod syncs;
 pub(crate) mod threads;
 pub(crate) mod uring;
+mod wake;

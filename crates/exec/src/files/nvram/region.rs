@@ -18,10 +18,10 @@ use rustix::io::Errno;
 
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
+use crate::files::io::command::write_zeros;
 use crate::files::io::file::{Identity, OsFile, SyncPoint, Unfit};
 use crate::files::io::metadata::{OPEN, capacity, identity};
 use crate::files::io::os::{Os, Presence};
-use crate::files::io::threads::device::write_zeros;
 use crate::files::layout::sectors::SECTOR;
 
 /// A part of a file as a file of its own.

@@ -3,7 +3,7 @@
 //!
 //! A write with FUA is a write, and a sync that begins when it has ended, not a linked pair and not `RWF_DSYNC`: several share
 //! a sync so, a short write can be continued before it, and an error says whether the write failed or the sync, which
-//! [`Failure::no_room`](crate::files::io::threads::device::Failure::no_room) has to know. What one sync learns holds for all ([`Syncs`]).
+//! [`Failure::no_room`](crate::files::io::command::Failure::no_room) has to know. What one sync learns holds for all ([`Syncs`]).
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,10 +16,10 @@ use rustix::io::Errno;
 
 use crate::Handle;
 use crate::files::config::DeviceOptions;
+use crate::files::io::command::{Command, Done, Failure, Work, ZEROS, failed, not_written};
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::ring::{Ended, Entries, Entry, Operation, Tag, Taken};
 use crate::files::io::syncs::{Syncs, Ticket, Turn};
-use crate::files::io::threads::device::{Command, Done, Failure, Work, ZEROS, failed, not_written};
 
 /// How often an operation is asked for again that the system put off.
 const PATIENT: u8 = 16;

@@ -183,10 +183,10 @@ mod tests {
 
     use super::*;
     use crate::Buffer;
-    use crate::files::io::backend::Wheel;
     use crate::files::io::file::OsFile;
     use crate::files::io::port::Bell;
     use crate::files::io::ring::{Tag, Taken};
+    use crate::files::io::uring::shared::Wheel;
 
     /// A read that hangs until something is written into the pipe.
     fn hanging() -> (Entry, Arc<dyn OsFile>, std::io::PipeWriter) {
