@@ -18,6 +18,7 @@ use destage_plan::{Condition, Controller, Dev, HostOp, Issue, Nanos, Step};
 
 use super::executor::{Completion, Files, Request};
 use crate::files::error::FilesError;
+use crate::files::io::backend::Backend;
 use crate::files::io::device::Serves;
 use crate::files::io::file::SyncPoint;
 use crate::files::nvram::store::{Change, Command};

@@ -13,6 +13,7 @@ use super::serving::Traffic;
 use crate::files::bitmap::Marks;
 use crate::files::config::{Accepted, Existing, FilesConfig, Io};
 use crate::files::error::FilesError;
+use crate::files::io::backend::Backend;
 use crate::files::io::command;
 use crate::files::io::device::Serves;
 use crate::files::io::file::{Identity, OsFile};

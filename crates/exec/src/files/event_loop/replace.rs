@@ -9,6 +9,7 @@ use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 use super::executor::{Files, start_device};
 use crate::files::config::DeviceOptions;
 use crate::files::error::FilesError;
+use crate::files::io::backend::Backend;
 use crate::files::io::device::Serves;
 use crate::files::io::file::{Identity, SyncPoint};
 use crate::files::io::metadata::identity;

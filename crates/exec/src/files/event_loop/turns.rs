@@ -10,6 +10,7 @@ use super::executor::{Clock, Completion, Device, Files};
 use crate::Buffer;
 use crate::files::error::FilesError;
 
+use crate::files::io::backend::Backend;
 use crate::files::io::command::{self, Failure, Work};
 use crate::files::io::device::Serves;
 use crate::files::io::patience::patiently;

@@ -1,5 +1,6 @@
 //! What the executor asks of the operating system, and who asks for it: threads, or the main loop by a ring.
 
+pub(crate) mod backend;
 pub(crate) mod command;
 pub(crate) mod device;
 pub(crate) mod file;

@@ -2,7 +2,7 @@
 //! share with the main loop, or, where there are no threads, the main loop itself, a little of one
 //! command or another at a time.
 //!
-//! A thread that panics takes the main loop with it ([`Lane::results`]): else that would wait for
+//! A thread that panics takes the main loop with it ([`Backend::results`]): else that would wait for
 //! ever for results that nobody will bring.
 
 use std::collections::VecDeque;
@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::files::io::backend::Backend;
 use crate::files::io::file::OsFile;
 use crate::files::io::port::{Bell, Port};
 
@@ -115,18 +116,37 @@ impl<W: Worker> Lane<W> {
         Self { by: By::MainLoop { workers, commands: VecDeque::new(), results: VecDeque::new() }, in_flight: 0, depth }
     }
 
-    /// Whether another command may be sent.
-    pub(crate) const fn has_room(&self) -> bool {
+    /// Waits for the end of these threads, which have said that they end.
+    ///
+    /// # Panics
+    /// As a thread did, if one did, and again whenever something is under way.
+    fn join(&mut self, ended: u32) {
+        let By::Threads { threads, panicked, .. } = &mut self.by else { return };
+        // Its panic was caught and the lane is used all the same: what that thread had taken is
+        // never done.
+        assert!(!*panicked || self.in_flight == 0, "a thread that panicked brings no more results");
+        for (_, thread) in threads.iter_mut().enumerate().filter(|(number, _)| ended >> number & 1 != 0) {
+            if let Some(Err(panic)) = thread.take().map(JoinHandle::join) {
+                *panicked = true;
+                resume_unwind(panic);
+            }
+        }
+    }
+}
+
+impl<W: Worker> Backend for Lane<W> {
+    type Command = W::Command;
+    type Done = W::Done;
+
+    fn has_room(&self) -> bool {
         self.in_flight < self.depth
     }
 
-    /// Whether commands are without a result.
-    pub(crate) const fn is_busy(&self) -> bool {
+    fn is_busy(&self) -> bool {
         self.in_flight > 0
     }
 
-    /// Gives the workers a command.
-    pub(crate) fn send(&mut self, command: W::Command) {
+    fn send(&mut self, command: W::Command) {
         debug_assert!(self.has_room(), "the caller looks for room");
         self.in_flight += 1;
         match &mut self.by {
@@ -140,25 +160,21 @@ impl<W: Worker> Lane<W> {
         }
     }
 
-    /// How long no result has come though commands are under way.
-    pub(crate) fn stuck(&self) -> Duration {
+    fn stuck(&self) -> Duration {
         match &self.by {
             By::Threads { moved, .. } if self.is_busy() => moved.elapsed(),
             _ => Duration::ZERO,
         }
     }
 
-    /// Workers that could go on in a [`turn`](Self::turn) now.
-    pub(crate) fn ready(&self) -> usize {
+    fn ready(&self) -> usize {
         match &self.by {
             By::MainLoop { workers, commands, .. } => workers.iter().filter(|one| one.can_go_on(commands)).count(),
             By::Threads { .. } => 0,
         }
     }
 
-    /// Without threads: one of the workers that are ready goes on a little, with a new command or
-    /// with what it is at work on. `choose` says which of so many.
-    pub(crate) fn turn(&mut self, choose: impl Fn(usize) -> usize) {
+    fn turn(&mut self, choose: impl Fn(usize) -> usize) {
         let ready = self.ready();
         if ready == 0 {
             return;
@@ -173,11 +189,7 @@ impl<W: Worker> Lane<W> {
         one.worker.work(&mut one.taken, &mut |done| results.push_back(done));
     }
 
-    /// Appends the results that there are.
-    ///
-    /// # Panics
-    /// As a thread did, if one did.
-    pub(crate) fn results(&mut self, into: &mut VecDeque<W::Done>) {
+    fn results(&mut self, into: &mut VecDeque<W::Done>) {
         let before = into.len();
         let ended = match &mut self.by {
             By::Threads { port, moved, .. } => {
@@ -198,8 +210,7 @@ impl<W: Worker> Lane<W> {
         }
     }
 
-    /// Tells the workers to end; the commands that none has begun.
-    pub(crate) fn close(&mut self) -> VecDeque<W::Command> {
+    fn close(&mut self) -> VecDeque<W::Command> {
         let left = match &mut self.by {
             By::Threads { port, .. } => port.close(),
             By::MainLoop { workers, commands, .. } => {
@@ -214,27 +225,7 @@ impl<W: Worker> Lane<W> {
         left
     }
 
-    /// Waits for the end of these threads, which have said that they end.
-    ///
-    /// # Panics
-    /// As a thread did, if one did, and again whenever something is under way.
-    fn join(&mut self, ended: u32) {
-        let By::Threads { threads, panicked, .. } = &mut self.by else { return };
-        // Its panic was caught and the lane is used all the same: what that thread had taken is
-        // never done.
-        assert!(!*panicked || self.in_flight == 0, "a thread that panicked brings no more results");
-        for (_, thread) in threads.iter_mut().enumerate().filter(|(number, _)| ended >> number & 1 != 0) {
-            if let Some(Err(panic)) = thread.take().map(JoinHandle::join) {
-                *panicked = true;
-                resume_unwind(panic);
-            }
-        }
-    }
-
-    /// Closes the lane and waits for the end of its threads, but not beyond `until`: then they are
-    /// left to themselves. What they are at work on may never come to an end; their file stays open,
-    /// and locked, as long as that lasts, and so does what they are given to `keep`.
-    pub(crate) fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
+    fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
         self.close();
         let By::Threads { port, bell, threads, kept, .. } = &mut self.by else { return };
         let all = u32::MAX >> (u32::BITS - threads.len() as u32);

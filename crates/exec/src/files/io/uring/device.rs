@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::Handle;
 use crate::files::config::DeviceOptions;
+use crate::files::io::backend::Backend;
 use crate::files::io::command::{Command, Done, Failure, Work, ZEROS, failed, not_written};
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::ring::{Ended, Entries, Entry, Operation, Tag, Taken};
@@ -90,19 +91,6 @@ impl Pilot {
         self.life
     }
 
-    pub(crate) const fn has_room(&self) -> bool {
-        self.in_flight < self.depth && !self.closed
-    }
-
-    pub(crate) const fn is_busy(&self) -> bool {
-        self.in_flight > 0
-    }
-
-    /// How long no result has come though commands are under way.
-    pub(crate) fn stuck(&self) -> Duration {
-        if self.is_busy() { self.moved.elapsed() } else { Duration::ZERO }
-    }
-
     /// Whether there is something to be given to the ring, or a result.
     pub(crate) fn stirs(&self) -> bool {
         !self.outgoing.is_empty() || self.has_results()
@@ -113,62 +101,9 @@ impl Pilot {
         &mut self.outgoing
     }
 
-    /// Begins a command.
-    pub(crate) fn send(&mut self, command: Command) {
-        debug_assert!(self.has_room(), "the caller looks for room");
-        if self.in_flight == 0 {
-            self.moved = Instant::now();
-        }
-        self.in_flight += 1;
-        let breaks = self.options.breaks_after.is_some_and(|most| self.steps >= most);
-        self.steps += 1;
-        let Command { issue, work, bytes, range } = command;
-        let flight = Flight { issue, work, range, bytes: Some(bytes), done: 0, put_off: 0 };
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.flights.push(None);
-            self.flights.len() as u32 - 1
-        });
-        self.flights[number as usize] = Some(flight);
-        if breaks {
-            self.end(number, Err(failed(io::Error::other("the device breaks here, as it was told"))));
-        } else {
-            self.go_on(number);
-        }
-    }
-
     /// Whether there are results.
     pub(crate) fn has_results(&self) -> bool {
         !self.results.is_empty()
-    }
-
-    /// Appends the results that there are.
-    pub(crate) fn results(&mut self, into: &mut VecDeque<Done>) {
-        if self.has_results() {
-            self.moved = Instant::now();
-            self.in_flight -= self.results.len();
-            into.append(&mut self.results);
-        }
-    }
-
-    /// Nothing more is begun; the commands of which nothing was. What is under way comes to its end.
-    pub(crate) fn close(&mut self) -> VecDeque<Command> {
-        self.closed = true;
-        let mut left = VecDeque::new();
-        for entry in std::mem::take(&mut self.outgoing) {
-            let number = entry.tag.command;
-            if matches!(entry.operation, Operation::Sync(_)) {
-                self.syncs.end(false);
-            }
-            let unbegun = self.flights[number as usize].as_ref().is_some_and(|flight| flight.is_unbegun(&entry));
-            self.give_back(entry);
-            self.end(number, Err(failed(closed())));
-            if unbegun {
-                left.extend(self.results.pop_back().map(|(command, _)| command));
-            }
-        }
-        self.in_flight -= left.len();
-        self.sync();
-        left
     }
 
     /// An operation of this file's has ended.
@@ -194,7 +129,7 @@ impl Pilot {
             (Operation::Sync(_), synced) => {
                 // Before anything is told: who asked for a sync must not succeed after this.
                 self.syncs.end(synced.is_ok());
-                self.end(number, synced.map(drop).map_err(failed));
+                self.finish(number, synced.map(drop).map_err(failed));
                 self.sync();
                 return;
             }
@@ -203,20 +138,20 @@ impl Pilot {
                 self.holes = false;
             }
             (Operation::Read { .. }, Ok(0)) => {
-                self.end(number, Err(failed(io::ErrorKind::UnexpectedEof.into())));
+                self.finish(number, Err(failed(io::ErrorKind::UnexpectedEof.into())));
                 return;
             }
             (Operation::Write { .. }, Ok(0)) => {
-                self.end(number, Err(failed(io::ErrorKind::WriteZero.into())));
+                self.finish(number, Err(failed(io::ErrorKind::WriteZero.into())));
                 return;
             }
             (Operation::Read { .. } | Operation::Write { .. }, Ok(bytes)) => flight.done += bytes as u64,
             (Operation::Read { .. }, Err(error)) => {
-                self.end(number, Err(failed(error)));
+                self.finish(number, Err(failed(error)));
                 return;
             }
             (Operation::Write { .. } | Operation::PunchHole { .. }, Err(error)) => {
-                self.end(number, Err(not_written(error)));
+                self.finish(number, Err(not_written(error)));
                 return;
             }
         }
@@ -229,7 +164,7 @@ impl Pilot {
         let (work, done, len) = (flight.work, flight.done, flight.len());
         if done < len {
             if self.closed {
-                return self.end(number, Err(failed(closed())));
+                return self.finish(number, Err(failed(closed())));
             }
             let operation = match work {
                 Work::Read { offset } => Operation::Read { offset: offset + done },
@@ -246,7 +181,7 @@ impl Pilot {
             Work::Write { fua: true, .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Fua)),
             Work::Mark { .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Marks)),
             Work::Flush => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Flush)),
-            _ => return self.end(number, Ok(())),
+            _ => return self.finish(number, Ok(())),
         }
         self.sync();
     }
@@ -257,13 +192,13 @@ impl Pilot {
             && let Some((number, ticket, at)) = self.ask.pop_front()
         {
             if self.closed {
-                self.end(number, Err(failed(closed())));
+                self.finish(number, Err(failed(closed())));
                 continue;
             }
             match self.syncs.begin(ticket) {
                 Turn::Yours => self.ask_for(number, Operation::Sync(at)),
-                Turn::Covered => self.end(number, Ok(())),
-                Turn::Failed => self.end(number, Err(failed(io::Error::other("an earlier sync of it failed")))),
+                Turn::Covered => self.finish(number, Ok(())),
+                Turn::Failed => self.finish(number, Err(failed(io::Error::other("an earlier sync of it failed")))),
             }
         }
     }
@@ -291,12 +226,87 @@ impl Pilot {
         }
     }
 
-    fn end(&mut self, number: u32, result: Result<(), Failure>) {
+    fn finish(&mut self, number: u32, result: Result<(), Failure>) {
         let Some(flight) = self.flights[number as usize].take() else { return };
         self.free.push(number);
         let Flight { issue, work, range, bytes, .. } = flight;
         let bytes = bytes.expect("no operation of it is under way");
         self.results.push_back((Command { issue, work, bytes, range }, result));
+    }
+}
+
+impl Backend for Pilot {
+    type Command = Command;
+    type Done = Done;
+
+    fn has_room(&self) -> bool {
+        self.in_flight < self.depth && !self.closed
+    }
+
+    fn is_busy(&self) -> bool {
+        self.in_flight > 0
+    }
+
+    fn stuck(&self) -> Duration {
+        if self.is_busy() { self.moved.elapsed() } else { Duration::ZERO }
+    }
+
+    fn send(&mut self, command: Command) {
+        debug_assert!(self.has_room(), "the caller looks for room");
+        if self.in_flight == 0 {
+            self.moved = Instant::now();
+        }
+        self.in_flight += 1;
+        let breaks = self.options.breaks_after.is_some_and(|most| self.steps >= most);
+        self.steps += 1;
+        let Command { issue, work, bytes, range } = command;
+        let flight = Flight { issue, work, range, bytes: Some(bytes), done: 0, put_off: 0 };
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.flights.push(None);
+            self.flights.len() as u32 - 1
+        });
+        self.flights[number as usize] = Some(flight);
+        if breaks {
+            self.finish(number, Err(failed(io::Error::other("the device breaks here, as it was told"))));
+        } else {
+            self.go_on(number);
+        }
+    }
+
+    fn results(&mut self, into: &mut VecDeque<Done>) {
+        if self.has_results() {
+            self.moved = Instant::now();
+            self.in_flight -= self.results.len();
+            into.append(&mut self.results);
+        }
+    }
+
+    fn close(&mut self) -> VecDeque<Command> {
+        self.closed = true;
+        let mut left = VecDeque::new();
+        for entry in std::mem::take(&mut self.outgoing) {
+            let number = entry.tag.command;
+            if matches!(entry.operation, Operation::Sync(_)) {
+                self.syncs.end(false);
+            }
+            let unbegun = self.flights[number as usize].as_ref().is_some_and(|flight| flight.is_unbegun(&entry));
+            self.give_back(entry);
+            self.finish(number, Err(failed(closed())));
+            if unbegun {
+                left.extend(self.results.pop_back().map(|(command, _)| command));
+            }
+        }
+        self.in_flight -= left.len();
+        self.sync();
+        left
+    }
+
+    fn is_silent(&self) -> bool {
+        !self.has_results()
+    }
+
+    fn end(&mut self, _until: Instant, _keep: Option<&Arc<dyn OsFile>>) {
+        drop(self.close());
     }
 }
 
