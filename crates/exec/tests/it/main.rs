@@ -6,6 +6,7 @@ mod mirror;
 mod probe;
 mod scribe;
 
+mod buffer;
 mod files_ahead;
 mod files_back_ends;
 mod files_commits;
@@ -19,5 +20,9 @@ mod files_marks;
 mod files_place;
 mod files_service;
 mod files_state;
+mod files_threads;
 mod memory;
+mod nvram;
+mod recording;
+mod ring;
 mod three_executors;

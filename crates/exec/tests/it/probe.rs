@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::TryLockError;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use destage_exec::{Buffer, Ended, Entries, Entry, Identity, Operation, Os, OsFile, Presence, RealOs, Ring, SyncPoint};
@@ -40,6 +40,10 @@ struct Shared {
     /// Reads and writes of whole pages whose bytes are not aligned.
     unaligned: AtomicUsize,
     aligned: AtomicUsize,
+    /// Whose thread panics over what.
+    panicking: OnceLock<(PathBuf, Call)>,
+    /// What the kernel's ring is given in place of a file.
+    pipe: OnceLock<(PathBuf, OwnedFd)>,
 }
 
 impl Probe {
@@ -52,6 +56,16 @@ impl Probe {
     pub fn release(&self) {
         self.shared.hanging.lock().unwrap().clear();
         self.shared.changed.notify_all();
+    }
+
+    /// From now on the thread panics that asks for this of this file.
+    pub fn panic(&self, path: &Path, call: Call) {
+        self.shared.panicking.set((path.to_owned(), call)).expect("one file panics");
+    }
+
+    /// From now on a ring reads from this pipe, and so hangs until something is written there, in place of the file.
+    pub fn read_from(&self, path: &Path, pipe: OwnedFd) {
+        self.shared.pipe.set((path.to_owned(), pipe)).expect("one file is a pipe");
     }
 
     /// Waits until so many calls hang.
@@ -72,6 +86,8 @@ impl Probe {
     }
 
     fn pass(&self, path: &Path, call: Call) {
+        let panics = self.shared.panicking.get().is_some_and(|(other, what)| other == path && *what == call);
+        assert!(!panics, "told to panic over {}", path.display());
         let mut hanging = self.shared.hanging.lock().unwrap();
         let hangs = |hanging: &BTreeSet<_>| hanging.contains(&(path.to_owned(), call));
         if hangs(&hanging) {
@@ -256,7 +272,10 @@ impl OsFile for ProbedFile {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.file.descriptor()
+        match self.os.shared.pipe.get() {
+            Some((path, pipe)) if *path == self.path => Some(pipe.as_fd()),
+            _ => self.file.descriptor(),
+        }
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {

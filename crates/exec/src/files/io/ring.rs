@@ -68,7 +68,8 @@ pub struct Entry {
 pub struct Taken(Arc<dyn OsFile>);
 
 impl Taken {
-    pub(crate) fn new(file: Arc<dyn OsFile>) -> Arc<Self> {
+    /// Takes it; its lock is given back when it is dropped.
+    pub fn new(file: Arc<dyn OsFile>) -> Arc<Self> {
         Arc::new(Self(file))
     }
 }

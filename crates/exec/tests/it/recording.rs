@@ -1,0 +1,107 @@
+//! What a recording makes durable, and when; what the executor does over it is tried by `crates/crash`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use destage_exec::{Chance, Fault, Os, OsFile, Presence, Recording, Slip, Survival, SyncPoint};
+
+/// Says yes to everything that survives by chance.
+struct Kind;
+
+impl Chance for Kind {
+    fn below(&mut self, _: u64) -> u64 {
+        0
+    }
+}
+
+fn file(os: &Recording) -> Arc<dyn OsFile> {
+    os.open(Path::new("/a/b"), Presence::Either).expect("a file")
+}
+
+#[test]
+fn only_what_was_synced_is_certain() {
+    let os = Recording::new(|_| Box::new(Kind));
+    let made = file(&os);
+    made.set_len(4).expect("room");
+    made.sync_all(SyncPoint::CreateDevice).expect("it is synced");
+    assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")), None, "its name is not durable");
+    os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
+    made.write_all_at(b"one", 0).expect("room");
+    assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&[0; 4][..]));
+    assert_eq!(os.cut(Survival::Everything).content(Path::new("/a/b")).as_deref(), Some(&b"one\0"[..]));
+    assert_eq!(os.end(false).cut(Survival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&[0; 4][..]));
+    made.set_len(8).expect("room");
+    made.sync_data(SyncPoint::Flush).expect("it is synced");
+    assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")).map(|bytes| bytes.len()), Some(4));
+    made.sync_all(SyncPoint::Flush).expect("it is synced");
+    assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&b"one\0\0\0\0\0"[..]));
+}
+
+#[test]
+fn a_sync_covers_what_was_done_before_it_began() {
+    let os = Recording::new(|_| Box::new(Kind));
+    let made = file(&os);
+    os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
+    made.write_all_at(b"one", 0).expect("room");
+    made.sync_begins();
+    made.write_all_at(b"two", 3).expect("room");
+    made.sync_data(SyncPoint::Flush).expect("it is synced");
+    let found = |os: &Recording| os.cut(Survival::Nothing).content(Path::new("/a/b"));
+    assert_eq!(found(&os).as_deref(), Some(&b"one"[..]));
+    // One that nobody said begins covers all; so does that of a process which comes later.
+    made.sync_begins();
+    let later = os.end(false);
+    file(&later).sync_data(SyncPoint::Flush).expect("it is synced");
+    assert_eq!(found(&later).as_deref(), Some(&b"onetwo"[..]));
+    // The planted fault.
+    os.plant(Some(Slip::OwnAlone));
+    made.asked_by(1);
+    made.write_all_at(b"six", 6).expect("room");
+    made.sync_begins();
+    made.sync_data(SyncPoint::Flush).expect("it is synced");
+    assert_eq!(found(&os).as_deref(), Some(&b"one\0\0\0six"[..]));
+}
+
+#[test]
+fn who_is_beside_hears_of_a_failed_sync_once_and_syncs_on_its_own_account() {
+    let os = Recording::new(|_| Box::new(Kind));
+    os.set_sector_before(Path::new("/a/b"), 512, 2);
+    let made = file(&os);
+    os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
+    let beside = os.open(Path::new("/a/b"), Presence::Beside).expect("it is there");
+    // A sync of the one that is under way says nothing of what the other has covered.
+    made.write_all_at(b"one", 0).expect("room");
+    made.sync_begins();
+    beside.write_all_at(b"two", 3).expect("room");
+    beside.sync_data(SyncPoint::Commit).expect("it is synced");
+    let found = |os: &Recording| os.cut(Survival::Nothing).content(Path::new("/a/b"));
+    assert_eq!(found(&os).as_deref(), Some(&b"onetwo"[..]));
+    made.sync_data(SyncPoint::Flush).expect("it is synced");
+    os.fail_after(0, Fault::Broken);
+    assert!(made.sync_data(SyncPoint::Flush).is_err());
+    assert!(beside.sync_data(SyncPoint::Commit).is_err(), "it is told as well");
+    beside.sync_data(SyncPoint::Commit).expect("once");
+    made.sync_data(SyncPoint::Flush).expect("and nothing more is said");
+}
+
+#[test]
+fn a_success_after_a_failed_sync_says_nothing() {
+    /// Lets nothing survive.
+    struct Unkind;
+
+    impl Chance for Unkind {
+        fn below(&mut self, n: u64) -> u64 {
+            n - 1
+        }
+    }
+
+    let os = Recording::new(|_| Box::new(Unkind));
+    let made = file(&os);
+    os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
+    made.write_all_at(b"one", 0).expect("room");
+    os.fail_after(0, Fault::NoRoom);
+    assert!(made.sync_all(SyncPoint::Flush).is_err());
+    made.sync_all(SyncPoint::Flush).expect("nothing is left to be synced");
+    assert_eq!(os.content(Path::new("/a/b")).as_deref(), Some(&b"one"[..]), "a read shows it");
+    assert_eq!(os.cut(Survival::Everything).content(Path::new("/a/b")).as_deref(), Some(&b""[..]), "it is gone");
+}
