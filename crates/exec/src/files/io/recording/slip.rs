@@ -6,9 +6,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::State;
-use super::inode::Chance;
-use super::inode::{Change, Inode, Pending};
+use super::inode::{Chance, Change, Inode, Pending};
 use crate::files::io::file::{SyncPoint, Unfit};
 
 /// A fault of the executor. Of syncs it is that of all of one kind.
@@ -58,82 +56,18 @@ pub enum Slip {
 #[derive(Clone, Debug)]
 pub(super) struct Debt {
     /// When so many operations were done.
-    due: u64,
-    file: usize,
+    pub(super) due: u64,
+    pub(super) file: usize,
     /// What is pending before here is covered.
-    end: usize,
-    lengths: bool,
+    pub(super) end: usize,
+    pub(super) lengths: bool,
     /// What was not written so far.
-    held: Vec<Pending>,
+    pub(super) held: Vec<Pending>,
 }
 
 impl Debt {
     pub(super) const fn is_of(&self, file: usize) -> bool {
         self.file == file
-    }
-}
-
-/// Operations after which at most what was told as done is done.
-const LATE: u64 = 48;
-
-impl State {
-    /// A sync of a file ends well, as far as it is honest.
-    pub(super) fn sync(&mut self, file: usize, at: SyncPoint, lengths: bool) {
-        // A sync covers what an earlier one was told to have covered.
-        self.pay(Some(file));
-        let slip = self.slip.filter(|slip| slip.of().is_none_or(|of| of == at));
-        let due = self.operations + 1 + if slip.is_some_and(Slip::is_late) { self.chance.below(LATE) } else { 0 };
-        let inode = &mut self.disk.inodes[file];
-        let end = inode.covered_by_sync();
-        let (worker, settled) = (inode.worker, inode.settled);
-        match slip {
-            Some(Slip::Missing(_)) => {}
-            Some(Slip::Paired(_)) if self.paired.insert(file) => {}
-            Some(Slip::Late(_)) => self.debts.push(Debt { due, file, end, lengths, held: Vec::new() }),
-            Some(Slip::Held(_)) => {
-                let held = inode.take_back(end);
-                self.debts.push(Debt { due, file, end: 0, lengths, held });
-            }
-            Some(Slip::TooSoon(_)) => {
-                inode.sync(lengths, end, |index, pending| index < settled || pending.worker != worker);
-            }
-            Some(Slip::HeadFirst(_)) => {
-                inode.sync_heads(end);
-                self.debts.push(Debt { due, file, end: inode.pending.len(), lengths, held: Vec::new() });
-            }
-            Some(Slip::NotAnew(_)) => {
-                inode.pending.truncate(settled);
-                inode.sync(lengths, end, |_, _| true);
-            }
-            Some(Slip::BegunBefore(_))
-                if inode.pending.iter().rfind(|one| one.worker == worker).is_some_and(|one| one.beside) => {}
-            Some(Slip::OwnAlone) => inode.sync(lengths, end, |_, pending| pending.worker == worker),
-            Some(Slip::ContentAlone(_)) => inode.sync(false, end, |_, _| true),
-            _ => {
-                self.paired.remove(&file);
-                inode.sync(lengths, end, |_, _| true);
-            }
-        }
-        let inode = &mut self.disk.inodes[file];
-        inode.settled = inode.pending.len();
-    }
-
-    /// Makes durable what was told to be so: what is due by now, and all of a file.
-    pub(super) fn pay(&mut self, of: Option<usize>) {
-        if self.debts.is_empty() {
-            return;
-        }
-        for debt in self.debts.extract_if(.., |debt| debt.due <= self.operations || of == Some(debt.file)) {
-            let inode = &mut self.disk.inodes[debt.file];
-            if inode.broken {
-                continue;
-            }
-            inode.sync(debt.lengths, debt.end, |_, _| true);
-            for pending in debt.held {
-                inode.change(pending.change.clone());
-                inode.sync_last(&pending.change);
-            }
-        }
     }
 }
 
@@ -155,7 +89,7 @@ impl Slip {
         }
     }
 
-    const fn is_late(self) -> bool {
+    pub(super) const fn is_late(self) -> bool {
         matches!(self, Self::Late(_) | Self::Held(_) | Self::HeadFirst(_))
     }
 
@@ -179,7 +113,7 @@ pub(super) fn part(offset: u64, len: usize, sector: u64, chance: &mut dyn Chance
 
 impl Inode {
     /// Takes out what is pending before here, as if nobody had done it.
-    fn take_back(&mut self, end: usize) -> Vec<Pending> {
+    pub(super) fn take_back(&mut self, end: usize) -> Vec<Pending> {
         let held = self.pending.drain(..end).collect();
         self.content.clone_from(&self.durable);
         for pending in &self.pending {
@@ -189,7 +123,7 @@ impl Inode {
     }
 
     /// Makes the first sectors of what is pending before here durable.
-    fn sync_heads(&mut self, end: usize) {
+    pub(super) fn sync_heads(&mut self, end: usize) {
         for pending in &self.pending[..end] {
             if let Change::Write { offset, bytes } = &pending.change {
                 let head = bytes[..bytes.len().min(self.sectors.at(*offset) as usize)].to_vec();
@@ -199,7 +133,7 @@ impl Inode {
     }
 
     /// What was done last is durable.
-    fn sync_last(&mut self, change: &Change) {
+    pub(super) fn sync_last(&mut self, change: &Change) {
         self.pending.pop();
         change.apply(&mut self.durable);
     }

@@ -1,0 +1,197 @@
+//! An open file of a recording.
+
+use std::fs::TryLockError;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+
+use super::inode::{Change, Inode};
+use super::slip::{Slip, part};
+use super::state::{At, Recording, State};
+use crate::files::io::file::{Identity, OsFile, SyncPoint, Unfit};
+
+/// An open file of a recording.
+#[derive(Debug)]
+pub(super) struct RecordedFile {
+    pub(super) os: Recording,
+    pub(super) inode: usize,
+    pub(super) handle: u64,
+    /// Whether it is another's as well, who syncs it on its own account: how many syncs this one knows to have failed.
+    pub(super) beside: Option<AtomicU64>,
+}
+
+/// The worker who asks for what is beside.
+const BESIDE: usize = usize::MAX;
+
+impl RecordedFile {
+    /// Does something to the file if it answers.
+    fn operation<T>(
+        &self,
+        needs_room: bool,
+        changes: bool,
+        work: impl FnOnce(&mut Inode) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut state = self.os.lock();
+        let begun = state.begin(needs_room, changes, At::File(self.inode));
+        let inode = &mut state.disk.inodes[self.inode];
+        if inode.broken {
+            return Err(Errno::IO.into());
+        }
+        begun?;
+        work(inode)
+    }
+
+    /// As [`operation`](Self::operation), of what changes the file.
+    fn change(&self, change: Change) -> io::Result<()> {
+        let done = self.operation(true, true, |inode| {
+            let worker = inode.worker;
+            if self.beside.is_some() {
+                inode.worker = BESIDE;
+            }
+            inode.change(change);
+            inode.worker = worker;
+            Ok(())
+        });
+        let slip = self.os.lock().slip;
+        done.or_else(|error| if slip.is_some_and(|slip| slip.misses(&error)) { Ok(()) } else { Err(error) })
+    }
+
+    /// How many of these bytes are read, written or made zeros.
+    fn part(&self, offset: u64, len: usize, of: Slip) -> usize {
+        let state = &mut *self.os.lock();
+        let sector = state.disk.inodes[self.inode].sectors.at(offset);
+        if state.slip == Some(of) { part(offset, len, sector, &mut *state.chance) } else { len }
+    }
+
+    fn sync(&self, at: SyncPoint, lengths: bool) -> io::Result<()> {
+        let Some(known) = &self.beside else { return self.sync_alone(at, lengths) };
+        // The other's sync may be under way, and has begun when it has.
+        let set = |worker, begun: Option<usize>| {
+            let inode = &mut self.os.lock().disk.inodes[self.inode];
+            let begun = begun.map(|begun| begun.min(inode.pending.len()));
+            (std::mem::replace(&mut inode.worker, worker), std::mem::replace(&mut inode.sync_begun, begun))
+        };
+        let (worker, begun) = set(BESIDE, None);
+        let synced = self.sync_alone(at, lengths);
+        set(worker, begun);
+        let state = self.os.lock();
+        // Each who has it open is told once of a sync that failed.
+        let failed = state.disk.inodes[self.inode].failed_syncs;
+        let is_news = known.swap(failed, Ordering::Relaxed) < failed;
+        if is_news && synced.is_ok() && state.slip != Some(Slip::Unheard(at)) { Err(Errno::IO.into()) } else { synced }
+    }
+
+    fn sync_alone(&self, at: SyncPoint, lengths: bool) -> io::Result<()> {
+        let mut state = self.os.lock();
+        *state.syncs.entry(at).or_default() += 1;
+        let mut begun = state.begin(true, true, At::File(self.inode));
+        let broken = state.disk.inodes[self.inode].broken;
+        if !broken && let Some((_, fault)) = state.failing_sync.take_if(|failing| failing.0 == at) {
+            state.strike(At::File(self.inode));
+            begun = Err(fault.errno().into());
+        }
+        if broken || begun.is_err() {
+            let State { disk, chance, debts, .. } = &mut *state;
+            debts.retain(|debt| !debt.is_of(self.inode));
+            disk.inodes[self.inode].spoil(&mut **chance);
+            let unheard = state.slip == Some(Slip::Unheard(at));
+            return if unheard { Ok(()) } else { Err(begun.err().unwrap_or_else(|| Errno::IO.into())) };
+        }
+        state.sync(self.inode, at, lengths);
+        Ok(())
+    }
+}
+
+impl OsFile for RecordedFile {
+    fn length(&self) -> io::Result<Option<u64>> {
+        self.operation(false, false, |inode| Ok(Some(inode.content.len() as u64)))
+    }
+
+    fn capacity(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        Ok((0, self.inode as u64))
+    }
+
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        let mut state = self.os.lock();
+        match &mut state.disk.inodes[self.inode].locked_by {
+            Some(other) if *other != self.handle => Err(TryLockError::WouldBlock),
+            free => {
+                *free = Some(self.handle);
+                Ok(())
+            }
+        }
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.change(Change::SetLen(bytes))
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let len = self.part(offset, bytes.len(), Slip::ShortRead);
+        let bytes = &mut bytes[..len];
+        let read = self.operation(false, false, |inode| {
+            let from = inode.content.get(offset as usize..offset as usize + bytes.len());
+            bytes.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+            Ok(())
+        });
+        if read.is_err() && self.os.lock().slip == Some(Slip::UnheardRead) {
+            bytes.fill(0);
+            return Ok(());
+        }
+        read
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let len = self.part(offset, bytes.len(), Slip::ShortWrite);
+        self.change(Change::Write { offset, bytes: bytes[..len].to_vec() })
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        let len = self.part(offset, len as usize, Slip::ShortHole) as u64;
+        self.change(Change::Punch { offset, len })
+    }
+
+    fn sync_data(&self, at: SyncPoint) -> io::Result<()> {
+        self.sync(at, false)
+    }
+
+    fn sync_all(&self, at: SyncPoint) -> io::Result<()> {
+        self.sync(at, true)
+    }
+
+    fn sync_begins(&self) {
+        let inode = &mut self.os.lock().disk.inodes[self.inode];
+        inode.sync_begun = Some(inode.pending.len());
+    }
+
+    fn asked_by(&self, worker: usize) {
+        self.os.lock().disk.inodes[self.inode].worker = worker;
+    }
+
+    fn hangs(&self) -> bool {
+        self.os.lock().disk.inodes[self.inode].hangs
+    }
+
+    fn believes(&self, what: Unfit) -> bool {
+        self.os.lock().slip == Some(Slip::Believes(what))
+    }
+
+    fn sector(&self) -> usize {
+        self.os.lock().disk.inodes[self.inode].sectors.bytes as usize
+    }
+}
+
+impl Drop for RecordedFile {
+    fn drop(&mut self) {
+        let mut state = self.os.lock();
+        let lock = &mut state.disk.inodes[self.inode].locked_by;
+        if *lock == Some(self.handle) {
+            *lock = None;
+        }
+    }
+}

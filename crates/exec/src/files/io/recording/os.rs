@@ -1,0 +1,101 @@
+//! A recording as an operating system.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use rustix::io::Errno;
+
+use super::file::RecordedFile;
+use super::inode::Inode;
+use super::queue::Queue;
+use super::slip::Slip;
+use super::state::{At, Disk, Recording};
+use crate::files::io::file::{OsFile, SyncPoint};
+use crate::files::io::os::{Os, Presence};
+use crate::files::io::ring::Ring;
+
+impl Os for Recording {
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.lock().disk.names.contains_key(path))
+    }
+
+    fn is_block_device(&self, _: &Path) -> bool {
+        false
+    }
+
+    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
+        let mut state = self.lock();
+        let there = state.disk.names.get(path).copied();
+        state.begin(
+            there.is_none(),
+            there.is_none() && matches!(presence, Presence::New | Presence::Either),
+            At::Path(path),
+        )?;
+        let inode = match (there, presence) {
+            (Some(_), Presence::New) => return Err(Errno::EXIST.into()),
+            (None, Presence::There | Presence::Beside) => return Err(Errno::NOENT.into()),
+            (Some(inode), _) => inode,
+            (None, _) => {
+                let sectors = state.sectors.get(path).copied().unwrap_or_default();
+                let inode = state.disk.inodes.len();
+                state.disk.inodes.push(Inode::new(Vec::new(), sectors));
+                state.disk.names.insert(path.to_owned(), inode);
+                inode
+            }
+        };
+        if state.disk.inodes[inode].broken {
+            return Err(Errno::IO.into());
+        }
+        state.handles += 1;
+        let handle = state.handles;
+        let beside = (presence == Presence::Beside).then(|| AtomicU64::new(state.disk.inodes[inode].failed_syncs));
+        drop(state);
+        Ok(Arc::new(RecordedFile { os: self.clone(), inode, handle, beside }))
+    }
+
+    fn draw(&self) -> [u8; 16] {
+        // No two arrays are made after the same number of operations.
+        let operations = self.lock().operations.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        u128::from(operations).to_le_bytes()
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        state.begin(false, true, At::Path(path))?;
+        state.disk.names.remove(path).map(|_| ()).ok_or_else(|| Errno::NOENT.into())
+    }
+
+    fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()> {
+        let mut state = self.lock();
+        *state.syncs.entry(at).or_default() += 1;
+        let mut begun = state.begin(false, true, At::Path(folder));
+        if let Some((_, fault)) = state.failing_sync.take_if(|failing| failing.0 == at) {
+            state.strike(At::Path(folder));
+            begun = Err(fault.errno().into());
+        }
+        match state.slip {
+            Some(Slip::Missing(missing)) if missing == at => return Ok(()),
+            Some(Slip::Unheard(unheard)) if unheard == at && begun.is_err() => return Ok(()),
+            _ => begun?,
+        }
+        let Disk { names, durable_names, .. } = &mut state.disk;
+        let inside = |path: &PathBuf| path.parent() == Some(folder);
+        durable_names.retain(|path, _| !inside(path) || names.contains_key(path));
+        durable_names.extend(names.iter().filter(|(path, _)| inside(path)).map(|(path, at)| (path.clone(), *at)));
+        Ok(())
+    }
+
+    fn ring(&self, _operations: u32) -> io::Result<Box<dyn Ring>> {
+        Ok(Box::new(Queue::default()))
+    }
+
+    fn is_in_line(&self) -> bool {
+        true
+    }
+
+    fn choose(&self, among: usize) -> usize {
+        self.lock().chance.below(among as u64) as usize
+    }
+}

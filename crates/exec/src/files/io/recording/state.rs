@@ -1,0 +1,284 @@
+//! What a recording knows: its files, and what is to go wrong with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+use super::inode::{Chance, Inode, Sectors, Survival, apply_some};
+use super::slip::{Debt, Slip};
+use crate::files::io::file::SyncPoint;
+
+/// What goes wrong with one of the coming operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails as a broken device does.
+    Broken,
+    /// There is no room. What asks for none does not fail.
+    NoRoom,
+}
+
+impl Fault {
+    pub(super) const fn errno(self) -> Errno {
+        match self {
+            Self::Broken => Errno::IO,
+            Self::NoRoom => Errno::NOSPC,
+        }
+    }
+}
+
+/// A moment that was kept: what could be found after it.
+#[derive(Debug)]
+pub struct Moment {
+    /// Operations before it.
+    pub operations: u64,
+    /// Whether the power failed; else the process alone, and what was written is still there.
+    pub power: bool,
+    /// What was left.
+    pub left: Recording,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disk {
+    pub(super) inodes: Vec<Inode>,
+    pub(super) names: BTreeMap<PathBuf, usize>,
+    pub(super) durable_names: BTreeMap<PathBuf, usize>,
+}
+
+pub(super) struct State {
+    pub(super) disk: Disk,
+    /// By the file's name; 512 bytes of others.
+    pub(super) sectors: BTreeMap<PathBuf, Sectors>,
+    pub(super) chance: Box<dyn Chance>,
+    /// Operations so far.
+    pub(super) operations: u64,
+    pub(super) slip: Option<Slip>,
+    /// What the slip told to be durable and is not so far.
+    pub(super) debts: Vec<Debt>,
+    /// Files of which a sync was left out that the next one stands for.
+    pub(super) paired: BTreeSet<usize>,
+    pub(super) fault: Option<(u64, Fault)>,
+    pub(super) failing_sync: Option<(SyncPoint, Fault)>,
+    /// Where the last fault struck that was asked for.
+    pub(super) struck: Option<PathBuf>,
+    /// Of so many operations one is kept as a moment; none if 0.
+    pub(super) rarity: u64,
+    pub(super) moments: Vec<Moment>,
+    pub(super) syncs: BTreeMap<SyncPoint, u64>,
+    pub(super) handles: u64,
+    /// Whose moments draw from where.
+    pub(super) fork: Fork,
+}
+
+/// Where an operation is.
+#[derive(Clone, Copy)]
+pub(super) enum At<'a> {
+    File(usize),
+    Path(&'a Path),
+}
+
+/// Operations after which at most what was told as done is done.
+const LATE: u64 = 48;
+
+/// Makes the chance of what is left of a moment.
+pub(super) type Fork = Arc<dyn Fn(u64) -> Box<dyn Chance> + Send + Sync>;
+
+/// An operating system in memory. Clones are the same one.
+#[derive(Clone)]
+pub struct Recording {
+    pub(super) state: Arc<Mutex<State>>,
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Recording").field("operations", &state.operations).finish_non_exhaustive()
+    }
+}
+
+impl Recording {
+    /// Without files. `fork` makes chance of a number.
+    pub fn new(fork: impl Fn(u64) -> Box<dyn Chance> + Send + Sync + 'static) -> Self {
+        let chance = fork(0);
+        Self::of(Disk::default(), BTreeMap::new(), chance, Arc::new(fork))
+    }
+
+    pub(super) fn of(disk: Disk, sectors: BTreeMap<PathBuf, Sectors>, chance: Box<dyn Chance>, fork: Fork) -> Self {
+        let state = State {
+            disk,
+            sectors,
+            chance,
+            operations: 0,
+            slip: None,
+            debts: Vec::new(),
+            paired: BTreeSet::new(),
+            fault: None,
+            failing_sync: None,
+            struck: None,
+            rarity: 0,
+            moments: Vec::new(),
+            syncs: BTreeMap::new(),
+            handles: 0,
+            fork,
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// An operation begins. A moment may be kept: before the operation, that is after the last one.
+    pub(super) fn begin(&mut self, needs_room: bool, changes: bool, at: At<'_>) -> io::Result<()> {
+        if self.rarity > 0 && self.chance.below(self.rarity) == 0 {
+            let power = self.chance.below(4) > 0;
+            let left = self.end(power);
+            self.moments.push(Moment { operations: self.operations, power, left });
+        }
+        self.operations += 1;
+        self.pay(None);
+        let Some((left, fault)) = &mut self.fault else { return Ok(()) };
+        if !changes || *fault == Fault::NoRoom && !needs_room {
+            return Ok(());
+        }
+        if *left > 0 {
+            *left -= 1;
+            return Ok(());
+        }
+        let errno = fault.errno();
+        if matches!(at, At::File(file) if self.disk.inodes[file].broken) {
+            return Ok(());
+        }
+        self.fault = None;
+        self.strike(at);
+        Err(errno.into())
+    }
+
+    /// A fault that was asked for strikes here.
+    pub(super) fn strike(&mut self, at: At<'_>) {
+        self.struck = Some(match at {
+            At::Path(path) => path.to_owned(),
+            At::File(file) => self.path_of(file),
+        });
+    }
+
+    /// The name of a file; an empty one if it has none any more.
+    pub(super) fn path_of(&self, file: usize) -> PathBuf {
+        let named = self.disk.names.iter().find(|(_, inode)| **inode == file);
+        named.map(|(path, _)| path.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn end(&mut self, power: bool) -> Recording {
+        if power {
+            let survival = Survival::draw(&mut *self.chance);
+            return self.cut(survival);
+        }
+        self.left(self.disk.clone())
+    }
+
+    pub(super) fn cut(&mut self, survival: Survival) -> Recording {
+        let mut disk = Disk::default();
+        for (at, inode) in self.disk.inodes.iter().enumerate() {
+            let mut left = Inode::new(inode.durable.clone(), inode.sectors);
+            (left.broken, left.hangs) = (inode.broken, false);
+            let mut whole = inode.durable.clone();
+            apply_some(&mut whole, &inode.pending, inode.sectors, at, survival, &mut *self.chance);
+            left.content.clone_from(&whole);
+            left.durable = whole;
+            disk.inodes.push(left);
+        }
+        // Names that are not durable: each is made, or taken away, or not.
+        let names = self.disk.names.keys().chain(self.disk.durable_names.keys());
+        for path in names.collect::<BTreeSet<_>>() {
+            let (now, durable) = (self.disk.names.get(path), self.disk.durable_names.get(path));
+            let survives = match survival {
+                Survival::Nothing => false,
+                Survival::Everything => true,
+                _ => now != durable && self.chance.below(2) == 0,
+            };
+            if let Some(at) = if survives { now } else { durable } {
+                disk.names.insert(path.clone(), *at);
+            }
+        }
+        disk.durable_names.clone_from(&disk.names);
+        self.left(disk)
+    }
+
+    pub(super) fn left(&mut self, mut disk: Disk) -> Recording {
+        for inode in &mut disk.inodes {
+            // Nobody has it open any more, and no sync of it is under way.
+            (inode.locked_by, inode.hangs, inode.sync_begun) = (None, false, None);
+            inode.settled = inode.pending.len();
+        }
+        let chance = (self.fork)(self.chance.below(u64::MAX));
+        let left = Recording::of(disk, self.sectors.clone(), chance, Arc::clone(&self.fork));
+        left.plant(self.slip);
+        left
+    }
+}
+
+impl State {
+    /// A sync of a file ends well, as far as it is honest.
+    pub(super) fn sync(&mut self, file: usize, at: SyncPoint, lengths: bool) {
+        // A sync covers what an earlier one was told to have covered.
+        self.pay(Some(file));
+        let slip = self.slip.filter(|slip| slip.of().is_none_or(|of| of == at));
+        let due = self.operations + 1 + if slip.is_some_and(Slip::is_late) { self.chance.below(LATE) } else { 0 };
+        let inode = &mut self.disk.inodes[file];
+        let end = inode.covered_by_sync();
+        let (worker, settled) = (inode.worker, inode.settled);
+        match slip {
+            Some(Slip::Missing(_)) => {}
+            Some(Slip::Paired(_)) if self.paired.insert(file) => {}
+            Some(Slip::Late(_)) => self.debts.push(Debt { due, file, end, lengths, held: Vec::new() }),
+            Some(Slip::Held(_)) => {
+                let held = inode.take_back(end);
+                self.debts.push(Debt { due, file, end: 0, lengths, held });
+            }
+            Some(Slip::TooSoon(_)) => {
+                inode.sync(lengths, end, |index, pending| index < settled || pending.worker != worker);
+            }
+            Some(Slip::HeadFirst(_)) => {
+                inode.sync_heads(end);
+                self.debts.push(Debt { due, file, end: inode.pending.len(), lengths, held: Vec::new() });
+            }
+            Some(Slip::NotAnew(_)) => {
+                inode.pending.truncate(settled);
+                inode.sync(lengths, end, |_, _| true);
+            }
+            Some(Slip::BegunBefore(_))
+                if inode.pending.iter().rfind(|one| one.worker == worker).is_some_and(|one| one.beside) => {}
+            Some(Slip::OwnAlone) => inode.sync(lengths, end, |_, pending| pending.worker == worker),
+            Some(Slip::ContentAlone(_)) => inode.sync(false, end, |_, _| true),
+            _ => {
+                self.paired.remove(&file);
+                inode.sync(lengths, end, |_, _| true);
+            }
+        }
+        let inode = &mut self.disk.inodes[file];
+        inode.settled = inode.pending.len();
+    }
+
+    /// Makes durable what was told to be so: what is due by now, and all of a file.
+    pub(super) fn pay(&mut self, of: Option<usize>) {
+        if self.debts.is_empty() {
+            return;
+        }
+        for debt in self.debts.extract_if(.., |debt| debt.due <= self.operations || of == Some(debt.file)) {
+            let inode = &mut self.disk.inodes[debt.file];
+            if inode.broken {
+                continue;
+            }
+            inode.sync(debt.lengths, debt.end, |_, _| true);
+            for pending in debt.held {
+                inode.change(pending.change.clone());
+                inode.sync_last(&pending.change);
+            }
+        }
+    }
+}
