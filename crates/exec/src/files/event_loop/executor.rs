@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use destage_plan::{Control, Controller, Dev, DevSet, Engine, HostOp, HostRequest, Issue, Nanos, Start, Status};
 
-use super::ahead::Ahead;
 use super::serving::Traffic;
 use crate::files::bitmap::Marks;
 use crate::files::config::{Accepted, Existing, FilesConfig, Io};
@@ -28,6 +27,7 @@ use crate::files::io::threads::pool::Lane;
 use crate::files::io::uring::device::Pilot;
 use crate::files::io::uring::shared::Wheel;
 use crate::files::layout::roster::Roster;
+use crate::files::nvram::group_commit::Ahead;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::{self, Accounts, Lists, Store};
 use crate::files::open::opened::{Opened, Resynchronised};
@@ -121,6 +121,8 @@ pub struct Files<C> {
     /// Requests that were acknowledged, and whether they were served, while notices are read.
     pub(super) answered: Vec<(u64, bool)>,
     pub(super) unanswered: usize,
+    /// Answers that wait for commits to be durable: for how many.
+    pub(super) blocked: VecDeque<(u64, Completion)>,
     pub(super) completions: VecDeque<Completion>,
     pub(super) clean: bool,
     /// Orders to [drain](Self::drain) that are not done.
@@ -291,6 +293,7 @@ impl<C: Controller> Files<C> {
             free: Vec::new(),
             answered: Vec::new(),
             unanswered: 0,
+            blocked: VecDeque::new(),
             completions: VecDeque::new(),
             clean: false,
             draining: false,

@@ -1,0 +1,182 @@
+//! Commits of the NVRAM that are done and not durable, where not every acknowledged write is to be durable.
+//!
+//! A commit is done when its record is written, so that the end of the process alone costs none. It is durable before
+//! anything that was begun since can be: a step that changes a device or makes it durable waits for a sync if it was
+//! issued after a commit that is not covered by one, and so does what intents say, which steps are the store's anyway;
+//! reads do not. The same sync is waited for by the answer of a flush and of a write with FUA, by a clean stop, and by
+//! the name of a file that took a device's place. So whatever is left after a loss of power is what could be left if
+//! commits that are not durable had not ended yet, but for what hosts were told that is not covered.
+//!
+//! One sync covers all that was done before it ends, for whomever. If nobody waits there is one after a while. A flush
+//! waits for what was done when an answer was given last: no host can know of more. Where a flush has followed each write
+//! for some time the sync begins with the answer of the write, and not when the flush comes. And where a step of a device
+//! has waited for each commit for some time, commits are synced as they are written: to wait gathers nothing there.
+
+use destage_plan::{Condition, Nanos};
+
+use crate::files::io::file::SyncPoint;
+
+/// After so much time what was done is made durable though nobody waits for it.
+const LONGEST: Nanos = Nanos(1_000_000_000);
+
+/// So many flushes that followed a write each, in a row, have one expected after the next write.
+const HABIT: u32 = 4;
+
+/// So many syncs that steps waited for and that covered a single commit each, in a row, have commits synced at once.
+const ALONE: u32 = 8;
+/// So many are. Then a few are not, to see whether more of them gather by now.
+const AT_ONCE: u32 = 64;
+
+/// What is done, what is durable, and when a sync is due.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    /// Commits that are done.
+    done: u64,
+    /// Of these the first are durable.
+    durable: u64,
+    /// Those that were done when an answer was given last.
+    told: u64,
+    /// Writes that were answered since the last flush.
+    unflushed: u32,
+    /// Flushes in a row that followed a single write each.
+    habit: u32,
+    /// A step waits for a sync.
+    holds: bool,
+    /// Syncs in a row that steps waited for and that covered a single commit each.
+    alone: u32,
+    /// So many commits more are synced at once.
+    at_once: u32,
+    /// A sync is wanted.
+    wanted: Option<SyncPoint>,
+    /// One is under way.
+    under_way: bool,
+    /// How the array was when that was looked at last.
+    condition: Condition,
+    /// When the first commit was done that is not durable.
+    since: Option<Nanos>,
+    /// A clean stop, with the commits done when it was due.
+    clean: Option<u64>,
+}
+
+impl Ahead {
+    /// A commit is done, and not durable.
+    pub(crate) fn commit(&mut self, now: Nanos) {
+        self.done += 1;
+        self.since.get_or_insert(now);
+    }
+
+    /// Whether there are commits that are not durable.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.done > self.durable
+    }
+
+    /// All that is done by now is to be durable; what waits for it, by number.
+    pub(crate) fn wait(&mut self, at: SyncPoint) -> u64 {
+        self.wanted.get_or_insert(at);
+        self.done
+    }
+
+    /// Whether the next commit is to be durable when it is done.
+    pub(crate) fn commits_at_once(&mut self) -> bool {
+        let left = self.at_once;
+        self.at_once = left.saturating_sub(1);
+        left > 0
+    }
+
+    /// The sync has ended.
+    pub(crate) fn synced(&mut self) {
+        self.under_way = false;
+        if std::mem::take(&mut self.holds) && self.is_open() {
+            self.alone = if self.done - self.durable == 1 { self.alone + 1 } else { 0 };
+            if self.alone >= ALONE {
+                (self.alone, self.at_once) = (ALONE - 2, AT_ONCE);
+            }
+        }
+    }
+
+    /// A step waits for all that is done by now to be durable; what it waits for, by number.
+    pub(crate) fn hold(&mut self) -> u64 {
+        self.holds = true;
+        self.wait(SyncPoint::Ahead)
+    }
+
+    /// An answer that waited is given.
+    pub(crate) const fn tells_late(&mut self) {
+        self.told = self.done;
+    }
+
+    /// An answer is given: of a write, which a flush may follow, or of anything else.
+    pub(crate) fn tells(&mut self, is_write: bool) {
+        self.told = self.done;
+        if is_write {
+            self.unflushed = self.unflushed.saturating_add(1);
+            if self.unflushed > 1 {
+                self.habit = 0;
+            } else if self.habit >= HABIT && self.is_open() {
+                self.wait(SyncPoint::Ahead);
+            }
+        }
+    }
+
+    /// A flush is to be answered; what its answer waits for, by number. `last` is what the last answer waits for that was
+    /// not given: answers stay in order, too.
+    pub(crate) fn flushes(&mut self, last: Option<u64>) -> u64 {
+        if self.unflushed > 0 {
+            self.habit = if self.unflushed == 1 { self.habit.saturating_add(1) } else { 0 };
+            self.unflushed = 0;
+        }
+        last.map_or(self.told, |last| last.max(self.told))
+    }
+
+    /// Commits that are done.
+    pub(crate) const fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Whether so many commits are durable.
+    pub(crate) const fn is_covered(&self, until: u64) -> bool {
+        until <= self.durable
+    }
+
+    /// This is how the array is, as its controller has it.
+    pub(crate) fn note(&mut self, condition: Condition) {
+        if self.condition != condition {
+            self.condition = condition;
+            if self.is_open() {
+                // Who is told that a member is filled may take away another.
+                self.wait(SyncPoint::Ahead);
+            }
+        }
+    }
+
+    /// Begins the sync that is wanted, if none is under way.
+    pub(crate) const fn begin_sync(&mut self) -> Option<SyncPoint> {
+        if self.under_way {
+            return None;
+        }
+        let wanted = self.wanted.take();
+        self.under_way = wanted.is_some();
+        wanted
+    }
+
+    /// All commits that are done are durable; how many they are.
+    pub(crate) const fn cover(&mut self) -> u64 {
+        (self.durable, self.wanted, self.since) = (self.done, None, None);
+        self.durable
+    }
+
+    /// Whether the clean stop is reached; once.
+    pub(crate) fn take_clean(&mut self) -> bool {
+        self.clean.take_if(|until| *until <= self.durable).is_some()
+    }
+
+    /// When a sync is due for which nobody waits.
+    pub(crate) fn due(&self) -> Option<Nanos> {
+        self.since.filter(|_| self.wanted.is_none() && !self.under_way).map(|since| since + LONGEST)
+    }
+
+    /// The clean stop is reached when all that is done is durable.
+    pub(crate) fn stop(&mut self) {
+        self.clean = Some(self.wait(SyncPoint::Answer));
+    }
+}
