@@ -44,8 +44,7 @@ mod open;
 
 pub use config::{Accepted, DeviceConfig, DeviceOptions, Existing, FilesConfig, Io, NvramPlace};
 pub use error::FilesError;
-pub use event_loop::executor::{Completion, Files};
-pub use event_loop::serving::Traffic;
+pub use event_loop::{Completion, Files, Traffic};
 pub use io::file::{Identity, OsFile, SyncPoint, Unfit};
 pub use io::os::{Os, Presence};
 pub use io::real::RealOs;

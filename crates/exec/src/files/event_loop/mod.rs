@@ -1,7 +1,19 @@
-//! The executor and its main loop.
+//! The executor and its main loop: what happens next.
 
-mod ahead;
-pub(crate) mod executor;
+mod clock;
+mod completion;
+mod device;
+mod dispatch;
+mod executor;
 mod replace;
-pub(crate) mod serving;
-mod turns;
+mod request;
+mod roster;
+mod serve;
+mod start;
+mod status;
+mod submission;
+mod turn;
+
+pub use device::Traffic;
+pub use executor::Files;
+pub use request::Completion;

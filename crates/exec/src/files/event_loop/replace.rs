@@ -6,16 +6,16 @@ use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
-use super::executor::{Files, start_device};
+use super::executor::Files;
+use super::start::start_device;
 use crate::files::config::DeviceOptions;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::device::Serves;
-use crate::files::io::file::{Identity, SyncPoint};
+use crate::files::io::file::Identity;
 use crate::files::io::metadata::identity;
 use crate::files::io::patience::patiently;
-use crate::files::open::identify;
-use crate::files::open::replacement;
+use crate::files::open::{identify, replacement};
 
 impl<C: Controller> Files<C> {
     /// Puts a file in the place of a device, which counts as failed from now on if it did not
@@ -79,22 +79,6 @@ impl<C: Controller> Files<C> {
         let now = self.now();
         self.engine.device(now, dev, DeviceChange::Replaced);
         self.go_on()
-    }
-
-    /// Names files that took a device's place and of which that can be known by now.
-    pub(super) fn name_noted(&mut self) -> Result<(), FilesError> {
-        let noted = self.standing_in - self.engine.controller().unnoted();
-        if noted.is_empty() {
-            return Ok(());
-        }
-        // What says that is durable first.
-        if self.ahead.is_open() {
-            self.ahead.wait(SyncPoint::Ahead);
-            return Ok(());
-        }
-        self.standing_in -= noted;
-        noted.iter().for_each(|dev| self.roster.name(dev.index()));
-        self.sync_roster()
     }
 
     /// Waits, but not for ever, until nothing more is written to a device that has failed.

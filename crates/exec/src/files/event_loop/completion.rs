@@ -1,0 +1,207 @@
+//! What backends have done: results are taken in, and errors make devices fail.
+
+use std::time::Instant;
+
+use destage_plan::{Controller, Dev, DevSet, DeviceChange, Step, StepOutcome};
+
+use super::executor::Files;
+use crate::files::error::FilesError;
+use crate::files::io::backend::Backend;
+use crate::files::io::command;
+use crate::files::io::command::{Failure, Work};
+use crate::files::io::device::Serves;
+use crate::files::nvram::store::Change;
+
+impl<C: Controller> Files<C> {
+    pub(super) fn take_in(&mut self) -> Result<(), FilesError> {
+        self.reap();
+        self.store.results(&mut self.store_results);
+        while let Some((command, done)) = self.store_results.pop_front() {
+            if let Err(source) = done {
+                let path = if matches!(command.change, Change::Intent { .. }) {
+                    &self.config.intents
+                } else {
+                    self.config.nvram_path()
+                };
+                let error = FilesError::Io { path: path.to_owned(), what: "carry out a step of the NVRAM", source };
+                let spoiled = self.home.as_ref().is_some_and(|home| home.is_spoiled());
+                return Err(self.leave_home(spoiled, error));
+            }
+            let Some(issue) = command.issue else {
+                self.bytes.give_back(command.bytes);
+                self.spare_lists.push(command.lists);
+                self.ahead.synced();
+                self.covered()?;
+                continue;
+            };
+            self.bytes.change_nvram(&self.engine, issue);
+            if !self.config.every_write && matches!(command.change, Change::Commit { .. }) {
+                self.ahead.commit(self.now());
+            }
+            if command.is_covered && self.ahead.is_open() {
+                self.covered()?;
+            }
+            if let Change::Intent { set } = command.change {
+                let rows = &command.lists.rows;
+                if set {
+                    for rows in rows {
+                        self.marks.opened(*rows);
+                    }
+                } else {
+                    self.marks.closed(rows, &self.bytes.nvram().intents);
+                }
+            }
+            self.bytes.give_back(command.bytes);
+            self.spare_lists.push(command.lists);
+            self.complete(issue, StepOutcome::Ok);
+            self.go_on()?;
+        }
+        self.send_backlog();
+        self.send_sync();
+        for dev in 0..self.devices.len() {
+            // Most have nothing to say: of a hit all members.
+            if !self.devices[dev].is_quiet() {
+                self.finish_device(Dev(dev as u8))?;
+                self.go_on()?;
+            }
+        }
+        if self.engine.next_timer().is_some_and(|at| at <= self.now()) {
+            let now = self.now();
+            self.engine.timers(now);
+            self.go_on()?;
+        }
+        self.send_backlog();
+        Ok(())
+    }
+
+    /// Takes from the ring what has ended.
+    pub(super) fn reap(&mut self) {
+        let Some(wheel) = &mut self.wheel else { return };
+        wheel.reap(&mut self.ended);
+        for ended in self.ended.drain(..) {
+            let tag = ended.0.tag;
+            let lane = self.devices[usize::from(tag.dev)].lane.as_mut();
+            // Of a file that was left behind nobody asks.
+            if let Some(pilot) = lane.and_then(|lane| lane.pilot(tag.life)) {
+                pilot.ended(ended);
+            }
+        }
+    }
+
+    /// Takes in what a device's thread has done, and gives it more.
+    pub(super) fn finish_device(&mut self, dev: Dev) -> Result<(), FilesError> {
+        let Some(lane) = &mut self.devices[dev.index()].lane else { return Ok(()) };
+        let mut results = std::mem::take(&mut self.device_results);
+        lane.results(&mut results);
+        for (command::Command { issue, work, bytes, .. }, done) in results.drain(..) {
+            self.devices[dev.index()].forget(issue);
+            let failed = match done {
+                Ok(()) => self.devices[dev.index()].failed,
+                Err(Failure { source, no_room }) => {
+                    let path = self.config.devices[dev.index()].path.clone();
+                    // A full file system is not a broken member: with room again nothing is lost.
+                    if no_room && !self.devices[dev.index()].failed {
+                        return Err(self.stop(FilesError::Io { path, what: "find room for a step", source }));
+                    }
+                    if self.config.home() == Some(dev.index()) {
+                        let what = "use the device that the NVRAM lies on";
+                        let spoiled = matches!(work, Work::Flush | Work::Write { fua: true, .. });
+                        return Err(self.leave_home(spoiled, FilesError::Io { path, what, source }));
+                    }
+                    let error = FilesError::Io { path, what: work.what(), source };
+                    self.devices[dev.index()].error.get_or_insert(error);
+                    true
+                }
+            };
+            if failed {
+                if let Some(issue) = issue {
+                    self.bytes.give_back(bytes);
+                    self.complete(issue, StepOutcome::Failed(dev));
+                }
+                self.fail(dev)?;
+                continue;
+            }
+            let Some(issue) = issue else {
+                self.marks.ended(dev);
+                continue;
+            };
+            match *self.engine.step(issue) {
+                Step::Read { dst, .. } => self.bytes.fetched(&self.engine, issue.op, dst, bytes),
+                Step::MetaRead { .. } => {
+                    self.engine.read(issue, &bytes);
+                    self.bytes.give_back(bytes);
+                }
+                _ => self.bytes.give_back(bytes),
+            }
+            self.complete(issue, StepOutcome::Ok);
+        }
+        self.device_results = results;
+        let device = &mut self.devices[dev.index()];
+        if device.failed && device.lane.as_ref().is_some_and(|lane| !lane.is_busy()) {
+            device.file = None;
+            if let Some(mut lane) = device.lane.take() {
+                lane.end(Instant::now() + self.config.patience, None);
+            }
+        }
+        while self.devices[dev.index()].lane.as_ref().is_some_and(Serves::has_room) {
+            let Some(issue) = self.devices[dev.index()].backlog.pop_front() else { break };
+            self.send_device(dev, issue);
+        }
+        Ok(())
+    }
+
+    /// All commits that are told as done are durable: what waits for that goes on.
+    fn covered(&mut self) -> Result<(), FilesError> {
+        let durable = self.ahead.cover();
+        while let Some((_, completion)) = self.blocked.pop_front_if(|answer| answer.0 <= durable) {
+            self.ahead.tells_late();
+            self.unanswered -= 1;
+            self.completions.push_back(completion);
+        }
+        if self.ahead.take_clean() {
+            self.clean = true;
+        }
+        for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {
+            while let Some((_, issue)) = self.devices[dev.index()].held.pop_front_if(|held| held.0 <= durable) {
+                self.begin_held(dev, issue);
+            }
+        }
+        self.go_on()
+    }
+
+    /// A device answers no more: what it was to do has failed, and the controller is told.
+    pub(super) fn fail(&mut self, dev: Dev) -> Result<(), FilesError> {
+        let device = &mut self.devices[dev.index()];
+        if std::mem::replace(&mut device.failed, true) {
+            return Ok(());
+        }
+        let held = std::mem::take(&mut device.held).into_iter().map(|(_, issue)| issue);
+        let backlog = std::mem::take(&mut device.backlog).into_iter().chain(held);
+        let unbegun = device.lane.as_mut().map(Serves::close).unwrap_or_default();
+        for command::Command { issue, bytes, .. } in unbegun {
+            self.devices[dev.index()].forget(issue);
+            if let Some(issue) = issue {
+                self.bytes.give_back(bytes);
+                self.complete(issue, StepOutcome::Failed(dev));
+            }
+        }
+        for issue in backlog {
+            self.complete(issue, StepOutcome::Failed(dev));
+        }
+        self.marks.ended(dev);
+        let now = self.now();
+        self.engine.device(now, dev, DeviceChange::Failed);
+        self.distrust(DevSet::one(dev))
+    }
+
+    /// Nothing goes on without the device on which the NVRAM lies. If it was `spoiled` by a sync that failed, what it has
+    /// is not what the next start would read, and so not the array's any more.
+    fn leave_home(&mut self, spoiled: bool, error: FilesError) -> FilesError {
+        if let Some(dev) = self.config.home().filter(|_| spoiled)
+            && let Err(not_noted) = self.distrust(DevSet::one(Dev(dev as u8)))
+        {
+            return not_noted;
+        }
+        self.stop(error)
+    }
+}

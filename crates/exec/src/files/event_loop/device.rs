@@ -1,0 +1,66 @@
+//! A device as the executor has it.
+
+use std::collections::VecDeque;
+use std::io;
+
+use destage_plan::Issue;
+
+use crate::files::error::FilesError;
+use crate::files::io::backend::Backend;
+use crate::files::io::device::Serves;
+use crate::files::io::file::Identity;
+
+/// What a device was asked for in this life, as far as it was sent there. A list of buffers that goes
+/// there in one command is one write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Commands that read.
+    pub reads: u64,
+    /// Commands that write.
+    pub writes: u64,
+    /// Of these, durable when they are done.
+    pub fua: u64,
+    /// Commands that trim.
+    pub trims: u64,
+    /// Commands that make durable.
+    pub flushes: u64,
+    /// Writes of marks, which are none of the above.
+    pub marks: u64,
+    /// Their bytes.
+    pub mark_bytes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+pub(super) struct Device {
+    pub(super) lane: Option<Serves>,
+    /// Steps that the lane has, and a write of marks; the oldest are mostly first.
+    pub(super) under_way: VecDeque<Option<Issue>>,
+    /// Steps for which the thread has no room.
+    pub(super) backlog: VecDeque<Issue>,
+    /// Steps that wait until so many commits of the NVRAM are durable.
+    pub(super) held: VecDeque<(u64, Issue)>,
+    pub(super) failed: bool,
+    /// Why it failed: its first error.
+    pub(super) error: Option<FilesError>,
+    /// Its file while it is open.
+    pub(super) file: Option<Identity>,
+    /// If it was to be read and written directly: how memory must be aligned for that, or why it is not.
+    pub(super) direct: Option<io::Result<u64>>,
+    pub(super) traffic: Traffic,
+}
+
+impl Device {
+    /// Whether nothing of it has to be taken in, and nothing waits for room there.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.failed && self.backlog.is_empty() && self.lane.as_ref().is_none_or(Serves::is_silent)
+    }
+
+    /// The lane has done this step, or never will.
+    pub(super) fn forget(&mut self, issue: Option<Issue>) {
+        let at = self.under_way.iter().position(|other| *other == issue);
+        self.under_way.swap_remove_front(at.expect("the lane has it"));
+    }
+}

@@ -1,0 +1,119 @@
+//! Steps that the engine has to hand out, and its notices to hosts.
+
+use destage_plan::{Controller, Dev, HostNotice, HostOp, Issue, Step, StepOutcome};
+
+use super::executor::Files;
+use super::request::{Completion, Request};
+use crate::Buffer;
+use crate::files::error::FilesError;
+use crate::files::io::file::SyncPoint;
+
+impl<C: Controller> Files<C> {
+    /// Begins the steps that may begin, and takes in what became of requests.
+    pub(super) fn go_on(&mut self) -> Result<(), FilesError> {
+        while let Some(issue) = self.engine.next_issue() {
+            self.begin(issue)?;
+        }
+        let mut answered = std::mem::take(&mut self.answered);
+        while let Some(notice) = self.engine.next_notice() {
+            match notice {
+                HostNotice::Acked { tag, ok } => answered.push((tag, ok)),
+                HostNotice::Released { tag } => {
+                    let bytes = self.bytes.release_buffer(tag);
+                    // One that was answered before has had a copy.
+                    if let Some(at) = answered.iter().position(|(other, _)| *other == tag) {
+                        let (_, ok) = answered.remove(at);
+                        self.answer(tag, ok, bytes);
+                    }
+                    self.free.push(tag);
+                }
+                HostNotice::Clean if self.ahead.is_open() => self.ahead.stop(),
+                HostNotice::Clean => self.clean = true,
+                HostNotice::Drained => self.draining = false,
+            }
+        }
+        // Their bytes are still in use, though not for them.
+        for (tag, ok) in answered.drain(..) {
+            let read = self.requests[tag as usize].as_ref().is_some_and(|request| request.op == HostOp::Read);
+            let bytes = if ok && read { self.bytes.copy_host(tag) } else { Buffer::new() };
+            self.answer(tag, ok, bytes);
+        }
+        self.answered = answered;
+        if !self.standing_in.is_empty() {
+            self.name_noted()?;
+        }
+        self.send_sync();
+        Ok(())
+    }
+
+    pub(super) fn begin(&mut self, issue: Issue) -> Result<(), FilesError> {
+        match *self.engine.step(issue) {
+            Step::Read { ext, .. }
+            | Step::Write { ext, .. }
+            | Step::WriteList { ext, .. }
+            | Step::MetaWrite { ext, .. }
+            | Step::MetaRead { ext }
+            | Step::Trim { ext } => {
+                let end = ext.first() + u64::from(ext.pages());
+                let pages = self.config.devices.get(ext.dev().index()).map_or(u64::MAX, |device| device.pages);
+                self.within("the page", end - 1, "pages of the device", pages)?;
+                self.begin_device(ext.dev(), issue)?;
+            }
+            Step::FlushDev { dev } => self.begin_device(dev, issue)?,
+            // Whoever asks was told at the start that files collect nothing.
+            Step::Collect { dev, .. } => return Err(self.stop(FilesError::NoCollector(dev))),
+            Step::NvCommit { .. } | Step::Intent { .. } => {
+                self.check_nvram(issue)?;
+                if let Step::Intent { rows, set: true } = *self.engine.step(issue) {
+                    self.engine.rows(issue.op, rows).iter().for_each(|rows| self.marks.open(*rows));
+                }
+                // Not ahead of what waits: they take effect in the order of issue.
+                self.store_backlog.push_back(issue);
+                self.send_backlog();
+            }
+            Step::Join | Step::Ack { .. } => unreachable!("the engine does these itself"),
+            _ => {
+                let outcome = self.bytes.compute(&self.engine, issue).expect("all others compute");
+                self.complete(issue, outcome);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_device(&mut self, dev: Dev, issue: Issue) -> Result<(), FilesError> {
+        let Some(device) = self.devices.get_mut(dev.index()) else { return Err(self.stop(FilesError::NoDevice(dev))) };
+        if device.failed {
+            self.complete(issue, StepOutcome::Failed(dev));
+        } else if !self.holds_back(dev, issue) {
+            self.begin_held(dev, issue);
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, id: u64, ok: bool, mut bytes: Buffer) {
+        let request = self.requests[id as usize].take().expect("a request is answered once");
+        if !ok || request.op != HostOp::Read {
+            bytes.clear();
+        }
+        let completion = Completion { tag: request.tag, ok, bytes };
+        self.tell(&request, completion);
+    }
+
+    /// Answers a request, at once or when what it tells of is durable.
+    fn tell(&mut self, request: &Request, completion: Completion) {
+        let until = match request.op {
+            HostOp::Flush => self.ahead.flushes(self.blocked.back().map(|answer| answer.0)),
+            HostOp::Read => 0,
+            _ if request.fua => self.ahead.done(),
+            _ => 0,
+        };
+        if !self.ahead.is_covered(until) && completion.ok {
+            self.ahead.wait(SyncPoint::Answer);
+            self.blocked.push_back((until, completion));
+        } else {
+            self.ahead.tells(!matches!(request.op, HostOp::Read | HostOp::Flush));
+            self.unanswered -= 1;
+            self.completions.push_back(completion);
+        }
+    }
+}

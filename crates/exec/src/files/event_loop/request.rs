@@ -1,0 +1,25 @@
+//! Requests that are in flight, and what became of them.
+
+use destage_plan::HostOp;
+
+use crate::Buffer;
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The request's tag.
+    pub tag: u64,
+    /// Whether it was served; if not, nothing is known of the range's content beyond its being old
+    /// or new sector by sector.
+    pub ok: bool,
+    /// Of a read that was served: what it read. Else empty: the buffer that came with the request,
+    /// to be used again, unless it is in use for something else that the request led to.
+    pub bytes: Buffer,
+}
+
+/// A request that is under way.
+pub(super) struct Request {
+    pub(super) tag: u64,
+    pub(super) op: HostOp,
+    pub(super) fua: bool,
+}

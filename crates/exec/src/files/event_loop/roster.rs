@@ -1,0 +1,44 @@
+//! Which files are the devices', as the roster has it.
+
+use destage_plan::{Controller, DevSet};
+
+use super::executor::Files;
+use crate::files::error::FilesError;
+use crate::files::io::file::SyncPoint;
+use crate::files::io::patience::patiently;
+use crate::files::nvram::intents::sync_roster;
+
+impl<C: Controller> Files<C> {
+    /// The files that these devices had are theirs no more, whether they answer again or not.
+    pub(super) fn distrust(&mut self, devs: DevSet) -> Result<(), FilesError> {
+        self.standing_in -= devs;
+        devs.iter().for_each(|dev| self.roster.leave(dev.index()));
+        self.sync_roster()
+    }
+
+    /// Makes it durable which files are the devices'.
+    fn sync_roster(&mut self) -> Result<(), FilesError> {
+        self.marks.name(self.roster.generations());
+        let (sync, path) = (sync_roster(&self.roster_file, &self.roster), self.config.intents.clone());
+        let noted = patiently(&self.os, &self.config.intents, self.config.patience, move |_| {
+            sync().map_err(FilesError::io(&path, "note which files are the devices'"))
+        });
+        noted.map_err(|error| self.stop(error))
+    }
+
+    /// Names files that took a device's place and of which that can be known by now.
+    pub(super) fn name_noted(&mut self) -> Result<(), FilesError> {
+        let noted = self.standing_in - self.engine.controller().unnoted();
+        if noted.is_empty() {
+            return Ok(());
+        }
+        // What says that is durable first.
+        if self.ahead.is_open() {
+            self.ahead.wait(SyncPoint::Ahead);
+            return Ok(());
+        }
+        self.standing_in -= noted;
+        noted.iter().for_each(|dev| self.roster.name(dev.index()));
+        self.sync_roster()
+    }
+}

@@ -1,0 +1,176 @@
+//! What a caller asks of an executor. A main loop that waits for other things too, such as sockets, asks here for what
+//! a call would wait for, and looks at it later.
+
+use std::time::Duration;
+
+use destage_plan::{Control, Controller, HostOp, HostRequest, Status};
+use rustix::fd::BorrowedFd;
+
+use super::executor::Files;
+use super::request::{Completion, Request};
+use crate::Buffer;
+use crate::files::error::FilesError;
+
+impl<C: Controller> Files<C> {
+    /// Takes a request; it waits if the array is still being recovered. `data` is what a write
+    /// writes; of a read its content does not matter, and what was read comes back in it or in
+    /// another. A [`Buffer`] is handed on as it is, anything else is copied into one. Requests may
+    /// have the same tag.
+    ///
+    /// # Errors
+    /// If the request cannot be served, in which case nothing happens, or the executor has stopped.
+    pub fn submit(&mut self, request: HostRequest, data: impl Into<Buffer>) -> Result<(), FilesError> {
+        self.check()?;
+        let mut data: Buffer = data.into();
+        if request.op != HostOp::Flush {
+            self.engine.shape().check(request.offset, request.len)?;
+        }
+        if request.op == HostOp::Write && data.len() as u64 != request.len {
+            return Err(FilesError::Data { expected: request.len, found: data.len() as u64 });
+        }
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.requests.push(None);
+            self.requests.len() as u64 - 1
+        });
+        if request.op != HostOp::Write {
+            data.resize(if request.op == HostOp::Read { request.len as usize } else { 0 });
+        }
+        self.bytes.host_buffer(id, data);
+        self.requests[id as usize] = Some(Request { tag: request.tag, op: request.op, fua: request.fua });
+        self.unanswered += 1;
+        let now = self.now();
+        self.engine.submit(now, HostRequest { tag: id, ..request })?;
+        self.go_on()
+    }
+
+    /// The next request that was answered, if there is one. Does not wait; without threads,
+    /// some commands of one lane are carried out first, or else the next timer goes off.
+    ///
+    /// # Errors
+    /// If the executor has stopped, or does now.
+    pub fn poll(&mut self) -> Result<Option<Completion>, FilesError> {
+        self.turn();
+        self.advance()?;
+        Ok(self.completions.pop_front())
+    }
+
+    /// The next request that was answered and not fetched; nothing else happens.
+    pub fn next_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    /// The next request that was answered; waits for one. None if there are no requests.
+    ///
+    /// # Errors
+    /// If the executor has stopped, or does now; if the controller refuses to start.
+    pub fn wait(&mut self) -> Result<Option<Completion>, FilesError> {
+        loop {
+            if let Some(completion) = self.poll()? {
+                return Ok(Some(completion));
+            }
+            if self.unanswered == 0 {
+                return Ok(None);
+            }
+            self.rest(None)?;
+        }
+    }
+
+    /// Waits until the array is recovered and requests are served.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn wait_ready(&mut self) -> Result<(), FilesError> {
+        self.advance()?;
+        while self.engine.status() != Status::Ready {
+            self.rest(None)?;
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing is under way: no request, and nothing that the controller does on its
+    /// own, such as filling a member. Timers are not waited for.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn settle(&mut self) -> Result<(), FilesError> {
+        self.advance()?;
+        while !self.is_idle() {
+            self.rest(None)?;
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until what was acknowledged before this is written back from the cache to the members.
+    /// Requests are served meanwhile; nothing is flushed by it.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn drain(&mut self) -> Result<(), FilesError> {
+        self.begin_drain()?;
+        while self.draining {
+            self.rest(None)?;
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Begins what [`drain`](Self::drain) waits for.
+    ///
+    /// # Errors
+    /// If the executor has stopped, or does now.
+    pub fn begin_drain(&mut self) -> Result<(), FilesError> {
+        self.check()?;
+        self.draining = true;
+        let now = self.now();
+        self.engine.control(now, Control::Drain);
+        self.go_on()
+    }
+
+    /// Whether a drain that was begun is under way.
+    pub const fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Answers all requests, lets the controller leave nothing to be recovered, and ends. The
+    /// requests that were answered and not fetched are handed out.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), or if a file hangs; the next start is an unclean one then.
+    pub fn stop_clean(mut self) -> Result<Vec<Completion>, FilesError> {
+        self.until(|files| files.engine.status() == Status::Ready && files.unanswered == 0)?;
+        let now = self.now();
+        self.engine.control(now, Control::Clean);
+        self.go_on()?;
+        self.until(|files| files.clean)?;
+        let condition = self.engine.controller().condition();
+        self.marks.note(condition);
+        self.marks.end(condition.losses);
+        self.until(|files| !files.marks.is_busy())?;
+        Ok(std::mem::take(&mut self.completions).into())
+    }
+
+    /// Has `waker` called, from any thread, when something has happened since the bell was last
+    /// [heard](Self::hear): then [`poll`](Self::poll) has something to do.
+    pub fn wake_with(&self, waker: impl Fn() + Send + Sync + 'static) {
+        self.bell.wake_with(Box::new(waker));
+    }
+
+    /// Whether something has happened since this was asked last. Who is told no may wait for the waker, or
+    /// for the [next timer](Self::until_timer).
+    pub fn hear(&self) -> bool {
+        self.bell.hear() || self.stirs()
+    }
+
+    /// What is readable, too, when something has happened: a main loop that waits elsewhere waits for this as well
+    /// as for the waker. None if all is told by the waker.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.wheel.as_ref().and_then(|wheel| wheel.ring().descriptor())
+    }
+
+    /// How long it is until something is due by time alone; nothing is if there is none.
+    pub fn until_timer(&self) -> Option<Duration> {
+        self.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0))
+    }
+}

@@ -1,0 +1,238 @@
+//! How a life begins.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, Start, Status};
+
+use super::clock::Clock;
+use super::device::{Device, Traffic};
+use super::executor::Files;
+use crate::Bytes;
+use crate::files::config::{Accepted, Existing, FilesConfig, Io};
+use crate::files::error::FilesError;
+use crate::files::io::device::Serves;
+use crate::files::io::file::OsFile;
+use crate::files::io::metadata::{OPEN, identity};
+use crate::files::io::os::Os;
+use crate::files::io::patience::patiently;
+use crate::files::io::port::Bell;
+use crate::files::io::real::RealOs;
+use crate::files::io::threads::device::DeviceFile;
+use crate::files::io::threads::pool::Lane;
+use crate::files::io::uring::device::Pilot;
+use crate::files::io::uring::shared::Wheel;
+use crate::files::nvram::group_commit::Ahead;
+use crate::files::open::opened::Opened;
+use crate::files::open::{assemble, create, overwrite, recover, replacement};
+
+/// The ring, or why there is none though one was wanted.
+fn start_ring(
+    os: &dyn Os,
+    config: &FilesConfig,
+    bell: &Bell,
+) -> Result<(Option<Wheel>, Option<io::Error>), FilesError> {
+    if config.io == Io::Threads {
+        return Ok((None, None));
+    }
+    let operations = config.depth.saturating_mul(config.devices.len()).min(1 << 15) as u32;
+    match (os.ring(operations).and_then(|ring| Wheel::new(ring, bell)), config.io) {
+        (Ok(wheel), _) => Ok((Some(wheel), None)),
+        (Err(why), Io::Ring) => Err(FilesError::NoRing(why)),
+        (Err(why), _) => Ok((None, Some(why))),
+    }
+}
+
+pub(super) fn start_device(
+    os: &dyn Os,
+    config: &FilesConfig,
+    dev: usize,
+    file: Arc<dyn OsFile>,
+    bell: &Arc<Bell>,
+    wheel: Option<&mut Wheel>,
+) -> io::Result<Serves> {
+    let options = config.devices[dev].options;
+    if let Some(wheel) = wheel.filter(|_| options.delay.is_zero()) {
+        let pilot = Pilot::new(file, (dev as u8, wheel.next_life()), options, config.depth);
+        return Ok(Serves::Ring(pilot));
+    }
+    let workers = DeviceFile::all(file, options, config.depth);
+    if os.is_in_line() {
+        return Ok(Serves::Threads(Lane::in_line(config.depth, workers)));
+    }
+    Lane::start(&format!("destage-dev{dev}"), config.depth, bell, workers).map(Serves::Threads)
+}
+
+impl<C: Controller> Files<C> {
+    /// Makes the files of a new array, of zeros unless they keep what they hold, and serves it. Their folders must exist.
+    ///
+    /// # Errors
+    /// If a file exists and must not be overwritten, is in use, or cannot be made; if one that keeps what it holds is not
+    /// there, or has no room for a label behind it. If none was to be overwritten, none is left that was made.
+    pub fn create(controller: C, config: FilesConfig, existing: Existing) -> Result<Self, FilesError> {
+        Self::create_on(Arc::new(RealOs), controller, config, existing)
+    }
+
+    /// As [`create`](Self::create), on another operating system.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_on(
+        os: Arc<dyn Os>,
+        controller: C,
+        config: FilesConfig,
+        existing: Existing,
+    ) -> Result<Self, FilesError> {
+        config.check()?;
+        let asked = config.clone();
+        let create = move |os: &dyn Os| create::create(os, &asked, existing);
+        let opened = patiently(&os, config.nvram_path(), config.patience, create)?;
+        Self::start(os, controller, config, opened)
+    }
+
+    /// What [`create`](Self::create) is to be told of what exists for a new array to take the place of an old one, whose files are
+    /// removed before that. Nothing is changed.
+    ///
+    /// # Errors
+    /// If there can be no such new array; if a file that the old array names is another's by its number, in use, or cannot be read; if the new one has a file or
+    /// block device that holds something and is no part of the old one.
+    pub fn check_given_up(old: &FilesConfig, new: &FilesConfig) -> Result<Existing, FilesError> {
+        new.check()?;
+        overwrite::check(&RealOs, old, new)
+    }
+
+    /// Serves an array that was made before, with what its last life left. A device whose file is
+    /// not there is told to the controller as missing.
+    ///
+    /// # Errors
+    /// If the NVRAM or the intents are not there, not this array's, or damaged, or the device on which the NVRAM lies is not; if a file has
+    /// another size, is in use, or cannot be opened though it is there.
+    pub fn open(controller: C, config: FilesConfig) -> Result<Self, FilesError> {
+        Self::open_on(Arc::new(RealOs), controller, config)
+    }
+
+    /// As [`open`](Self::open), on another operating system.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(os: Arc<dyn Os>, controller: C, config: FilesConfig) -> Result<Self, FilesError> {
+        config.check()?;
+        let asked = config.clone();
+        let open = move |os: &dyn Os| assemble::open(os, &asked);
+        let opened = patiently(&os, config.nvram_path(), config.patience, open)?;
+        Self::start(os, controller, config, opened)
+    }
+
+    /// Serves an array whose NVRAM or intents are lost: they are made anew, and the rows that the members have marked are
+    /// made consistent. What else is lost with them has to be [accepted](Accepted). What a cache's device holds is none of
+    /// the array's any more. One on which the NVRAM lies is made anew, be it another one that is empty or not there. If nothing is lost this is [`open`](Self::open).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); if something is lost that was not accepted, or no member has marks.
+    pub fn resynchronise(controller: C, config: FilesConfig, accepted: Accepted) -> Result<Self, FilesError> {
+        Self::resynchronise_on(Arc::new(RealOs), controller, config, accepted)
+    }
+
+    /// As [`resynchronise`](Self::resynchronise), on another operating system.
+    ///
+    /// # Errors
+    /// As [`resynchronise`](Self::resynchronise).
+    pub fn resynchronise_on(
+        os: Arc<dyn Os>,
+        controller: C,
+        config: FilesConfig,
+        accepted: Accepted,
+    ) -> Result<Self, FilesError> {
+        config.check()?;
+        let asked = config.clone();
+        let resynchronise = move |os: &dyn Os| recover::resynchronise(os, &asked, accepted);
+        let opened = patiently(&os, config.nvram_path(), config.patience, resynchronise)?;
+        Self::start(os, controller, config, opened)
+    }
+
+    fn start(os: Arc<dyn Os>, controller: C, config: FilesConfig, opened: Opened) -> Result<Self, FilesError> {
+        let bell = Arc::new(Bell::default());
+        let (mut wheel, no_ring) = start_ring(&*os, &config, &bell)?;
+        let mut devices = Vec::with_capacity(opened.devices.len());
+        for (dev, file) in opened.devices.into_iter().enumerate() {
+            let path = &config.devices[dev].path;
+            let (file, error) = match file {
+                Ok(file) => (Some(file), None),
+                Err(error) => (None, Some(FilesError::io(path, OPEN)(error))),
+            };
+            let identity = file.as_ref().map(|file| identity(&**file, path)).transpose()?;
+            let direct =
+                file.as_ref().map(|file| replacement::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
+            let lane = file.map(|file| start_device(&*os, &config, dev, file, &bell, wheel.as_mut())).transpose();
+            let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
+            let (under_way, backlog, held) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+            devices.push(Device {
+                failed: lane.is_none(),
+                lane,
+                under_way,
+                backlog,
+                held,
+                error,
+                file: identity,
+                direct,
+                traffic: Traffic::default(),
+            });
+        }
+        let accounts = opened.store.accounts();
+        let store = if os.is_in_line() {
+            Ok(Lane::in_line(config.depth, vec![opened.store]))
+        } else {
+            Lane::start("destage-nvram", config.depth, &bell, vec![opened.store])
+        };
+        let store = store.map_err(FilesError::io(config.nvram_path(), "start its thread"))?;
+        let missing = devices.iter().zip(0..).filter(|(device, _)| device.failed).map(|(_, dev)| Dev(dev)).collect();
+        let shape = config.shape;
+        let mut files = Self {
+            engine: Engine::new(controller, shape, config.depth),
+            bytes: Bytes::new(shape.page_bytes(), shape.sector_bytes(), opened.nvram),
+            config,
+            devices,
+            store,
+            accounts,
+            roster: opened.roster,
+            roster_file: opened.roster_file,
+            standing_in: DevSet::EMPTY,
+            store_backlog: VecDeque::new(),
+            ahead: Ahead::default(),
+            marks: opened.marks,
+            resynchronised: opened.resynchronised,
+            wheel,
+            no_ring,
+            state: opened.state,
+            home: opened.home,
+            bell,
+            requests: Vec::new(),
+            free: Vec::new(),
+            answered: Vec::new(),
+            unanswered: 0,
+            blocked: VecDeque::new(),
+            completions: VecDeque::new(),
+            clean: false,
+            draining: false,
+            stopped: false,
+            clock: if os.is_in_line() { Clock::Virtual(Nanos::ZERO) } else { Clock::Real(Instant::now()) },
+            os,
+            device_results: VecDeque::new(),
+            ended: VecDeque::new(),
+            store_results: VecDeque::new(),
+            spare_lists: Vec::new(),
+            lock: opened.lock,
+        };
+        let nv: Vec<_> = files.bytes.nvram().slots().collect();
+        let intents = files.bytes.nvram().intents.ranges();
+        files.engine.start(files.now(), Start { nv: &nv, intents: &intents, missing, collectors: DevSet::EMPTY });
+        // A start that is refused changes nothing: what is missing may be brought back.
+        if !missing.is_empty() && !matches!(files.engine.status(), Status::Refused(_)) {
+            files.distrust(missing)?;
+        }
+        files.go_on()?;
+        Ok(files)
+    }
+}

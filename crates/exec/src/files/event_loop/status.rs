@@ -1,0 +1,110 @@
+//! How an executor and its devices are.
+
+use std::io;
+
+use destage_plan::{Controller, Dev, DevSet, Engine, Status};
+
+use super::device::Traffic;
+use super::executor::Files;
+use crate::files::config::{FilesConfig, Io};
+use crate::files::error::FilesError;
+use crate::files::nvram::store::StateTraffic;
+use crate::files::open::opened::Resynchronised;
+
+impl<C: Controller> Files<C> {
+    /// Whether a device answers.
+    pub fn answers(&self, dev: Dev) -> bool {
+        self.devices.get(dev.index()).is_some_and(|device| !device.failed)
+    }
+
+    /// Whether a device has a file that will be its own at the next start: it answers, and if the file took
+    /// another's place, something durable says that what that one held is lost.
+    pub fn is_named(&self, dev: Dev) -> bool {
+        self.answers(dev) && !self.standing_in.contains(dev)
+    }
+
+    /// Members that a start without the NVRAM or the intents would have to fill from the beginning: the marks may say
+    /// for a while that they are lost or not filled when they no longer are.
+    pub fn marked_unfilled(&self) -> DevSet {
+        self.marks.unfilled()
+    }
+
+    /// Why devices do not answer: the first error of each, since it was opened or replaced.
+    pub fn errors(&self) -> impl Iterator<Item = (Dev, &FilesError)> {
+        let devices = self.devices.iter().zip(0..);
+        devices.filter_map(|(device, dev)| device.error.as_ref().map(|error| (Dev(dev), error)))
+    }
+
+    /// How far this life has come.
+    pub fn status(&self) -> Status {
+        self.engine.status()
+    }
+
+    /// Requests that were not answered.
+    pub const fn unanswered(&self) -> usize {
+        self.unanswered
+    }
+
+    /// Bytes that were copied in this life on their way between host, devices and NVRAM, for want
+    /// of a buffer that could be handed on.
+    pub const fn copied(&self) -> u64 {
+        self.bytes.copied()
+    }
+
+    /// The engine, for its counters and the controller.
+    pub const fn engine(&self) -> &Engine<C> {
+        &self.engine
+    }
+
+    /// The files as they are now: replacements are among them.
+    pub const fn config(&self) -> &FilesConfig {
+        &self.config
+    }
+
+    /// What was made anew at the start because it was lost.
+    pub const fn resynchronised(&self) -> Option<&Resynchronised> {
+        self.resynchronised.as_ref()
+    }
+
+    /// Whether nothing is under way: no request, and nothing that the controller does on its own.
+    pub fn is_idle(&self) -> bool {
+        !self.is_busy() && self.engine.is_idle()
+    }
+
+    /// Whether all that the controller was told to be done of the NVRAM is durable. If it is not, it will be soon after a
+    /// member's loss or filling was noted, and a second later at the latest.
+    pub const fn is_durable(&self) -> bool {
+        !self.ahead.is_open()
+    }
+
+    /// Who asks the operating system for what devices do; never [`Io::Auto`].
+    pub const fn io(&self) -> Io {
+        if self.wheel.is_some() { Io::Ring } else { Io::Threads }
+    }
+
+    /// Why there is no ring, if one would have been taken.
+    pub const fn no_ring(&self) -> Option<&io::Error> {
+        self.no_ring.as_ref()
+    }
+
+    /// Devices that were to be read and written directly and are not, and why.
+    pub fn buffered(&self) -> impl Iterator<Item = (Dev, &io::Error)> {
+        let devices = self.devices.iter().zip(0..);
+        devices.filter_map(|(device, dev)| Some((Dev(dev), device.direct.as_ref()?.as_ref().err()?)))
+    }
+
+    /// Whether a device's file is read and written past the memory of the operating system.
+    pub fn is_direct(&self, dev: Dev) -> bool {
+        self.devices.get(dev.index()).is_some_and(|device| matches!(device.direct, Some(Ok(_))))
+    }
+
+    /// What each device was asked for in this life.
+    pub fn traffic(&self) -> impl Iterator<Item = Traffic> {
+        self.devices.iter().map(|device| device.traffic)
+    }
+
+    /// What the file of the NVRAM and that of the intents were asked for in this life.
+    pub fn state_traffic(&self) -> [StateTraffic; 2] {
+        [self.accounts[0].traffic(), self.accounts[1].traffic()]
+    }
+}

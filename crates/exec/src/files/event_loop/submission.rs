@@ -1,0 +1,188 @@
+//! Steps on their way to devices and to the store, as far as these have room and nothing must be durable before.
+
+use destage_plan::{Buf, Controller, Dev, Ext, Issue, Step};
+
+use super::executor::Files;
+use crate::files::error::FilesError;
+use crate::files::io::backend::Backend;
+use crate::files::io::command;
+use crate::files::io::command::Work;
+use crate::files::io::device::Serves;
+use crate::files::io::file::SyncPoint;
+use crate::files::nvram::store;
+use crate::files::nvram::store::{Change, Command};
+
+/// Whether a step has an effect that a loss of power leaves.
+const fn lasts(step: &Step) -> bool {
+    !matches!(step, Step::Read { .. } | Step::MetaRead { .. })
+}
+
+impl<C: Controller> Files<C> {
+    /// Has a step wait if commits that were done before it was issued are not durable; whether it does.
+    pub(super) fn holds_back(&mut self, dev: Dev, issue: Issue) -> bool {
+        let waits = self.ahead.is_open() && lasts(self.engine.step(issue));
+        if waits {
+            let until = self.ahead.hold();
+            self.devices[dev.index()].held.push_back((until, issue));
+        }
+        waits
+    }
+
+    /// A step of a device that answers, for which nothing has to be made durable any more, begins or waits for room.
+    pub(super) fn begin_held(&mut self, dev: Dev, issue: Issue) {
+        if self.devices[dev.index()].lane.as_ref().is_some_and(Serves::has_room) {
+            self.send_device(dev, issue);
+        } else {
+            self.devices[dev.index()].backlog.push_back(issue);
+        }
+    }
+
+    pub(super) fn send_device(&mut self, dev: Dev, issue: Issue) {
+        let page = self.engine.shape().page_bytes();
+        let before = self.config.devices[dev.index()].offset;
+        let place = |ext: Ext| (before + ext.first() * page, u64::from(ext.pages()) * page);
+        let step = *self.engine.step(issue);
+        let traffic = &mut self.devices[dev.index()].traffic;
+        let (work, (bytes, range)) = match step {
+            Step::Read { ext, .. } | Step::MetaRead { ext } => {
+                let (offset, len) = place(ext);
+                traffic.reads += 1;
+                traffic.read_bytes += len;
+                (Work::Read { offset }, (self.bytes.lend(len as usize), 0..len as usize))
+            }
+            Step::Write { ext, .. } | Step::WriteList { ext, .. } | Step::MetaWrite { ext, .. } => {
+                let (offset, len) = place(ext);
+                traffic.writes += 1;
+                traffic.fua += u64::from(step.is_fua());
+                traffic.written_bytes += len;
+                (Work::Write { offset, fua: step.is_fua() }, self.bytes.handed(&self.engine, issue.op, &step))
+            }
+            Step::Trim { ext } => {
+                let (offset, len) = place(ext);
+                traffic.trims += 1;
+                (Work::Trim { offset, len }, (self.bytes.lend(0), 0..0))
+            }
+            Step::FlushDev { .. } => {
+                traffic.flushes += 1;
+                (Work::Flush, (self.bytes.lend(0), 0..0))
+            }
+            ref other => unreachable!("{other:?} is no step of a device"),
+        };
+        let (bytes, range) = match self.devices[dev.index()].direct {
+            Some(Ok(align)) => self.bytes.aligned(bytes, range, align as usize),
+            _ => (bytes, range),
+        };
+        self.devices[dev.index()].under_way.push_back(Some(issue));
+        let lane = self.devices[dev.index()].lane.as_mut().expect("a device that answers has a lane");
+        lane.send(command::Command { issue: Some(issue), work, bytes, range });
+    }
+
+    /// Gives the store what waits for it, as far as members have marked its rows, and has them mark more. Before any
+    /// step they know all else that a start without the NVRAM has to know.
+    pub(super) fn send_backlog(&mut self) {
+        self.marks.note(self.engine.controller().condition());
+        while self.store.has_room()
+            && let Some(&issue) = self.store_backlog.front()
+        {
+            let marked = match *self.engine.step(issue) {
+                Step::Intent { rows, set: true } => self.marks.cover(self.engine.rows(issue.op, rows)),
+                _ => true,
+            };
+            if !marked || !self.marks.is_noted() {
+                break;
+            }
+            self.store_backlog.pop_front();
+            self.send_store(issue);
+        }
+        self.send_marks();
+    }
+
+    /// Gives members the marks that are to be written, if there are any.
+    fn send_marks(&mut self) {
+        let answering = self.devices.iter().zip(0..).filter(|(device, _)| !device.failed).map(|(_, dev)| Dev(dev));
+        if self.marks.is_busy() {
+            self.marks.begin(answering.collect());
+        }
+        for dev in self.marks.waiting().iter() {
+            let device = &mut self.devices[dev.index()];
+            let Some(lane) = device.lane.as_mut().filter(|lane| lane.has_room()) else { continue };
+            let offset = self.config.marks_offset(dev.index()) + self.marks.place();
+            let bytes = self.marks.give(dev);
+            device.traffic.marks += 1;
+            device.traffic.mark_bytes += bytes.len() as u64;
+            device.under_way.push_back(None);
+            let range = 0..bytes.len();
+            lane.send(command::Command { issue: None, work: Work::Mark { offset }, bytes, range });
+        }
+    }
+
+    fn send_store(&mut self, issue: Issue) {
+        let mut lists = self.spare_lists.pop().unwrap_or_default();
+        lists.rows.clear();
+        lists.puts.clear();
+        lists.frees.clear();
+        let (change, bytes) = match *self.engine.step(issue) {
+            Step::NvCommit { puts, frees } => {
+                let puts = self.engine.puts(issue.op, puts);
+                lists.puts.extend_from_slice(puts);
+                lists.frees.extend(self.engine.bufs(issue.op, frees).iter().map(|buf| match buf {
+                    Buf::Nv(slot) => *slot,
+                    other => panic!("{other:?} is no slot of the NVRAM"),
+                }));
+                let durable = self.config.every_write || self.ahead.commits_at_once();
+                (Change::Commit { durable }, self.bytes.puts(&self.engine, issue.op, puts))
+            }
+            Step::Intent { rows, set } => {
+                lists.rows.extend_from_slice(self.engine.rows(issue.op, rows));
+                (Change::Intent { set }, self.bytes.lend(0))
+            }
+            ref other => unreachable!("{other:?} is no step of the NVRAM"),
+        };
+        self.store.send(store::Command { issue: Some(issue), change, bytes, lists, is_covered: false });
+    }
+
+    /// Gives the store the sync that is wanted, or that is due.
+    pub(super) fn send_sync(&mut self) {
+        self.ahead.note(self.engine.controller().condition());
+        if self.ahead.due().is_some_and(|due| due <= self.now()) {
+            self.ahead.wait(SyncPoint::Ahead);
+        }
+        if !self.store.has_room() {
+            return;
+        }
+        if let Some(at) = self.ahead.begin_sync() {
+            let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
+            self.store.send(Command { issue: None, change: Change::Sync(at), bytes, lists, is_covered: false });
+        }
+    }
+
+    /// Whether the NVRAM and the intents have room for what the controller wants.
+    pub(super) fn check_nvram(&mut self, issue: Issue) -> Result<(), FilesError> {
+        let slots = u64::from(self.config.nv_slots);
+        match *self.engine.step(issue) {
+            Step::NvCommit { puts, .. } => {
+                let puts = self.engine.puts(issue.op, puts);
+                let last = puts.iter().map(|put| u64::from(put.slot.index) + 1).max().unwrap_or(0);
+                let longest = puts.iter().map(|put| u64::from(put.len)).max().unwrap_or(0);
+                let page = self.engine.shape().page_bytes();
+                self.within("the slot", last.saturating_sub(1), "nv-slots", slots.max(u64::from(last == 0)))?;
+                self.within("the byte of a slot", longest.saturating_sub(1), "page-bytes", page)
+            }
+            Step::Intent { rows, .. } => {
+                let last = self.engine.rows(issue.op, rows).iter().map(|rows| rows.end().0).max().unwrap_or(0);
+                self.within("the row", last.saturating_sub(1), "rows", self.config.rows.max(u64::from(last == 0)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn within(
+        &mut self,
+        what: &'static str,
+        found: u64,
+        key: &'static str,
+        limit: u64,
+    ) -> Result<(), FilesError> {
+        if found < limit { Ok(()) } else { Err(self.stop(FilesError::Beyond { what, found, key, limit })) }
+    }
+}

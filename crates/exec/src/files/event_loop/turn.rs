@@ -1,0 +1,142 @@
+//! One turn of the main loop: results are taken in, steps that may begin are handed out, and between turns it waits.
+
+use std::time::Duration;
+
+use destage_plan::{Controller, Nanos, Status};
+
+use super::clock::Clock;
+use super::device::Device;
+use super::executor::Files;
+use crate::files::error::FilesError;
+use crate::files::io::backend::Backend;
+use crate::files::io::device::Serves;
+use crate::files::io::uring::shared::Wheel;
+
+impl<C: Controller> Files<C> {
+    /// Takes in what threads have done and lets timers go off; does not wait.
+    pub(super) fn advance(&mut self) -> Result<(), FilesError> {
+        self.check()?;
+        self.take_in()?;
+        self.submit_all()?;
+        // What is in the system's memory has been done at once.
+        if self.wheel.as_ref().is_some_and(|wheel| wheel.ring().under_way() > 0) {
+            self.take_in()?;
+            self.submit_all()?;
+        }
+        Ok(())
+    }
+
+    /// Gives the ring all that was begun for it, in one call.
+    fn submit_all(&mut self) -> Result<(), FilesError> {
+        let Some(wheel) = &mut self.wheel else { return Ok(()) };
+        for device in &mut self.devices {
+            if let Some(outgoing) = device.lane.as_mut().and_then(Serves::outgoing) {
+                wheel.outgoing().append(outgoing);
+            }
+        }
+        wheel.submit().map_err(|error| self.stop(FilesError::Ring(error)))
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.store.is_busy()
+            || self.marks.is_busy()
+            || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Serves::is_busy))
+    }
+
+    /// Whether there is something for the ring, or for the main loop, that nobody tells of.
+    pub(super) fn stirs(&self) -> bool {
+        self.wheel.as_ref().is_some_and(Wheel::is_behind)
+            || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Serves::stirs))
+            || self.marks.can_begin()
+    }
+
+    /// When something is due by time alone.
+    pub(super) fn next_timer(&self) -> Option<Nanos> {
+        self.engine.next_timer().into_iter().chain(self.ahead.due()).min()
+    }
+
+    /// Without threads: a lane that chance chooses goes on with some of its commands; if there is
+    /// none, it becomes the time of the next timer. Whether something happened.
+    pub(super) fn turn(&mut self) -> bool {
+        if self.stirs() {
+            return false;
+        }
+        let Clock::Virtual(now) = &mut self.clock else { return false };
+        let ready = |lane: &Option<Serves>| lane.as_ref().is_some_and(|lane| lane.ready() > 0);
+        let devices = self.devices.iter().filter(|device| ready(&device.lane)).count();
+        let store = self.store.ready();
+        let ring = self.wheel.as_ref().map_or(0, |wheel| wheel.ring().ready());
+        if devices == 0 && store == 0 && ring == 0 {
+            let next = self.engine.next_timer().into_iter().chain(self.ahead.due()).min();
+            *now = next.map_or(*now, |next| next.max(*now));
+            return next.is_some();
+        }
+        *now += Nanos(1_000);
+        let chosen = self.os.choose(devices + usize::from(store > 0) + usize::from(ring > 0));
+        let choose = |among| self.os.choose(among);
+        if let Some(wheel) = self.wheel.as_mut().filter(|_| ring > 0 && chosen == devices) {
+            for _ in 0..=choose(ring) {
+                wheel.turn(&choose);
+            }
+            return true;
+        }
+        match self.devices.iter_mut().filter(|device| ready(&device.lane)).nth(chosen) {
+            // Threads, too, are ahead of the main loop by more than one operation.
+            Some(Device { lane: Some(lane), .. }) => {
+                for _ in 0..=choose(2 * lane.ready()) {
+                    lane.turn(choose);
+                }
+            }
+            _ => self.store.turn(choose),
+        }
+        true
+    }
+
+    /// Waits until a thread has something to say or a timer is due, or as long as `most`.
+    pub(super) fn rest(&mut self, most: Option<Duration>) -> Result<(), FilesError> {
+        if let Status::Refused(why) = self.engine.status() {
+            return Err(self.stop(FilesError::Refused(Box::new(why))));
+        }
+        if self.turn() || self.os.is_in_line() && self.stirs() {
+            return Ok(());
+        }
+        let limit = self.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0));
+        if limit.is_none() && (!self.is_busy() || self.os.is_in_line()) {
+            let what = format!("{:?}", self.engine.out());
+            return Err(self.stop(FilesError::Stalled(what)));
+        }
+        self.pause(limit.into_iter().chain(most).min());
+        Ok(())
+    }
+
+    /// Waits until a thread or the ring has something to say, or as long as `most`.
+    pub(super) fn pause(&self, most: Option<Duration>) {
+        match &self.wheel {
+            None => self.bell.wait(most),
+            // The system had no room for it, and does not say when it has.
+            Some(wheel) if self.stirs() => wheel.wait(&self.bell, Some(Duration::from_millis(1))),
+            Some(wheel) => wheel.wait(&self.bell, most),
+        }
+    }
+
+    /// Waits until this is so, or a device or the NVRAM hangs.
+    pub(super) fn until(&mut self, done: impl Fn(&Self) -> bool) -> Result<(), FilesError> {
+        let patience = self.config.patience;
+        self.advance()?;
+        while !done(self) {
+            self.rest(Some(patience))?;
+            self.advance()?;
+            let mut stuck = self
+                .devices
+                .iter()
+                .zip(&self.config.devices)
+                .map(|(device, config)| (device.lane.as_ref().map_or(Duration::ZERO, Serves::stuck), &config.path));
+            let hangs = stuck.find(|(stuck, _)| *stuck >= patience).map(|(_, path)| path.clone());
+            let hangs = hangs.or_else(|| (self.store.stuck() >= patience).then(|| self.config.nvram_path().to_owned()));
+            if let Some(path) = hangs {
+                return Err(self.stop(FilesError::Hangs(path)));
+            }
+        }
+        Ok(())
+    }
+}
