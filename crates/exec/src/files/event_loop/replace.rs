@@ -7,11 +7,10 @@ use std::time::Instant;
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
 use super::executor::Files;
-use super::start::start_device;
 use crate::files::config::DeviceOptions;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
-use crate::files::io::device::Serves;
+use crate::files::io::device::{Serves, start_device};
 use crate::files::io::file::Identity;
 use crate::files::io::metadata::identity;
 use crate::files::io::patience::patiently;

@@ -1,7 +1,6 @@
 //! How a life begins.
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,59 +10,18 @@ use super::clock::Clock;
 use super::device::{Device, Traffic};
 use super::executor::Files;
 use crate::Bytes;
-use crate::files::config::{Accepted, Existing, FilesConfig, Io};
+use crate::files::config::{Accepted, Existing, FilesConfig};
 use crate::files::error::FilesError;
-use crate::files::io::device::Serves;
-use crate::files::io::file::OsFile;
+use crate::files::io::device::{start_device, start_ring};
 use crate::files::io::metadata::{OPEN, identity};
 use crate::files::io::os::Os;
 use crate::files::io::patience::patiently;
 use crate::files::io::port::Bell;
 use crate::files::io::real::RealOs;
-use crate::files::io::threads::device::DeviceFile;
 use crate::files::io::threads::pool::Lane;
-use crate::files::io::uring::device::Pilot;
-use crate::files::io::uring::shared::Wheel;
 use crate::files::nvram::group_commit::Ahead;
 use crate::files::open::opened::Opened;
 use crate::files::open::{assemble, create, overwrite, recover, replacement};
-
-/// The ring, or why there is none though one was wanted.
-fn start_ring(
-    os: &dyn Os,
-    config: &FilesConfig,
-    bell: &Bell,
-) -> Result<(Option<Wheel>, Option<io::Error>), FilesError> {
-    if config.io == Io::Threads {
-        return Ok((None, None));
-    }
-    let operations = config.depth.saturating_mul(config.devices.len()).min(1 << 15) as u32;
-    match (os.ring(operations).and_then(|ring| Wheel::new(ring, bell)), config.io) {
-        (Ok(wheel), _) => Ok((Some(wheel), None)),
-        (Err(why), Io::Ring) => Err(FilesError::NoRing(why)),
-        (Err(why), _) => Ok((None, Some(why))),
-    }
-}
-
-pub(super) fn start_device(
-    os: &dyn Os,
-    config: &FilesConfig,
-    dev: usize,
-    file: Arc<dyn OsFile>,
-    bell: &Arc<Bell>,
-    wheel: Option<&mut Wheel>,
-) -> io::Result<Serves> {
-    let options = config.devices[dev].options;
-    if let Some(wheel) = wheel.filter(|_| options.delay.is_zero()) {
-        let pilot = Pilot::new(file, (dev as u8, wheel.next_life()), options, config.depth);
-        return Ok(Serves::Ring(pilot));
-    }
-    let workers = DeviceFile::all(file, options, config.depth);
-    if os.is_in_line() {
-        return Ok(Serves::Threads(Lane::in_line(config.depth, workers)));
-    }
-    Lane::start(&format!("destage-dev{dev}"), config.depth, bell, workers).map(Serves::Threads)
-}
 
 impl<C: Controller> Files<C> {
     /// Makes the files of a new array, of zeros unless they keep what they hold, and serves it. Their folders must exist.

@@ -1,16 +1,22 @@
 //! Who serves a device: threads of its own, or the main loop by the ring that all such devices share.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::backend::Backend;
 use super::command::{Command, Done};
 use super::file::OsFile;
+use super::os::Os;
+use super::port::Bell;
 use super::ring::Entries;
 use super::threads::device::DeviceFile;
 use super::threads::pool::Lane;
 use super::uring::device::Pilot;
+use super::uring::shared::Wheel;
+use crate::files::config::{FilesConfig, Io};
+use crate::files::error::FilesError;
 
 /// Who serves a device.
 pub(crate) enum Serves {
@@ -114,4 +120,43 @@ impl Serves {
             Self::Threads(_) => None,
         }
     }
+}
+
+/// Starts the ring; the second value says why there is none though one was wanted.
+pub(crate) fn start_ring(
+    os: &dyn Os,
+    config: &FilesConfig,
+    bell: &Bell,
+) -> Result<(Option<Wheel>, Option<io::Error>), FilesError> {
+    if config.io == Io::Threads {
+        return Ok((None, None));
+    }
+    let operations = config.depth.saturating_mul(config.devices.len()).min(1 << 15) as u32;
+    match (os.ring(operations).and_then(|ring| Wheel::new(ring, bell)), config.io) {
+        (Ok(wheel), _) => Ok((Some(wheel), None)),
+        (Err(why), Io::Ring) => Err(FilesError::NoRing(why)),
+        (Err(why), _) => Ok((None, Some(why))),
+    }
+}
+
+/// Starts to serve a device by the ring, if there is one and the device is not told to be slow; else by threads, or by
+/// the main loop itself where the operating system has none.
+pub(crate) fn start_device(
+    os: &dyn Os,
+    config: &FilesConfig,
+    dev: usize,
+    file: Arc<dyn OsFile>,
+    bell: &Arc<Bell>,
+    wheel: Option<&mut Wheel>,
+) -> io::Result<Serves> {
+    let options = config.devices[dev].options;
+    if let Some(wheel) = wheel.filter(|_| options.delay.is_zero()) {
+        let pilot = Pilot::new(file, (dev as u8, wheel.next_life()), options, config.depth);
+        return Ok(Serves::Ring(pilot));
+    }
+    let workers = DeviceFile::all(file, options, config.depth);
+    if os.is_in_line() {
+        return Ok(Serves::Threads(Lane::in_line(config.depth, workers)));
+    }
+    Lane::start(&format!("destage-dev{dev}"), config.depth, bell, workers).map(Serves::Threads)
 }
