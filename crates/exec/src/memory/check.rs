@@ -2,7 +2,8 @@
 
 use destage_plan::{Controller, Dev, NvSlot, Row, Rows};
 
-use super::{Conduct, Memory};
+use super::conduct::Conduct;
+use super::executor::Memory;
 use crate::Nvram;
 use crate::device::Device;
 
@@ -76,6 +77,11 @@ impl<C> RowCheck<C> for NoCheck {
 }
 
 impl<C: Controller> Memory<C> {
+    /// What reads would find.
+    pub fn view(&self) -> View<'_> {
+        View { devices: &self.devices, nvram: self.bytes.nvram() }
+    }
+
     /// Each row is consistent or its intent is set.
     pub(super) fn check_rows<R: RowCheck<C>>(
         &self,
@@ -123,10 +129,5 @@ impl<C: Controller> Memory<C> {
         (0..rows).map(Row).try_for_each(|row| {
             check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })
         })
-    }
-
-    /// What reads would find.
-    pub fn view(&self) -> View<'_> {
-        View { devices: &self.devices, nvram: self.bytes.nvram() }
     }
 }

@@ -1,45 +1,16 @@
-//! What goes wrong in memory because the caller wants it to: devices that fail and are replaced,
-//! the power that is cut, an executor that lies.
+//! What goes wrong in memory because the caller wants it to: devices that fail and are replaced, and
+//! the power that is cut.
 
 use std::collections::VecDeque;
 
-use destage_plan::{Controller, Dev, DevSet, DeviceChange, Issue, Step, StepOutcome};
+use destage_plan::{Controller, Dev, DeviceChange, StepOutcome};
 
-use super::{Memory, Remains};
-use crate::Nvram;
+use super::conduct::Conduct;
+use super::executor::Memory;
+use super::settings::Remains;
 use crate::device::{Content, CutChoice, Disk};
 
-/// Whether the executor does what it is told. All but [`Honest`](Self::Honest) are faults that a
-/// harness plants in order to see whether it finds them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Conduct {
-    /// It does.
-    #[default]
-    Honest,
-    /// It says that it did, and did nothing.
-    Omit,
-    /// It says that a write is done when it is issued, and does it later.
-    Early,
-    /// It begins a step before the commits of the NVRAM are durable that were done when that was issued.
-    Ahead,
-    /// It writes, but leaves in the volatile cache what was to be durable.
-    Volatile,
-}
-
-/// What is asked before each step is issued.
-pub type Tamper = Box<dyn FnMut(Issue, &Step) -> Conduct + Send>;
-
 impl<C: Controller> Memory<C> {
-    /// Lets the executor lie: it is asked before each step is issued.
-    pub fn set_tamper(&mut self, tamper: Tamper) {
-        self.tamper = Some(tamper);
-    }
-
-    /// The NVRAM, for a harness that plants faults.
-    pub const fn nvram_mut(&mut self) -> &mut Nvram {
-        self.bytes.nvram_mut()
-    }
-
     /// A device answers no more. What it had not flushed is lost or not, as `choice` says. The
     /// controller is told by [`announce`](Self::announce), or when a step on it fails first, or
     /// when nothing else is left to do.
@@ -97,16 +68,6 @@ impl<C: Controller> Memory<C> {
         self.devices[dev.index()].replace(content);
         self.engine.device(self.now, dev, DeviceChange::Replaced);
         self.take_issues();
-    }
-
-    /// Devices that failed while the controller does not know.
-    pub const fn unannounced(&self) -> DevSet {
-        self.unannounced
-    }
-
-    /// Whether a device answers.
-    pub fn answers(&self, dev: Dev) -> bool {
-        self.devices[dev.index()].answers()
     }
 
     fn cut_device(&self, dev: Dev, choice: &mut impl CutChoice) -> Vec<u8> {

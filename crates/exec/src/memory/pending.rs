@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use destage_plan::{Buf, Controller, HostNotice, HostOp, HostRequest, Issue, Step};
+use destage_plan::{HostNotice, HostOp, HostRequest, Step};
 
-use super::{InFlight, Memory};
+use super::step::InFlight;
 use crate::nvram::Undo;
 
 /// What is done, what is durable, and who waits for that.
@@ -18,21 +18,21 @@ pub(super) struct Ahead {
     /// Whether there can be such commits.
     pub(super) is_on: bool,
     /// Commits that are durable.
-    durable: u64,
+    pub(super) durable: u64,
     /// How to undo those that are done and not durable, the oldest first.
-    open: VecDeque<Undo>,
+    pub(super) open: VecDeque<Undo>,
     /// Steps that are held, with the commits that were done when they were issued.
     pub(super) held: VecDeque<(u64, InFlight)>,
     /// What was said and is held, likewise.
-    notices: VecDeque<(u64, HostNotice)>,
+    pub(super) notices: VecDeque<(u64, HostNotice)>,
     /// What may be told.
-    told: VecDeque<HostNotice>,
+    pub(super) told: VecDeque<HostNotice>,
     /// Flushes, and writes with FUA.
     covered: BTreeSet<u64>,
 }
 
 impl Ahead {
-    fn done(&self) -> u64 {
+    pub(super) fn done(&self) -> u64 {
         self.durable + self.open.len() as u64
     }
 
@@ -74,7 +74,7 @@ impl Ahead {
     }
 
     /// Something is said; whether it is held.
-    fn holds_notice(&mut self, notice: HostNotice) -> bool {
+    pub(super) fn holds_notice(&mut self, notice: HostNotice) -> bool {
         let waits = match notice {
             HostNotice::Acked { tag, ok } => self.covered.contains(&tag) && ok && self.is_open(),
             // Not before what is held of it.
@@ -91,57 +91,5 @@ impl Ahead {
             self.notices.push_back((self.done(), notice));
         }
         waits
-    }
-}
-
-impl<C: Controller> Memory<C> {
-    /// Whether every acknowledged write is durable, as it is unless told otherwise: then a commit of the NVRAM is durable
-    /// when it is done. Else it is when that is relied on.
-    pub const fn set_every_write(&mut self, every_write: bool) {
-        self.ahead.is_on = !every_write;
-    }
-
-    /// Whether all that the controller was told to be done of the NVRAM is durable.
-    pub fn is_durable(&self) -> bool {
-        !self.ahead.is_open()
-    }
-
-    /// All commits that are done are durable.
-    pub(super) fn sync(&mut self) {
-        if !self.ahead.is_open() {
-            return;
-        }
-        self.note(|| "the NVRAM is synced".to_owned());
-        let ahead = &mut self.ahead;
-        (ahead.durable, ahead.open) = (ahead.done(), VecDeque::new());
-        // All of them wait for no more than what is done.
-        self.in_flight.extend(ahead.held.drain(..).map(|(_, entry)| entry));
-        ahead.told.extend(ahead.notices.drain(..).map(|(_, notice)| notice));
-    }
-
-    /// A commit is about to be done.
-    pub(super) fn commits(&mut self, issue: Issue) {
-        let Step::NvCommit { puts, frees } = *self.engine.step(issue) else { return };
-        if self.ahead.is_on {
-            let puts = self.engine.puts(issue.op, puts).iter().map(|put| put.slot);
-            let frees = self.engine.bufs(issue.op, frees).iter().map(|buf| match buf {
-                Buf::Nv(slot) => *slot,
-                other => panic!("{other:?} is no slot of the NVRAM"),
-            });
-            self.ahead.open.push_back(self.bytes.nvram().undo(puts, frees));
-        }
-    }
-
-    /// The next thing that is said and not held.
-    pub(super) fn say(&mut self) -> Option<HostNotice> {
-        loop {
-            if let Some(told) = self.ahead.told.pop_front() {
-                return Some(told);
-            }
-            let notice = self.engine.next_notice()?;
-            if !self.ahead.holds_notice(notice) {
-                return Some(notice);
-            }
-        }
     }
 }

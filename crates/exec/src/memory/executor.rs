@@ -1,0 +1,143 @@
+//! What an executor in memory keeps, and how it is.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::PoisonError;
+
+use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, OpId, Status, Step, StepKind};
+
+use super::conduct::Tamper;
+use super::pending::Ahead;
+use super::settings::{Latency, Log};
+use super::step::InFlight;
+use crate::device::Device;
+use crate::{Buffer, Bytes, Nvram};
+
+/// Carries a controller's steps out in memory.
+///
+/// Steps on devices and computing steps that were issued end one at a time, in any order that the
+/// caller likes; those of the NVRAM in the order of issue. A device keeps what was written but not
+/// flushed apart, so that [`cut`](Self::cut) can leave any part of it.
+pub struct Memory<C> {
+    pub(super) engine: Engine<C>,
+    pub(super) bytes: Bytes,
+    pub(super) devices: Vec<Device>,
+    pub(super) in_flight: Vec<InFlight>,
+    pub(super) nv_queue: VecDeque<InFlight>,
+    pub(super) ahead: Ahead,
+    pub(super) now: Nanos,
+    pub(super) issued: u64,
+    pub(super) steps: u64,
+    pub(super) latency: Latency,
+    pub(super) compute_at_once: bool,
+    /// Devices that can be asked to collect.
+    pub(super) collectors: DevSet,
+    /// Devices that failed while the controller does not know.
+    pub(super) unannounced: DevSet,
+    pub(super) tamper: Option<Tamper>,
+    pub(super) log: Option<Log>,
+    pub(super) released: Option<u64>,
+}
+
+impl<C: Controller> Memory<C> {
+    pub(super) fn note(&self, what: impl FnOnce() -> String) {
+        if let Some(log) = &self.log {
+            let line = format!("{:>9} {}", self.now.0 / 1_000, what());
+            log.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        }
+    }
+
+    /// What a step in flight writes to its device; none if that is zeros.
+    pub(super) fn written(&self, entry: &InFlight) -> Option<Cow<'_, [u8]>> {
+        let op = entry.issue.op;
+        match entry.step {
+            Step::Trim { .. } => None,
+            Step::Write { ext, src, .. } => {
+                let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
+                self.bytes.source(&self.engine, op, src, len).map(Cow::Borrowed)
+            }
+            _ => {
+                let mut bytes = Buffer::new();
+                self.bytes.append(&self.engine, op, &entry.step, &mut bytes);
+                Some(Cow::Owned(bytes.to_vec()))
+            }
+        }
+    }
+
+    /// How far this life has come.
+    pub fn status(&self) -> Status {
+        self.engine.status()
+    }
+
+    /// Virtual time.
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Steps that ended.
+    pub const fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The engine, for its counters and the controller.
+    pub const fn engine(&self) -> &Engine<C> {
+        &self.engine
+    }
+
+    /// The NVRAM.
+    pub const fn nvram(&self) -> &Nvram {
+        self.bytes.nvram()
+    }
+
+    /// The bytes of a request: of a read that was answered, what it read.
+    pub fn request_bytes(&self, tag: u64) -> &[u8] {
+        self.bytes.host_bytes(tag)
+    }
+
+    /// How many steps [`run`](Self::run) can choose from.
+    pub fn runnable(&self) -> usize {
+        self.in_flight.len() + usize::from(!self.nv_queue.is_empty()) + usize::from(self.ahead.is_waited_for())
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.runnable() == 0 && self.engine.is_idle() && !self.ahead.is_open()
+    }
+
+    /// Steps of a kind that an operation has in flight.
+    pub fn in_flight(&self, op: OpId, kind: StepKind) -> usize {
+        let held = self.ahead.held.iter().map(|(_, entry)| entry);
+        let all = self.in_flight.iter().chain(&self.nv_queue).chain(held);
+        all.filter(|entry| entry.issue.op == op && entry.step.kind() == kind).count()
+    }
+
+    /// Whether all that the controller was told to be done of the NVRAM is durable.
+    pub fn is_durable(&self) -> bool {
+        !self.ahead.is_open()
+    }
+
+    /// Devices that failed while the controller does not know.
+    pub const fn unannounced(&self) -> DevSet {
+        self.unannounced
+    }
+
+    /// Whether a device answers.
+    pub fn answers(&self, dev: Dev) -> bool {
+        self.devices[dev.index()].answers()
+    }
+
+    /// The NVRAM, for a harness that plants faults.
+    pub const fn nvram_mut(&mut self) -> &mut Nvram {
+        self.bytes.nvram_mut()
+    }
+}
+
+impl<C> fmt::Debug for Memory<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory")
+            .field("now", &self.now)
+            .field("in_flight", &self.in_flight.len())
+            .finish_non_exhaustive()
+    }
+}

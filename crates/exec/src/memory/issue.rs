@@ -1,0 +1,50 @@
+//! Steps that the engine has to hand out.
+
+use destage_plan::{Controller, Step, StepOutcome};
+
+use super::conduct::Conduct;
+use super::executor::Memory;
+use super::step::InFlight;
+use crate::device::Device;
+
+impl<C: Controller> Memory<C> {
+    pub(super) fn take_issues(&mut self) {
+        while let Some(issue) = self.engine.next_issue() {
+            let step = *self.engine.step(issue);
+            let conduct = self.tamper.as_mut().map_or(Conduct::Honest, |tamper| tamper(issue, &step));
+            self.issued += 1;
+            let device = step.dev().map(|dev| &self.devices[dev.index()]);
+            let mut entry = InFlight {
+                issue,
+                step,
+                number: self.issued,
+                due: self.now + self.latency.of(&step),
+                covers: device.map_or(0, Device::written),
+                lost: device.is_some_and(|device| !device.answers()),
+                conduct,
+                early: None,
+            };
+            match step {
+                Step::NvCommit { .. } | Step::Intent { .. } => self.nv_queue.push_back(entry),
+                _ if !matches!(conduct, Conduct::Early | Conduct::Ahead) && self.ahead.holds(&step) => {
+                    self.ahead.hold(entry);
+                }
+                Step::Write { .. } | Step::WriteList { .. } | Step::MetaWrite { .. }
+                    if conduct == Conduct::Early && !entry.lost =>
+                {
+                    entry.early = Some(self.bytes.written(&self.engine, issue.op, &step));
+                    self.in_flight.push(entry);
+                    self.engine.complete(self.now, issue, StepOutcome::Ok);
+                }
+                _ if step.dev().is_none() && self.compute_at_once => {
+                    self.steps += 1;
+                    self.note(|| format!("{:?}.{} {step:?}", issue.op, issue.step));
+                    let outcome =
+                        self.bytes.compute(&self.engine, issue).expect("it is no device's and not the NVRAM's");
+                    self.engine.complete(self.now, issue, outcome);
+                }
+                _ => self.in_flight.push(entry),
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What a host, an operator and devices say, and what becomes of requests.
+
+use destage_plan::{Control, Controller, Dev, HostNotice, HostOp, HostRequest, RangeError};
+
+use super::executor::Memory;
+
+impl<C: Controller> Memory<C> {
+    /// Takes a request. `data` is what a write writes.
+    ///
+    /// # Panics
+    /// If a write's data is not as long as the request says.
+    pub fn submit(&mut self, request: HostRequest, data: &[u8]) -> Result<(), RangeError> {
+        self.engine.shape().check(request.offset, request.len)?;
+        match request.op {
+            HostOp::Write => {
+                assert_eq!(data.len() as u64, request.len, "a write brings its data");
+                self.bytes.host(request.tag, data);
+            }
+            HostOp::Read => self.bytes.host_room(request.tag, request.len as usize),
+            HostOp::WriteZeroes | HostOp::Discard | HostOp::Flush => {}
+        }
+        self.note(|| format!("submit {request:?}"));
+        self.ahead.submit(request);
+        self.engine.submit(self.now, request)?;
+        self.take_issues();
+        Ok(())
+    }
+
+    /// Gives an order.
+    pub fn control(&mut self, control: Control) {
+        self.note(|| format!("{control:?}"));
+        self.engine.control(self.now, control);
+        self.take_issues();
+    }
+
+    /// The next thing that became of a request. A request's bytes are there until the call after
+    /// the one that says `Released`.
+    pub fn next_notice(&mut self) -> Option<HostNotice> {
+        if let Some(tag) = self.released.take() {
+            self.bytes.release(tag);
+        }
+        let notice = self.say()?;
+        if let HostNotice::Released { tag } = notice {
+            self.released = Some(tag);
+        } else {
+            self.note(|| format!("{notice:?}"));
+        }
+        Some(notice)
+    }
+
+    /// A part of a device begins or ends a collection of so many blocks.
+    ///
+    /// # Panics
+    /// If the device is no collector.
+    pub fn device_gc(&mut self, dev: Dev, unit: u16, on: bool, blocks: u32) {
+        assert!(self.collectors.contains(dev), "{dev} does not collect");
+        self.note(|| format!("{dev}.{unit} {} {blocks} blocks", if on { "collects" } else { "has collected" }));
+        self.engine.device_gc(self.now, dev, unit, on, blocks);
+        self.take_issues();
+    }
+
+    /// A device has come near to where it has to collect.
+    ///
+    /// # Panics
+    /// If the device is no collector.
+    pub fn device_near_gc(&mut self, dev: Dev) {
+        assert!(self.collectors.contains(dev), "{dev} does not collect");
+        self.note(|| format!("{dev} has to collect soon"));
+        self.engine.device_near_gc(self.now, dev);
+        self.take_issues();
+    }
+}

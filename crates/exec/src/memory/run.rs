@@ -1,0 +1,176 @@
+//! Steps that end, in any order.
+
+use destage_plan::{Controller, Nanos, Step, StepOutcome};
+
+use super::check::{RowCheck, Violation};
+use super::conduct::Conduct;
+use super::executor::Memory;
+use super::settings::{Pick, Ran};
+use super::step::InFlight;
+use crate::Handle;
+
+impl<C: Controller> Memory<C> {
+    /// Lets one step end; if none is in flight, the next timer go off; none if there is neither and
+    /// nothing is under way.
+    pub fn run<R: RowCheck<C>>(&mut self, pick: Pick, check: &R) -> Result<Option<Ran>, Violation> {
+        if self.runnable() == 0 {
+            // A controller that is not told cannot wait for anything else.
+            self.announce_all();
+        }
+        if self.runnable() == 0 && self.ahead.is_open() || self.ahead.is_waited_for() && self.is_sync(pick) {
+            // Nobody waits for it, or it is chosen.
+            self.now += Nanos(1_000);
+            self.sync();
+            return Ok(None);
+        }
+        if self.runnable() == 0 {
+            let Some(at) = self.engine.next_timer() else {
+                return if self.engine.is_idle() {
+                    Ok(None)
+                } else {
+                    Err(Violation::Deadlock(format!("{:?}", self.engine.out())))
+                };
+            };
+            self.now = self.now.max(at);
+            self.note(|| "timer".to_owned());
+            self.engine.timers(self.now);
+            self.take_issues();
+            return Ok(None);
+        }
+        let entry = self.choose(pick);
+        let ran = self.end(entry, check)?;
+        if let StepOutcome::Failed(dev) = ran.outcome
+            && self.unannounced.contains(dev)
+        {
+            self.announce(dev);
+        }
+        if self.engine.next_timer().is_some_and(|at| at <= self.now) {
+            self.engine.timers(self.now);
+            self.take_issues();
+        }
+        Ok(Some(ran))
+    }
+
+    /// Whether the sync of the NVRAM is chosen, for which somebody waits. It takes no time.
+    fn is_sync(&self, pick: Pick) -> bool {
+        match pick {
+            Pick::At(at) => at + 1 == self.runnable(),
+            Pick::Oldest | Pick::Earliest => true,
+        }
+    }
+
+    fn choose(&mut self, pick: Pick) -> InFlight {
+        let front = self.nv_queue.front();
+        let at = match pick {
+            Pick::At(at) => at,
+            Pick::Oldest => match (self.in_flight.first(), front) {
+                (Some(first), Some(front)) if front.number < first.number => self.in_flight.len(),
+                _ => 0,
+            },
+            Pick::Earliest => {
+                let all = self.in_flight.iter().chain(front).enumerate();
+                all.min_by_key(|(_, entry)| (entry.due, entry.number)).map_or(0, |found| found.0)
+            }
+        };
+        let entry = if at < self.in_flight.len() {
+            self.in_flight.remove(at)
+        } else {
+            self.nv_queue.pop_front().expect("the place is below the number of steps in flight")
+        };
+        self.now = if pick == Pick::Earliest { self.now.max(entry.due) } else { self.now + Nanos(1_000) };
+        entry
+    }
+
+    /// Carries a step out and tells the controller.
+    fn end<R: RowCheck<C>>(&mut self, mut entry: InFlight, check: &R) -> Result<Ran, Violation> {
+        let op = entry.issue.op;
+        self.steps += 1;
+        let told = entry.early.is_some();
+        let outcome = match entry.step.dev() {
+            Some(dev) if entry.lost || !self.devices[dev.index()].answers() => StepOutcome::Failed(dev),
+            _ => self.carry_out(&mut entry, check)?,
+        };
+        self.note(|| {
+            let more = match outcome {
+                StepOutcome::Ok => String::new(),
+                StepOutcome::Length(bytes) => format!(": {bytes} B"),
+                StepOutcome::Undecodable => ": undecodable".to_owned(),
+                StepOutcome::Failed(_) => ": failed".to_owned(),
+            };
+            format!("{op:?}.{} {:?}{more}{}", entry.issue.step, entry.step, if told { " (late)" } else { "" })
+        });
+        if let Some(ext) = entry.step.changes()
+            && outcome == StepOutcome::Ok
+            && ext.dev().0 < check.members()
+        {
+            self.check_rows(check, ext.rows().iter())?;
+        }
+        if let Some(bytes) = entry.early.take() {
+            self.bytes.give_back(bytes);
+        } else {
+            self.engine.complete(self.now, entry.issue, outcome);
+            self.take_issues();
+        }
+        Ok(Ran { op, step: entry.step, outcome })
+    }
+
+    fn carry_out<R: RowCheck<C>>(&mut self, entry: &mut InFlight, check: &R) -> Result<StepOutcome, Violation> {
+        let op = entry.issue.op;
+        if entry.conduct == Conduct::Omit {
+            if let Step::Read { ext, dst } = entry.step {
+                // The buffer is there, with whatever it held before.
+                let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
+                self.bytes.target(&self.engine, op, dst, len);
+            }
+            return Ok(StepOutcome::Ok);
+        }
+        match entry.step {
+            Step::Read { ext, dst } => {
+                let bytes = self.devices[ext.dev().index()].read(ext);
+                self.bytes.target(&self.engine, op, dst, bytes.len()).copy_from_slice(bytes);
+            }
+            Step::Write { ext, src, fua } => {
+                let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
+                let bytes = match &entry.early {
+                    Some(bytes) => Some(&***bytes),
+                    None => self.bytes.source(&self.engine, op, src, len),
+                };
+                let fua = fua && entry.conduct != Conduct::Volatile;
+                self.devices[ext.dev().index()].write(ext, bytes, fua);
+            }
+            Step::WriteList { ext, fua, .. } | Step::MetaWrite { ext, fua, .. } => {
+                let bytes = match &entry.early {
+                    Some(early) => Handle::clone(early),
+                    None => self.bytes.written(&self.engine, op, &entry.step),
+                };
+                let fua = fua && entry.conduct != Conduct::Volatile;
+                self.devices[ext.dev().index()].write(ext, Some(&bytes), fua);
+                self.bytes.give_back(bytes);
+            }
+            Step::MetaRead { ext } => self.engine.read(entry.issue, self.devices[ext.dev().index()].read(ext)),
+            Step::Trim { ext } => self.devices[ext.dev().index()].write(ext, None, false),
+            Step::FlushDev { dev } => self.devices[dev.index()].flush(entry.covers),
+            Step::Collect { dev, .. } => assert!(self.collectors.contains(dev), "{dev} cannot be asked to collect"),
+            Step::NvCommit { .. } | Step::Intent { .. } => {
+                if matches!(entry.step, Step::Intent { .. }) {
+                    // They take effect in the order of issue, and what an intent says is durable when it is done.
+                    self.sync();
+                }
+                self.commits(entry.issue);
+                self.bytes.change_nvram(&self.engine, entry.issue);
+                if let Step::Intent { rows, set: false } = entry.step {
+                    for &rows in self.engine.rows(op, rows) {
+                        self.check_cleared(check, rows)?;
+                        self.check_rows(check, rows.iter())?;
+                    }
+                }
+            }
+            Step::Join | Step::Ack { .. } => unreachable!("the engine does these itself"),
+            _ => {
+                let outcome = self.bytes.compute(&self.engine, entry.issue);
+                return Ok(outcome.expect("all others compute"));
+            }
+        }
+        Ok(StepOutcome::Ok)
+    }
+}

@@ -1,0 +1,92 @@
+//! How a life begins, and what is set before.
+
+use std::collections::VecDeque;
+
+use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, Shape, Start};
+
+use super::conduct::Tamper;
+use super::executor::Memory;
+use super::pending::Ahead;
+use super::settings::{Latency, Log, Remains};
+use crate::Bytes;
+use crate::device::Device;
+
+impl<C: Controller> Memory<C> {
+    /// Begins a life with what an earlier one left, and `depth` fragments at a time.
+    pub fn start(controller: C, remains: Remains, shape: Shape, depth: usize) -> Self {
+        let mut memory = Self::prepare(controller, remains, shape, depth);
+        memory.begin();
+        memory
+    }
+
+    /// As [`start`](Self::start), but the controller hears of nothing before
+    /// [`begin`](Self::begin), so that settings can be made.
+    pub fn prepare(controller: C, remains: Remains, shape: Shape, depth: usize) -> Self {
+        let page_bytes = shape.page_bytes();
+        let sectors = (page_bytes / shape.sector_bytes()) as u32;
+        Self {
+            bytes: Bytes::new(page_bytes, shape.sector_bytes(), remains.nvram),
+            engine: Engine::new(controller, shape, depth),
+            devices: remains.disks.into_iter().map(|disk| Device::new(disk, page_bytes as usize, sectors)).collect(),
+            in_flight: Vec::new(),
+            nv_queue: VecDeque::new(),
+            ahead: Ahead::default(),
+            now: Nanos::ZERO,
+            issued: 0,
+            steps: 0,
+            latency: Latency::default(),
+            compute_at_once: true,
+            collectors: DevSet::EMPTY,
+            unannounced: DevSet::EMPTY,
+            tamper: None,
+            log: None,
+            released: None,
+        }
+    }
+
+    /// Lets the controller begin.
+    pub fn begin(&mut self) {
+        let missing: DevSet =
+            self.devices.iter().zip(0..).filter(|(device, _)| !device.answers()).map(|(_, dev)| Dev(dev)).collect();
+        let nv: Vec<_> = self.bytes.nvram().slots().collect();
+        let intents = self.bytes.nvram().intents.ranges();
+        self.note(|| format!("start: missing {missing:?}, {} slots, intents {intents:?}", nv.len()));
+        let collectors = self.collectors;
+        self.engine.start(self.now, Start { nv: &nv, intents: &intents, missing, collectors });
+        self.take_issues();
+    }
+
+    /// The time that steps take when the [`Earliest`](Pick::Earliest) is picked.
+    pub fn set_latency(&mut self, latency: Latency) {
+        self.latency = latency;
+    }
+
+    /// Whether computing steps are done as soon as they are issued, as they are unless told
+    /// otherwise, or end in any order like others.
+    pub fn set_compute_at_once(&mut self, at_once: bool) {
+        self.compute_at_once = at_once;
+    }
+
+    /// These devices collect garbage and can be asked to. It takes a step's time and changes no bytes;
+    /// [`device_gc`](Self::device_gc) says when they do so on their own. Unless told before
+    /// [`begin`](Self::begin), there are none: bytes in memory need no collecting.
+    pub const fn set_collectors(&mut self, collectors: DevSet) {
+        self.collectors = collectors;
+    }
+
+    /// Whether every acknowledged write is durable, as it is unless told otherwise: then a commit of the NVRAM is durable
+    /// when it is done. Else it is when that is relied on.
+    pub const fn set_every_write(&mut self, every_write: bool) {
+        self.ahead.is_on = !every_write;
+    }
+
+    /// Lets the executor lie: it is asked before each step is issued.
+    pub fn set_tamper(&mut self, tamper: Tamper) {
+        self.tamper = Some(tamper);
+    }
+
+    /// Writes down what happens from now on, where it is found even after a panic.
+    pub fn keep_log(&mut self, log: Log) {
+        self.log = Some(log);
+    }
+}
