@@ -3,7 +3,7 @@
 use destage_plan::{Buf, Controller, Engine, Issue, OpId, Sectors, Step, StepOutcome};
 use destage_raid::{MAX_DEVICES, kernels};
 
-use super::{At, Bytes};
+use super::buffers::{At, Bytes};
 
 impl Bytes {
     /// Does a step if it is one that computes; how it ended. Where the result goes may also be a

@@ -1,7 +1,5 @@
 //! Where the bytes behind the names of buffers live.
 
-mod compute;
-
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,8 +8,6 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::{Buffer, Nvram};
-
-pub(crate) use compute::put;
 
 /// The bytes of all buffers. A buffer of an operation is known by the operation's place and its
 /// number; it grows to what was asked for and is used again by the next operation in that place, so
@@ -26,15 +22,15 @@ pub(crate) use compute::put;
 #[derive(Default)]
 pub struct Bytes {
     /// Bytes of a page.
-    page: usize,
+    pub(super) page: usize,
     /// Bytes of a sector.
-    sector: usize,
+    pub(super) sector: usize,
     hosts: HashMap<u64, Handle, FixedState>,
     tmps: Vec<Vec<Handle>>,
     nvram: Nvram,
-    scratch: [Vec<u8>; 2],
+    pub(super) scratch: [Vec<u8>; 2],
     /// A page of zeros.
-    zeros: Vec<u8>,
+    pub(super) zeros: Vec<u8>,
     spare: Vec<Handle>,
     /// Handles without a buffer, for buffers that come from the host.
     empty: Vec<Handle>,
@@ -46,7 +42,7 @@ pub type Handle = Arc<Buffer>;
 
 /// A place in the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+pub(super) enum At {
     Zero,
     Host { tag: u64, from: usize },
     Tmp { op: usize, id: usize, from: usize },
@@ -55,7 +51,7 @@ enum At {
 
 impl At {
     /// Whether both are in the same allocation.
-    fn shares(self, other: Self) -> bool {
+    pub(super) fn shares(self, other: Self) -> bool {
         match (self, other) {
             (Self::Host { tag: a, .. }, Self::Host { tag: b, .. }) => a == b,
             (Self::Tmp { op: a, id: x, .. }, Self::Tmp { op: b, id: y, .. }) => (a, x) == (b, y),
@@ -64,7 +60,7 @@ impl At {
     }
 
     /// So many bytes behind it.
-    fn beyond(mut self, offset: u32) -> Self {
+    pub(super) fn beyond(mut self, offset: u32) -> Self {
         match &mut self {
             Self::Host { from, .. } | Self::Tmp { from, .. } | Self::Nv { from, .. } => *from += offset as usize,
             Self::Zero => {}
@@ -72,7 +68,7 @@ impl At {
         self
     }
 
-    const fn from(self) -> usize {
+    pub(super) const fn from(self) -> usize {
         match self {
             Self::Host { from, .. } | Self::Tmp { from, .. } | Self::Nv { from, .. } => from,
             Self::Zero => 0,
@@ -339,7 +335,7 @@ impl Bytes {
         }
     }
 
-    fn locate<C: Controller>(&self, engine: &Engine<C>, op: OpId, buf: Buf) -> At {
+    pub(super) fn locate<C: Controller>(&self, engine: &Engine<C>, op: OpId, buf: Buf) -> At {
         match buf {
             Buf::None => panic!("{op:?} uses the buffer that is none"),
             Buf::Zero => At::Zero,
@@ -355,7 +351,7 @@ impl Bytes {
     }
 
     /// Bytes of a place; none if they are zeros.
-    fn get(&self, at: At, len: usize) -> Option<&[u8]> {
+    pub(super) fn get(&self, at: At, len: usize) -> Option<&[u8]> {
         Some(match at {
             At::Zero => return None,
             At::Host { tag, from } => &self.hosts[&tag][from..from + len],
@@ -365,12 +361,12 @@ impl Bytes {
     }
 
     /// A page.
-    fn page(&self, at: At) -> &[u8] {
+    pub(super) fn page(&self, at: At) -> &[u8] {
         self.get(at, self.page).unwrap_or(&self.zeros)
     }
 
     /// Makes a buffer of an operation as long as was asked for.
-    fn reserve<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, at: At) {
+    pub(super) fn reserve<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, at: At) {
         let At::Tmp { op: index, id, .. } = at else { return };
         if index >= self.tmps.len() {
             self.tmps.resize_with(index + 1, Vec::new);
@@ -386,7 +382,7 @@ impl Bytes {
     }
 
     /// A buffer that is to be changed: the very one, unless a thread has it in hand.
-    fn allocation(&mut self, at: At) -> &mut Buffer {
+    pub(super) fn allocation(&mut self, at: At) -> &mut Buffer {
         let mut copied = 0;
         // Not in one, since the place is borrowed.
         own(self.place(at), &mut copied);
