@@ -20,7 +20,7 @@ use crate::files::io::file::{Identity, OsFile};
 use crate::files::io::os::Os;
 use crate::files::io::port::Bell;
 use crate::files::io::ring::Ended;
-use crate::files::io::threads::pool::Lane;
+use crate::files::io::threads::pool::WorkerPool;
 use crate::files::io::uring::shared::Wheel;
 use crate::files::layout::roster::Roster;
 use crate::files::nvram::group_commit::Ahead;
@@ -36,7 +36,7 @@ pub struct Files<C> {
     pub(super) bytes: Bytes,
     pub(super) config: FilesConfig,
     pub(super) devices: Vec<Device>,
-    pub(super) store: Lane<Store>,
+    pub(super) store: WorkerPool<Store>,
     /// What the store has written.
     pub(super) accounts: Accounts,
     pub(super) roster: Roster,

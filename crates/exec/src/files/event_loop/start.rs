@@ -18,7 +18,7 @@ use crate::files::io::os::Os;
 use crate::files::io::patience::patiently;
 use crate::files::io::port::Bell;
 use crate::files::io::real::RealOs;
-use crate::files::io::threads::pool::Lane;
+use crate::files::io::threads::pool::WorkerPool;
 use crate::files::nvram::group_commit::Ahead;
 use crate::files::open::opened::Opened;
 use crate::files::open::{assemble, create, overwrite, recover, replacement};
@@ -140,9 +140,9 @@ impl<C: Controller> Files<C> {
         }
         let accounts = opened.store.accounts();
         let store = if os.is_in_line() {
-            Ok(Lane::in_line(config.depth, vec![opened.store]))
+            Ok(WorkerPool::in_line(config.depth, vec![opened.store]))
         } else {
-            Lane::start("destage-nvram", config.depth, &bell, vec![opened.store])
+            WorkerPool::start("destage-nvram", config.depth, &bell, vec![opened.store])
         };
         let store = store.map_err(FilesError::io(config.nvram_path(), "start its thread"))?;
         let missing = devices.iter().zip(0..).filter(|(device, _)| device.failed).map(|(_, dev)| Dev(dev)).collect();

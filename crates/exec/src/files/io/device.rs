@@ -12,7 +12,7 @@ use super::os::Os;
 use super::port::Bell;
 use super::ring::Entries;
 use super::threads::device::DeviceFile;
-use super::threads::pool::Lane;
+use super::threads::pool::WorkerPool;
 use super::uring::device::Pilot;
 use super::uring::shared::Wheel;
 use crate::files::config::{FilesConfig, Io};
@@ -20,7 +20,7 @@ use crate::files::error::FilesError;
 
 /// Who serves a device.
 pub(crate) enum Serves {
-    Threads(Lane<DeviceFile>),
+    Threads(WorkerPool<DeviceFile>),
     Ring(Pilot),
 }
 
@@ -30,70 +30,70 @@ impl Backend for Serves {
 
     fn has_room(&self) -> bool {
         match self {
-            Self::Threads(lane) => lane.has_room(),
+            Self::Threads(pool) => pool.has_room(),
             Self::Ring(pilot) => pilot.has_room(),
         }
     }
 
     fn is_busy(&self) -> bool {
         match self {
-            Self::Threads(lane) => lane.is_busy(),
+            Self::Threads(pool) => pool.is_busy(),
             Self::Ring(pilot) => pilot.is_busy(),
         }
     }
 
     fn is_silent(&self) -> bool {
         match self {
-            Self::Threads(lane) => lane.is_silent(),
+            Self::Threads(pool) => pool.is_silent(),
             Self::Ring(pilot) => pilot.is_silent(),
         }
     }
 
     fn send(&mut self, command: Command) {
         match self {
-            Self::Threads(lane) => lane.send(command),
+            Self::Threads(pool) => pool.send(command),
             Self::Ring(pilot) => pilot.send(command),
         }
     }
 
     fn stuck(&self) -> Duration {
         match self {
-            Self::Threads(lane) => lane.stuck(),
+            Self::Threads(pool) => pool.stuck(),
             Self::Ring(pilot) => pilot.stuck(),
         }
     }
 
     fn ready(&self) -> usize {
         match self {
-            Self::Threads(lane) => lane.ready(),
+            Self::Threads(pool) => pool.ready(),
             Self::Ring(pilot) => pilot.ready(),
         }
     }
 
     fn turn(&mut self, choose: impl Fn(usize) -> usize) {
         match self {
-            Self::Threads(lane) => lane.turn(choose),
+            Self::Threads(pool) => pool.turn(choose),
             Self::Ring(pilot) => pilot.turn(choose),
         }
     }
 
     fn results(&mut self, into: &mut VecDeque<Done>) {
         match self {
-            Self::Threads(lane) => lane.results(into),
+            Self::Threads(pool) => pool.results(into),
             Self::Ring(pilot) => pilot.results(into),
         }
     }
 
     fn close(&mut self) -> VecDeque<Command> {
         match self {
-            Self::Threads(lane) => lane.close(),
+            Self::Threads(pool) => pool.close(),
             Self::Ring(pilot) => pilot.close(),
         }
     }
 
     fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
         match self {
-            Self::Threads(lane) => lane.end(until, keep),
+            Self::Threads(pool) => pool.end(until, keep),
             Self::Ring(pilot) => pilot.end(until, keep),
         }
     }
@@ -156,7 +156,7 @@ pub(crate) fn start_device(
     }
     let workers = DeviceFile::all(file, options, config.depth);
     if os.is_in_line() {
-        return Ok(Serves::Threads(Lane::in_line(config.depth, workers)));
+        return Ok(Serves::Threads(WorkerPool::in_line(config.depth, workers)));
     }
-    Lane::start(&format!("destage-dev{dev}"), config.depth, bell, workers).map(Serves::Threads)
+    WorkerPool::start(&format!("destage-dev{dev}"), config.depth, bell, workers).map(Serves::Threads)
 }

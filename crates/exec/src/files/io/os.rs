@@ -57,7 +57,7 @@ pub trait Os: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Without threads: which of so many comes next: which lane, which of its workers, how far.
+    /// Without threads: which of so many comes next: which pool, which of its workers, how far.
     fn choose(&self, _among: usize) -> usize {
         0
     }

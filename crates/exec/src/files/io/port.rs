@@ -1,7 +1,7 @@
-//! What the main loop and the threads of a lane share: commands one way, results the other, and the
+//! What the main loop and the threads of a pool share: commands one way, results the other, and the
 //! bell that wakes the main loop.
 //!
-//! There is a port for each lane and one bell for all ports. Threads take commands in the order in
+//! There is a port for each pool and one bell for all ports. Threads take commands in the order in
 //! which they were sent; several threads end them in any. No lock is held while another is
 //! taken, nor while anything blocks. All interleavings are tried in `tests/files_port.rs`, which
 //! compiles this very file.
@@ -91,7 +91,7 @@ struct State<T, R> {
     ended: u32,
 }
 
-/// Commands to the threads of a lane, and their results.
+/// Commands to the threads of a pool, and their results.
 pub struct Port<T, R> {
     state: Mutex<State<T, R>>,
     work: Condvar,

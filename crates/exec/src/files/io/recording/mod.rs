@@ -13,7 +13,7 @@
 //! * A sync covers what was done before it began. Between its beginning and its end other workers
 //!   go on.
 //!
-//! There are no threads: chance decides which lane goes on, and which of its workers, so that a seed
+//! There are no threads: chance decides which pool goes on, and which of its workers, so that a seed
 //! decides everything. A [`Slip`] of the executor can be planted, to see what finds it.
 
 mod control;

@@ -1,4 +1,4 @@
-//! Who carries commands out, one lane for each device and one for the NVRAM: threads and what they
+//! Who carries commands out, one pool for each device and one for the NVRAM: threads and what they
 //! share with the main loop, or, where there are no threads, the main loop itself, a little of one
 //! command or another at a time.
 //!
@@ -16,7 +16,7 @@ use crate::files::io::backend::Backend;
 use crate::files::io::file::OsFile;
 use crate::files::io::port::{Bell, Port};
 
-/// What carries out the commands of a lane; there may be several in one.
+/// What carries out the commands of a pool; there may be several in one.
 pub(crate) trait Worker: Send + 'static {
     /// What it is told.
     type Command: Send + 'static;
@@ -30,7 +30,7 @@ pub(crate) trait Worker: Send + 'static {
     /// left.
     fn work(&mut self, commands: &mut VecDeque<Self::Command>, done: &mut dyn FnMut(Self::Done));
 
-    /// Whether it would go on now; else it hangs, or waits for another of its lane. Only workers
+    /// Whether it would go on now; else it hangs, or waits for another of its pool. Only workers
     /// without threads are asked.
     fn is_ready(&self) -> bool {
         true
@@ -38,9 +38,9 @@ pub(crate) trait Worker: Send + 'static {
 }
 
 /// The way to workers, who take commands in order and end them in any. Their threads end when the
-/// lane is closed: what they are at work on is finished, what they have not begun never is. Nobody
+/// pool is closed: what they are at work on is finished, what they have not begun never is. Nobody
 /// waits for them unless by [`end`](Self::end).
-pub(crate) struct Lane<W: Worker> {
+pub(crate) struct WorkerPool<W: Worker> {
     by: By<W>,
     /// Commands without a result so far.
     in_flight: usize,
@@ -74,7 +74,7 @@ struct InLine<W: Worker> {
     taken: VecDeque<W::Command>,
 }
 
-impl<W: Worker> Lane<W> {
+impl<W: Worker> WorkerPool<W> {
     /// Starts a thread for each worker. Together they have at most `depth` commands at a time.
     pub(crate) fn start(name: &str, depth: usize, bell: &Arc<Bell>, workers: Vec<W>) -> io::Result<Self> {
         let port = Arc::new(Port::new(depth, Arc::clone(bell)));
@@ -122,7 +122,7 @@ impl<W: Worker> Lane<W> {
     /// As a thread did, if one did, and again whenever something is under way.
     fn join(&mut self, ended: u32) {
         let By::Threads { threads, panicked, .. } = &mut self.by else { return };
-        // Its panic was caught and the lane is used all the same: what that thread had taken is
+        // Its panic was caught and the pool is used all the same: what that thread had taken is
         // never done.
         assert!(!*panicked || self.in_flight == 0, "a thread that panicked brings no more results");
         for (_, thread) in threads.iter_mut().enumerate().filter(|(number, _)| ended >> number & 1 != 0) {
@@ -134,7 +134,7 @@ impl<W: Worker> Lane<W> {
     }
 }
 
-impl<W: Worker> Backend for Lane<W> {
+impl<W: Worker> Backend for WorkerPool<W> {
     type Command = W::Command;
     type Done = W::Done;
 
@@ -259,7 +259,7 @@ impl<W: Worker> InLine<W> {
     }
 }
 
-impl<W: Worker> Drop for Lane<W> {
+impl<W: Worker> Drop for WorkerPool<W> {
     fn drop(&mut self) {
         self.close();
     }
