@@ -9,7 +9,7 @@ use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::command;
 use crate::files::io::command::{Failure, Work};
-use crate::files::io::device::Serves;
+use crate::files::io::device::DeviceBackend;
 use crate::files::nvram::store::Change;
 
 impl<C: Controller> Files<C> {
@@ -80,19 +80,19 @@ impl<C: Controller> Files<C> {
         wheel.reap(&mut self.ended);
         for ended in self.ended.drain(..) {
             let tag = ended.0.tag;
-            let lane = self.devices[usize::from(tag.dev)].lane.as_mut();
+            let backend = self.devices[usize::from(tag.dev)].backend.as_mut();
             // Of a file that was left behind nobody asks.
-            if let Some(pilot) = lane.and_then(|lane| lane.pilot(tag.life)) {
-                pilot.ended(ended);
+            if let Some(uring) = backend.and_then(|backend| backend.uring(tag.life)) {
+                uring.ended(ended);
             }
         }
     }
 
     /// Takes in what a device's thread has done, and gives it more.
     pub(super) fn finish_device(&mut self, dev: Dev) -> Result<(), FilesError> {
-        let Some(lane) = &mut self.devices[dev.index()].lane else { return Ok(()) };
+        let Some(backend) = &mut self.devices[dev.index()].backend else { return Ok(()) };
         let mut results = std::mem::take(&mut self.device_results);
-        lane.results(&mut results);
+        backend.results(&mut results);
         for (command::Command { issue, work, bytes, .. }, done) in results.drain(..) {
             self.devices[dev.index()].forget(issue);
             let failed = match done {
@@ -137,13 +137,13 @@ impl<C: Controller> Files<C> {
         }
         self.device_results = results;
         let device = &mut self.devices[dev.index()];
-        if device.failed && device.lane.as_ref().is_some_and(|lane| !lane.is_busy()) {
+        if device.failed && device.backend.as_ref().is_some_and(|backend| !backend.is_busy()) {
             device.file = None;
-            if let Some(mut lane) = device.lane.take() {
-                lane.end(Instant::now() + self.config.patience, None);
+            if let Some(mut backend) = device.backend.take() {
+                backend.end(Instant::now() + self.config.patience, None);
             }
         }
-        while self.devices[dev.index()].lane.as_ref().is_some_and(Serves::has_room) {
+        while self.devices[dev.index()].backend.as_ref().is_some_and(DeviceBackend::has_room) {
             let Some(issue) = self.devices[dev.index()].backlog.pop_front() else { break };
             self.send_device(dev, issue);
         }
@@ -177,7 +177,7 @@ impl<C: Controller> Files<C> {
         }
         let held = std::mem::take(&mut device.held).into_iter().map(|(_, issue)| issue);
         let backlog = std::mem::take(&mut device.backlog).into_iter().chain(held);
-        let unbegun = device.lane.as_mut().map(Serves::close).unwrap_or_default();
+        let unbegun = device.backend.as_mut().map(DeviceBackend::close).unwrap_or_default();
         for command::Command { issue, bytes, .. } in unbegun {
             self.devices[dev.index()].forget(issue);
             if let Some(issue) = issue {

@@ -7,7 +7,7 @@ use destage_plan::Issue;
 
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
-use crate::files::io::device::Serves;
+use crate::files::io::device::DeviceBackend;
 use crate::files::io::file::Identity;
 
 /// What a device was asked for in this life, as far as it was sent there. A list of buffers that goes
@@ -35,8 +35,8 @@ pub struct Traffic {
 }
 
 pub(super) struct Device {
-    pub(super) lane: Option<Serves>,
-    /// Steps that the lane has, and a write of marks; the oldest are mostly first.
+    pub(super) backend: Option<DeviceBackend>,
+    /// Steps that the backend has, and a write of marks; the oldest are mostly first.
     pub(super) under_way: VecDeque<Option<Issue>>,
     /// Steps for which the thread has no room.
     pub(super) backlog: VecDeque<Issue>,
@@ -55,12 +55,12 @@ pub(super) struct Device {
 impl Device {
     /// Whether nothing of it has to be taken in, and nothing waits for room there.
     pub(super) fn is_quiet(&self) -> bool {
-        !self.failed && self.backlog.is_empty() && self.lane.as_ref().is_none_or(Serves::is_silent)
+        !self.failed && self.backlog.is_empty() && self.backend.as_ref().is_none_or(DeviceBackend::is_silent)
     }
 
-    /// The lane has done this step, or never will.
+    /// The backend has done this step, or never will.
     pub(super) fn forget(&mut self, issue: Option<Issue>) {
         let at = self.under_way.iter().position(|other| *other == issue);
-        self.under_way.swap_remove_front(at.expect("the lane has it"));
+        self.under_way.swap_remove_front(at.expect("the backend has it"));
     }
 }

@@ -111,7 +111,7 @@ impl<C> Files<C> {
     /// Lets all threads end with what they are at work on.
     fn close(&mut self) {
         self.store.close();
-        self.devices.iter_mut().filter_map(|device| device.lane.as_mut()).for_each(|lane| drop(lane.close()));
+        self.devices.iter_mut().filter_map(|device| device.backend.as_mut()).for_each(|backend| drop(backend.close()));
     }
 }
 
@@ -120,8 +120,8 @@ impl<C> Drop for Files<C> {
         // All at once; then each is waited for, but not for ever. Who hangs keeps the array's lock.
         self.close();
         let until = Instant::now() + self.config.patience;
-        for lane in self.devices.iter_mut().filter_map(|device| device.lane.as_mut()) {
-            lane.end(until, Some(&self.lock));
+        for backend in self.devices.iter_mut().filter_map(|device| device.backend.as_mut()) {
+            backend.end(until, Some(&self.lock));
         }
         self.store.end(until, Some(&self.lock));
         if let Some(wheel) = self.wheel.take() {

@@ -10,7 +10,7 @@ use super::executor::Files;
 use crate::files::config::DeviceOptions;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
-use crate::files::io::device::{Serves, start_device};
+use crate::files::io::device::{DeviceBackend, start_device};
 use crate::files::io::file::Identity;
 use crate::files::io::metadata::identity;
 use crate::files::io::patience::patiently;
@@ -68,10 +68,10 @@ impl<C: Controller> Files<C> {
         let options = &mut self.config.devices[dev.index()].options;
         *options = DeviceOptions { workers: options.workers, direct: options.direct, ..DeviceOptions::default() };
         let direct = replacement::go_direct(&self.os, &self.config, dev.index(), path, &file)?;
-        let lane = start_device(&*self.os, &self.config, dev.index(), file, &self.bell, self.wheel.as_mut());
-        let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
+        let backend = start_device(&*self.os, &self.config, dev.index(), file, &self.bell, self.wheel.as_mut());
+        let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];
-        (device.lane, device.failed, device.error, device.file) = (Some(lane), false, None, identity);
+        (device.backend, device.failed, device.error, device.file) = (Some(backend), false, None, identity);
         device.direct = direct;
         path.clone_into(&mut self.config.devices[dev.index()].path);
         self.standing_in.insert(dev);
@@ -83,12 +83,12 @@ impl<C: Controller> Files<C> {
     /// Waits, but not for ever, until nothing more is written to a device that has failed.
     fn await_device(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
         // Without threads: whoever does not hang comes to an end.
-        while let Some(lane) = self.devices[dev.index()].lane.as_mut().filter(|lane| lane.ready() > 0) {
-            lane.turn(|among| self.os.choose(among));
+        while let Some(backend) = self.devices[dev.index()].backend.as_mut().filter(|backend| backend.ready() > 0) {
+            backend.turn(|among| self.os.choose(among));
             self.finish_device(dev)?;
         }
         while self.os.is_in_line()
-            && self.devices[dev.index()].lane.as_ref().is_some_and(Serves::is_busy)
+            && self.devices[dev.index()].backend.as_ref().is_some_and(DeviceBackend::is_busy)
             && let Some(wheel) = self.wheel.as_mut().filter(|wheel| wheel.ring().ready() > 0)
         {
             wheel.turn(&|among| self.os.choose(among));
@@ -96,13 +96,13 @@ impl<C: Controller> Files<C> {
             self.finish_device(dev)?;
         }
         let begin = Instant::now();
-        while self.devices[dev.index()].lane.as_ref().is_some_and(Serves::is_busy) {
+        while self.devices[dev.index()].backend.as_ref().is_some_and(DeviceBackend::is_busy) {
             let left = self.config.patience.saturating_sub(begin.elapsed());
             if left.is_zero() || self.os.is_in_line() {
                 return Err(FilesError::AtWork(path.to_owned()));
             }
             self.pause(Some(left));
-            // Other lanes' results are taken in as well: theirs was perhaps the ring.
+            // Other backends' results are taken in as well: theirs was perhaps the ring.
             self.advance()?;
         }
         Ok(())
@@ -112,11 +112,11 @@ impl<C: Controller> Files<C> {
     fn leave_device(&mut self, dev: Dev) -> Result<(), FilesError> {
         let device = &mut self.devices[dev.index()];
         device.file = None;
-        match device.lane.take() {
+        match device.backend.take() {
             // Nobody waits.
-            Some(lane) if lane.is_busy() => drop(lane),
+            Some(backend) if backend.is_busy() => drop(backend),
             // Its threads have nothing to do and end at once.
-            Some(mut lane) => lane.end(Instant::now() + self.config.patience, None),
+            Some(mut backend) => backend.end(Instant::now() + self.config.patience, None),
             None => {}
         }
         for issue in std::mem::take(&mut device.under_way).into_iter().flatten() {

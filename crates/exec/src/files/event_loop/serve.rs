@@ -44,7 +44,7 @@ impl<C: Controller> Files<C> {
     }
 
     /// The next request that was answered, if there is one. Does not wait; without threads,
-    /// some commands of one lane are carried out first, or else the next timer goes off.
+    /// some commands of one backend are carried out first, or else the next timer goes off.
     ///
     /// # Errors
     /// If the executor has stopped, or does now.

@@ -123,12 +123,12 @@ impl<C: Controller> Files<C> {
             let identity = file.as_ref().map(|file| identity(&**file, path)).transpose()?;
             let direct =
                 file.as_ref().map(|file| replacement::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
-            let lane = file.map(|file| start_device(&*os, &config, dev, file, &bell, wheel.as_mut())).transpose();
-            let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
+            let backend = file.map(|file| start_device(&*os, &config, dev, file, &bell, wheel.as_mut())).transpose();
+            let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
             let (under_way, backlog, held) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
             devices.push(Device {
-                failed: lane.is_none(),
-                lane,
+                failed: backend.is_none(),
+                backend,
                 under_way,
                 backlog,
                 held,

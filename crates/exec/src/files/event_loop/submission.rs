@@ -7,7 +7,7 @@ use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::command;
 use crate::files::io::command::Work;
-use crate::files::io::device::Serves;
+use crate::files::io::device::DeviceBackend;
 use crate::files::io::file::SyncPoint;
 use crate::files::nvram::store;
 use crate::files::nvram::store::{Change, Command};
@@ -30,7 +30,7 @@ impl<C: Controller> Files<C> {
 
     /// A step of a device that answers, for which nothing has to be made durable any more, begins or waits for room.
     pub(super) fn begin_held(&mut self, dev: Dev, issue: Issue) {
-        if self.devices[dev.index()].lane.as_ref().is_some_and(Serves::has_room) {
+        if self.devices[dev.index()].backend.as_ref().is_some_and(DeviceBackend::has_room) {
             self.send_device(dev, issue);
         } else {
             self.devices[dev.index()].backlog.push_back(issue);
@@ -73,8 +73,8 @@ impl<C: Controller> Files<C> {
             _ => (bytes, range),
         };
         self.devices[dev.index()].under_way.push_back(Some(issue));
-        let lane = self.devices[dev.index()].lane.as_mut().expect("a device that answers has a lane");
-        lane.send(command::Command { issue: Some(issue), work, bytes, range });
+        let backend = self.devices[dev.index()].backend.as_mut().expect("a device that answers has a backend");
+        backend.send(command::Command { issue: Some(issue), work, bytes, range });
     }
 
     /// Gives the store what waits for it, as far as members have marked its rows, and has them mark more. Before any
@@ -105,14 +105,14 @@ impl<C: Controller> Files<C> {
         }
         for dev in self.marks.waiting().iter() {
             let device = &mut self.devices[dev.index()];
-            let Some(lane) = device.lane.as_mut().filter(|lane| lane.has_room()) else { continue };
+            let Some(backend) = device.backend.as_mut().filter(|backend| backend.has_room()) else { continue };
             let offset = self.config.marks_offset(dev.index()) + self.marks.place();
             let bytes = self.marks.give(dev);
             device.traffic.marks += 1;
             device.traffic.mark_bytes += bytes.len() as u64;
             device.under_way.push_back(None);
             let range = 0..bytes.len();
-            lane.send(command::Command { issue: None, work: Work::Mark { offset }, bytes, range });
+            backend.send(command::Command { issue: None, work: Work::Mark { offset }, bytes, range });
         }
     }
 

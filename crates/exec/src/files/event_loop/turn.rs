@@ -9,7 +9,7 @@ use super::device::Device;
 use super::executor::Files;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
-use crate::files::io::device::Serves;
+use crate::files::io::device::DeviceBackend;
 use crate::files::io::uring::shared::Wheel;
 
 impl<C: Controller> Files<C> {
@@ -30,7 +30,7 @@ impl<C: Controller> Files<C> {
     fn submit_all(&mut self) -> Result<(), FilesError> {
         let Some(wheel) = &mut self.wheel else { return Ok(()) };
         for device in &mut self.devices {
-            if let Some(outgoing) = device.lane.as_mut().and_then(Serves::outgoing) {
+            if let Some(outgoing) = device.backend.as_mut().and_then(DeviceBackend::outgoing) {
                 wheel.outgoing().append(outgoing);
             }
         }
@@ -40,13 +40,13 @@ impl<C: Controller> Files<C> {
     pub(super) fn is_busy(&self) -> bool {
         self.store.is_busy()
             || self.marks.is_busy()
-            || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Serves::is_busy))
+            || self.devices.iter().any(|device| device.backend.as_ref().is_some_and(DeviceBackend::is_busy))
     }
 
     /// Whether there is something for the ring, or for the main loop, that nobody tells of.
     pub(super) fn stirs(&self) -> bool {
         self.wheel.as_ref().is_some_and(Wheel::is_behind)
-            || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Serves::stirs))
+            || self.devices.iter().any(|device| device.backend.as_ref().is_some_and(DeviceBackend::stirs))
             || self.marks.can_begin()
     }
 
@@ -55,15 +55,15 @@ impl<C: Controller> Files<C> {
         self.engine.next_timer().into_iter().chain(self.ahead.due()).min()
     }
 
-    /// Without threads: a lane that chance chooses goes on with some of its commands; if there is
+    /// Without threads: a backend that chance chooses goes on with some of its commands; if there is
     /// none, it becomes the time of the next timer. Whether something happened.
     pub(super) fn turn(&mut self) -> bool {
         if self.stirs() {
             return false;
         }
         let Clock::Virtual(now) = &mut self.clock else { return false };
-        let ready = |lane: &Option<Serves>| lane.as_ref().is_some_and(|lane| lane.ready() > 0);
-        let devices = self.devices.iter().filter(|device| ready(&device.lane)).count();
+        let ready = |backend: &Option<DeviceBackend>| backend.as_ref().is_some_and(|backend| backend.ready() > 0);
+        let devices = self.devices.iter().filter(|device| ready(&device.backend)).count();
         let store = self.store.ready();
         let ring = self.wheel.as_ref().map_or(0, |wheel| wheel.ring().ready());
         if devices == 0 && store == 0 && ring == 0 {
@@ -80,11 +80,11 @@ impl<C: Controller> Files<C> {
             }
             return true;
         }
-        match self.devices.iter_mut().filter(|device| ready(&device.lane)).nth(chosen) {
+        match self.devices.iter_mut().filter(|device| ready(&device.backend)).nth(chosen) {
             // Threads, too, are ahead of the main loop by more than one operation.
-            Some(Device { lane: Some(lane), .. }) => {
-                for _ in 0..=choose(2 * lane.ready()) {
-                    lane.turn(choose);
+            Some(Device { backend: Some(backend), .. }) => {
+                for _ in 0..=choose(2 * backend.ready()) {
+                    backend.turn(choose);
                 }
             }
             _ => self.store.turn(choose),
@@ -126,11 +126,9 @@ impl<C: Controller> Files<C> {
         while !done(self) {
             self.rest(Some(patience))?;
             self.advance()?;
-            let mut stuck = self
-                .devices
-                .iter()
-                .zip(&self.config.devices)
-                .map(|(device, config)| (device.lane.as_ref().map_or(Duration::ZERO, Serves::stuck), &config.path));
+            let mut stuck = self.devices.iter().zip(&self.config.devices).map(|(device, config)| {
+                (device.backend.as_ref().map_or(Duration::ZERO, DeviceBackend::stuck), &config.path)
+            });
             let hangs = stuck.find(|(stuck, _)| *stuck >= patience).map(|(_, path)| path.clone());
             let hangs = hangs.or_else(|| (self.store.stuck() >= patience).then(|| self.config.nvram_path().to_owned()));
             if let Some(path) = hangs {

@@ -13,110 +13,110 @@ use super::port::Bell;
 use super::ring::Entries;
 use super::threads::device::DeviceFile;
 use super::threads::pool::WorkerPool;
-use super::uring::device::Pilot;
+use super::uring::device::UringDevice;
 use super::uring::shared::Wheel;
 use crate::files::config::{FilesConfig, Io};
 use crate::files::error::FilesError;
 
 /// Who serves a device.
-pub(crate) enum Serves {
+pub(crate) enum DeviceBackend {
     Threads(WorkerPool<DeviceFile>),
-    Ring(Pilot),
+    Uring(UringDevice),
 }
 
-impl Backend for Serves {
+impl Backend for DeviceBackend {
     type Command = Command;
     type Done = Done;
 
     fn has_room(&self) -> bool {
         match self {
             Self::Threads(pool) => pool.has_room(),
-            Self::Ring(pilot) => pilot.has_room(),
+            Self::Uring(ring) => ring.has_room(),
         }
     }
 
     fn is_busy(&self) -> bool {
         match self {
             Self::Threads(pool) => pool.is_busy(),
-            Self::Ring(pilot) => pilot.is_busy(),
+            Self::Uring(ring) => ring.is_busy(),
         }
     }
 
     fn is_silent(&self) -> bool {
         match self {
             Self::Threads(pool) => pool.is_silent(),
-            Self::Ring(pilot) => pilot.is_silent(),
+            Self::Uring(ring) => ring.is_silent(),
         }
     }
 
     fn send(&mut self, command: Command) {
         match self {
             Self::Threads(pool) => pool.send(command),
-            Self::Ring(pilot) => pilot.send(command),
+            Self::Uring(ring) => ring.send(command),
         }
     }
 
     fn stuck(&self) -> Duration {
         match self {
             Self::Threads(pool) => pool.stuck(),
-            Self::Ring(pilot) => pilot.stuck(),
+            Self::Uring(ring) => ring.stuck(),
         }
     }
 
     fn ready(&self) -> usize {
         match self {
             Self::Threads(pool) => pool.ready(),
-            Self::Ring(pilot) => pilot.ready(),
+            Self::Uring(ring) => ring.ready(),
         }
     }
 
     fn turn(&mut self, choose: impl Fn(usize) -> usize) {
         match self {
             Self::Threads(pool) => pool.turn(choose),
-            Self::Ring(pilot) => pilot.turn(choose),
+            Self::Uring(ring) => ring.turn(choose),
         }
     }
 
     fn results(&mut self, into: &mut VecDeque<Done>) {
         match self {
             Self::Threads(pool) => pool.results(into),
-            Self::Ring(pilot) => pilot.results(into),
+            Self::Uring(ring) => ring.results(into),
         }
     }
 
     fn close(&mut self) -> VecDeque<Command> {
         match self {
             Self::Threads(pool) => pool.close(),
-            Self::Ring(pilot) => pilot.close(),
+            Self::Uring(ring) => ring.close(),
         }
     }
 
     fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
         match self {
             Self::Threads(pool) => pool.end(until, keep),
-            Self::Ring(pilot) => pilot.end(until, keep),
+            Self::Uring(ring) => ring.end(until, keep),
         }
     }
 }
 
-impl Serves {
-    /// The pilot, if it is one for this file of the device.
-    pub(crate) fn pilot(&mut self, life: u32) -> Option<&mut Pilot> {
+impl DeviceBackend {
+    /// Its way to the ring, if it is one for this file of the device.
+    pub(crate) fn uring(&mut self, life: u32) -> Option<&mut UringDevice> {
         match self {
-            Self::Ring(pilot) => Some(pilot).filter(|pilot| pilot.life() == life),
+            Self::Uring(ring) => Some(ring).filter(|ring| ring.life() == life),
             Self::Threads(_) => None,
         }
     }
 
     /// Whether the main loop has something to do for it that no bell tells of.
     pub(crate) fn stirs(&self) -> bool {
-        matches!(self, Self::Ring(pilot) if pilot.stirs())
+        matches!(self, Self::Uring(ring) if ring.stirs())
     }
 
     /// What is to be given to the ring.
     pub(crate) const fn outgoing(&mut self) -> Option<&mut Entries> {
         match self {
-            Self::Ring(pilot) => Some(pilot.outgoing()),
+            Self::Uring(ring) => Some(ring.outgoing()),
             Self::Threads(_) => None,
         }
     }
@@ -148,15 +148,15 @@ pub(crate) fn start_device(
     file: Arc<dyn OsFile>,
     bell: &Arc<Bell>,
     wheel: Option<&mut Wheel>,
-) -> io::Result<Serves> {
+) -> io::Result<DeviceBackend> {
     let options = config.devices[dev].options;
     if let Some(wheel) = wheel.filter(|_| options.delay.is_zero()) {
-        let pilot = Pilot::new(file, (dev as u8, wheel.next_life()), options, config.depth);
-        return Ok(Serves::Ring(pilot));
+        let device = UringDevice::new(file, (dev as u8, wheel.next_life()), options, config.depth);
+        return Ok(DeviceBackend::Uring(device));
     }
     let workers = DeviceFile::all(file, options, config.depth);
     if os.is_in_line() {
-        return Ok(Serves::Threads(WorkerPool::in_line(config.depth, workers)));
+        return Ok(DeviceBackend::Threads(WorkerPool::in_line(config.depth, workers)));
     }
-    WorkerPool::start(&format!("destage-dev{dev}"), config.depth, bell, workers).map(Serves::Threads)
+    WorkerPool::start(&format!("destage-dev{dev}"), config.depth, bell, workers).map(DeviceBackend::Threads)
 }

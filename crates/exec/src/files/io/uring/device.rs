@@ -26,7 +26,7 @@ use crate::files::io::syncs::{Syncs, Ticket, Turn};
 const PATIENT: u8 = 16;
 
 /// The way to a ring for the commands of one device.
-pub(crate) struct Pilot {
+pub(crate) struct UringDevice {
     file: Arc<Taken>,
     dev: u8,
     life: u32,
@@ -63,7 +63,7 @@ struct Flight {
     put_off: u8,
 }
 
-impl Pilot {
+impl UringDevice {
     /// For the file of this device, of which it is the one of this number in this life; `depth` commands at a time at most.
     pub(crate) fn new(file: Arc<dyn OsFile>, (dev, life): (u8, u32), options: DeviceOptions, depth: usize) -> Self {
         Self {
@@ -235,7 +235,7 @@ impl Pilot {
     }
 }
 
-impl Backend for Pilot {
+impl Backend for UringDevice {
     type Command = Command;
     type Done = Done;
 
