@@ -76,8 +76,8 @@ impl<C: Controller> Files<C> {
 
     /// Takes from the ring what has ended.
     pub(super) fn reap(&mut self) {
-        let Some(wheel) = &mut self.wheel else { return };
-        wheel.reap(&mut self.ended);
+        let Some(ring) = &mut self.ring else { return };
+        ring.reap(&mut self.ended);
         for ended in self.ended.drain(..) {
             let tag = ended.0.tag;
             let backend = self.devices[usize::from(tag.dev)].backend.as_mut();

@@ -21,7 +21,7 @@ use crate::files::io::os::Os;
 use crate::files::io::port::Bell;
 use crate::files::io::ring::Ended;
 use crate::files::io::threads::pool::WorkerPool;
-use crate::files::io::uring::shared::Wheel;
+use crate::files::io::uring::shared::SharedRing;
 use crate::files::layout::roster::Roster;
 use crate::files::nvram::group_commit::Ahead;
 use crate::files::nvram::region::Region;
@@ -50,7 +50,7 @@ pub struct Files<C> {
     pub(super) marks: Marks,
     pub(super) resynchronised: Option<Resynchronised>,
     /// The ring, if one serves devices.
-    pub(super) wheel: Option<Wheel>,
+    pub(super) ring: Option<SharedRing>,
     /// Why none does, if nobody asked for threads.
     pub(super) no_ring: Option<io::Error>,
     /// The NVRAM and the intents.
@@ -124,8 +124,8 @@ impl<C> Drop for Files<C> {
             backend.end(until, Some(&self.lock));
         }
         self.store.end(until, Some(&self.lock));
-        if let Some(wheel) = self.wheel.take() {
-            wheel.end(&self.bell, until, &self.lock);
+        if let Some(ring) = self.ring.take() {
+            ring.end(&self.bell, until, &self.lock);
         }
     }
 }

@@ -68,7 +68,7 @@ impl<C: Controller> Files<C> {
         let options = &mut self.config.devices[dev.index()].options;
         *options = DeviceOptions { workers: options.workers, direct: options.direct, ..DeviceOptions::default() };
         let direct = replacement::go_direct(&self.os, &self.config, dev.index(), path, &file)?;
-        let backend = start_device(&*self.os, &self.config, dev.index(), file, &self.bell, self.wheel.as_mut());
+        let backend = start_device(&*self.os, &self.config, dev.index(), file, &self.bell, self.ring.as_mut());
         let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];
         (device.backend, device.failed, device.error, device.file) = (Some(backend), false, None, identity);
@@ -89,9 +89,9 @@ impl<C: Controller> Files<C> {
         }
         while self.os.is_in_line()
             && self.devices[dev.index()].backend.as_ref().is_some_and(DeviceBackend::is_busy)
-            && let Some(wheel) = self.wheel.as_mut().filter(|wheel| wheel.ring().ready() > 0)
+            && let Some(ring) = self.ring.as_mut().filter(|ring| ring.inner().ready() > 0)
         {
-            wheel.turn(&|among| self.os.choose(among));
+            ring.turn(&|among| self.os.choose(among));
             self.reap();
             self.finish_device(dev)?;
         }

@@ -166,7 +166,7 @@ impl<C: Controller> Files<C> {
     /// What is readable, too, when something has happened: a main loop that waits elsewhere waits for this as well
     /// as for the waker. None if all is told by the waker.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.wheel.as_ref().and_then(|wheel| wheel.ring().descriptor())
+        self.ring.as_ref().and_then(|ring| ring.inner().descriptor())
     }
 
     /// How long it is until something is due by time alone; nothing is if there is none.

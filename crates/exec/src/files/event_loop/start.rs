@@ -112,7 +112,7 @@ impl<C: Controller> Files<C> {
 
     fn start(os: Arc<dyn Os>, controller: C, config: FilesConfig, opened: Opened) -> Result<Self, FilesError> {
         let bell = Arc::new(Bell::default());
-        let (mut wheel, no_ring) = start_ring(&*os, &config, &bell)?;
+        let (mut ring, no_ring) = start_ring(&*os, &config, &bell)?;
         let mut devices = Vec::with_capacity(opened.devices.len());
         for (dev, file) in opened.devices.into_iter().enumerate() {
             let path = &config.devices[dev].path;
@@ -123,7 +123,7 @@ impl<C: Controller> Files<C> {
             let identity = file.as_ref().map(|file| identity(&**file, path)).transpose()?;
             let direct =
                 file.as_ref().map(|file| replacement::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
-            let backend = file.map(|file| start_device(&*os, &config, dev, file, &bell, wheel.as_mut())).transpose();
+            let backend = file.map(|file| start_device(&*os, &config, dev, file, &bell, ring.as_mut())).transpose();
             let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
             let (under_way, backlog, held) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
             devices.push(Device {
@@ -161,7 +161,7 @@ impl<C: Controller> Files<C> {
             ahead: Ahead::default(),
             marks: opened.marks,
             resynchronised: opened.resynchronised,
-            wheel,
+            ring,
             no_ring,
             state: opened.state,
             home: opened.home,

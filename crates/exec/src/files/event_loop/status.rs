@@ -79,7 +79,7 @@ impl<C: Controller> Files<C> {
 
     /// Who asks the operating system for what devices do; never [`Io::Auto`].
     pub const fn io(&self) -> Io {
-        if self.wheel.is_some() { Io::Ring } else { Io::Threads }
+        if self.ring.is_some() { Io::Ring } else { Io::Threads }
     }
 
     /// Why there is no ring, if one would have been taken.

@@ -10,7 +10,7 @@ use super::executor::Files;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::device::DeviceBackend;
-use crate::files::io::uring::shared::Wheel;
+use crate::files::io::uring::shared::SharedRing;
 
 impl<C: Controller> Files<C> {
     /// Takes in what threads have done and lets timers go off; does not wait.
@@ -19,7 +19,7 @@ impl<C: Controller> Files<C> {
         self.take_in()?;
         self.submit_all()?;
         // What is in the system's memory has been done at once.
-        if self.wheel.as_ref().is_some_and(|wheel| wheel.ring().under_way() > 0) {
+        if self.ring.as_ref().is_some_and(|ring| ring.inner().under_way() > 0) {
             self.take_in()?;
             self.submit_all()?;
         }
@@ -28,13 +28,13 @@ impl<C: Controller> Files<C> {
 
     /// Gives the ring all that was begun for it, in one call.
     fn submit_all(&mut self) -> Result<(), FilesError> {
-        let Some(wheel) = &mut self.wheel else { return Ok(()) };
+        let Some(ring) = &mut self.ring else { return Ok(()) };
         for device in &mut self.devices {
             if let Some(outgoing) = device.backend.as_mut().and_then(DeviceBackend::outgoing) {
-                wheel.outgoing().append(outgoing);
+                ring.outgoing().append(outgoing);
             }
         }
-        wheel.submit().map_err(|error| self.stop(FilesError::Ring(error)))
+        ring.submit().map_err(|error| self.stop(FilesError::Ring(error)))
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -45,7 +45,7 @@ impl<C: Controller> Files<C> {
 
     /// Whether there is something for the ring, or for the main loop, that nobody tells of.
     pub(super) fn stirs(&self) -> bool {
-        self.wheel.as_ref().is_some_and(Wheel::is_behind)
+        self.ring.as_ref().is_some_and(SharedRing::is_behind)
             || self.devices.iter().any(|device| device.backend.as_ref().is_some_and(DeviceBackend::stirs))
             || self.marks.can_begin()
     }
@@ -65,18 +65,18 @@ impl<C: Controller> Files<C> {
         let ready = |backend: &Option<DeviceBackend>| backend.as_ref().is_some_and(|backend| backend.ready() > 0);
         let devices = self.devices.iter().filter(|device| ready(&device.backend)).count();
         let store = self.store.ready();
-        let ring = self.wheel.as_ref().map_or(0, |wheel| wheel.ring().ready());
-        if devices == 0 && store == 0 && ring == 0 {
+        let waiting = self.ring.as_ref().map_or(0, |ring| ring.inner().ready());
+        if devices == 0 && store == 0 && waiting == 0 {
             let next = self.engine.next_timer().into_iter().chain(self.ahead.due()).min();
             *now = next.map_or(*now, |next| next.max(*now));
             return next.is_some();
         }
         *now += Nanos(1_000);
-        let chosen = self.os.choose(devices + usize::from(store > 0) + usize::from(ring > 0));
+        let chosen = self.os.choose(devices + usize::from(store > 0) + usize::from(waiting > 0));
         let choose = |among| self.os.choose(among);
-        if let Some(wheel) = self.wheel.as_mut().filter(|_| ring > 0 && chosen == devices) {
-            for _ in 0..=choose(ring) {
-                wheel.turn(&choose);
+        if let Some(ring) = self.ring.as_mut().filter(|_| waiting > 0 && chosen == devices) {
+            for _ in 0..=choose(waiting) {
+                ring.turn(&choose);
             }
             return true;
         }
@@ -111,11 +111,11 @@ impl<C: Controller> Files<C> {
 
     /// Waits until a thread or the ring has something to say, or as long as `most`.
     pub(super) fn pause(&self, most: Option<Duration>) {
-        match &self.wheel {
+        match &self.ring {
             None => self.bell.wait(most),
             // The system had no room for it, and does not say when it has.
-            Some(wheel) if self.stirs() => wheel.wait(&self.bell, Some(Duration::from_millis(1))),
-            Some(wheel) => wheel.wait(&self.bell, most),
+            Some(ring) if self.stirs() => ring.wait(&self.bell, Some(Duration::from_millis(1))),
+            Some(ring) => ring.wait(&self.bell, most),
         }
     }
 

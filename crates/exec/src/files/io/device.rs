@@ -14,7 +14,7 @@ use super::ring::Entries;
 use super::threads::device::DeviceFile;
 use super::threads::pool::WorkerPool;
 use super::uring::device::UringDevice;
-use super::uring::shared::Wheel;
+use super::uring::shared::SharedRing;
 use crate::files::config::{FilesConfig, Io};
 use crate::files::error::FilesError;
 
@@ -127,13 +127,13 @@ pub(crate) fn start_ring(
     os: &dyn Os,
     config: &FilesConfig,
     bell: &Bell,
-) -> Result<(Option<Wheel>, Option<io::Error>), FilesError> {
+) -> Result<(Option<SharedRing>, Option<io::Error>), FilesError> {
     if config.io == Io::Threads {
         return Ok((None, None));
     }
     let operations = config.depth.saturating_mul(config.devices.len()).min(1 << 15) as u32;
-    match (os.ring(operations).and_then(|ring| Wheel::new(ring, bell)), config.io) {
-        (Ok(wheel), _) => Ok((Some(wheel), None)),
+    match (os.ring(operations).and_then(|ring| SharedRing::new(ring, bell)), config.io) {
+        (Ok(ring), _) => Ok((Some(ring), None)),
         (Err(why), Io::Ring) => Err(FilesError::NoRing(why)),
         (Err(why), _) => Ok((None, Some(why))),
     }
@@ -147,11 +147,11 @@ pub(crate) fn start_device(
     dev: usize,
     file: Arc<dyn OsFile>,
     bell: &Arc<Bell>,
-    wheel: Option<&mut Wheel>,
+    ring: Option<&mut SharedRing>,
 ) -> io::Result<DeviceBackend> {
     let options = config.devices[dev].options;
-    if let Some(wheel) = wheel.filter(|_| options.delay.is_zero()) {
-        let device = UringDevice::new(file, (dev as u8, wheel.next_life()), options, config.depth);
+    if let Some(ring) = ring.filter(|_| options.delay.is_zero()) {
+        let device = UringDevice::new(file, (dev as u8, ring.next_life()), options, config.depth);
         return Ok(DeviceBackend::Uring(device));
     }
     let workers = DeviceFile::all(file, options, config.depth);

@@ -16,7 +16,7 @@ use crate::files::io::ring::{Ended, Entries, Ring};
 use crate::files::io::wake::Wake;
 
 /// The ring of all devices that have no threads.
-pub(crate) struct Wheel {
+pub(crate) struct SharedRing {
     ring: Box<dyn Ring>,
     /// What the ring had no room for.
     outgoing: Entries,
@@ -26,7 +26,7 @@ pub(crate) struct Wheel {
     wake: Arc<Wake>,
 }
 
-impl Wheel {
+impl SharedRing {
     /// Around a ring; `bell` wakes it.
     pub(crate) fn new(ring: Box<dyn Ring>, bell: &Bell) -> io::Result<Self> {
         let wake = Arc::new(Wake::new()?);
@@ -42,7 +42,7 @@ impl Wheel {
     }
 
     /// The ring.
-    pub(crate) fn ring(&self) -> &dyn Ring {
+    pub(crate) fn inner(&self) -> &dyn Ring {
         &*self.ring
     }
 
@@ -108,15 +108,15 @@ impl Wheel {
         let held = Arc::clone(&left);
         let thread = Builder::new().name("destage-left".to_owned()).spawn(move || {
             let left = held.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-            let Some((mut wheel, keep)) = left else { return };
+            let Some((mut ring, keep)) = left else { return };
             let bell = Bell::default();
             let mut ended = VecDeque::new();
-            while wheel.ring.under_way() > 0 {
-                wheel.wait(&bell, None);
-                wheel.reap(&mut ended);
+            while ring.ring.under_way() > 0 {
+                ring.wait(&bell, None);
+                ring.reap(&mut ended);
                 ended.clear();
             }
-            drop((wheel, keep));
+            drop((ring, keep));
         });
         if thread.is_err() {
             // Nobody can wait for them: they are held until the process ends.
