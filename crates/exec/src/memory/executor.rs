@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, OpId, Status, Step, StepKind};
 
 use super::conduct::Tamper;
-use super::pending::Ahead;
+use super::pending::PendingCommits;
 use super::settings::{Latency, Log};
 use super::step::InFlight;
 use crate::device::Device;
@@ -25,7 +25,7 @@ pub struct Memory<C> {
     pub(super) devices: Vec<Device>,
     pub(super) in_flight: Vec<InFlight>,
     pub(super) nv_queue: VecDeque<InFlight>,
-    pub(super) ahead: Ahead,
+    pub(super) pending: PendingCommits,
     pub(super) now: Nanos,
     pub(super) issued: u64,
     pub(super) steps: u64,
@@ -97,24 +97,24 @@ impl<C: Controller> Memory<C> {
 
     /// How many steps [`run`](Self::run) can choose from.
     pub fn runnable(&self) -> usize {
-        self.in_flight.len() + usize::from(!self.nv_queue.is_empty()) + usize::from(self.ahead.is_waited_for())
+        self.in_flight.len() + usize::from(!self.nv_queue.is_empty()) + usize::from(self.pending.is_waited_for())
     }
 
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
-        self.runnable() == 0 && self.engine.is_idle() && !self.ahead.is_open()
+        self.runnable() == 0 && self.engine.is_idle() && !self.pending.is_open()
     }
 
     /// Steps of a kind that an operation has in flight.
     pub fn in_flight(&self, op: OpId, kind: StepKind) -> usize {
-        let held = self.ahead.held.iter().map(|(_, entry)| entry);
+        let held = self.pending.held.iter().map(|(_, entry)| entry);
         let all = self.in_flight.iter().chain(&self.nv_queue).chain(held);
         all.filter(|entry| entry.issue.op == op && entry.step.kind() == kind).count()
     }
 
     /// Whether all that the controller was told to be done of the NVRAM is durable.
     pub fn is_durable(&self) -> bool {
-        !self.ahead.is_open()
+        !self.pending.is_open()
     }
 
     /// Devices that failed while the controller does not know.

@@ -21,7 +21,7 @@ impl<C: Controller> Memory<C> {
         self.note(|| format!("{dev} fails"));
         let image = self.cut_device(dev, choice);
         self.devices[dev.index()].fail(image);
-        let held = self.ahead.held.iter_mut().map(|(_, entry)| entry);
+        let held = self.pending.held.iter_mut().map(|(_, entry)| entry);
         for entry in self.in_flight.iter_mut().chain(held).filter(|entry| entry.step.dev() == Some(dev)) {
             entry.lost = true;
         }
@@ -50,10 +50,10 @@ impl<C: Controller> Memory<C> {
     /// device has failed: it could not tell whose failure it hears of.
     pub fn replace(&mut self, dev: Dev, content: Content) {
         self.announce(dev);
-        let held = std::mem::take(&mut self.ahead.held);
+        let held = std::mem::take(&mut self.pending.held);
         let (meant, others): (VecDeque<_>, VecDeque<_>) =
             held.into_iter().partition(|(_, entry)| entry.step.dev() == Some(dev));
-        self.ahead.held = others;
+        self.pending.held = others;
         self.in_flight.extend(meant.into_iter().map(|(_, entry)| entry));
         while let Some(at) = self.in_flight.iter().position(|entry| entry.step.dev() == Some(dev)) {
             let entry = self.in_flight.remove(at);
@@ -92,9 +92,9 @@ impl<C: Controller> Memory<C> {
         let disks = disks.collect();
         let mut nvram = self.bytes.nvram().clone();
         // Of what is done and not durable, too, the first few are there.
-        let open = self.ahead.open();
+        let open = self.pending.open();
         let through = choice.nvram(open + self.nv_queue.len());
-        self.ahead.newest_first().take(open.saturating_sub(through)).for_each(|undo| nvram.take_back(undo));
+        self.pending.newest_first().take(open.saturating_sub(through)).for_each(|undo| nvram.take_back(undo));
         for entry in
             self.nv_queue.iter().take(through.saturating_sub(open)).filter(|entry| entry.conduct != Conduct::Omit)
         {

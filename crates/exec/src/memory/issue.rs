@@ -26,8 +26,8 @@ impl<C: Controller> Memory<C> {
             };
             match step {
                 Step::NvCommit { .. } | Step::Intent { .. } => self.nv_queue.push_back(entry),
-                _ if !matches!(conduct, Conduct::Early | Conduct::Ahead) && self.ahead.holds(&step) => {
-                    self.ahead.hold(entry);
+                _ if !matches!(conduct, Conduct::Early | Conduct::Ahead) && self.pending.holds(&step) => {
+                    self.pending.hold(entry);
                 }
                 Step::Write { .. } | Step::WriteList { .. } | Step::MetaWrite { .. }
                     if conduct == Conduct::Early && !entry.lost =>

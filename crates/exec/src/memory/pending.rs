@@ -14,7 +14,7 @@ use crate::nvram::Undo;
 
 /// What is done, what is durable, and who waits for that.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub(super) struct PendingCommits {
     /// Whether there can be such commits.
     pub(super) is_on: bool,
     /// Commits that are durable.
@@ -31,7 +31,7 @@ pub(super) struct Ahead {
     covered: BTreeSet<u64>,
 }
 
-impl Ahead {
+impl PendingCommits {
     pub(super) fn done(&self) -> u64 {
         self.durable + self.open.len() as u64
     }

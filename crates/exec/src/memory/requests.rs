@@ -20,7 +20,7 @@ impl<C: Controller> Memory<C> {
             HostOp::WriteZeroes | HostOp::Discard | HostOp::Flush => {}
         }
         self.note(|| format!("submit {request:?}"));
-        self.ahead.submit(request);
+        self.pending.submit(request);
         self.engine.submit(self.now, request)?;
         self.take_issues();
         Ok(())

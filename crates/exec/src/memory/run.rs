@@ -17,7 +17,7 @@ impl<C: Controller> Memory<C> {
             // A controller that is not told cannot wait for anything else.
             self.announce_all();
         }
-        if self.runnable() == 0 && self.ahead.is_open() || self.ahead.is_waited_for() && self.is_sync(pick) {
+        if self.runnable() == 0 && self.pending.is_open() || self.pending.is_waited_for() && self.is_sync(pick) {
             // Nobody waits for it, or it is chosen.
             self.now += Nanos(1_000);
             self.sync();

@@ -6,7 +6,7 @@ use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, Shape, Start};
 
 use super::conduct::Tamper;
 use super::executor::Memory;
-use super::pending::Ahead;
+use super::pending::PendingCommits;
 use super::settings::{Latency, Log, Remains};
 use crate::Bytes;
 use crate::device::Device;
@@ -30,7 +30,7 @@ impl<C: Controller> Memory<C> {
             devices: remains.disks.into_iter().map(|disk| Device::new(disk, page_bytes as usize, sectors)).collect(),
             in_flight: Vec::new(),
             nv_queue: VecDeque::new(),
-            ahead: Ahead::default(),
+            pending: PendingCommits::default(),
             now: Nanos::ZERO,
             issued: 0,
             steps: 0,
@@ -77,7 +77,7 @@ impl<C: Controller> Memory<C> {
     /// Whether every acknowledged write is durable, as it is unless told otherwise: then a commit of the NVRAM is durable
     /// when it is done. Else it is when that is relied on.
     pub const fn set_every_write(&mut self, every_write: bool) {
-        self.ahead.is_on = !every_write;
+        self.pending.is_on = !every_write;
     }
 
     /// Lets the executor lie: it is asked before each step is issued.

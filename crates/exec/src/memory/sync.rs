@@ -9,38 +9,38 @@ use super::executor::Memory;
 impl<C: Controller> Memory<C> {
     /// All commits that are done are durable.
     pub(super) fn sync(&mut self) {
-        if !self.ahead.is_open() {
+        if !self.pending.is_open() {
             return;
         }
         self.note(|| "the NVRAM is synced".to_owned());
-        let ahead = &mut self.ahead;
-        (ahead.durable, ahead.open) = (ahead.done(), VecDeque::new());
+        let pending = &mut self.pending;
+        (pending.durable, pending.open) = (pending.done(), VecDeque::new());
         // All of them wait for no more than what is done.
-        self.in_flight.extend(ahead.held.drain(..).map(|(_, entry)| entry));
-        ahead.told.extend(ahead.notices.drain(..).map(|(_, notice)| notice));
+        self.in_flight.extend(pending.held.drain(..).map(|(_, entry)| entry));
+        pending.told.extend(pending.notices.drain(..).map(|(_, notice)| notice));
     }
 
     /// A commit is about to be done.
     pub(super) fn commits(&mut self, issue: Issue) {
         let Step::NvCommit { puts, frees } = *self.engine.step(issue) else { return };
-        if self.ahead.is_on {
+        if self.pending.is_on {
             let puts = self.engine.puts(issue.op, puts).iter().map(|put| put.slot);
             let frees = self.engine.bufs(issue.op, frees).iter().map(|buf| match buf {
                 Buf::Nv(slot) => *slot,
                 other => panic!("{other:?} is no slot of the NVRAM"),
             });
-            self.ahead.open.push_back(self.bytes.nvram().undo(puts, frees));
+            self.pending.open.push_back(self.bytes.nvram().undo(puts, frees));
         }
     }
 
     /// The next thing that is said and not held.
     pub(super) fn say(&mut self) -> Option<HostNotice> {
         loop {
-            if let Some(told) = self.ahead.told.pop_front() {
+            if let Some(told) = self.pending.told.pop_front() {
                 return Some(told);
             }
             let notice = self.engine.next_notice()?;
-            if !self.ahead.holds_notice(notice) {
+            if !self.pending.holds_notice(notice) {
                 return Some(notice);
             }
         }

@@ -30,15 +30,15 @@ impl<C: Controller> Files<C> {
             let Some(issue) = command.issue else {
                 self.bytes.give_back(command.bytes);
                 self.spare_lists.push(command.lists);
-                self.ahead.synced();
+                self.group_commit.synced();
                 self.covered()?;
                 continue;
             };
             self.bytes.change_nvram(&self.engine, issue);
             if !self.config.every_write && matches!(command.change, Change::Commit { .. }) {
-                self.ahead.commit(self.now());
+                self.group_commit.commit(self.now());
             }
-            if command.is_covered && self.ahead.is_open() {
+            if command.is_covered && self.group_commit.is_open() {
                 self.covered()?;
             }
             if let Change::Intent { set } = command.change {
@@ -152,13 +152,13 @@ impl<C: Controller> Files<C> {
 
     /// All commits that are told as done are durable: what waits for that goes on.
     fn covered(&mut self) -> Result<(), FilesError> {
-        let durable = self.ahead.cover();
+        let durable = self.group_commit.cover();
         while let Some((_, completion)) = self.blocked.pop_front_if(|answer| answer.0 <= durable) {
-            self.ahead.tells_late();
+            self.group_commit.tells_late();
             self.unanswered -= 1;
             self.completions.push_back(completion);
         }
-        if self.ahead.take_clean() {
+        if self.group_commit.take_clean() {
             self.clean = true;
         }
         for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {

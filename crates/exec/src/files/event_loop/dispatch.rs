@@ -27,7 +27,7 @@ impl<C: Controller> Files<C> {
                     }
                     self.free.push(tag);
                 }
-                HostNotice::Clean if self.ahead.is_open() => self.ahead.stop(),
+                HostNotice::Clean if self.group_commit.is_open() => self.group_commit.stop(),
                 HostNotice::Clean => self.clean = true,
                 HostNotice::Drained => self.draining = false,
             }
@@ -102,16 +102,16 @@ impl<C: Controller> Files<C> {
     /// Answers a request, at once or when what it tells of is durable.
     fn tell(&mut self, request: &Request, completion: Completion) {
         let until = match request.op {
-            HostOp::Flush => self.ahead.flushes(self.blocked.back().map(|answer| answer.0)),
+            HostOp::Flush => self.group_commit.flushes(self.blocked.back().map(|answer| answer.0)),
             HostOp::Read => 0,
-            _ if request.fua => self.ahead.done(),
+            _ if request.fua => self.group_commit.done(),
             _ => 0,
         };
-        if !self.ahead.is_covered(until) && completion.ok {
-            self.ahead.wait(SyncPoint::Answer);
+        if !self.group_commit.is_covered(until) && completion.ok {
+            self.group_commit.wait(SyncPoint::Answer);
             self.blocked.push_back((until, completion));
         } else {
-            self.ahead.tells(!matches!(request.op, HostOp::Read | HostOp::Flush));
+            self.group_commit.tells(!matches!(request.op, HostOp::Read | HostOp::Flush));
             self.unanswered -= 1;
             self.completions.push_back(completion);
         }

@@ -23,7 +23,7 @@ use crate::files::io::ring::Ended;
 use crate::files::io::threads::pool::WorkerPool;
 use crate::files::io::uring::shared::SharedRing;
 use crate::files::layout::roster::Roster;
-use crate::files::nvram::group_commit::Ahead;
+use crate::files::nvram::group_commit::GroupCommit;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store;
 use crate::files::nvram::store::{Accounts, Lists, Store};
@@ -46,7 +46,7 @@ pub struct Files<C> {
     pub(super) standing_in: DevSet,
     /// Steps for which the store has no room, or of which members are to know first.
     pub(super) store_backlog: VecDeque<Issue>,
-    pub(super) ahead: Ahead,
+    pub(super) group_commit: GroupCommit,
     pub(super) marks: Marks,
     pub(super) resynchronised: Option<Resynchronised>,
     /// The ring, if one serves devices.

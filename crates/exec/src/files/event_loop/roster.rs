@@ -33,8 +33,8 @@ impl<C: Controller> Files<C> {
             return Ok(());
         }
         // What says that is durable first.
-        if self.ahead.is_open() {
-            self.ahead.wait(SyncPoint::Ahead);
+        if self.group_commit.is_open() {
+            self.group_commit.wait(SyncPoint::Ahead);
             return Ok(());
         }
         self.standing_in -= noted;

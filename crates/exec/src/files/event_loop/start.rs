@@ -19,7 +19,7 @@ use crate::files::io::patience::patiently;
 use crate::files::io::port::Bell;
 use crate::files::io::real::RealOs;
 use crate::files::io::threads::pool::WorkerPool;
-use crate::files::nvram::group_commit::Ahead;
+use crate::files::nvram::group_commit::GroupCommit;
 use crate::files::open::opened::Opened;
 use crate::files::open::{assemble, create, overwrite, recover, replacement};
 
@@ -158,7 +158,7 @@ impl<C: Controller> Files<C> {
             roster_file: opened.roster_file,
             standing_in: DevSet::EMPTY,
             store_backlog: VecDeque::new(),
-            ahead: Ahead::default(),
+            group_commit: GroupCommit::default(),
             marks: opened.marks,
             resynchronised: opened.resynchronised,
             ring,

@@ -74,7 +74,7 @@ impl<C: Controller> Files<C> {
     /// Whether all that the controller was told to be done of the NVRAM is durable. If it is not, it will be soon after a
     /// member's loss or filling was noted, and a second later at the latest.
     pub const fn is_durable(&self) -> bool {
-        !self.ahead.is_open()
+        !self.group_commit.is_open()
     }
 
     /// Who asks the operating system for what devices do; never [`Io::Auto`].

@@ -20,9 +20,9 @@ const fn lasts(step: &Step) -> bool {
 impl<C: Controller> Files<C> {
     /// Has a step wait if commits that were done before it was issued are not durable; whether it does.
     pub(super) fn holds_back(&mut self, dev: Dev, issue: Issue) -> bool {
-        let waits = self.ahead.is_open() && lasts(self.engine.step(issue));
+        let waits = self.group_commit.is_open() && lasts(self.engine.step(issue));
         if waits {
-            let until = self.ahead.hold();
+            let until = self.group_commit.hold();
             self.devices[dev.index()].held.push_back((until, issue));
         }
         waits
@@ -129,7 +129,7 @@ impl<C: Controller> Files<C> {
                     Buf::Nv(slot) => *slot,
                     other => panic!("{other:?} is no slot of the NVRAM"),
                 }));
-                let durable = self.config.every_write || self.ahead.commits_at_once();
+                let durable = self.config.every_write || self.group_commit.commits_at_once();
                 (Change::Commit { durable }, self.bytes.puts(&self.engine, issue.op, puts))
             }
             Step::Intent { rows, set } => {
@@ -143,14 +143,14 @@ impl<C: Controller> Files<C> {
 
     /// Gives the store the sync that is wanted, or that is due.
     pub(super) fn send_sync(&mut self) {
-        self.ahead.note(self.engine.controller().condition());
-        if self.ahead.due().is_some_and(|due| due <= self.now()) {
-            self.ahead.wait(SyncPoint::Ahead);
+        self.group_commit.note(self.engine.controller().condition());
+        if self.group_commit.due().is_some_and(|due| due <= self.now()) {
+            self.group_commit.wait(SyncPoint::Ahead);
         }
         if !self.store.has_room() {
             return;
         }
-        if let Some(at) = self.ahead.begin_sync() {
+        if let Some(at) = self.group_commit.begin_sync() {
             let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
             self.store.send(Command { issue: None, change: Change::Sync(at), bytes, lists, is_covered: false });
         }

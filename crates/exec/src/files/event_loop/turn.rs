@@ -52,7 +52,7 @@ impl<C: Controller> Files<C> {
 
     /// When something is due by time alone.
     pub(super) fn next_timer(&self) -> Option<Nanos> {
-        self.engine.next_timer().into_iter().chain(self.ahead.due()).min()
+        self.engine.next_timer().into_iter().chain(self.group_commit.due()).min()
     }
 
     /// Without threads: a backend that chance chooses goes on with some of its commands; if there is
@@ -67,7 +67,7 @@ impl<C: Controller> Files<C> {
         let store = self.store.ready();
         let waiting = self.ring.as_ref().map_or(0, |ring| ring.inner().ready());
         if devices == 0 && store == 0 && waiting == 0 {
-            let next = self.engine.next_timer().into_iter().chain(self.ahead.due()).min();
+            let next = self.engine.next_timer().into_iter().chain(self.group_commit.due()).min();
             *now = next.map_or(*now, |next| next.max(*now));
             return next.is_some();
         }

@@ -29,7 +29,7 @@ const AT_ONCE: u32 = 64;
 
 /// What is done, what is durable, and when a sync is due.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct GroupCommit {
     /// Commits that are done.
     done: u64,
     /// Of these the first are durable.
@@ -58,7 +58,7 @@ pub(crate) struct Ahead {
     clean: Option<u64>,
 }
 
-impl Ahead {
+impl GroupCommit {
     /// A commit is done, and not durable.
     pub(crate) fn commit(&mut self, now: Nanos) {
         self.done += 1;
