@@ -17,25 +17,25 @@ use destage_plan::{Condition, Dev, DevSet, Rows};
 
 use super::config::FilesConfig;
 use super::config::MAX_DEVICES;
-use super::layout::bitmap::{Ground, Head, encode};
+use super::layout::bitmap::{BitmapHead, BitmapLayout, encode};
 use crate::{Buffer, Handle, RowSet};
 
 /// Times that intents are cleared until a mark goes whose rows were all closed at the first of them.
 const LINGERS: u32 = 2;
 
 /// The marks of an array that is served.
-pub(super) struct Marks {
-    ground: Ground,
+pub(super) struct WriteIntentBitmap {
+    layout: BitmapLayout,
     /// Members that have them; without any there are none.
     members: DevSet,
     /// The number of the last write that was begun.
     sequence: u64,
     /// What is to be.
-    wanted: Image,
+    wanted: BitmapContent,
     /// What is durable on all members that answer.
-    durable: Image,
+    durable: BitmapContent,
     /// What is being written.
-    sent: Image,
+    sent: BitmapContent,
     /// Members at which that has not ended, and of these those that were not given it so far.
     under_way: DevSet,
     waiting: DevSet,
@@ -56,12 +56,12 @@ pub(super) struct Marks {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Image {
-    head: Head,
+struct BitmapContent {
+    head: BitmapHead,
     bits: Vec<u8>,
 }
 
-impl Image {
+impl BitmapContent {
     fn has(&self, mark: usize) -> bool {
         self.bits[mark / 8] >> (mark % 8) & 1 != 0
     }
@@ -76,19 +76,19 @@ impl Image {
     }
 }
 
-impl Marks {
+impl WriteIntentBitmap {
     /// Marks as a start leaves them: of these rows, after the write with this number, which is still to be made.
-    pub(super) fn new(config: &FilesConfig, head: &Head, open: &RowSet, sequence: u64) -> Self {
-        let ground = config.ground();
-        let marks = ground.marks() as usize;
-        let mut wanted = Image { head: *head, bits: vec![0; marks.div_ceil(8)] };
+    pub(super) fn new(config: &FilesConfig, head: &BitmapHead, open: &RowSet, sequence: u64) -> Self {
+        let layout = config.bitmap_layout();
+        let marks = layout.marks() as usize;
+        let mut wanted = BitmapContent { head: *head, bits: vec![0; marks.div_ceil(8)] };
         for rows in open.ranges() {
-            ground.of(rows).for_each(|mark| wanted.set(mark, true));
+            layout.of(rows).for_each(|mark| wanted.set(mark, true));
         }
         // Those of a start, too, go when there are many.
         let is_idle: Vec<bool> = (0..marks).map(|mark| wanted.has(mark)).collect();
         Self {
-            ground,
+            layout,
             members: DevSet::first(config.members as u32),
             sequence,
             durable: wanted.clone(),
@@ -103,20 +103,20 @@ impl Marks {
             idle: (0..marks as u32).filter(|mark| is_idle[*mark as usize]).collect(),
             is_idle,
             most_idle: config.idle_marks as usize,
-            bytes: Arc::new(Buffer::zeroed(ground.copy as usize)),
+            bytes: Arc::new(Buffer::zeroed(layout.copy as usize)),
         }
     }
 
     /// The write that a start makes of them, before anything is served.
     pub(super) fn first_write(&self) -> Buffer {
-        let mut copy = Buffer::zeroed(self.ground.copy as usize);
-        encode(self.ground, self.sequence, &self.durable.head, &self.durable.bits, &mut copy);
+        let mut copy = Buffer::zeroed(self.layout.copy as usize);
+        encode(self.layout, self.sequence, &self.durable.head, &self.durable.bits, &mut copy);
         copy
     }
 
     /// Where the last write that was begun goes, behind the place of all copies.
     pub(super) fn place(&self) -> u64 {
-        self.sequence % 2 * u64::from(self.ground.copy)
+        self.sequence % 2 * u64::from(self.layout.copy)
     }
 
     /// Whether there are any.
@@ -140,7 +140,7 @@ impl Marks {
 
     /// Intents of these rows are asked for.
     pub(super) fn open(&mut self, rows: Rows) {
-        for mark in self.ground.of(rows) {
+        for mark in self.layout.of(rows) {
             self.held[mark] += 1;
             self.opened[mark] = self.clears;
             if !self.wanted.has(mark) {
@@ -152,14 +152,14 @@ impl Marks {
 
     /// They are durable.
     pub(super) fn opened(&mut self, rows: Rows) {
-        self.ground.of(rows).for_each(|mark| self.held[mark] -= 1);
+        self.layout.of(rows).for_each(|mark| self.held[mark] -= 1);
     }
 
     /// Intents were cleared; those of `open` are still open.
     pub(super) fn closed(&mut self, cleared: &[Rows], open: &RowSet) {
         self.clears = self.clears.wrapping_add(1);
-        for mark in cleared.iter().flat_map(|rows| self.ground.of(*rows)) {
-            if !self.is_idle[mark] && !open.holds_any(self.ground.rows_of(mark as u64)) {
+        for mark in cleared.iter().flat_map(|rows| self.layout.of(*rows)) {
+            if !self.is_idle[mark] && !open.holds_any(self.layout.rows_of(mark as u64)) {
                 self.is_idle[mark] = true;
                 self.idle.push(mark as u32);
             }
@@ -174,7 +174,7 @@ impl Marks {
         let (mut idle, mut gone) = (std::mem::take(&mut self.idle), 0);
         idle.retain(|&mark| {
             let at = mark as usize;
-            let is_idle = self.held[at] == 0 && !open.holds_any(self.ground.rows_of(mark.into()));
+            let is_idle = self.held[at] == 0 && !open.holds_any(self.layout.rows_of(mark.into()));
             let stays = is_idle && self.clears.wrapping_sub(self.opened[at]) < LINGERS;
             if is_idle && !stays {
                 self.wanted.set(at, false);
@@ -218,7 +218,7 @@ impl Marks {
     pub(super) fn cover(&self, rows: &[Rows]) -> bool {
         let writes = !self.under_way.is_empty();
         let is_there = |mark| self.durable.has(mark) && (!writes || self.sent.has(mark));
-        !self.is_on() || rows.iter().all(|rows| self.ground.of(*rows).all(is_there))
+        !self.is_on() || rows.iter().all(|rows| self.layout.of(*rows).all(is_there))
     }
 
     /// Begins a write to the members among these if one is due and none is under way.
@@ -231,10 +231,10 @@ impl Marks {
         self.sent.clone_from(&self.wanted);
         if Arc::get_mut(&mut self.bytes).is_none() {
             // A device that hangs has them still.
-            self.bytes = Arc::new(Buffer::zeroed(self.ground.copy as usize));
+            self.bytes = Arc::new(Buffer::zeroed(self.layout.copy as usize));
         }
         let bytes = Arc::get_mut(&mut self.bytes).expect("nobody else has them");
-        encode(self.ground, self.sequence, &self.sent.head, &self.sent.bits, bytes);
+        encode(self.layout, self.sequence, &self.sent.head, &self.sent.bits, bytes);
         self.under_way = self.members & answering;
         self.waiting = self.under_way;
         self.settle();

@@ -11,7 +11,7 @@ use super::clock::Clock;
 use super::device::Device;
 use super::request::{Completion, Request};
 use crate::Bytes;
-use crate::files::bitmap::Marks;
+use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
@@ -47,7 +47,7 @@ pub struct Files<C> {
     /// Steps for which the store has no room, or of which members are to know first.
     pub(super) store_backlog: VecDeque<Issue>,
     pub(super) group_commit: GroupCommit,
-    pub(super) marks: Marks,
+    pub(super) marks: WriteIntentBitmap,
     pub(super) resynchronised: Option<Resynchronised>,
     /// The ring, if one serves devices.
     pub(super) ring: Option<SharedRing>,

@@ -47,14 +47,14 @@ const NOTES: u32 = 2;
 
 /// How many marks there are, and of how many rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ground {
+pub(crate) struct BitmapLayout {
     rows: u64,
     per_mark: u32,
     /// Bytes of a copy.
     pub(crate) copy: u32,
 }
 
-impl Ground {
+impl BitmapLayout {
     /// For so many rows, with so many to a mark at least, in pages of so many bytes.
     pub(crate) fn new(rows: u64, finest: u32, page_bytes: u64) -> Self {
         let mut per_mark = u64::from(finest.max(1)).next_power_of_two();
@@ -88,7 +88,7 @@ impl Ground {
 
 /// What a copy says beside its marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct BitmapHead {
     /// Of all arrays.
     pub(crate) drawn: [u8; 16],
     /// How often the NVRAM and the intents were made anew.
@@ -103,18 +103,18 @@ pub(crate) struct Head {
 
 /// A copy that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct BitmapCopy {
     /// Its number.
     pub(crate) sequence: u64,
     /// What it says.
-    pub(crate) head: Head,
+    pub(crate) head: BitmapHead,
     /// The rows of its marks.
     pub(crate) rows: RowSet,
     /// How many marks these are.
     pub(crate) marks: u64,
 }
 
-impl Found {
+impl BitmapCopy {
     /// Whether another copy was written later. Of two with one number, which different starts may have written that were
     /// cut short, that counts which knows of more losses.
     pub(crate) fn is_before(&self, other: &Self) -> bool {
@@ -124,16 +124,16 @@ impl Found {
 }
 
 /// Writes a copy with this number to `into`.
-pub(crate) fn encode(ground: Ground, sequence: u64, head: &Head, bits: &[u8], into: &mut [u8]) {
+pub(crate) fn encode(layout: BitmapLayout, sequence: u64, head: &BitmapHead, bits: &[u8], into: &mut [u8]) {
     into.fill(0);
     let flags = if head.holds { HOLDS } else { 0 } | if head.condition.losses { NOTES } else { 0 };
     put(into, 0, &MAGIC);
     put(into, 8, &VERSION.to_le_bytes());
-    put(into, 12, &ground.copy.to_le_bytes());
+    put(into, 12, &layout.copy.to_le_bytes());
     put(into, 16, &head.drawn);
     put(into, 32, &sequence.to_le_bytes());
-    put(into, 40, &ground.rows.to_le_bytes());
-    put(into, 48, &ground.per_mark.to_le_bytes());
+    put(into, 40, &layout.rows.to_le_bytes());
+    put(into, 48, &layout.per_mark.to_le_bytes());
     put(into, 52, &head.epoch.to_le_bytes());
     put(into, 56, &flags.to_le_bytes());
     put(into, 64, &head.condition.unfilled.bits().to_le_bytes());
@@ -150,16 +150,21 @@ fn checksum(copy: &[u8]) -> u32 {
 }
 
 /// Reads a copy; none if it is torn or was never written. One that is whole and cannot be this array's is an error.
-pub(crate) fn decode(ground: Ground, path: &Path, offset: u64, copy: &[u8]) -> Result<Option<Found>, FilesError> {
+pub(crate) fn decode(
+    layout: BitmapLayout,
+    path: &Path,
+    offset: u64,
+    copy: &[u8],
+) -> Result<Option<BitmapCopy>, FilesError> {
     let sector: &Sector = copy[..SECTOR].try_into().expect("a copy is longer than a sector");
     let reader = Reader::new(path, offset, sector);
     if sector[..8] != MAGIC || reader.u32(CRC) != checksum(copy) {
         return Ok(None);
     }
     reader.exactly("the version of marks", 8, reader.u32(8), VERSION)?;
-    reader.exactly("the bytes of a copy of the marks", 12, reader.u32(12), ground.copy)?;
-    reader.setting("rows", "the number of rows", 40, reader.u64(40), ground.rows)?;
-    reader.exactly("the rows of a mark", 48, reader.u32(48), ground.per_mark)?;
+    reader.exactly("the bytes of a copy of the marks", 12, reader.u32(12), layout.copy)?;
+    reader.setting("rows", "the number of rows", 40, reader.u64(40), layout.rows)?;
+    reader.exactly("the rows of a mark", 48, reader.u32(48), layout.per_mark)?;
     for (field, at, found, end) in [
         ("the sequence number of the marks", 32, reader.u64(32), 1 << 63),
         ("the epoch of the marks", 52, reader.u32(52).into(), 1 << 31),
@@ -177,24 +182,24 @@ pub(crate) fn decode(ground: Ground, path: &Path, offset: u64, copy: &[u8]) -> R
     if let Some(at) = (GENERATIONS.end..CRC).find(|at| sector[*at] != 0) {
         return Err(reader.wrong("a reserved byte", at, sector[at], 0));
     }
-    let marks = ground.marks();
+    let marks = layout.marks();
     let (mut rows, mut count) = (RowSet::default(), 0);
     for (at, byte) in copy[BITS..].iter().enumerate().filter(|(_, byte)| **byte != 0) {
         for mark in (0..8).filter(|bit| byte >> bit & 1 != 0).map(|bit| at as u64 * 8 + bit) {
             if mark >= marks {
                 return Err(reader.wrong("the bit of a mark", BITS + at, mark, format!("below {marks}")));
             }
-            rows.set(ground.rows_of(mark), true);
+            rows.set(layout.rows_of(mark), true);
             count += 1;
         }
     }
     let numbers = sector[GENERATIONS].as_chunks().0;
-    let head = Head {
+    let head = BitmapHead {
         drawn: sector[16..32].try_into().expect("sixteen bytes"),
         epoch: reader.u32(52),
         holds: flags & HOLDS != 0,
         condition: Condition { unfilled: DevSet::from_bits(reader.u64(64)), losses: flags & NOTES != 0 },
         generations: std::array::from_fn(|dev| u32::from_le_bytes(numbers[dev])),
     };
-    Ok(Some(Found { sequence: reader.u64(32), head, rows, marks: count }))
+    Ok(Some(BitmapCopy { sequence: reader.u64(32), head, rows, marks: count }))
 }

@@ -52,7 +52,7 @@ const MOST_PLACES: u64 = 1 << 62;
 
 /// What the settings of an array say of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct JournalLayout {
     /// Number of the array.
     pub(crate) array: u64,
     /// Bytes of a page.
@@ -89,7 +89,7 @@ const fn sectors(puts: u64, frees: u64, bytes: u64) -> u64 {
     (HEAD as u64 + puts * PUT as u64 + frees * FREE as u64 + bytes).div_ceil(SECTOR as u64)
 }
 
-impl Layout {
+impl JournalLayout {
     /// Sectors of the longest record: one that puts all slots, whole pages, and frees as many.
     pub(crate) const fn longest(&self) -> u64 {
         let slots = self.slots as u64;
@@ -317,12 +317,12 @@ pub(crate) struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// What was read as a record.
-    pub(crate) fn read(record: &'a [u8], wanted: Wanted, layout: &Layout) -> Result<Self, Wrong> {
+    pub(crate) fn read(record: &'a [u8], wanted: Wanted, layout: &JournalLayout) -> Result<Self, Wrong> {
         Self::whole(&Head::read(record, wanted)?, record, layout, false)
     }
 
     /// Looks at all of a record with this head. One that is torn is none, unless it is to be believed.
-    pub(crate) fn whole(head: &Head, record: &'a [u8], layout: &Layout, believed: bool) -> Result<Self, Wrong> {
+    pub(crate) fn whole(head: &Head, record: &'a [u8], layout: &JournalLayout, believed: bool) -> Result<Self, Wrong> {
         let (found, expected) = (u32_at(record, 4), crc32c::crc32c(&record[8..]));
         if found != expected && !believed {
             return Err(Wrong::new("the CRC-32C of a record", 4, &found, &expected));

@@ -109,7 +109,7 @@ pub(crate) fn check_version(path: &Path, offset: u64, sector: &Sector) -> Result
 }
 
 /// What the label of a device must say.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ExpectedLabel<'a> {
     /// The device's file.
     pub(crate) path: &'a Path,
     /// Where its label begins.
@@ -123,17 +123,17 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// What the first sector of a label says that the others are checked by.
-pub(crate) struct Head {
+pub(crate) struct LabelHead {
     /// Bytes behind the first sector that say what the array is.
     pub(crate) about_bytes: usize,
     about_crc: u32,
     generation: u32,
 }
 
-impl Wanted<'_> {
+impl ExpectedLabel<'_> {
     /// Checks the first sector of a label. The inner error: it was never made to an end. A file of another array or
     /// device is in the wrong place, which nobody meant; one of another version is not understood.
-    pub(crate) fn head(&self, sector: &Sector) -> Result<io::Result<Head>, FilesError> {
+    pub(crate) fn head(&self, sector: &Sector) -> Result<io::Result<LabelHead>, FilesError> {
         let reader = Reader::new(self.path, self.offset, sector);
         if let Err(error) = reader.magic(MAGIC).and_then(|()| reader.crc("the label's CRC-32C")) {
             return Ok(Err(none(&error.to_string())));
@@ -156,12 +156,12 @@ impl Wanted<'_> {
             return Err(other(format!("{its_dev} of this array")));
         }
         let about_bytes = u64::from(reader.u32(44)).min(MAX_ABOUT_BYTES) as usize;
-        Ok(Ok(Head { about_bytes, about_crc: reader.u32(48), generation: reader.u32(40) }))
+        Ok(Ok(LabelHead { about_bytes, about_crc: reader.u32(48), generation: reader.u32(40) }))
     }
 
     /// Checks what is behind the first sector, and the generation. The inner error: the file is not the device's any
     /// more, or the label was never made to an end. An array that is something else is not understood.
-    pub(crate) fn check(&self, head: &Head, about: &[u8]) -> Result<io::Result<()>, FilesError> {
+    pub(crate) fn check(&self, head: &LabelHead, about: &[u8]) -> Result<io::Result<()>, FilesError> {
         if crc32c::crc32c(about) != head.about_crc {
             return Ok(Err(none("what it says the array to be does not fit its CRC-32C")));
         }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::bitmap::Ground;
-use super::journal::Layout;
+use super::bitmap::BitmapLayout;
+use super::journal::JournalLayout;
 use super::label;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
@@ -20,7 +20,7 @@ impl FilesConfig {
     pub(crate) fn region(&self, dev: usize) -> Option<Range<u64>> {
         (self.home() == Some(dev)).then(|| {
             let from = self.own_end(dev).next_multiple_of(self.grain());
-            from..from + self.layout().bytes().next_multiple_of(self.grain())
+            from..from + self.journal_layout().bytes().next_multiple_of(self.grain())
         })
     }
 
@@ -37,7 +37,7 @@ impl FilesConfig {
 
     /// Where the marks of a member end whose label ends there.
     pub(crate) fn marks_end(&self, dev: usize, label_end: u64) -> u64 {
-        self.marks_behind(dev, label_end) + self.ground().bytes()
+        self.marks_behind(dev, label_end) + self.bitmap_layout().bytes()
     }
 
     fn marks_behind(&self, dev: usize, label_end: u64) -> u64 {
@@ -56,8 +56,8 @@ impl FilesConfig {
     }
 
     /// How the rows are marked.
-    pub(crate) fn ground(&self) -> Ground {
-        Ground::new(self.rows, self.rows_per_mark, self.shape.page_bytes())
+    pub(crate) fn bitmap_layout(&self) -> BitmapLayout {
+        BitmapLayout::new(self.rows, self.rows_per_mark, self.shape.page_bytes())
     }
 
     /// Where a device's label begins.
@@ -76,8 +76,8 @@ impl FilesConfig {
     }
 
     /// What the journal's format has to know of the array.
-    pub(crate) fn layout(&self) -> Layout {
-        Layout {
+    pub(crate) fn journal_layout(&self) -> JournalLayout {
+        JournalLayout {
             array: self.array,
             page_bytes: self.shape.page_bytes() as u32,
             slots: self.nv_slots,

@@ -26,7 +26,7 @@ use crate::Nvram;
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint, Unfit};
 use crate::files::io::sectors;
-use crate::files::layout::journal::{Bounds, Commit, Head, Layout, Life, Record, Stamp, Wanted, Wrong};
+use crate::files::layout::journal::{Bounds, Commit, Head, JournalLayout, Life, Record, Stamp, Wanted, Wrong};
 use crate::files::layout::sectors::SECTOR;
 
 /// Sectors behind the newest record in which others are looked for that say of damage: 32 MiB.
@@ -35,7 +35,7 @@ const LOOKED_AT: u64 = 65_536;
 /// The file.
 pub(crate) struct NvramFile {
     file: Arc<dyn OsFile>,
-    layout: Layout,
+    layout: JournalLayout,
     life: Life,
     /// As the header has them, durably.
     bounds: Bounds,
@@ -131,7 +131,7 @@ struct Copied {
 }
 
 impl NvramFile {
-    fn with(file: Arc<dyn OsFile>, layout: Layout, life: Life, bounds: Bounds) -> Self {
+    fn with(file: Arc<dyn OsFile>, layout: JournalLayout, life: Life, bounds: Bounds) -> Self {
         Self {
             file,
             layout,
@@ -149,7 +149,7 @@ impl NvramFile {
 
     /// Fills a new file, of zeros: all slots are free. The header is written when the file is durable as it is, and so
     /// not before it can be opened; not durable yet.
-    pub(crate) fn create(file: Arc<dyn OsFile>, layout: Layout, life: Life) -> io::Result<Self> {
+    pub(crate) fn create(file: Arc<dyn OsFile>, layout: JournalLayout, life: Life) -> io::Result<Self> {
         file.sync_all(SyncPoint::CreateNvram)?;
         let made = Self::with(file, layout, life, Bounds { tail: 0, sealed: 0, opening: 1 });
         made.write_header(made.bounds)?;
@@ -162,7 +162,7 @@ impl NvramFile {
         file: Arc<dyn OsFile>,
         path: &Path,
         length: u64,
-        layout: Layout,
+        layout: JournalLayout,
     ) -> Result<(Self, Nvram, Life), FilesError> {
         // Before the size is looked at: the header knows which setting is another.
         let header = sectors::first(&*file, path, length)?;

@@ -50,7 +50,7 @@ impl Region {
             let other = io::Error::other("there is another file now");
             return Err(FilesError::io(path, OPEN)(other));
         }
-        let length = config.layout().bytes();
+        let length = config.journal_layout().bytes();
         Ok(Arc::new(Self { file, place, length, is_whole: false, spoiled: AtomicBool::new(false) }))
     }
 
@@ -61,7 +61,7 @@ impl Region {
         path: &Path,
     ) -> Result<Arc<dyn OsFile>, FilesError> {
         let Some(capacity) = capacity(&*file, path)? else { return Ok(file) };
-        let length = config.layout().bytes();
+        let length = config.journal_layout().bytes();
         if capacity < length {
             return Err(FilesError::Size {
                 path: path.to_owned(),

@@ -13,7 +13,7 @@ use super::identify::{Identities, is_made, lock, open_file};
 use super::label;
 use super::nvram_place::{NvramAt, at_home};
 use super::opened::Opened;
-use crate::files::bitmap::Marks;
+use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
@@ -46,7 +46,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         let identity = files.add(&*file, path)?;
         // What is read from here on may be what an earlier process wrote and did not make durable; it
         // is relied on, so it must be: content, length and, in the end, names.
-        let found = NvramFile::open(Arc::clone(&file), path, length, config.layout())?;
+        let found = NvramFile::open(Arc::clone(&file), path, length, config.journal_layout())?;
         own = Some((NvramAt { file, identity, home: None }, found));
     }
     let intents_file = present(&config.intents)?;
@@ -89,7 +89,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
             return Err(FilesError::NvramAway { path: path.to_owned(), why });
         }
         let length = length(&*home.file, path)?;
-        let found = NvramFile::open(Arc::clone(&home.file), path, length, config.layout())?;
+        let found = NvramFile::open(Arc::clone(&home.file), path, length, config.journal_layout())?;
         check_life(config, found.2, &roster)?;
         (home, found)
     };
@@ -101,7 +101,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         return Err(FilesError::Outdated { path: config.nvram_path().to_owned(), found: life.epoch, expected: epoch });
     }
     let head = head(roster.origin(), roster.generations(), life.epoch, condition);
-    let marks = Marks::new(config, &head, &found.intents, sequence + 1);
+    let marks = WriteIntentBitmap::new(config, &head, &found.intents, sequence + 1);
     mark_all(&mut devices, config, &marks);
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::OpenFolder)?;

@@ -5,37 +5,51 @@ use std::sync::Arc;
 
 use destage_plan::Condition;
 
-use crate::files::bitmap::Marks;
+use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::{FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
-use crate::files::layout::bitmap::{Found, Head, decode};
+use crate::files::layout::bitmap::{BitmapCopy, BitmapHead, decode};
 use crate::files::layout::label::Origin;
 
 /// What is tried, as errors call it.
 pub(super) const MARK: &str = "mark its rows";
 
 /// What members say beside their marks at a start.
-pub(super) const fn head(origin: Origin, generations: &[u32; MAX_DEVICES], epoch: u32, condition: Condition) -> Head {
-    Head { drawn: origin.drawn, epoch, holds: true, condition, generations: *generations }
+pub(super) const fn head(
+    origin: Origin,
+    generations: &[u32; MAX_DEVICES],
+    epoch: u32,
+    condition: Condition,
+) -> BitmapHead {
+    BitmapHead { drawn: origin.drawn, epoch, holds: true, condition, generations: *generations }
 }
 
 /// Writes to a member what its marks are at a start; not durable yet.
-pub(super) fn write_marks(file: &dyn OsFile, config: &FilesConfig, dev: usize, marks: &Marks) -> io::Result<()> {
+pub(super) fn write_marks(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    dev: usize,
+    marks: &WriteIntentBitmap,
+) -> io::Result<()> {
     file.write_all_at(&marks.first_write(), config.marks_offset(dev) + marks.place())
 }
 
 /// The newest copy that a device has; the inner error if it cannot be read.
-fn newest_on(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<io::Result<Option<Found>>, FilesError> {
-    let ground = config.ground();
-    let mut newest: Option<Found> = None;
-    let mut copy = vec![0; ground.copy as usize];
+fn newest_on(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    dev: usize,
+) -> Result<io::Result<Option<BitmapCopy>>, FilesError> {
+    let layout = config.bitmap_layout();
+    let mut newest: Option<BitmapCopy> = None;
+    let mut copy = vec![0; layout.copy as usize];
     for number in 0..2 {
-        let offset = config.marks_offset(dev) + number * u64::from(ground.copy);
+        let offset = config.marks_offset(dev) + number * u64::from(layout.copy);
         if let Err(error) = file.read_exact_at(&mut copy, offset) {
             return Ok(Err(error));
         }
-        let Some(found) = decode(ground, &config.devices[dev].path, offset, &copy)? else { continue };
+        let Some(found) = decode(layout, &config.devices[dev].path, offset, &copy)? else { continue };
         if newest.as_ref().is_none_or(|newest| newest.sequence < found.sequence) {
             newest = Some(found);
         }
@@ -48,8 +62,8 @@ pub(super) fn newest_marks(
     devices: &mut [io::Result<Arc<dyn OsFile>>],
     config: &FilesConfig,
     drawn: [u8; 16],
-) -> Result<Option<Found>, FilesError> {
-    let mut newest: Option<Found> = None;
+) -> Result<Option<BitmapCopy>, FilesError> {
+    let mut newest: Option<BitmapCopy> = None;
     for (dev, device) in devices.iter_mut().enumerate().take(config.members) {
         let Ok(file) = device else { continue };
         match newest_on(&**file, config, dev)? {
@@ -66,7 +80,7 @@ pub(super) fn newest_marks(
 }
 
 /// Writes to all members what their marks are, durably. One that cannot be written counts as not there.
-pub(super) fn mark_all(devices: &mut [io::Result<Arc<dyn OsFile>>], config: &FilesConfig, marks: &Marks) {
+pub(super) fn mark_all(devices: &mut [io::Result<Arc<dyn OsFile>>], config: &FilesConfig, marks: &WriteIntentBitmap) {
     for (dev, device) in devices.iter_mut().enumerate().take(config.members) {
         let Ok(file) = device else { continue };
         let marked = write_marks(&**file, config, dev, marks).and_then(|()| file.sync_data(SyncPoint::OpenMarks));

@@ -13,7 +13,7 @@ use super::nvram_place::{NvramAt, at_home, empty_nvram};
 use super::opened::Opened;
 use super::prepare::{clear, empty, forget, make_intents, make_nvram};
 use super::vacancy::check_devices;
-use crate::files::bitmap::Marks;
+use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::{Existing, FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
@@ -89,7 +89,12 @@ pub(super) fn make<'a>(
         }
     }
     let origin = Origin { array: config.array, drawn: os.draw() };
-    let first = Marks::new(config, &head(origin, &[1; MAX_DEVICES], 0, Condition::default()), &RowSet::default(), 1);
+    let first = WriteIntentBitmap::new(
+        config,
+        &head(origin, &[1; MAX_DEVICES], 0, Condition::default()),
+        &RowSet::default(),
+        1,
+    );
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
         let on_device = os.is_block_device(&device.path);

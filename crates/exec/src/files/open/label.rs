@@ -7,7 +7,7 @@ use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
 use crate::files::io::file::OsFile;
 use crate::files::io::sectors;
-use crate::files::layout::label::{self, Origin, Wanted};
+use crate::files::layout::label::{self, ExpectedLabel, Origin};
 use crate::files::layout::sectors::SECTOR;
 
 /// Labels a file; not durable yet.
@@ -65,7 +65,7 @@ pub(super) fn check(
     generation: u32,
 ) -> Result<io::Result<()>, FilesError> {
     let (path, offset) = (config.devices[dev].path.as_path(), config.label_offset(dev));
-    let wanted = Wanted { path, offset, about: &config.about, origin, dev, generation };
+    let wanted = ExpectedLabel { path, offset, about: &config.about, origin, dev, generation };
     let sector = match sectors::read(file, offset) {
         Ok(sector) => sector,
         Err(error) => return Ok(Err(error)),

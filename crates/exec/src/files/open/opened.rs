@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::Nvram;
-use crate::files::bitmap::Marks;
+use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::io::file::{Identity, OsFile};
 use crate::files::layout::roster::Roster;
 use crate::files::nvram::region::Region;
@@ -41,7 +41,7 @@ pub(crate) struct Opened {
     /// What the NVRAM and the intents say.
     pub(crate) nvram: Nvram,
     /// What the members say of that.
-    pub(crate) marks: Marks,
+    pub(crate) marks: WriteIntentBitmap,
     /// What was made anew because it was lost.
     pub(crate) resynchronised: Option<Resynchronised>,
     /// The lock on the array: the NVRAM's file once more, or the intents' if that is a device's.

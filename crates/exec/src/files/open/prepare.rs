@@ -48,8 +48,8 @@ pub(super) fn make_intents(
 
 /// Makes an NVRAM without content, durably.
 pub(super) fn make_nvram(file: Arc<dyn OsFile>, config: &FilesConfig, life: Life) -> Result<NvramFile, FilesError> {
-    clear(&*file, config.nvram_path(), config.layout().bytes())?;
-    let made = NvramFile::create(file, config.layout(), life).and_then(|file| file.sync_all().map(|()| file));
+    clear(&*file, config.nvram_path(), config.journal_layout().bytes())?;
+    let made = NvramFile::create(file, config.journal_layout(), life).and_then(|file| file.sync_all().map(|()| file));
     made.map_err(FilesError::io(config.nvram_path(), "write it"))
 }
 

@@ -17,12 +17,12 @@ use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_ther
 use super::opened::{Opened, Resynchronised};
 use super::prepare::{make_anew, make_intents, make_nvram};
 use crate::Nvram;
-use crate::files::bitmap::Marks;
+use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::{Accepted, Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::os::Os;
-use crate::files::layout::bitmap::Found;
+use crate::files::layout::bitmap::BitmapCopy;
 use crate::files::layout::journal::Life;
 use crate::files::layout::label::Origin;
 use crate::files::nvram::store::Store;
@@ -48,7 +48,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         });
     }
     // Members that are not the array's any more tell of an earlier time, and so have smaller numbers.
-    let mut found: Option<Found> = None;
+    let mut found: Option<BitmapCopy> = None;
     let arrays: BTreeSet<_> =
         (0..config.members).filter_map(|dev| label::drawn_of(&**devices[dev].as_ref().ok()?, config, dev)).collect();
     for drawn in arrays {
@@ -57,7 +57,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
             found = Some(newest);
         }
     }
-    let Some(Found { sequence, head: before, rows, marks }) = found else {
+    let Some(BitmapCopy { sequence, head: before, rows, marks }) = found else {
         return Err(FilesError::NoMarks(first_lost.clone()));
     };
     let (data, notes) = (before.holds && !accepted.data, before.condition.losses && !accepted.notes);
@@ -120,7 +120,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let nvram = make_nvram(nvram_file.file, config, Life { drawn: origin.drawn, epoch })?;
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::CreateFolder)?;
-    let new = Marks::new(config, &head(origin, &generations, epoch, before.condition), &rows, sequence + 1);
+    let new = WriteIntentBitmap::new(config, &head(origin, &generations, epoch, before.condition), &rows, sequence + 1);
     mark_all(&mut devices, config, &new);
     let state = [nvram_file.identity, intents_identity];
     let resynchronised = Some(Resynchronised {
