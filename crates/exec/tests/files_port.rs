@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use port::{Bell, Port};
+use port::{Port, Wakeup};
 use syncs::{Syncs, Turn};
 
 mod sync {
@@ -50,8 +50,8 @@ fn bound() -> usize {
 fn every_command_is_answered_once_and_in_order() {
     for most in [1, usize::MAX] {
         check(Some(bound()), move || {
-            let bell = Arc::new(Bell::default());
-            let port = Arc::new(Port::new(2, Arc::clone(&bell)));
+            let wakeup = Arc::new(Wakeup::default());
+            let port = Arc::new(Port::new(2, Arc::clone(&wakeup)));
             let shared = Arc::clone(&port);
             let thread = thread::spawn(move || serve(&shared, 0, most));
             port.send(1);
@@ -61,7 +61,7 @@ fn every_command_is_answered_once_and_in_order() {
                 let before = results.len();
                 port.results(&mut results);
                 if results.len() == before {
-                    bell.wait(None);
+                    wakeup.wait(None);
                 }
             }
             assert_eq!(results, [2, 4]);
@@ -74,8 +74,8 @@ fn every_command_is_answered_once_and_in_order() {
 #[test]
 fn a_thread_that_ends_without_an_answer_is_noticed_and_what_it_answered_before_is_not_lost() {
     check(None, || {
-        let bell = Arc::new(Bell::default());
-        let port = Arc::new(Port::new(2, Arc::clone(&bell)));
+        let wakeup = Arc::new(Wakeup::default());
+        let port = Arc::new(Port::new(2, Arc::clone(&wakeup)));
         let shared = Arc::clone(&port);
         let thread = thread::spawn(move || {
             let mut taken = VecDeque::new();
@@ -88,19 +88,19 @@ fn a_thread_that_ends_without_an_answer_is_noticed_and_what_it_answered_before_i
         port.send(2);
         let mut results = VecDeque::new();
         while port.results(&mut results) == 0 {
-            bell.wait(None);
+            wakeup.wait(None);
         }
         assert_eq!(results, [1]);
         thread.join().expect("the thread ends");
     });
 }
 
-/// A main loop that waits elsewhere is woken for everything that happens after it has heard the bell.
+/// A main loop that waits elsewhere is woken for everything that happens after it has heard the wake-up.
 #[test]
 fn no_result_is_slept_through_by_who_waits_elsewhere() {
     for also in [false, true] {
         check(Some(bound()), move || {
-            let bell = Arc::new(Bell::default());
+            let wakeup = Arc::new(Wakeup::default());
             // What a counter of events in the kernel is.
             let events = Arc::new((Mutex::new(0), Condvar::new()));
             let counter = Arc::clone(&events);
@@ -110,11 +110,11 @@ fn no_result_is_slept_through_by_who_waits_elsewhere() {
             });
             // Whoever serves, or the executor's own ring.
             if also {
-                bell.wake_also_with(wake);
+                wakeup.wake_also_with(wake);
             } else {
-                bell.wake_with(wake);
+                wakeup.wake_with(wake);
             }
-            let port = Arc::new(Port::new(2, Arc::clone(&bell)));
+            let port = Arc::new(Port::new(2, Arc::clone(&wakeup)));
             let shared = Arc::clone(&port);
             let thread = thread::spawn(move || serve(&shared, 0, 1));
             port.send(1);
@@ -122,7 +122,7 @@ fn no_result_is_slept_through_by_who_waits_elsewhere() {
             let mut results = VecDeque::new();
             while results.len() < 2 {
                 port.results(&mut results);
-                if results.len() == 2 || bell.hear() {
+                if results.len() == 2 || wakeup.hear() {
                     continue;
                 }
                 let mut count = events.0.lock().expect("nobody panics");
@@ -140,8 +140,8 @@ fn no_result_is_slept_through_by_who_waits_elsewhere() {
 #[test]
 fn one_bell_wakes_for_the_results_of_all_ports() {
     check(Some(bound()), || {
-        let bell = Arc::new(Bell::default());
-        let ports: Vec<_> = (0..2).map(|_| Arc::new(Port::new(1, Arc::clone(&bell)))).collect();
+        let wakeup = Arc::new(Wakeup::default());
+        let ports: Vec<_> = (0..2).map(|_| Arc::new(Port::new(1, Arc::clone(&wakeup)))).collect();
         let threads: Vec<_> = ports
             .iter()
             .map(|port| {
@@ -159,7 +159,7 @@ fn one_bell_wakes_for_the_results_of_all_ports() {
                 port.results(&mut results);
             }
             if results.len() == before {
-                bell.wait(None);
+                wakeup.wait(None);
             }
         }
         results.make_contiguous().sort_unstable();
@@ -172,7 +172,7 @@ fn one_bell_wakes_for_the_results_of_all_ports() {
                 port.results(&mut results);
             }
             if results.is_empty() {
-                bell.wait(None);
+                wakeup.wait(None);
             }
         }
         assert_eq!(results, [10]);
@@ -187,14 +187,14 @@ fn one_bell_wakes_for_the_results_of_all_ports() {
 fn a_closed_port_ends_its_thread_and_no_command_is_both_taken_back_and_done() {
     for most in [1, usize::MAX] {
         check(None, move || {
-            let bell = Arc::new(Bell::default());
-            let port = Arc::new(Port::new(2, bell));
+            let wakeup = Arc::new(Wakeup::default());
+            let port = Arc::new(Port::new(2, wakeup));
             let shared = Arc::clone(&port);
             let thread = thread::spawn(move || serve(&shared, 0, most));
             port.send(1);
             port.send(2);
             let left = port.close();
-            thread.join().expect("the thread ends though nobody listens to the bell");
+            thread.join().expect("the thread ends though nobody hears the wake-up");
             let mut results = VecDeque::new();
             port.results(&mut results);
             let done: Vec<u32> = results.iter().map(|number| number / 2).chain(left).collect();
@@ -207,8 +207,8 @@ fn a_closed_port_ends_its_thread_and_no_command_is_both_taken_back_and_done() {
 fn several_threads_answer_every_command_once_and_all_of_them_end() {
     // A third preemption takes minutes.
     check(Some(2), || {
-        let bell = Arc::new(Bell::default());
-        let port = Arc::new(Port::new(3, Arc::clone(&bell)));
+        let wakeup = Arc::new(Wakeup::default());
+        let port = Arc::new(Port::new(3, Arc::clone(&wakeup)));
         let threads = [0, 1].map(|number| {
             let shared = Arc::clone(&port);
             thread::spawn(move || serve(&shared, number, 1))
@@ -219,7 +219,7 @@ fn several_threads_answer_every_command_once_and_all_of_them_end() {
             let before = results.len();
             port.results(&mut results);
             if results.len() == before {
-                bell.wait(None);
+                wakeup.wait(None);
             }
         }
         results.make_contiguous().sort_unstable();
@@ -227,7 +227,7 @@ fn several_threads_answer_every_command_once_and_all_of_them_end() {
         // Idle or on their way to be: each hears that the port is closed, and says that it ended.
         assert!(port.close().is_empty());
         while port.results(&mut results) != 0b11 {
-            bell.wait(None);
+            wakeup.wait(None);
         }
         for thread in threads {
             thread.join().expect("the thread ends");
@@ -238,8 +238,8 @@ fn several_threads_answer_every_command_once_and_all_of_them_end() {
 #[test]
 fn of_a_closed_port_no_command_is_lost_between_several_threads() {
     check(Some(3), || {
-        let bell = Arc::new(Bell::default());
-        let port = Arc::new(Port::new(3, bell));
+        let wakeup = Arc::new(Wakeup::default());
+        let port = Arc::new(Port::new(3, wakeup));
         let threads = [0, 1].map(|number| {
             let shared = Arc::clone(&port);
             thread::spawn(move || serve(&shared, number, 1))
@@ -247,7 +247,7 @@ fn of_a_closed_port_no_command_is_lost_between_several_threads() {
         (1..=3).for_each(|number| port.send(number));
         let left = port.close();
         for thread in threads {
-            thread.join().expect("the thread ends though nobody listens to the bell");
+            thread.join().expect("the thread ends though nobody hears the wake-up");
         }
         let mut results = VecDeque::new();
         assert_eq!(port.results(&mut results), 0b11);

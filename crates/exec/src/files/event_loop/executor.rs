@@ -18,7 +18,7 @@ use crate::files::io::backend::Backend;
 use crate::files::io::command;
 use crate::files::io::file::{Identity, OsFile};
 use crate::files::io::os::Os;
-use crate::files::io::port::Bell;
+use crate::files::io::port::Wakeup;
 use crate::files::io::ring::Ended;
 use crate::files::io::threads::pool::WorkerPool;
 use crate::files::io::uring::shared::SharedRing;
@@ -57,7 +57,7 @@ pub struct Files<C> {
     pub(super) state: [Identity; 2],
     /// The NVRAM if it lies on a device.
     pub(super) home: Option<Arc<Region>>,
-    pub(super) bell: Arc<Bell>,
+    pub(super) wakeup: Arc<Wakeup>,
     /// By the number that the engine knows them by: the callers' tags may come twice.
     pub(super) requests: Vec<Option<Request>>,
     pub(super) free: Vec<u64>,
@@ -125,7 +125,7 @@ impl<C> Drop for Files<C> {
         }
         self.store.end(until, Some(&self.lock));
         if let Some(ring) = self.ring.take() {
-            ring.end(&self.bell, until, &self.lock);
+            ring.end(&self.wakeup, until, &self.lock);
         }
     }
 }

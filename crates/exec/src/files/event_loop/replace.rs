@@ -68,7 +68,7 @@ impl<C: Controller> Files<C> {
         let options = &mut self.config.devices[dev.index()].options;
         *options = DeviceOptions { workers: options.workers, direct: options.direct, ..DeviceOptions::default() };
         let direct = replacement::go_direct(&self.os, &self.config, dev.index(), path, &file)?;
-        let backend = start_device(&*self.os, &self.config, dev.index(), file, &self.bell, self.ring.as_mut());
+        let backend = start_device(&*self.os, &self.config, dev.index(), file, &self.wakeup, self.ring.as_mut());
         let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];
         (device.backend, device.failed, device.error, device.file) = (Some(backend), false, None, identity);

@@ -151,16 +151,16 @@ impl<C: Controller> Files<C> {
         Ok(std::mem::take(&mut self.completions).into())
     }
 
-    /// Has `waker` called, from any thread, when something has happened since the bell was last
+    /// Has `waker` called, from any thread, when something has happened since that was last
     /// [heard](Self::hear): then [`poll`](Self::poll) has something to do.
     pub fn wake_with(&self, waker: impl Fn() + Send + Sync + 'static) {
-        self.bell.wake_with(Box::new(waker));
+        self.wakeup.wake_with(Box::new(waker));
     }
 
     /// Whether something has happened since this was asked last. Who is told no may wait for the waker, or
     /// for the [next timer](Self::until_timer).
     pub fn hear(&self) -> bool {
-        self.bell.hear() || self.stirs()
+        self.wakeup.hear() || self.stirs()
     }
 
     /// What is readable, too, when something has happened: a main loop that waits elsewhere waits for this as well

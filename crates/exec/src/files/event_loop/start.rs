@@ -16,7 +16,7 @@ use crate::files::io::device::{start_device, start_ring};
 use crate::files::io::metadata::{OPEN, identity};
 use crate::files::io::os::Os;
 use crate::files::io::patience::patiently;
-use crate::files::io::port::Bell;
+use crate::files::io::port::Wakeup;
 use crate::files::io::real::RealOs;
 use crate::files::io::threads::pool::WorkerPool;
 use crate::files::nvram::group_commit::GroupCommit;
@@ -111,8 +111,8 @@ impl<C: Controller> Files<C> {
     }
 
     fn start(os: Arc<dyn Os>, controller: C, config: FilesConfig, opened: Opened) -> Result<Self, FilesError> {
-        let bell = Arc::new(Bell::default());
-        let (mut ring, no_ring) = start_ring(&*os, &config, &bell)?;
+        let wakeup = Arc::new(Wakeup::default());
+        let (mut ring, no_ring) = start_ring(&*os, &config, &wakeup)?;
         let mut devices = Vec::with_capacity(opened.devices.len());
         for (dev, file) in opened.devices.into_iter().enumerate() {
             let path = &config.devices[dev].path;
@@ -123,7 +123,7 @@ impl<C: Controller> Files<C> {
             let identity = file.as_ref().map(|file| identity(&**file, path)).transpose()?;
             let direct =
                 file.as_ref().map(|file| replacement::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
-            let backend = file.map(|file| start_device(&*os, &config, dev, file, &bell, ring.as_mut())).transpose();
+            let backend = file.map(|file| start_device(&*os, &config, dev, file, &wakeup, ring.as_mut())).transpose();
             let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
             let (under_way, backlog, held) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
             devices.push(Device {
@@ -142,7 +142,7 @@ impl<C: Controller> Files<C> {
         let store = if os.is_in_line() {
             Ok(WorkerPool::in_line(config.depth, vec![opened.store]))
         } else {
-            WorkerPool::start("destage-nvram", config.depth, &bell, vec![opened.store])
+            WorkerPool::start("destage-nvram", config.depth, &wakeup, vec![opened.store])
         };
         let store = store.map_err(FilesError::io(config.nvram_path(), "start its thread"))?;
         let missing = devices.iter().zip(0..).filter(|(device, _)| device.failed).map(|(_, dev)| Dev(dev)).collect();
@@ -165,7 +165,7 @@ impl<C: Controller> Files<C> {
             no_ring,
             state: opened.state,
             home: opened.home,
-            bell,
+            wakeup,
             requests: Vec::new(),
             free: Vec::new(),
             answered: Vec::new(),

@@ -112,10 +112,10 @@ impl<C: Controller> Files<C> {
     /// Waits until a thread or the ring has something to say, or as long as `most`.
     pub(super) fn pause(&self, most: Option<Duration>) {
         match &self.ring {
-            None => self.bell.wait(most),
+            None => self.wakeup.wait(most),
             // The system had no room for it, and does not say when it has.
-            Some(ring) if self.stirs() => ring.wait(&self.bell, Some(Duration::from_millis(1))),
-            Some(ring) => ring.wait(&self.bell, most),
+            Some(ring) if self.stirs() => ring.wait(&self.wakeup, Some(Duration::from_millis(1))),
+            Some(ring) => ring.wait(&self.wakeup, most),
         }
     }
 

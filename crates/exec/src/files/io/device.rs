@@ -9,7 +9,7 @@ use super::backend::Backend;
 use super::command::{Command, Done};
 use super::file::OsFile;
 use super::os::Os;
-use super::port::Bell;
+use super::port::Wakeup;
 use super::ring::Entries;
 use super::threads::device::DeviceFile;
 use super::threads::pool::WorkerPool;
@@ -108,7 +108,7 @@ impl DeviceBackend {
         }
     }
 
-    /// Whether the main loop has something to do for it that no bell tells of.
+    /// Whether the main loop has something to do for it that nothing wakes it for.
     pub(crate) fn stirs(&self) -> bool {
         matches!(self, Self::Uring(ring) if ring.stirs())
     }
@@ -126,13 +126,13 @@ impl DeviceBackend {
 pub(crate) fn start_ring(
     os: &dyn Os,
     config: &FilesConfig,
-    bell: &Bell,
+    wakeup: &Wakeup,
 ) -> Result<(Option<SharedRing>, Option<io::Error>), FilesError> {
     if config.io == Io::Threads {
         return Ok((None, None));
     }
     let operations = config.depth.saturating_mul(config.devices.len()).min(1 << 15) as u32;
-    match (os.ring(operations).and_then(|ring| SharedRing::new(ring, bell)), config.io) {
+    match (os.ring(operations).and_then(|ring| SharedRing::new(ring, wakeup)), config.io) {
         (Ok(ring), _) => Ok((Some(ring), None)),
         (Err(why), Io::Ring) => Err(FilesError::NoRing(why)),
         (Err(why), _) => Ok((None, Some(why))),
@@ -146,7 +146,7 @@ pub(crate) fn start_device(
     config: &FilesConfig,
     dev: usize,
     file: Arc<dyn OsFile>,
-    bell: &Arc<Bell>,
+    wakeup: &Arc<Wakeup>,
     ring: Option<&mut SharedRing>,
 ) -> io::Result<DeviceBackend> {
     let options = config.devices[dev].options;
@@ -158,5 +158,5 @@ pub(crate) fn start_device(
     if os.is_in_line() {
         return Ok(DeviceBackend::Threads(WorkerPool::in_line(config.depth, workers)));
     }
-    WorkerPool::start(&format!("destage-dev{dev}"), config.depth, bell, workers).map(DeviceBackend::Threads)
+    WorkerPool::start(&format!("destage-dev{dev}"), config.depth, wakeup, workers).map(DeviceBackend::Threads)
 }

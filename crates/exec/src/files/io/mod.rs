@@ -3,6 +3,7 @@
 pub(crate) mod backend;
 pub(crate) mod command;
 pub(crate) mod device;
+mod event_fd;
 pub(crate) mod file;
 pub(crate) mod metadata;
 pub(crate) mod os;
@@ -16,4 +17,3 @@ mod sync;
 mod syncs;
 pub(crate) mod threads;
 pub(crate) mod uring;
-mod wake;

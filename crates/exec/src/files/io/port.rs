@@ -1,7 +1,7 @@
 //! What the main loop and the threads of a pool share: commands one way, results the other, and the
-//! bell that wakes the main loop.
+//! wake-up of the main loop.
 //!
-//! There is a port for each pool and one bell for all ports. Threads take commands in the order in
+//! There is a port for each pool and one wake-up for all ports. Threads take commands in the order in
 //! which they were sent; several threads end them in any. No lock is held while another is
 //! taken, nor while anything blocks. All interleavings are tried in `tests/files_port.rs`, which
 //! compiles this very file.
@@ -13,73 +13,73 @@ use std::time::Duration;
 
 use super::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Wakes the main loop. It stays rung until it is heard, so that no ring is lost between a look at
+/// Wakes the main loop. It stays signalled until it is heard, so that none is lost between a look at
 /// the ports and the wait.
 #[derive(Default)]
-pub struct Bell {
-    rung: Mutex<bool>,
+pub struct Wakeup {
+    signalled: Mutex<bool>,
     heard: Condvar,
     /// Wakes a main loop that waits for other things too.
     waker: OnceLock<Waker>,
-    /// Wakes one that waits for a ring too.
-    ringer: OnceLock<Waker>,
+    /// Wakes one that waits for a ring of the kernel too.
+    ring_waker: OnceLock<Waker>,
 }
 
-/// What is called when a bell that had not rung since it was heard last rings.
+/// What is called at the first signal since the wake-up was heard last.
 pub type Waker = Box<dyn Fn() + Send + Sync>;
 
-impl Bell {
-    /// Rings.
-    pub fn ring(&self) {
-        let before = std::mem::replace(&mut *lock(&self.rung), true);
+impl Wakeup {
+    /// Wakes the main loop.
+    pub fn signal(&self) {
+        let before = std::mem::replace(&mut *lock(&self.signalled), true);
         self.heard.notify_one();
         if !before {
-            self.waker.get().into_iter().chain(self.ringer.get()).for_each(|waker| waker());
+            self.waker.get().into_iter().chain(self.ring_waker.get()).for_each(|waker| waker());
         }
     }
 
-    /// Has this called at each ring that is the first since the bell was [heard](Self::hear); only the
+    /// Has this called at each signal that is the first since it was [heard](Self::hear); only the
     /// first such call counts.
     pub fn wake_with(&self, waker: Waker) {
         drop(self.waker.set(waker));
-        // What rang before called nobody.
-        self.ring();
+        // An earlier signal called nobody.
+        self.signal();
     }
 
     /// As [`wake_with`](Self::wake_with), and beside it: the executor's own.
     pub fn wake_also_with(&self, waker: Waker) {
-        drop(self.ringer.set(waker));
-        self.ring();
+        drop(self.ring_waker.set(waker));
+        self.signal();
     }
 
-    /// Whether it has rung since it was heard last; it is heard now.
+    /// Whether there was a signal since it was heard last; it is heard now.
     pub fn hear(&self) -> bool {
-        std::mem::take(&mut *lock(&self.rung))
+        std::mem::take(&mut *lock(&self.signalled))
     }
 
-    /// Waits until it rings, or rang since the last wait; at most as long as `limit`, if there is
+    /// Waits for a signal, or for none if there was one since the last wait; at most as long as `limit`, if there is
     /// one.
     pub fn wait(&self, limit: Option<Duration>) {
-        let mut rung = lock(&self.rung);
-        while !*rung {
-            rung = match limit {
-                None => self.heard.wait(rung).unwrap_or_else(PoisonError::into_inner),
+        let mut signalled = lock(&self.signalled);
+        while !*signalled {
+            signalled = match limit {
+                None => self.heard.wait(signalled).unwrap_or_else(PoisonError::into_inner),
                 Some(limit) => {
                     // Woken for nothing, it returns early; the caller looks at the ports and waits
                     // again.
-                    let woken = self.heard.wait_timeout(rung, limit);
-                    rung = woken.unwrap_or_else(PoisonError::into_inner).0;
+                    let woken = self.heard.wait_timeout(signalled, limit);
+                    signalled = woken.unwrap_or_else(PoisonError::into_inner).0;
                     break;
                 }
             };
         }
-        *rung = false;
+        *signalled = false;
     }
 }
 
-impl fmt::Debug for Bell {
+impl fmt::Debug for Wakeup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bell").field("rung", &*lock(&self.rung)).finish_non_exhaustive()
+        f.debug_struct("Wakeup").field("signalled", &*lock(&self.signalled)).finish_non_exhaustive()
     }
 }
 
@@ -95,16 +95,16 @@ struct State<T, R> {
 pub struct Port<T, R> {
     state: Mutex<State<T, R>>,
     work: Condvar,
-    bell: Arc<Bell>,
+    wakeup: Arc<Wakeup>,
 }
 
 impl<T, R> Port<T, R> {
     /// A port with room for `depth` commands and as many results. Its owner has no more than that
     /// under way at a time.
-    pub fn new(depth: usize, bell: Arc<Bell>) -> Self {
+    pub fn new(depth: usize, wakeup: Arc<Wakeup>) -> Self {
         let (commands, results) = (VecDeque::with_capacity(depth), VecDeque::with_capacity(depth));
         let state = State { commands, results, closed: false, ended: 0 };
-        Self { state: Mutex::new(state), work: Condvar::new(), bell }
+        Self { state: Mutex::new(state), work: Condvar::new(), wakeup }
     }
 
     /// Gives the threads a command.
@@ -145,14 +145,14 @@ impl<T, R> Port<T, R> {
     /// For a thread: hands results over.
     pub fn finish(&self, results: impl IntoIterator<Item = R>) {
         lock(&self.state).results.extend(results);
-        self.bell.ring();
+        self.wakeup.signal();
     }
 
     /// For a thread, of which each has a number below 32: it ends, because the port is closed or
     /// because it panicked.
     pub fn end(&self, thread: usize) {
         lock(&self.state).ended |= 1 << thread;
-        self.bell.ring();
+        self.wakeup.signal();
     }
 }
 

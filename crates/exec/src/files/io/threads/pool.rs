@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::files::io::backend::Backend;
 use crate::files::io::file::OsFile;
-use crate::files::io::port::{Bell, Port};
+use crate::files::io::port::{Port, Wakeup};
 
 /// What carries out the commands of a pool; there may be several in one.
 pub(crate) trait Worker: Send + 'static {
@@ -50,7 +50,7 @@ pub(crate) struct WorkerPool<W: Worker> {
 enum By<W: Worker> {
     Threads {
         port: Arc<Port<W::Command, W::Done>>,
-        bell: Arc<Bell>,
+        wakeup: Arc<Wakeup>,
         threads: Vec<Option<JoinHandle<()>>>,
         panicked: bool,
         /// When the last result came, or a command to threads without any.
@@ -76,8 +76,8 @@ struct InLine<W: Worker> {
 
 impl<W: Worker> WorkerPool<W> {
     /// Starts a thread for each worker. Together they have at most `depth` commands at a time.
-    pub(crate) fn start(name: &str, depth: usize, bell: &Arc<Bell>, workers: Vec<W>) -> io::Result<Self> {
-        let port = Arc::new(Port::new(depth, Arc::clone(bell)));
+    pub(crate) fn start(name: &str, depth: usize, wakeup: &Arc<Wakeup>, workers: Vec<W>) -> io::Result<Self> {
+        let port = Arc::new(Port::new(depth, Arc::clone(wakeup)));
         let mut threads = Vec::with_capacity(workers.len());
         let kept = Kept::default();
         for (number, worker) in workers.into_iter().enumerate() {
@@ -106,8 +106,8 @@ impl<W: Worker> WorkerPool<W> {
                 }
             }
         }
-        let (bell, moved) = (Arc::clone(bell), Instant::now());
-        Ok(Self { by: By::Threads { port, bell, threads, panicked: false, moved, kept }, in_flight: 0, depth })
+        let (wakeup, moved) = (Arc::clone(wakeup), Instant::now());
+        Ok(Self { by: By::Threads { port, wakeup, threads, panicked: false, moved, kept }, in_flight: 0, depth })
     }
 
     /// Has the main loop do the work, at most `depth` commands at a time.
@@ -227,7 +227,7 @@ impl<W: Worker> Backend for WorkerPool<W> {
 
     fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
         self.close();
-        let By::Threads { port, bell, threads, kept, .. } = &mut self.by else { return };
+        let By::Threads { port, wakeup, threads, kept, .. } = &mut self.by else { return };
         let all = u32::MAX >> (u32::BITS - threads.len() as u32);
         let mut ended = port.results(&mut VecDeque::new());
         while ended != all {
@@ -235,11 +235,11 @@ impl<W: Worker> Backend for WorkerPool<W> {
             if left.is_zero() {
                 break;
             }
-            bell.wait(Some(left));
+            wakeup.wait(Some(left));
             ended = port.results(&mut VecDeque::new());
         }
         // Whoever else's ring it was is heard once more.
-        bell.ring();
+        wakeup.signal();
         if ended != all
             && let Some(keep) = keep
         {

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
+use crate::files::io::event_fd::EventFd;
 use crate::files::io::file::OsFile;
-use crate::files::io::port::Bell;
+use crate::files::io::port::Wakeup;
 use crate::files::io::ring::{Ended, Entries, Ring};
-use crate::files::io::wake::Wake;
 
 /// The ring of all devices that have no threads.
 pub(crate) struct SharedRing {
@@ -22,16 +22,16 @@ pub(crate) struct SharedRing {
     outgoing: Entries,
     /// Files that were given to it in this life.
     lives: u32,
-    /// Where threads of the NVRAM ring while the main loop waits for the ring.
-    wake: Arc<Wake>,
+    /// Where threads of the NVRAM signal while the main loop waits for the ring.
+    wake: Arc<EventFd>,
 }
 
 impl SharedRing {
-    /// Around a ring; `bell` wakes it.
-    pub(crate) fn new(ring: Box<dyn Ring>, bell: &Bell) -> io::Result<Self> {
-        let wake = Arc::new(Wake::new()?);
+    /// Around a ring; `wakeup` ends its waits.
+    pub(crate) fn new(ring: Box<dyn Ring>, wakeup: &Wakeup) -> io::Result<Self> {
+        let wake = Arc::new(EventFd::new()?);
         let rung = Arc::clone(&wake);
-        bell.wake_also_with(Box::new(move || rung.wake()));
+        wakeup.wake_also_with(Box::new(move || rung.wake()));
         Ok(Self { ring, outgoing: Entries::new(), lives: 0, wake })
     }
 
@@ -71,20 +71,20 @@ impl SharedRing {
         self.ring.reap(into);
     }
 
-    /// Waits until something has ended, or the bell rings or rang since it was heard last; at most as long as `limit`, if
+    /// Waits until something has ended, or there is a signal, or was one since the wake-up was heard last; at most as long as `limit`, if
     /// there is one.
-    pub(crate) fn wait(&self, bell: &Bell, limit: Option<Duration>) {
-        if bell.hear() {
+    pub(crate) fn wait(&self, wakeup: &Wakeup, limit: Option<Duration>) {
+        if wakeup.hear() {
             return;
         }
         // Woken for nothing, it returns early; the caller looks and waits again.
         self.wake.wait(self.ring.descriptor(), limit);
-        bell.hear();
+        wakeup.hear();
     }
 
     /// Waits until nothing is under way, but not beyond `until`. What is left is left to a thread that does nothing but
     /// hold the bytes, the files, and what it is given to `keep`, until the kernel has done with them.
-    pub(crate) fn end(mut self, bell: &Bell, until: Instant, keep: &Arc<dyn OsFile>) {
+    pub(crate) fn end(mut self, wakeup: &Wakeup, until: Instant, keep: &Arc<dyn OsFile>) {
         self.outgoing.clear();
         if self.ring.descriptor().is_none() {
             // What was not done never happens.
@@ -101,7 +101,7 @@ impl SharedRing {
             if left.is_zero() {
                 break;
             }
-            self.wait(bell, Some(left));
+            self.wait(wakeup, Some(left));
         }
         let keep = Arc::clone(keep);
         let left = Arc::new(std::sync::Mutex::new(Some((self, keep))));
@@ -109,10 +109,10 @@ impl SharedRing {
         let thread = Builder::new().name("destage-left".to_owned()).spawn(move || {
             let left = held.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
             let Some((mut ring, keep)) = left else { return };
-            let bell = Bell::default();
+            let wakeup = Wakeup::default();
             let mut ended = VecDeque::new();
             while ring.ring.under_way() > 0 {
-                ring.wait(&bell, None);
+                ring.wait(&wakeup, None);
                 ring.reap(&mut ended);
                 ended.clear();
             }

@@ -8,9 +8,9 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 
 /// Wakes who waits for a ring, too.
 #[derive(Debug)]
-pub(crate) struct Wake(OwnedFd);
+pub(crate) struct EventFd(OwnedFd);
 
-impl Wake {
+impl EventFd {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
