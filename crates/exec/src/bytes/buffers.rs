@@ -7,7 +7,8 @@ use destage_plan::{Buf, Controller, Engine, Issue, NvPut, NvSlot, OpId, Step};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::{Buffer, Nvram};
+use crate::buffer::Buffer;
+use crate::nvram::Nvram;
 
 /// The bytes of all buffers. A buffer of an operation is known by the operation's place and its
 /// number; it grows to what was asked for and is used again by the next operation in that place, so

@@ -18,7 +18,9 @@ use destage_plan::{Condition, Dev, DevSet, Rows};
 use super::config::FilesConfig;
 use super::config::MAX_DEVICES;
 use super::layout::bitmap::{BitmapHead, BitmapLayout, encode};
-use crate::{Buffer, Handle, RowSet};
+use crate::buffer::Buffer;
+use crate::bytes::Handle;
+use crate::nvram::RowSet;
 
 /// Times that intents are cleared until a mark goes whose rows were all closed at the first of them.
 const LINGERS: u32 = 2;

@@ -4,8 +4,8 @@ use destage_plan::{Controller, Dev, NvSlot, Row, Rows};
 
 use super::conduct::Conduct;
 use super::executor::Memory;
-use crate::Nvram;
 use crate::device::Device;
+use crate::nvram::Nvram;
 
 /// What must never be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

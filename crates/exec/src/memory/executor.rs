@@ -11,8 +11,10 @@ use super::conduct::Tamper;
 use super::pending::PendingCommits;
 use super::settings::{Latency, Log};
 use super::step::InFlight;
+use crate::buffer::Buffer;
+use crate::bytes::Bytes;
 use crate::device::Device;
-use crate::{Buffer, Bytes, Nvram};
+use crate::nvram::Nvram;
 
 /// Carries a controller's steps out in memory.
 ///

@@ -7,7 +7,7 @@ use super::conduct::Conduct;
 use super::executor::Memory;
 use super::settings::{Pick, Ran};
 use super::step::InFlight;
-use crate::Handle;
+use crate::bytes::Handle;
 
 impl<C: Controller> Memory<C> {
     /// Lets one step end; if none is in flight, the next timer go off; none if there is neither and

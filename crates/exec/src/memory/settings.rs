@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use destage_plan::{Nanos, OpId, Step, StepOutcome};
 
-use crate::Nvram;
 use crate::device::Disk;
+use crate::nvram::Nvram;
 
 /// What survives a loss of power: bytes alone.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use super::conduct::Tamper;
 use super::executor::Memory;
 use super::pending::PendingCommits;
 use super::settings::{Latency, Log, Remains};
-use crate::Bytes;
+use crate::bytes::Bytes;
 use crate::device::Device;
 
 impl<C: Controller> Memory<C> {

@@ -3,7 +3,7 @@
 use destage_plan::{Issue, Nanos, Step};
 
 use super::conduct::Conduct;
-use crate::Handle;
+use crate::bytes::Handle;
 
 pub(super) struct InFlight {
     pub(super) issue: Issue,

@@ -4,7 +4,7 @@ use destage_plan::{Controller, Dev, HostNotice, HostOp, Issue, Step, StepOutcome
 
 use super::executor::Files;
 use super::request::{Completion, Request};
-use crate::Buffer;
+use crate::buffer::Buffer;
 use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 

@@ -10,7 +10,7 @@ use destage_plan::{Controller, DevSet, Engine, Issue, Nanos, StepOutcome};
 use super::clock::Clock;
 use super::device::Device;
 use super::request::{Completion, Request};
-use crate::Bytes;
+use crate::bytes::Bytes;
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;

@@ -2,7 +2,7 @@
 
 use destage_plan::HostOp;
 
-use crate::Buffer;
+use crate::buffer::Buffer;
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use rustix::fd::BorrowedFd;
 
 use super::executor::Files;
 use super::request::{Completion, Request};
-use crate::Buffer;
+use crate::buffer::Buffer;
 use crate::files::error::FilesError;
 
 impl<C: Controller> Files<C> {

@@ -9,7 +9,7 @@ use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, Start, Status};
 use super::clock::Clock;
 use super::device::{Device, Traffic};
 use super::executor::Files;
-use crate::Bytes;
+use crate::bytes::Bytes;
 use crate::files::config::{Accepted, Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::device::{start_device, start_ring};

@@ -8,7 +8,8 @@ use destage_plan::Issue;
 use rustix::io::Errno;
 
 use super::file::OsFile;
-use crate::{Buffer, Handle};
+use crate::buffer::Buffer;
+use crate::bytes::Handle;
 
 /// What is to be done. Offsets and lengths are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::file::{Identity, OsFile, SyncPoint};
 use super::os::{Os, Presence};
 use super::ring::Ring;
 use super::uring::kernel::Uring;
-use crate::Buffer;
+use crate::buffer::Buffer;
 
 /// Real files.
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::fd::BorrowedFd;
 
 use super::file::{OsFile, SyncPoint};
-use crate::Handle;
+use crate::bytes::Handle;
 
 /// What is done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,9 +26,9 @@ use std::path::Path;
 use destage_plan::{Condition, DevSet, Row, Rows};
 
 use super::sectors::{Reader, SECTOR, Sector, put};
-use crate::RowSet;
 use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
+use crate::nvram::RowSet;
 
 const MAGIC: [u8; 8] = *b"dstgMARK";
 const VERSION: u32 = 1;

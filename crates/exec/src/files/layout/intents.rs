@@ -31,9 +31,9 @@ use destage_plan::{Row, Rows};
 use super::label::Origin;
 use super::roster::{ROSTER_END, Roster};
 use super::sectors::{Reader, SECTOR, Sector, put, seal};
-use crate::RowSet;
 use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
+use crate::nvram::RowSet;
 
 pub(crate) const MAGIC: [u8; 8] = *b"dstgINTS";
 const VERSION: u32 = 3;

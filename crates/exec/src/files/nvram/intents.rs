@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use destage_plan::Rows;
 
-use crate::RowSet;
 use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
@@ -14,6 +13,7 @@ use crate::files::io::sectors;
 use crate::files::layout::intents::{IntentSectors, bytes, new_roster, read_roster};
 use crate::files::layout::label::Origin;
 use crate::files::layout::roster::Roster;
+use crate::nvram::RowSet;
 
 /// The file.
 pub(crate) struct IntentsFile {

@@ -22,12 +22,12 @@ use std::sync::Arc;
 
 use destage_plan::{NvPut, NvSlot, Tag};
 
-use crate::Nvram;
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint, Unfit};
 use crate::files::io::sectors;
 use crate::files::layout::journal::{Bounds, Commit, Head, JournalLayout, Life, Record, Stamp, Wanted, Wrong};
 use crate::files::layout::sectors::SECTOR;
+use crate::nvram::Nvram;
 
 /// Sectors behind the newest record in which others are looked for that say of damage: 32 MiB.
 const LOOKED_AT: u64 = 65_536;

@@ -13,7 +13,7 @@ use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
 use super::intents::IntentsFile;
 use super::journal::NvramFile;
-use crate::Handle;
+use crate::bytes::Handle;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::threads::pool::Worker;
 use crate::files::layout::journal::Commit;

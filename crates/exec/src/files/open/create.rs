@@ -24,7 +24,7 @@ use crate::files::layout::journal::Life;
 use crate::files::layout::label::Origin;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::Store;
-use crate::{Nvram, RowSet};
+use crate::nvram::{Nvram, RowSet};
 
 /// Makes the files of a new array and makes them durable: devices, of zeros where they do not keep what they hold,
 /// then the intents, then the NVRAM, without which nothing is opened.

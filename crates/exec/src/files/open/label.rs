@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::Buffer;
+use crate::buffer::Buffer;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
 use crate::files::io::file::OsFile;

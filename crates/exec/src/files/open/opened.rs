@@ -4,12 +4,12 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::Nvram;
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::io::file::{Identity, OsFile};
 use crate::files::layout::roster::Roster;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::Store;
+use crate::nvram::Nvram;
 
 /// How an array went on whose NVRAM or intents were lost.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::label;
+use crate::buffer::Buffer;
 use crate::files::config::{DeviceConfig, FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
@@ -16,7 +17,7 @@ use crate::files::layout::roster::Roster;
 use crate::files::layout::sectors::SECTOR;
 use crate::files::nvram::intents::IntentsFile;
 use crate::files::nvram::journal::NvramFile;
-use crate::{Buffer, RowSet};
+use crate::nvram::RowSet;
 
 /// Has a device be none of an array that is overwritten, durably.
 pub(super) fn forget(os: &dyn Os, file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<()> {

@@ -16,7 +16,6 @@ use super::label;
 use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
 use super::opened::{Opened, Resynchronised};
 use super::prepare::{make_anew, make_intents, make_nvram};
-use crate::Nvram;
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::{Accepted, Existing, FilesConfig};
 use crate::files::error::FilesError;
@@ -26,6 +25,7 @@ use crate::files::layout::bitmap::BitmapCopy;
 use crate::files::layout::journal::Life;
 use crate::files::layout::label::Origin;
 use crate::files::nvram::store::Store;
+use crate::nvram::Nvram;
 
 /// Goes on with an array whose NVRAM or intents are lost: both are made anew, with the rows that members have marked as
 /// those that may be inconsistent. What a cache's device holds nobody knows any more: it is made anew as well.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use destage_plan::Issue;
 use rustix::io::Errno;
 
-use crate::Handle;
+use crate::bytes::Handle;
 use crate::files::config::DeviceOptions;
 use crate::files::io::backend::Backend;
 use crate::files::io::command::{Command, Done, Failure, Work, ZEROS, failed, not_written};
