@@ -1,9 +1,12 @@
-//! No module needs, over others, itself: each crate's modules can be read one after the other.
-//! Circles inside one module's own folder are its own affair.
+//! No module needs, over others, itself: each crate's modules can be read one after the other. In the crates that
+//! [`INSIDE`] names that holds of every file: none imports from a folder that it lies in, since that needs its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Crates of which every file is looked at; of the others circles inside one module's own folder are its own affair.
+const INSIDE: [&str; 1] = ["exec"];
 
 /// The modules that each module of a crate names.
 type Graph = BTreeMap<String, BTreeSet<String>>;
@@ -102,6 +105,89 @@ fn graph(folder: &Path) -> Graph {
     modules.iter().map(|(name, path)| (name.clone(), needs(name, path))).collect()
 }
 
+/// The whole paths of a list of paths in braces, however deep, or of a single path.
+fn paths(text: &str) -> Vec<String> {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').unwrap_or(text.len());
+    let (path, rest) = text.split_at(end);
+    let Some(inside) = rest.strip_prefix('{').filter(|_| path.is_empty() || path.ends_with("::")) else {
+        return vec![path.trim_end_matches(':').to_owned()];
+    };
+    let (mut depth, mut from, mut found) = (1, 0, Vec::new());
+    for (at, c) in inside.char_indices() {
+        depth += match c {
+            '{' => 1,
+            '}' => -1,
+            _ => 0,
+        };
+        if depth == 0 || depth == 1 && c == ',' {
+            found.extend(paths(inside[from..at].trim_start()).iter().map(|rest| format!("{path}{rest}")));
+            from = at + 1;
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    found
+}
+
+/// The crate's root, among the modules of its files.
+const ROOT: &str = "crate";
+
+/// The module, of these, in which a path ends that a module names.
+fn ends_in(modules: &BTreeMap<String, String>, of: &str, path: &str) -> String {
+    let (mut at, mut found) = (Vec::new(), ROOT.to_owned());
+    for (number, name) in path.split("::").enumerate() {
+        match name {
+            "crate" if number == 0 => continue,
+            "self" if number == 0 => at = of.split("::").collect(),
+            "super" => {
+                if number == 0 {
+                    at = of.split("::").collect();
+                }
+                at.pop();
+            }
+            _ => at.push(name),
+        }
+        let module = at.join("::");
+        if modules.contains_key(&module) {
+            found = module;
+        } else if !at.is_empty() {
+            break;
+        }
+    }
+    found
+}
+
+/// What each file of a crate needs of the others, by their modules' paths: what it names, and what it declares.
+fn files(folder: &Path) -> Graph {
+    let mut modules = BTreeMap::new();
+    for file in sources(folder) {
+        let path = file.strip_prefix(folder).expect("it is in the folder").with_extension("");
+        let mut names: Vec<_> = path.iter().map(|name| name.to_str().expect("a name")).collect();
+        if names.last() == Some(&"mod") {
+            names.pop();
+        }
+        if let ["lib" | "main"] = names[..] {
+            names = vec![ROOT];
+        }
+        modules.insert(names.join("::"), code(&file));
+    }
+    let needs = |module: &String, code: &String| {
+        let named = ["crate::", "super::", "self::"].into_iter().flat_map(|start| {
+            let starts = code.match_indices(start).map(|(at, _)| at);
+            let is_inside = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+            starts.filter(move |at| !code[..*at].ends_with(is_inside)).flat_map(|at| paths(&code[at..]))
+        });
+        let needed = named.map(|path| ends_in(&modules, module, &path));
+        let declared = modules.keys().filter(|other| match other.rsplit_once("::") {
+            Some((parent, _)) => parent == module,
+            None => module == ROOT,
+        });
+        needed.chain(declared.cloned()).filter(|needed| needed != module).collect()
+    };
+    modules.iter().map(|(module, code)| (module.clone(), needs(module, code))).collect()
+}
+
 /// A way from a module back to itself, if there is one.
 fn circle(graph: &Graph) -> Option<Vec<&str>> {
     fn walk<'a>(graph: &'a Graph, at: &'a str, way: &mut Vec<&'a str>, done: &mut BTreeSet<&'a str>) -> bool {
@@ -136,6 +222,59 @@ fn modules_do_not_need_each_other_in_circles() {
         looked_at += graph.values().map(BTreeSet::len).sum::<usize>();
     }
     assert!(looked_at > 200, "modules of a crate name each other: {looked_at} times");
+}
+
+#[test]
+fn files_do_not_need_each_other_in_circles() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
+    for name in INSIDE {
+        let graph = files(&crates.join(name).join("src"));
+        if let Some(way) = circle(&graph) {
+            panic!("{name}: {} -> {}", way.join(" -> "), way[0]);
+        }
+        let arrows: usize = graph.values().map(BTreeSet::len).sum();
+        assert!(arrows > graph.len(), "{name}: {} files name each other {arrows} times", graph.len());
+    }
+}
+
+#[test]
+fn what_files_name_is_found_inside_folders() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, code: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, code).expect("a source");
+    };
+    write("lib.rs", "mod low;\nmod house;\npub use low::Brick;\npub use house::{Door, Wall};\n");
+    write("low.rs", "pub struct Brick;\n");
+    write("house/mod.rs", "mod room;\nmod wall;\npub use wall::{Door, Wall};\n");
+    write(
+        "house/wall.rs",
+        "use crate::{low, low::Brick};\n// use crate::house::room;\npub struct Wall(low::Brick, Brick);\n",
+    );
+    write("house/room/mod.rs", "mod floor;\nmod roof;\n");
+    write("house/room/roof.rs", "use super::super::wall::{Wall, Door};\nuse std::{self, fmt};\n");
+    write("house/room/floor.rs", "use crate::{low::Brick, house::{wall::Door, room::roof}};\n");
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let mut expected = Graph::from([
+        (ROOT.to_owned(), set(&["house", "low"])),
+        ("low".to_owned(), set(&[])),
+        ("house".to_owned(), set(&["house::room", "house::wall"])),
+        ("house::wall".to_owned(), set(&["low"])),
+        ("house::room".to_owned(), set(&["house::room::floor", "house::room::roof"])),
+        ("house::room::roof".to_owned(), set(&["house::wall"])),
+        ("house::room::floor".to_owned(), set(&["low", "house::wall", "house::room::roof"])),
+    ]);
+    assert_eq!(files(folder.path()), expected);
+    assert_eq!(circle(&expected), None);
+    // From the folder that it lies in, and from the root.
+    write("house/wall.rs", "use super::Door;\n");
+    expected.insert("house::wall".to_owned(), set(&["house"]));
+    assert_eq!(files(folder.path()), expected);
+    assert_eq!(
+        circle(&expected),
+        Some(vec!["house", "house::room", "house::room::floor", "house::room::roof", "house::wall"])
+    );
 }
 
 #[test]
