@@ -43,11 +43,7 @@ impl<C: Controller> Files<C> {
         config: FilesConfig,
         existing: Existing,
     ) -> Result<Self, FilesError> {
-        config.check()?;
-        let asked = config.clone();
-        let create = move |os: &dyn Os| create::create(os, &asked, existing);
-        let opened = patiently(&os, config.nvram_path(), config.patience, create)?;
-        Self::start(os, controller, config, opened)
+        Self::start_with(os, controller, config, move |os, config| create::create(os, config, existing))
     }
 
     /// What [`create`](Self::create) is to be told of what exists for a new array to take the place of an old one, whose files are
@@ -76,11 +72,7 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(os: Arc<dyn Os>, controller: C, config: FilesConfig) -> Result<Self, FilesError> {
-        config.check()?;
-        let asked = config.clone();
-        let open = move |os: &dyn Os| assemble::open(os, &asked);
-        let opened = patiently(&os, config.nvram_path(), config.patience, open)?;
-        Self::start(os, controller, config, opened)
+        Self::start_with(os, controller, config, assemble::open)
     }
 
     /// Serves an array whose NVRAM or intents are lost: they are made anew, and the rows that the members have marked are
@@ -103,10 +95,19 @@ impl<C: Controller> Files<C> {
         config: FilesConfig,
         accepted: Accepted,
     ) -> Result<Self, FilesError> {
+        Self::start_with(os, controller, config, move |os, config| recover::resynchronise(os, config, accepted))
+    }
+
+    /// Opens the files, on a thread that may be left behind, and begins to serve them.
+    fn start_with(
+        os: Arc<dyn Os>,
+        controller: C,
+        config: FilesConfig,
+        open: impl FnOnce(&dyn Os, &FilesConfig) -> Result<Opened, FilesError> + Send + 'static,
+    ) -> Result<Self, FilesError> {
         config.check()?;
         let asked = config.clone();
-        let resynchronise = move |os: &dyn Os| recover::resynchronise(os, &asked, accepted);
-        let opened = patiently(&os, config.nvram_path(), config.patience, resynchronise)?;
+        let opened = patiently(&os, config.nvram_path(), config.patience, move |os| open(os, &asked))?;
         Self::start(os, controller, config, opened)
     }
 
