@@ -3,7 +3,7 @@
 //! controller and all bytes.
 //!
 //! * Bytes of a step leave the main loop by handle, the host's own buffers among them, and what was
-//!   read comes back by handle ([`Bytes`]). They begin at multiples of [`Buffer::ALIGN`]. Copied,
+//!   read comes back by handle ([`Bytes`](crate::Bytes)). They begin at multiples of [`Buffer::ALIGN`](crate::Buffer::ALIGN). Copied,
 //!   and counted, is what has several places or one inside of another buffer: parts of a read that
 //!   several devices answer, lists of slots of the NVRAM, what enters the NVRAM.
 //! * A device has at most [`FilesConfig::depth`] commands at a time; further steps wait in the main

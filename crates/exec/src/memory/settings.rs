@@ -69,7 +69,7 @@ impl Latency {
 /// Which of the steps in flight ends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// The one at this place, below [`Memory::runnable`]. Time advances by a microsecond.
+    /// The one at this place, below [`Memory::runnable`](crate::Memory::runnable). Time advances by a microsecond.
     At(usize),
     /// The one that was issued first. Time advances by a microsecond.
     Oldest,

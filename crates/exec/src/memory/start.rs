@@ -56,7 +56,7 @@ impl<C: Controller> Memory<C> {
         self.take_issues();
     }
 
-    /// The time that steps take when the [`Earliest`](Pick::Earliest) is picked.
+    /// The time that steps take when the [`Earliest`](crate::Pick::Earliest) is picked.
     pub fn set_latency(&mut self, latency: Latency) {
         self.latency = latency;
     }

@@ -1,6 +1,6 @@
 //! The rows with an open intent, in a file.
 //!
-//! A bit for each row, in sectors with a checksum each ([`sectors`]); a change rewrites the sectors
+//! A bit for each row, in sectors with a checksum each ([`sectors`](super::sectors)); a change rewrites the sectors
 //! in which bits change, and is durable after one fdatasync. A bitmap rather than a log: a row that
 //! is written again while its intent is open costs nothing, the file never grows, and nothing must
 //! be told from a torn tail. A change of several sectors may be torn between them, which leaves
