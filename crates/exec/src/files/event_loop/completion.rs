@@ -31,7 +31,7 @@ impl<C: Controller> Files<C> {
                 self.bytes.give_back(command.bytes);
                 self.spare_lists.push(command.lists);
                 self.group_commit.synced();
-                self.covered()?;
+                self.commits_durable()?;
                 continue;
             };
             self.bytes.change_nvram(&self.engine, issue);
@@ -39,7 +39,7 @@ impl<C: Controller> Files<C> {
                 self.group_commit.commit(self.now());
             }
             if command.is_covered && self.group_commit.is_open() {
-                self.covered()?;
+                self.commits_durable()?;
             }
             if let Change::Intent { set } = command.change {
                 let rows = &command.lists.rows;
@@ -151,10 +151,10 @@ impl<C: Controller> Files<C> {
     }
 
     /// All commits that are told as done are durable: what waits for that goes on.
-    fn covered(&mut self) -> Result<(), FilesError> {
-        let durable = self.group_commit.cover();
+    fn commits_durable(&mut self) -> Result<(), FilesError> {
+        let durable = self.group_commit.all_durable();
         while let Some((_, completion)) = self.blocked.pop_front_if(|answer| answer.0 <= durable) {
-            self.group_commit.tells_late();
+            self.group_commit.acknowledge_blocked();
             self.unanswered -= 1;
             self.completions.push_back(completion);
         }
@@ -162,8 +162,9 @@ impl<C: Controller> Files<C> {
             self.clean = true;
         }
         for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {
-            while let Some((_, issue)) = self.devices[dev.index()].held.pop_front_if(|held| held.0 <= durable) {
-                self.begin_held(dev, issue);
+            while let Some((_, issue)) = self.devices[dev.index()].blocked.pop_front_if(|blocked| blocked.0 <= durable)
+            {
+                self.begin_unblocked(dev, issue);
             }
         }
         self.go_on()
@@ -175,8 +176,8 @@ impl<C: Controller> Files<C> {
         if std::mem::replace(&mut device.failed, true) {
             return Ok(());
         }
-        let held = std::mem::take(&mut device.held).into_iter().map(|(_, issue)| issue);
-        let backlog = std::mem::take(&mut device.backlog).into_iter().chain(held);
+        let blocked = std::mem::take(&mut device.blocked).into_iter().map(|(_, issue)| issue);
+        let backlog = std::mem::take(&mut device.backlog).into_iter().chain(blocked);
         let unbegun = device.backend.as_mut().map(DeviceBackend::close).unwrap_or_default();
         for command::Command { issue, bytes, .. } in unbegun {
             self.devices[dev.index()].forget(issue);

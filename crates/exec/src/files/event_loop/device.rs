@@ -41,7 +41,7 @@ pub(super) struct Device {
     /// Steps for which the thread has no room.
     pub(super) backlog: VecDeque<Issue>,
     /// Steps that wait until so many commits of the NVRAM are durable.
-    pub(super) held: VecDeque<(u64, Issue)>,
+    pub(super) blocked: VecDeque<(u64, Issue)>,
     pub(super) failed: bool,
     /// Why it failed: its first error.
     pub(super) error: Option<FilesError>,

@@ -84,8 +84,8 @@ impl<C: Controller> Files<C> {
         let Some(device) = self.devices.get_mut(dev.index()) else { return Err(self.stop(FilesError::NoDevice(dev))) };
         if device.failed {
             self.complete(issue, StepOutcome::Failed(dev));
-        } else if !self.holds_back(dev, issue) {
-            self.begin_held(dev, issue);
+        } else if !self.blocks_on_durability(dev, issue) {
+            self.begin_unblocked(dev, issue);
         }
         Ok(())
     }
@@ -96,22 +96,22 @@ impl<C: Controller> Files<C> {
             bytes.clear();
         }
         let completion = Completion { tag: request.tag, ok, bytes };
-        self.tell(&request, completion);
+        self.acknowledge(&request, completion);
     }
 
     /// Answers a request, at once or when what it tells of is durable.
-    fn tell(&mut self, request: &Request, completion: Completion) {
+    fn acknowledge(&mut self, request: &Request, completion: Completion) {
         let until = match request.op {
-            HostOp::Flush => self.group_commit.flushes(self.blocked.back().map(|answer| answer.0)),
+            HostOp::Flush => self.group_commit.flush(self.blocked.back().map(|answer| answer.0)),
             HostOp::Read => 0,
             _ if request.fua => self.group_commit.done(),
             _ => 0,
         };
-        if !self.group_commit.is_covered(until) && completion.ok {
-            self.group_commit.wait(SyncPoint::Answer);
+        if !self.group_commit.is_durable(until) && completion.ok {
+            self.group_commit.want_sync(SyncPoint::Answer);
             self.blocked.push_back((until, completion));
         } else {
-            self.group_commit.tells(!matches!(request.op, HostOp::Read | HostOp::Flush));
+            self.group_commit.acknowledge(!matches!(request.op, HostOp::Read | HostOp::Flush));
             self.unanswered -= 1;
             self.completions.push_back(completion);
         }

@@ -34,7 +34,7 @@ impl<C: Controller> Files<C> {
         }
         // What says that is durable first.
         if self.group_commit.is_open() {
-            self.group_commit.wait(SyncPoint::Ahead);
+            self.group_commit.want_sync(SyncPoint::Ahead);
             return Ok(());
         }
         self.standing_in -= noted;

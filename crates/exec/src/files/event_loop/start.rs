@@ -126,13 +126,13 @@ impl<C: Controller> Files<C> {
                 file.as_ref().map(|file| replacement::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
             let backend = file.map(|file| start_device(&*os, &config, dev, file, &wakeup, ring.as_mut())).transpose();
             let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
-            let (under_way, backlog, held) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+            let (under_way, backlog, blocked) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
             devices.push(Device {
                 failed: backend.is_none(),
                 backend,
                 under_way,
                 backlog,
-                held,
+                blocked,
                 error,
                 file: identity,
                 direct,

@@ -19,17 +19,17 @@ const fn lasts(step: &Step) -> bool {
 
 impl<C: Controller> Files<C> {
     /// Has a step wait if commits that were done before it was issued are not durable; whether it does.
-    pub(super) fn holds_back(&mut self, dev: Dev, issue: Issue) -> bool {
+    pub(super) fn blocks_on_durability(&mut self, dev: Dev, issue: Issue) -> bool {
         let waits = self.group_commit.is_open() && lasts(self.engine.step(issue));
         if waits {
-            let until = self.group_commit.hold();
-            self.devices[dev.index()].held.push_back((until, issue));
+            let until = self.group_commit.block_step();
+            self.devices[dev.index()].blocked.push_back((until, issue));
         }
         waits
     }
 
     /// A step of a device that answers, for which nothing has to be made durable any more, begins or waits for room.
-    pub(super) fn begin_held(&mut self, dev: Dev, issue: Issue) {
+    pub(super) fn begin_unblocked(&mut self, dev: Dev, issue: Issue) {
         if self.devices[dev.index()].backend.as_ref().is_some_and(DeviceBackend::has_room) {
             self.send_device(dev, issue);
         } else {
@@ -145,7 +145,7 @@ impl<C: Controller> Files<C> {
     pub(super) fn send_sync(&mut self) {
         self.group_commit.note(self.engine.controller().condition());
         if self.group_commit.due().is_some_and(|due| due <= self.now()) {
-            self.group_commit.wait(SyncPoint::Ahead);
+            self.group_commit.want_sync(SyncPoint::Ahead);
         }
         if !self.store.has_room() {
             return;

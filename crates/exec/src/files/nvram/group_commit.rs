@@ -35,13 +35,13 @@ pub(crate) struct GroupCommit {
     /// Of these the first are durable.
     durable: u64,
     /// Those that were done when an answer was given last.
-    told: u64,
+    acknowledged: u64,
     /// Writes that were answered since the last flush.
     unflushed: u32,
     /// Flushes in a row that followed a single write each.
     habit: u32,
     /// A step waits for a sync.
-    holds: bool,
+    is_step_blocked: bool,
     /// Syncs in a row that steps waited for and that covered a single commit each.
     alone: u32,
     /// So many commits more are synced at once.
@@ -49,7 +49,7 @@ pub(crate) struct GroupCommit {
     /// A sync is wanted.
     wanted: Option<SyncPoint>,
     /// One is under way.
-    under_way: bool,
+    is_syncing: bool,
     /// How the array was when that was looked at last.
     condition: Condition,
     /// When the first commit was done that is not durable.
@@ -71,7 +71,7 @@ impl GroupCommit {
     }
 
     /// All that is done by now is to be durable; what waits for it, by number.
-    pub(crate) fn wait(&mut self, at: SyncPoint) -> u64 {
+    pub(crate) fn want_sync(&mut self, at: SyncPoint) -> u64 {
         self.wanted.get_or_insert(at);
         self.done
     }
@@ -85,8 +85,8 @@ impl GroupCommit {
 
     /// The sync has ended.
     pub(crate) fn synced(&mut self) {
-        self.under_way = false;
-        if std::mem::take(&mut self.holds) && self.is_open() {
+        self.is_syncing = false;
+        if std::mem::take(&mut self.is_step_blocked) && self.is_open() {
             self.alone = if self.done - self.durable == 1 { self.alone + 1 } else { 0 };
             if self.alone >= ALONE {
                 (self.alone, self.at_once) = (ALONE - 2, AT_ONCE);
@@ -95,37 +95,37 @@ impl GroupCommit {
     }
 
     /// A step waits for all that is done by now to be durable; what it waits for, by number.
-    pub(crate) fn hold(&mut self) -> u64 {
-        self.holds = true;
-        self.wait(SyncPoint::Ahead)
+    pub(crate) fn block_step(&mut self) -> u64 {
+        self.is_step_blocked = true;
+        self.want_sync(SyncPoint::Ahead)
     }
 
     /// An answer that waited is given.
-    pub(crate) const fn tells_late(&mut self) {
-        self.told = self.done;
+    pub(crate) const fn acknowledge_blocked(&mut self) {
+        self.acknowledged = self.done;
     }
 
     /// An answer is given: of a write, which a flush may follow, or of anything else.
-    pub(crate) fn tells(&mut self, is_write: bool) {
-        self.told = self.done;
+    pub(crate) fn acknowledge(&mut self, is_write: bool) {
+        self.acknowledged = self.done;
         if is_write {
             self.unflushed = self.unflushed.saturating_add(1);
             if self.unflushed > 1 {
                 self.habit = 0;
             } else if self.habit >= HABIT && self.is_open() {
-                self.wait(SyncPoint::Ahead);
+                self.want_sync(SyncPoint::Ahead);
             }
         }
     }
 
     /// A flush is to be answered; what its answer waits for, by number. `last` is what the last answer waits for that was
     /// not given: answers stay in order, too.
-    pub(crate) fn flushes(&mut self, last: Option<u64>) -> u64 {
+    pub(crate) fn flush(&mut self, last: Option<u64>) -> u64 {
         if self.unflushed > 0 {
             self.habit = if self.unflushed == 1 { self.habit.saturating_add(1) } else { 0 };
             self.unflushed = 0;
         }
-        last.map_or(self.told, |last| last.max(self.told))
+        last.map_or(self.acknowledged, |last| last.max(self.acknowledged))
     }
 
     /// Commits that are done.
@@ -134,7 +134,7 @@ impl GroupCommit {
     }
 
     /// Whether so many commits are durable.
-    pub(crate) const fn is_covered(&self, until: u64) -> bool {
+    pub(crate) const fn is_durable(&self, until: u64) -> bool {
         until <= self.durable
     }
 
@@ -144,23 +144,23 @@ impl GroupCommit {
             self.condition = condition;
             if self.is_open() {
                 // Who is told that a member is filled may take away another.
-                self.wait(SyncPoint::Ahead);
+                self.want_sync(SyncPoint::Ahead);
             }
         }
     }
 
     /// Begins the sync that is wanted, if none is under way.
     pub(crate) const fn begin_sync(&mut self) -> Option<SyncPoint> {
-        if self.under_way {
+        if self.is_syncing {
             return None;
         }
         let wanted = self.wanted.take();
-        self.under_way = wanted.is_some();
+        self.is_syncing = wanted.is_some();
         wanted
     }
 
     /// All commits that are done are durable; how many they are.
-    pub(crate) const fn cover(&mut self) -> u64 {
+    pub(crate) const fn all_durable(&mut self) -> u64 {
         (self.durable, self.wanted, self.since) = (self.done, None, None);
         self.durable
     }
@@ -172,11 +172,11 @@ impl GroupCommit {
 
     /// When a sync is due for which nobody waits.
     pub(crate) fn due(&self) -> Option<Nanos> {
-        self.since.filter(|_| self.wanted.is_none() && !self.under_way).map(|since| since + LONGEST)
+        self.since.filter(|_| self.wanted.is_none() && !self.is_syncing).map(|since| since + LONGEST)
     }
 
     /// The clean stop is reached when all that is done is durable.
     pub(crate) fn stop(&mut self) {
-        self.clean = Some(self.wait(SyncPoint::Answer));
+        self.clean = Some(self.want_sync(SyncPoint::Answer));
     }
 }
