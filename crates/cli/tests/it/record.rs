@@ -191,11 +191,11 @@ fn who_waits_for_a_command_can_be_stopped() {
     let heedless = format!("trap 'echo > {asked}' TERM; while sleep 0.1; do :; done");
     for (script, signals) in [("exec sleep 600", 1), (heedless.as_str(), 2)] {
         let script = format!("echo $$ > {ready}; {script}");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_destage"))
-            .args(["trace", "record", &disk.path, &out, "--duration", "10ms", "--", "sh", "-c", &script])
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            signalled(&["trace", "record", &disk.path, &out, "--duration", "10ms", "--", "sh", "-c", &script])
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
         let pid = child.id().to_string();
         // A busy disk may take seconds to sync the trace's folder, between the rename and the wait for the command.
         let patiently = |is: &mut dyn FnMut() -> bool| {

@@ -659,7 +659,7 @@ fn standard_input() {
         return;
     }
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["standard_input", "--exact", "--nocapture"])
+        .args(["readers::standard_input", "--exact", "--nocapture"])
         .env(CHILD, "1")
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
