@@ -1,22 +1,22 @@
-//! What the tests of several crates share. Only tests use it.
+//! Helpers that the tests of several crates share. Only tests use this crate.
 
-mod dice;
 mod requests;
-mod script;
+mod scripted_controller;
+mod test_rng;
 
-pub use dice::Dice;
-pub use requests::{Content, Sizes, data, draw};
-pub use script::Script;
+pub use requests::{ArraySizes, ExpectedContent, data, draw};
+pub use scripted_controller::ScriptedController;
+pub use test_rng::TestRng;
 
 use tempfile::TempDir;
 
-/// A folder for an array's files; in memory if this machine can, since what is durable is not what
-/// most tests ask.
+/// Makes a temporary folder for an array's files: in memory where possible, since most tests do not
+/// ask what is durable.
 pub fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder")
 }
 
-/// Whether many more cases are wanted.
+/// Returns true if `DESTAGE_SOAK` asks for many more cases.
 pub fn soak() -> bool {
     std::env::var_os("DESTAGE_SOAK").is_some()
 }

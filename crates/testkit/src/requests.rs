@@ -1,12 +1,12 @@
-//! Requests that any executor can be driven with, and the content that they must leave.
+//! Random requests for any executor, and the content that they must leave.
 
 use destage_plan::{HostOp, HostRequest};
 
-use crate::Dice;
+use crate::TestRng;
 
-/// Sizes of what is tried.
+/// Describes an array to draw requests for.
 #[derive(Clone, Copy, Debug)]
-pub struct Sizes {
+pub struct ArraySizes {
     /// Bytes of a sector.
     pub sector: u64,
     /// Bytes of a page.
@@ -17,8 +17,8 @@ pub struct Sizes {
     pub pages: u64,
 }
 
-impl Sizes {
-    /// Sectors of the array.
+impl ArraySizes {
+    /// Counts the sectors of the array.
     pub const fn sectors(&self) -> u64 {
         self.pages * self.page / self.sector
     }
@@ -28,9 +28,9 @@ impl Sizes {
     }
 }
 
-/// A request: reads, writes, parts of pages, whole stripes, FUA, flushes, discards, zeroes; most of
-/// them near each other.
-pub fn draw(dice: &mut Dice, sizes: &Sizes, tag: u64) -> HostRequest {
+/// Draws a request: a read, write, flush, discard or zeroes, of parts of pages up to several stripes,
+/// some with FUA. Most requests lie near each other.
+pub fn draw(dice: &mut TestRng, sizes: &ArraySizes, tag: u64) -> HostRequest {
     let op = match dice.below(40) {
         0..=20 => HostOp::Write,
         21..=34 => HostOp::Read,
@@ -60,12 +60,12 @@ pub fn draw(dice: &mut Dice, sizes: &Sizes, tag: u64) -> HostRequest {
     HostRequest { tag, op, offset: first * sizes.sector, len: count * sizes.sector, fua }
 }
 
-/// What a request writes: no two requests the same, no two sectors of one the same.
+/// Makes the bytes that a request writes. They differ in every request and in every sector.
 pub fn data(request: &HostRequest, sector: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if request.op == HostOp::Write {
         for at in 0..request.len / sector {
-            let mut dice = Dice::new(request.tag << 20 | at);
+            let mut dice = TestRng::new(request.tag << 20 | at);
             let first = dice.draw() | 1;
             bytes.extend_from_slice(&first.to_le_bytes());
             let rest = (8..sector).step_by(8).flat_map(|_| dice.draw().to_le_bytes());
@@ -75,30 +75,31 @@ pub fn data(request: &HostRequest, sector: u64) -> Vec<u8> {
     bytes
 }
 
-/// What an array holds, as a host knows it.
+/// Tracks the content of an array as a host knows it.
 #[derive(Clone, Debug)]
-pub struct Content {
-    sizes: Sizes,
+pub struct ExpectedContent {
+    sizes: ArraySizes,
     bytes: Vec<u8>,
 }
 
-impl Content {
-    /// An array just made.
-    pub fn new(sizes: Sizes) -> Self {
+impl ExpectedContent {
+    /// Begins with the zeros of a new array.
+    pub fn new(sizes: ArraySizes) -> Self {
         Self { sizes, bytes: vec![0; (sizes.pages * sizes.page) as usize] }
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes of a request's range.
+    /// Returns the bytes of a request's range.
     pub fn of(&self, request: &HostRequest) -> &[u8] {
         &self.bytes[request.offset as usize..(request.offset + request.len) as usize]
     }
 
-    /// A request was served. A discard changes nothing here: see [`discarded`](Self::discarded).
+    /// Takes note that a request was served. A discard changes nothing here: see
+    /// [`discarded`](Self::discarded).
     pub fn apply(&mut self, request: &HostRequest, data: &[u8]) {
         let range = request.offset as usize..(request.offset + request.len) as usize;
         match request.op {
@@ -108,8 +109,8 @@ impl Content {
         }
     }
 
-    /// What the range of a discard that was served reads as: each page that it covers wholly is
-    /// what it was or zeros, all else is what it was.
+    /// Takes note of what the range of a served discard reads as. Checks that each page it covers wholly
+    /// is as before or zeros, and that all else is as before.
     pub fn discarded(&mut self, request: &HostRequest, found: &[u8]) {
         let page = self.sizes.page;
         let mut at = request.offset;

@@ -5,7 +5,7 @@
 //! Left out are the metadata log, which has a model of its own (`metadata_log` of `crates/cache`), and options beyond
 //! the paper.
 
-use destage_testkit::{Dice, soak};
+use destage_testkit::{TestRng, soak};
 
 use crate::tier_beside::{Case, Pair};
 use crate::tier_model::Op;
@@ -15,7 +15,7 @@ const ACCESSES: u64 = 500;
 
 /// Runs a case; what went wrong after how many accesses.
 fn run(cache: &'static str, m: u64, seed: u64) -> Result<[u64; 5], (u64, String)> {
-    let mut dice = Dice::new(seed << 8 | m);
+    let mut dice = TestRng::new(seed << 8 | m);
     let case = Case::draw(cache, m, &mut dice);
     let mut pair = Pair::new(&case);
     for access in 1..=ACCESSES {

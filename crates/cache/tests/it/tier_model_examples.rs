@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use destage_testkit::{Dice, soak};
+use destage_testkit::{TestRng, soak};
 
 use crate::tier_model::counters::{Ask, Cause, Column, For, Key, Outcome, Place};
 use crate::tier_model::log::{Entry, Fact, Log};
@@ -307,11 +307,11 @@ fn a_full_set_of_write_back_writes_its_oldest_page_back() {
 }
 
 /// Settings of every kind, over sets so small that all of §9's shortages occur.
-fn draw(dice: &mut Dice) -> Params {
+fn draw(dice: &mut TestRng) -> Params {
     let shape = Shape { k: dice.within(2, 5), m: dice.within(1, 2), chunk: dice.within(1, 3) };
     let associativity = dice.within(2, 9);
     let pages = associativity * dice.within(1, 5);
-    let some = |dice: &mut Dice, part| dice.below(part) == 0;
+    let some = |dice: &mut TestRng, part| dice.below(part) == 0;
     let low = dice.within(0, 60);
     let entries = dice.within(1, 6);
     Params {
@@ -347,7 +347,7 @@ fn what_is_held_adds_up() {
     let mut seen = [0; 6];
     for case in 0..cases {
         for name in ["none", "wa", "wt", "wb", "leavo", "kdd"] {
-            let mut dice = Dice::new(case);
+            let mut dice = TestRng::new(case);
             let params = draw(&mut dice);
             let mut model = build(name, params);
             let pages = dice.within(2, 3 * params.pages);

@@ -2,7 +2,7 @@
 //! beside these. With `--nocapture`; all seeds and settings where `DESTAGE_SOAK` is set, else those that
 //! take a few seconds.
 
-use destage_testkit::{Dice, soak};
+use destage_testkit::{TestRng, soak};
 
 use crate::tier_model::counters::Counters;
 use crate::tier_model::params::{Params, Shape, TooLong};
@@ -18,7 +18,7 @@ struct Zipf {
 }
 
 impl Zipf {
-    fn new(pages: u64, exponent: f64, dice: &mut Dice) -> Self {
+    fn new(pages: u64, exponent: f64, dice: &mut TestRng) -> Self {
         let mut sum = 0.0;
         let weight = |rank| {
             sum += f64::from(rank).powf(-exponent);
@@ -32,7 +32,7 @@ impl Zipf {
         Self { ends, pages }
     }
 
-    fn draw(&self, dice: &mut Dice) -> u64 {
+    fn draw(&self, dice: &mut TestRng) -> u64 {
         let all = self.ends.last().expect("there are pages");
         let at = dice.below(1 << 53) as f64 / (1_u64 << 53) as f64 * all;
         self.pages[self.ends.partition_point(|&end| end <= at).min(self.pages.len() - 1)]
@@ -42,7 +42,7 @@ impl Zipf {
 /// The length of a delta: near enough to Gauss, of so many percent of a page on average and a quarter of
 /// that as deviation, clamped; a function of seed, page and version (§9.8.9).
 fn length(seed: u64, page: u64, version: u64, percent: i64) -> u32 {
-    let mut dice = Dice::new(seed ^ page.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ version << 48);
+    let mut dice = TestRng::new(seed ^ page.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ version << 48);
     let sum: i64 = (0..12).map(|_| dice.below(1 << 16).cast_signed()).sum();
     let mean = 4096 * percent / 100;
     (mean + (sum - (6 << 16)) * (mean / 4) / (1 << 16)).clamp(16, 4096) as u32
@@ -59,7 +59,7 @@ struct Workload {
 impl Workload {
     /// What so many accesses after some others cost; then what paying all debt costs on top.
     fn run(&self, model: &mut dyn Model, warm_up: u64, accesses: u64) -> (Counters, Counters) {
-        let mut dice = Dice::new(self.seed);
+        let mut dice = TestRng::new(self.seed);
         let zipf = Zipf::new(self.pages, self.exponent, &mut dice);
         let mut versions = vec![0; self.pages as usize];
         let mut before = model.counters();

@@ -12,8 +12,8 @@ use destage_plan::{
     Buf, Dev, Ext, Frag, HostNotice, HostOp, HostRequest, Nanos, Out, Row, Shape, Step, StepKind, StepSet,
 };
 use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
-use destage_testkit::Script;
-use destage_testkit::{Dice, folder};
+use destage_testkit::ScriptedController;
+use destage_testkit::{TestRng, folder};
 
 use crate::walk::{CACHE, DELTAS, DEVICE_PAGES, Delta, Job, PAGE, PARITY, SECTOR, STRIP, Walk};
 
@@ -114,7 +114,7 @@ impl CutChoice for Nothing {
 }
 
 /// It takes some of it.
-struct Any(Dice);
+struct Any(TestRng);
 
 impl CutChoice for Any {
     fn page(&mut self, _: usize, _: u64, all: u128) -> u128 {
@@ -175,7 +175,7 @@ fn a_damaged_delta_is_given_to_nobody() {
 
 #[test]
 fn behind_a_delta_there_are_zeros() {
-    let script = Script(|frag: Frag, op, out: &mut Out| {
+    let script = ScriptedController(|frag: Frag, op, out: &mut Out| {
         let (dst, whole) = (out.tmp(op, 1), out.list(op, &[frag.host(0)]));
         let filled = out.step(op, Step::Xor { srcs: whole, pages: 1, dst }, StepSet::EMPTY);
         let encoded = out.step(op, Step::Encode { base: Buf::Zero, new: frag.host(0), dst, page: 0 }, filled);
@@ -252,7 +252,7 @@ fn a_cut_after_any_step_loses_nothing() {
             }
         }
         for seed in 0..8 {
-            let mut left = Bench::start(bench.memory.cut(&mut Any(Dice::new(seed + 8 * at))));
+            let mut left = Bench::start(bench.memory.cut(&mut Any(TestRng::new(seed + 8 * at))));
             cuts += 1;
             for page in 0..10_u64 {
                 let (found, old) = (left.read(page), &pages[page as usize]);

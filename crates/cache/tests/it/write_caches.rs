@@ -9,7 +9,7 @@ use destage_plan::{Control, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos,
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
-use destage_testkit::{Dice, data, draw};
+use destage_testkit::{TestRng, data, draw};
 
 const PAGE: u64 = 64;
 const SECTOR: u64 = 16;
@@ -272,8 +272,8 @@ fn a_write_that_does_not_fit_waits_only_if_it_depends_on_what_is_there() {
 /// A history of requests at random, many at a time.
 fn history(cache: &str, level: Level, seed: u64) -> Run {
     let mut run = Run::new(cache, level, 5, 4, 40);
-    let sizes = destage_testkit::Sizes { sector: SECTOR, page: PAGE, stripe: run.stripe, pages: run.pages };
-    let mut dice = Dice::new(seed);
+    let sizes = destage_testkit::ArraySizes { sector: SECTOR, page: PAGE, stripe: run.stripe, pages: run.pages };
+    let mut dice = TestRng::new(seed);
     for tag in 1..=4_000 {
         let request = HostRequest { fua: false, ..draw(&mut dice, &sizes, tag) };
         if request.op == HostOp::Discard {

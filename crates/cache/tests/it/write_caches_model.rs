@@ -10,13 +10,13 @@ use std::sync::{Arc, PoisonError};
 
 use destage_exec::Log;
 use destage_plan::Control;
-use destage_testkit::Dice;
+use destage_testkit::TestRng;
 
 use crate::beside::{Case, Pair, draw};
 
 /// Runs a case for so many events, and then to its end; what went wrong after how many.
 fn run(cache: &'static str, of: u8, seed: u64, events: u64, log: &Log) -> Result<u64, (u64, String)> {
-    let mut dice = Dice::new(seed << 8 | u64::from(of));
+    let mut dice = TestRng::new(seed << 8 | u64::from(of));
     let case = Case::draw(cache, of, &mut dice);
     let mut pair = Pair::new(&case);
     pair.memory.keep_log(Arc::clone(log));
@@ -90,7 +90,7 @@ fn try_all(cache: &'static str) {
                     let least = (0..=found).find_map(|events| all(events).err());
                     let (events, why) = least.expect("it was found before");
                     log.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|line| println!("{line}"));
-                    let mut dice = Dice::new(seed << 8 | u64::from(of));
+                    let mut dice = TestRng::new(seed << 8 | u64::from(of));
                     let Case { cache, shape, stripes, pages, quick_reads, depth, .. } =
                         Case::draw(cache, of, &mut dice);
                     panic!(

@@ -10,7 +10,7 @@ use destage_plan::{Controller, HostOp, HostRequest, Nanos, Shape};
 use destage_raid::array::{ArrayConfig, Regime};
 use destage_raid::{Geometry, Level};
 
-use destage_testkit::{Content, Sizes};
+use destage_testkit::{ArraySizes, ExpectedContent};
 
 /// An array's shape.
 #[derive(Clone, Copy, Debug)]
@@ -70,14 +70,14 @@ impl Array {
         config
     }
 
-    pub fn sizes(&self) -> Sizes {
+    pub fn sizes(&self) -> ArraySizes {
         let geometry = self.geometry();
         let stripe = u64::from(geometry.chunk_pages()) * u64::from(geometry.data_columns());
-        Sizes { sector: self.sector, page: self.page, stripe, pages: geometry.data_pages() }
+        ArraySizes { sector: self.sector, page: self.page, stripe, pages: geometry.data_pages() }
     }
 
     pub fn shape(&self) -> Shape {
-        let Sizes { sector, page, stripe, pages } = self.sizes();
+        let ArraySizes { sector, page, stripe, pages } = self.sizes();
         Shape::new(page, sector, stripe, stripe, pages).expect("a shape that can be")
     }
 
@@ -158,7 +158,7 @@ pub fn read_all<C: Controller>(files: &mut Files<C>) -> Vec<u8> {
 }
 
 /// Checks that an array holds what it must.
-pub fn assert_holds<C: Controller>(files: &mut Files<C>, content: &Content, when: &str) {
+pub fn assert_holds<C: Controller>(files: &mut Files<C>, content: &ExpectedContent, when: &str) {
     let found = read_all(files);
     let wrong = found.iter().zip(content.bytes()).position(|(found, expected)| found != expected);
     assert_eq!(wrong, None, "{when}: the first byte that is not what it must be");

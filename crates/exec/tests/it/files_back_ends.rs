@@ -18,7 +18,7 @@ use destage_exec::{
 };
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
-use destage_testkit::{Content, Dice, data, draw, soak};
+use destage_testkit::{ExpectedContent, TestRng, data, draw, soak};
 use tempfile::TempDir;
 
 use crate::arrays::{Array, assert_holds, member, serve};
@@ -84,7 +84,7 @@ fn array(level: Level, members: u8) -> Array {
 /// Has random requests served, up to `most` at a time that do not touch each other, and compares with a model.
 fn against_a_model(files: &mut Files<Box<dyn Served>>, array: &Array, requests: u64, syncs: u64, what: &str) {
     let sizes = array.sizes();
-    let (mut dice, mut content) = (Dice::new(requests), Content::new(sizes));
+    let (mut dice, mut content) = (TestRng::new(requests), ExpectedContent::new(sizes));
     let mut under_way: Vec<(HostRequest, Vec<u8>)> = Vec::new();
     let mut tag = 0;
     let mut discarded = Vec::new();
@@ -178,7 +178,7 @@ fn pages_at_any_place_of_a_buffer_are_written_directly_too() {
     for (back_end, folder) in back_ends() {
         let array = array(Level::Raid0, 2);
         let mut files = back_end.create(&array, folder.path());
-        let mut content = Content::new(array.sizes());
+        let mut content = ExpectedContent::new(array.sizes());
         // The second page of the request begins at no multiple of what a device asks for.
         for (tag, offset) in (0..64).map(|tag| (tag, tag * 4096 + 512 * (tag % 8))) {
             let request = HostRequest { tag, op: HostOp::Write, offset, len: 3 * 4096, fua: false };
@@ -205,7 +205,7 @@ fn what_cannot_be_direct_is_buffered_and_says_why() {
         let config = BackEnd { io, direct: true }.config(&odd, &place);
         let files = Files::create(odd.controller(), config, Existing::Refuse);
         let mut files = files.expect("an array all the same");
-        let mut content = Content::new(odd.sizes());
+        let mut content = ExpectedContent::new(odd.sizes());
         let request = HostRequest { tag: 1, op: HostOp::Write, offset: 256, len: 4 * 256, fua: true };
         let bytes = data(&request, odd.sector);
         content.apply(&request, &bytes);
@@ -225,7 +225,7 @@ fn a_file_that_is_cut_short_is_a_device_that_failed() {
     for (back_end, folder) in back_ends() {
         let array = array(Level::Raid5, 4);
         let mut files = back_end.create(&array, folder.path());
-        let mut content = Content::new(array.sizes());
+        let mut content = ExpectedContent::new(array.sizes());
         for tag in 0..60 {
             let request = HostRequest { tag, op: HostOp::Write, offset: tag * 4096, len: 4096, fua: false };
             let bytes = data(&request, array.sector);
@@ -480,7 +480,7 @@ fn a_ring_that_is_forbidden_is_told_of_and_threads_take_its_place_if_they_may() 
     assert_eq!((files.io(), files.no_ring().is_some()), (Io::Threads, false), "nobody asked for a ring");
 }
 
-struct Drawn(Dice);
+struct Drawn(TestRng);
 
 impl Chance for Drawn {
     fn below(&mut self, n: u64) -> u64 {
@@ -491,7 +491,7 @@ impl Chance for Drawn {
 #[test]
 fn the_recordings_back_ends_do_what_the_model_says() {
     for io in [Io::Threads, Io::Ring] {
-        let os = Recording::new(|number| Box::new(Drawn(Dice::new(number))));
+        let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
         let array = array(Level::Raid0, 2);
         let config = FilesConfig { io, ..array.files(Path::new("/array")) };
         let files = Files::create_on(Arc::new(os.clone()), array.controller(), config, Existing::Refuse);

@@ -7,11 +7,11 @@ use destage_exec::{Chance, Existing, Files, Recording, Survival, SyncPoint};
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
-use destage_testkit::{Content, Dice, data};
+use destage_testkit::{ExpectedContent, TestRng, data};
 
 use crate::arrays::{Array, assert_holds, cache};
 
-struct Drawn(Dice);
+struct Drawn(TestRng);
 
 impl Chance for Drawn {
     fn below(&mut self, n: u64) -> u64 {
@@ -22,10 +22,10 @@ impl Chance for Drawn {
 #[test]
 fn writes_that_come_together_share_syncs_and_are_durable_when_they_are_answered() {
     let array = Array { cache: cache("wow"), depth: 8, regime: Regime::EveryWrite, ..Array::new(Level::Raid5, 4) };
-    let os = Recording::new(|number| Box::new(Drawn(Dice::new(number))));
+    let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
     let config = array.files(Path::new("/array"));
     let made = Files::create_on(Arc::new(os.clone()), array.controller(), config.clone(), Existing::Refuse);
-    let (mut files, mut content) = (made.expect("a new array"), Content::new(array.sizes()));
+    let (mut files, mut content) = (made.expect("a new array"), ExpectedContent::new(array.sizes()));
     files.wait_ready().expect("it starts");
     let commits = || os.syncs().get(&SyncPoint::Commit).copied().unwrap_or(0);
     let before = commits();

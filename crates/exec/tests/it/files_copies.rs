@@ -6,7 +6,7 @@ use destage_cache::Served;
 use destage_exec::{Buffer, Files, Io};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
-use destage_testkit::{Content, folder};
+use destage_testkit::{ExpectedContent, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member};
 
@@ -24,7 +24,13 @@ fn array(io: Io, cache_name: &str) -> Array {
 
 /// Pages are written or read, one request after the other, in the buffer that the one before gave
 /// back; bytes that were copied.
-fn copied(files: &mut Files<Box<dyn Served>>, content: &mut Content, op: HostOp, pages: u64, count: u64) -> u64 {
+fn copied(
+    files: &mut Files<Box<dyn Served>>,
+    content: &mut ExpectedContent,
+    op: HostOp,
+    pages: u64,
+    count: u64,
+) -> u64 {
     let before = files.copied();
     let len = pages * PAGE;
     let mut buffer = Buffer::new();
@@ -52,7 +58,7 @@ fn a_page_that_is_written_or_read_is_not_copied(io: Io) {
     let folder = folder();
     let array = array(io, "none");
     let mut files = array.create(folder.path());
-    let mut content = Content::new(array.sizes());
+    let mut content = ExpectedContent::new(array.sizes());
     for (op, pages) in [(HostOp::Write, 1), (HostOp::Read, 1), (HostOp::Write, 2), (HostOp::Read, 2)] {
         assert_eq!(copied(&mut files, &mut content, op, pages, 20), 0, "{op:?} of {pages} pages in one chunk");
     }
@@ -74,7 +80,7 @@ fn what_enters_the_nvram_is_copied_twice(io: Io) {
     let folder = folder();
     let array = array(io, "wow");
     let mut files = array.create(folder.path());
-    let mut content = Content::new(array.sizes());
+    let mut content = ExpectedContent::new(array.sizes());
     // To the thread that writes the file of the NVRAM, and to what the executor knows of it. Where the machine is slow it
     // is written back meanwhile, from a copy.
     let copied = copied(&mut files, &mut content, HostOp::Write, 1, 1);

@@ -9,7 +9,7 @@ use destage_exec::{Chance, Completion, Existing, Fault, Files, FilesError, Io, R
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
-use destage_testkit::{Content, Dice, data};
+use destage_testkit::{ExpectedContent, TestRng, data};
 
 use crate::arrays::{Array, cache};
 
@@ -22,7 +22,7 @@ backend_tests! {
 const FOLDER: &str = "/array";
 const FLUSH: HostRequest = HostRequest { tag: 998, op: HostOp::Flush, offset: 0, len: 0, fua: false };
 
-struct Drawn(Dice);
+struct Drawn(TestRng);
 
 impl Chance for Drawn {
     fn below(&mut self, n: u64) -> u64 {
@@ -31,11 +31,11 @@ impl Chance for Drawn {
 }
 
 /// An array that was written to, at rest.
-fn filled(array: &Array) -> (Recording, Files<Box<dyn Served>>, Content) {
-    let os = Recording::new(|number| Box::new(Drawn(Dice::new(number))));
+fn filled(array: &Array) -> (Recording, Files<Box<dyn Served>>, ExpectedContent) {
+    let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
     let made =
         Files::create_on(Arc::new(os.clone()), array.controller(), array.files(Path::new(FOLDER)), Existing::Refuse);
-    let (mut files, mut content) = (made.expect("a new array"), Content::new(array.sizes()));
+    let (mut files, mut content) = (made.expect("a new array"), ExpectedContent::new(array.sizes()));
     for tag in 0..8 {
         assert!(write(array, &mut files, &mut content, tag, false).expect("it is served").ok);
     }
@@ -54,7 +54,7 @@ fn open(array: &Array, left: &Recording) -> Files<Box<dyn Served>> {
 fn write(
     array: &Array,
     files: &mut Files<Box<dyn Served>>,
-    content: &mut Content,
+    content: &mut ExpectedContent,
     tag: u64,
     fua: bool,
 ) -> Result<Completion, FilesError> {
@@ -75,7 +75,7 @@ fn answer(files: &mut Files<Box<dyn Served>>, request: HostRequest, bytes: Vec<u
     }
 }
 
-fn holds(files: &mut Files<Box<dyn Served>>, content: &Content) -> bool {
+fn holds(files: &mut Files<Box<dyn Served>>, content: &ExpectedContent) -> bool {
     let len = content.bytes().len() as u64;
     let read = HostRequest { tag: 999, op: HostOp::Read, offset: 0, len, fua: false };
     let completion = answer(files, read, Vec::new()).expect("it is served");
@@ -149,7 +149,7 @@ fn an_executor_whose_nvram_cannot_be_synced_stops(io: Io) {
         assert!(os.syncs().get(&at).copied().unwrap_or(0) <= before + 1, "{at:?} is not tried again");
         // What was answered before is there.
         drop(files);
-        content = Content::new(array.sizes());
+        content = ExpectedContent::new(array.sizes());
         for tag in 0..8 {
             let request = HostRequest { tag, op: HostOp::Write, offset: tag * 512, len: 512, fua: false };
             content.apply(&request, &data(&request, array.sector));

@@ -12,8 +12,8 @@ use destage_cache::Served;
 use destage_exec::{Existing, Files, FilesConfig, FilesError, Io, SyncPoint};
 use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, Out, Step, StepSet};
 use destage_raid::Level;
-use destage_testkit::Script;
-use destage_testkit::{Content, data, folder};
+use destage_testkit::ScriptedController;
+use destage_testkit::{ExpectedContent, data, folder};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 
@@ -44,11 +44,11 @@ fn config(io: Io, folder: &Path) -> FilesConfig {
 }
 
 /// An array with content, at rest.
-fn filled(io: Io, os: &Probe, folder: &Path) -> (Files<Box<dyn Served>>, Content) {
+fn filled(io: Io, os: &Probe, folder: &Path) -> (Files<Box<dyn Served>>, ExpectedContent) {
     let controller = array(io).controller();
     let files = Files::create_on(Arc::new(os.clone()), controller, config(io, folder), Existing::Refuse);
     let mut files = files.expect("a new array");
-    let mut content = Content::new(array(io).sizes());
+    let mut content = ExpectedContent::new(array(io).sizes());
     for tag in 0..20 {
         let request = write(tag);
         let data = data(&request, array(io).sector);
@@ -69,7 +69,7 @@ fn write(tag: u64) -> HostRequest {
 }
 
 /// What hung has come to an end: the array can be opened again, and holds what it must.
-fn opens_again(io: Io, os: &Probe, folder: &Path, content: &Content) {
+fn opens_again(io: Io, os: &Probe, folder: &Path, content: &ExpectedContent) {
     os.release();
     let begin = Instant::now();
     let mut files = loop {
@@ -224,7 +224,7 @@ fn pages_are_read_and_written_from_where_direct_io_wants_them(io: Io) {
     let files =
         Files::create_on(Arc::new(os.clone()), array.controller(), array.files(folder.path()), Existing::Refuse);
     let mut files = files.expect("a new array");
-    let mut content = Content::new(array.sizes());
+    let mut content = ExpectedContent::new(array.sizes());
     for tag in 0..40 {
         let len = [512, 4096, 3 * 4096, 1024][tag as usize % 4];
         let request = HostRequest { tag, op: HostOp::Write, offset: tag * 4096, len, fua: tag % 3 == 0 };
@@ -249,7 +249,7 @@ fn the_first_error_of_a_device_is_kept(io: Io) {
         memory.write_all_at(&made, 0).expect("room");
         let device = PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd()));
         (config.devices[0].path, config.io) = (device.clone(), io);
-        let script = Script(|_, op, out: &mut Out| {
+        let script = ScriptedController(|_, op, out: &mut Out| {
             let ext = Ext::new(Dev(0), 0, 1);
             out.step(op, Step::Write { ext, src: Buf::Zero, fua: false }, StepSet::EMPTY);
             let dst = out.tmp(op, 1);

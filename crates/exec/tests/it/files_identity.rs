@@ -7,7 +7,7 @@ use destage_cache::Served;
 use destage_exec::{Existing, Files, FilesConfig, FilesError, Io};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest};
 use destage_raid::Level;
-use destage_testkit::{Content, Sizes, data, folder};
+use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
 
 use crate::arrays::{Array, assert_holds, member, serve};
 
@@ -25,16 +25,16 @@ backend_tests! {
 }
 
 /// An array that holds something, stopped cleanly.
-fn made(array: &Array, folder: &Path) -> Content {
+fn made(array: &Array, folder: &Path) -> ExpectedContent {
     let sizes = array.sizes();
-    let mut content = Content::new(sizes);
+    let mut content = ExpectedContent::new(sizes);
     let mut files = array.create(folder);
     write(&mut files, &sizes, &mut content, 1);
     drop(files.stop_clean().expect("the array stops"));
     content
 }
 
-fn write(files: &mut Files<Box<dyn Served>>, sizes: &Sizes, content: &mut Content, tag: u64) {
+fn write(files: &mut Files<Box<dyn Served>>, sizes: &ArraySizes, content: &mut ExpectedContent, tag: u64) {
     let request = HostRequest { tag, op: HostOp::Write, offset: 0, len: sizes.pages * sizes.page, fua: false };
     let bytes = data(&request, sizes.sector);
     content.apply(&request, &bytes);
@@ -82,7 +82,7 @@ fn bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused(io: Io)
     config.devices.iter_mut().for_each(|device| device.offset = 8192);
     let mut files = Files::create(array.controller(), config.clone(), Existing::Refuse).expect("an array");
     let sizes = array.sizes();
-    let mut content = Content::new(sizes);
+    let mut content = ExpectedContent::new(sizes);
     write(&mut files, &sizes, &mut content, 1);
     drop(files.stop_clean().expect("the array stops"));
     let mut bytes = fs::read(member(folder.path(), 1)).expect("a member");

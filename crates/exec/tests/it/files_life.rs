@@ -8,7 +8,7 @@ use destage_cache::{Medium, host_caches};
 use destage_exec::{Existing, Files, FilesError, Io};
 use destage_plan::{Controller, Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 use destage_raid::Level;
-use destage_testkit::{Content, Dice, Sizes, data, draw, folder, soak};
+use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data, draw, folder, soak};
 
 use crate::arrays::{Array, assert_holds, cache, member, read_all, serve};
 
@@ -26,14 +26,14 @@ backend_tests! {
 /// What an array may hold after a crash: sectors that were being written are what they were or what
 /// they were to be.
 struct Crashed {
-    content: Content,
+    content: ExpectedContent,
     /// Requests that were not answered.
     open: Vec<(HostRequest, Vec<u8>)>,
 }
 
 impl Crashed {
     /// Checks what was found, which is the truth from now on.
-    fn settle(self, sizes: &Sizes, found: &[u8]) -> Content {
+    fn settle(self, sizes: &ArraySizes, found: &[u8]) -> ExpectedContent {
         let mut content = self.content;
         let sector = sizes.sector as usize;
         for at in (0..found.len()).step_by(sector) {
@@ -59,9 +59,9 @@ impl Crashed {
 /// Serves requests for a while and crashes with some under way.
 fn work_and_crash<C: Controller>(
     mut files: Files<C>,
-    dice: &mut Dice,
-    sizes: &Sizes,
-    content: Content,
+    dice: &mut TestRng,
+    sizes: &ArraySizes,
+    content: ExpectedContent,
     tag: &mut u64,
 ) -> Crashed {
     let mut crashed = Crashed { content, open: Vec::new() };
@@ -98,8 +98,8 @@ fn work_and_crash<C: Controller>(
 fn crashes(array: &Array, seed: u64, lives: u64) {
     let folder = folder();
     let sizes = array.sizes();
-    let mut dice = Dice::new(seed);
-    let mut content = Content::new(sizes);
+    let mut dice = TestRng::new(seed);
+    let mut content = ExpectedContent::new(sizes);
     let mut files = array.create(folder.path());
     let mut tag = 1;
     let mut recovered = 0;
@@ -157,9 +157,9 @@ fn acknowledged_writes_survive_crashes_under_every_cache(io: Io) {
 /// Serves requests one by one.
 fn work<C: Controller>(
     files: &mut Files<C>,
-    dice: &mut Dice,
-    sizes: &Sizes,
-    content: &mut Content,
+    dice: &mut TestRng,
+    sizes: &ArraySizes,
+    content: &mut ExpectedContent,
     tag: &mut u64,
     count: u64,
 ) {
@@ -184,8 +184,8 @@ fn a_member_that_fails_at_work_is_done_without_and_filled_again(io: Io) {
     for (array, seed) in arrays(io).iter().zip(21..).filter(|(array, _)| array.level != Level::Raid0) {
         let folder = folder();
         let sizes = array.sizes();
-        let mut dice = Dice::new(seed);
-        let mut content = Content::new(sizes);
+        let mut dice = TestRng::new(seed);
+        let mut content = ExpectedContent::new(sizes);
         let mut tag = 0;
         drop(array.create(folder.path()));
         for round in 0..array.members {
@@ -224,7 +224,7 @@ fn a_crash_while_a_member_is_filled_goes_on_where_it_was_noted(io: Io) {
     let array = Array { depth: 8, member_pages: 512, ..Array::over(io, Level::Raid5, 4) };
     let folder = folder();
     let sizes = array.sizes();
-    let (mut dice, mut content, mut tag) = (Dice::new(31), Content::new(sizes), 0);
+    let (mut dice, mut content, mut tag) = (TestRng::new(31), ExpectedContent::new(sizes), 0);
     let mut files = array.create(folder.path());
     work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 300);
     let path = member(folder.path(), 1);
@@ -252,7 +252,7 @@ fn a_lost_cache_costs_nothing(io: Io) {
     let array = Array { cache: cache("write-through"), ..Array::over(io, Level::Raid5, 4) };
     let folder = folder();
     let sizes = array.sizes();
-    let (mut dice, mut content, mut tag) = (Dice::new(41), Content::new(sizes), 0);
+    let (mut dice, mut content, mut tag) = (TestRng::new(41), ExpectedContent::new(sizes), 0);
     let mut config = array.files(folder.path());
     config.devices[4].options.breaks_after = Some(150);
     let mut files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
@@ -273,7 +273,7 @@ fn why_members_do_not_answer_is_told_until_they_are_replaced(io: Io) {
     let array = Array::over(io, Level::Raid6, 5);
     let folder = folder();
     let sizes = array.sizes();
-    let (mut dice, mut content, mut tag) = (Dice::new(61), Content::new(sizes), 0);
+    let (mut dice, mut content, mut tag) = (TestRng::new(61), ExpectedContent::new(sizes), 0);
     let mut files = array.create(folder.path());
     work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 50);
     assert!(files.errors().next().is_none());
@@ -310,7 +310,7 @@ fn a_member_whose_making_was_cut_short_counts_as_not_there(io: Io) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     let sizes = array.sizes();
-    let (mut dice, mut content, mut tag) = (Dice::new(71), Content::new(sizes), 0);
+    let (mut dice, mut content, mut tag) = (TestRng::new(71), ExpectedContent::new(sizes), 0);
     let mut files = array.create(folder.path());
     work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 50);
     drop(files.stop_clean().expect("the array stops"));
@@ -346,7 +346,7 @@ fn requests_may_come_before_the_array_is_recovered(io: Io) {
     let folder = folder();
     let mut files = array.create(folder.path());
     let sizes = array.sizes();
-    let (mut dice, mut content, mut tag) = (Dice::new(51), Content::new(sizes), 0);
+    let (mut dice, mut content, mut tag) = (TestRng::new(51), ExpectedContent::new(sizes), 0);
     work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 50);
     drop(files);
     let mut files = array.open(folder.path());

@@ -7,7 +7,7 @@ use destage_exec::{Files, FilesError, Io};
 use destage_plan::{HostOp, HostRequest, LostPages, PageRange, Refusal, Status};
 use destage_raid::Level;
 use destage_raid::array::ArrayConfig;
-use destage_testkit::{Content, Sizes, data, folder};
+use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
 
 use crate::arrays::{Array, assert_holds, member, serve};
 
@@ -16,7 +16,7 @@ backend_tests! {
 }
 
 /// Writes the first pages of every stripe, and ends without a flush.
-fn write_and_end(files: &mut Files<Box<dyn Served>>, sizes: &Sizes, content: &mut Content) {
+fn write_and_end(files: &mut Files<Box<dyn Served>>, sizes: &ArraySizes, content: &mut ExpectedContent) {
     for (tag, page) in (0..sizes.pages).step_by(sizes.stripe as usize).enumerate() {
         let (offset, len) = (page * sizes.page, 3 * sizes.page);
         let request = HostRequest { tag: tag as u64, op: HostOp::Write, offset, len, fua: false };
@@ -43,7 +43,7 @@ fn a_start_with_the_losses_named_goes_on_and_tells_of_them(io: Io) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     let sizes = array.sizes();
-    let mut content = Content::new(sizes);
+    let mut content = ExpectedContent::new(sizes);
     let mut files = array.create(folder.path());
     write_and_end(&mut files, &sizes, &mut content);
     drop(files);

@@ -7,7 +7,7 @@ use destage_cache::Served;
 use destage_exec::{Accepted, Files, FilesError};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
-use destage_testkit::{Content, Sizes, data, folder};
+use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -15,7 +15,13 @@ use crate::arrays::{Array, assert_holds, cache, member, serve};
 
 const ALL: Accepted = Accepted { data: true, notes: true };
 
-fn write(files: &mut Files<Box<dyn Served>>, sizes: &Sizes, content: &mut Content, pages: &[u64], tag: u64) {
+fn write(
+    files: &mut Files<Box<dyn Served>>,
+    sizes: &ArraySizes,
+    content: &mut ExpectedContent,
+    pages: &[u64],
+    tag: u64,
+) {
     for page in pages {
         let request =
             HostRequest { tag: tag + page, op: HostOp::Write, offset: page * sizes.page, len: sizes.page, fua: true };
@@ -40,7 +46,7 @@ fn what_members_have_marked_is_made_consistent_and_nothing_else() {
     for names in [&["nvram", "intents"][..], &["nvram"], &["intents"]] {
         let array = Array::new(Level::Raid5, 4);
         let (folder, sizes) = (folder(), array.sizes());
-        let mut content = Content::new(sizes);
+        let mut content = ExpectedContent::new(sizes);
         let mut files = array.create(folder.path());
         write(&mut files, &sizes, &mut content, &[0, 1, 40], 100);
         drop(files.stop_clean().expect("the array stops"));
@@ -93,7 +99,7 @@ fn what_members_have_marked_is_made_consistent_and_nothing_else() {
 fn what_comes_back_after_it_was_taken_for_lost_is_refused() {
     let array = Array::new(Level::Raid5, 4);
     let (folder, sizes) = (folder(), array.sizes());
-    let mut content = Content::new(sizes);
+    let mut content = ExpectedContent::new(sizes);
     let mut files = array.create(folder.path());
     write(&mut files, &sizes, &mut content, &[0, 1, 40], 100);
     drop(files);
@@ -126,7 +132,7 @@ fn what_only_the_nvram_had_is_lost_by_order_alone() {
     for name in ["wow", "write-back"] {
         let array = Array { cache: cache(name), cache_pages: 64, ..Array::new(Level::Raid5, 4) };
         let (folder, sizes) = (folder(), array.sizes());
-        let mut content = Content::new(sizes);
+        let mut content = ExpectedContent::new(sizes);
         let mut files = array.create(folder.path());
         write(&mut files, &sizes, &mut content, &[0, 1, 40], 100);
         // In order: nothing is there that is nowhere else.
@@ -154,7 +160,7 @@ fn what_only_the_nvram_had_is_lost_by_order_alone() {
 fn members_without_marks_are_refused_and_one_copy_is_enough() {
     let array = Array::new(Level::Raid5, 4);
     let (folder, sizes) = (folder(), array.sizes());
-    let mut content = Content::new(sizes);
+    let mut content = ExpectedContent::new(sizes);
     let mut files = array.create(folder.path());
     write(&mut files, &sizes, &mut content, &[0, 1, 40], 100);
     drop(files);
@@ -186,9 +192,9 @@ fn members_without_marks_are_refused_and_one_copy_is_enough() {
 }
 
 /// The array of [`hostile`] and what it holds: files of members whose NVRAM and intents are lost, one page being marked.
-fn bereft(folder: &Path) -> (Array, Content) {
+fn bereft(folder: &Path) -> (Array, ExpectedContent) {
     let array = Array::new(Level::Raid5, 4);
-    let (sizes, mut content) = (array.sizes(), Content::new(array.sizes()));
+    let (sizes, mut content) = (array.sizes(), ExpectedContent::new(array.sizes()));
     let mut files = array.create(folder);
     write(&mut files, &sizes, &mut content, &[0, 1, 40], 100);
     drop(files);

@@ -13,7 +13,7 @@ use destage_exec::{
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
-use destage_testkit::{Content, Dice, Sizes, data, draw, folder};
+use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data, draw, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member, serve};
 use crate::scribe::{self, Found, PAGE, PAGES, Scribe, put, request};
@@ -46,8 +46,14 @@ fn resynchronise(array: &Array, config: FilesConfig, accepted: Accepted) -> Resu
 }
 
 /// Requests of all kinds, and what then must be there.
-fn fill(files: &mut Files<Box<dyn Served>>, content: &mut Content, sizes: &Sizes, seed: u64, requests: u64) {
-    let mut dice = Dice::new(seed);
+fn fill(
+    files: &mut Files<Box<dyn Served>>,
+    content: &mut ExpectedContent,
+    sizes: &ArraySizes,
+    seed: u64,
+    requests: u64,
+) {
+    let mut dice = TestRng::new(seed);
     for tag in 0..requests {
         let request = draw(&mut dice, sizes, tag);
         if request.op == HostOp::Discard {
@@ -131,7 +137,7 @@ fn what_was_answered_is_there_after_the_process_has_ended() {
         ("write-through", Regime::Flush),
     ] {
         let (array, folder) = (array(name, regime), folder());
-        let (sizes, mut content) = (array.sizes(), Content::new(array.sizes()));
+        let (sizes, mut content) = (array.sizes(), ExpectedContent::new(array.sizes()));
         let mut files = create(&array, folder.path());
         assert_eq!(
             fs::metadata(member(folder.path(), 4)).expect("a file").len(),
@@ -181,7 +187,7 @@ fn a_place_that_is_none_is_refused() {
 fn a_damaged_or_foreign_one_is_refused() {
     let (array, folder) = (array("kdd", Regime::Flush), folder());
     let mut files = create(&array, folder.path());
-    let mut content = Content::new(array.sizes());
+    let mut content = ExpectedContent::new(array.sizes());
     fill(&mut files, &mut content, &array.sizes(), 1, 60);
     drop(files);
     // So that records are sealed.
@@ -223,7 +229,7 @@ fn without_its_device_it_goes_on_at_another_place() {
         for name in ["kdd", "leavo", "write-back"] {
             let (array, folder) = (array(name, Regime::Flush), folder());
             let mut files = create(&array, folder.path());
-            let mut content = Content::new(array.sizes());
+            let mut content = ExpectedContent::new(array.sizes());
             fill(&mut files, &mut content, &array.sizes(), 1, 60);
             // What write-back has is lost with its device unless it was written back.
             let accepted = if name == "write-back" { NOTHING } else { DATA };
@@ -280,7 +286,7 @@ fn without_its_device_it_goes_on_at_another_place() {
 fn what_only_it_had_is_lost_by_order_alone_and_nothing_is_made_for_it() {
     let (array, folder) = (array("write-back", Regime::Flush), folder());
     let mut files = create(&array, folder.path());
-    let mut content = Content::new(array.sizes());
+    let mut content = ExpectedContent::new(array.sizes());
     fill(&mut files, &mut content, &array.sizes(), 1, 60);
     drop(files);
     let path = member(folder.path(), 4);
@@ -309,7 +315,7 @@ fn what_only_it_had_is_lost_by_order_alone_and_nothing_is_made_for_it() {
 fn it_moves_between_two_ends_in_order() {
     let (array, folder) = (array("kdd", Regime::Flush), folder());
     let mut files = array.create(folder.path());
-    let mut content = Content::new(array.sizes());
+    let mut content = ExpectedContent::new(array.sizes());
     fill(&mut files, &mut content, &array.sizes(), 1, 60);
     files.stop_clean().expect("it stops");
     for (life, config) in [(2, behind(&array, folder.path())), (3, array.files(folder.path()))] {
@@ -324,7 +330,7 @@ fn it_moves_between_two_ends_in_order() {
     }
 }
 
-struct Drawn(Dice);
+struct Drawn(TestRng);
 
 impl Chance for Drawn {
     fn below(&mut self, n: u64) -> u64 {
@@ -333,11 +339,11 @@ impl Chance for Drawn {
 }
 
 /// An array without threads that was written to.
-fn recorded(array: &Array) -> (Recording, Files<Box<dyn Served>>, Content) {
-    let os = Recording::new(|number| Box::new(Drawn(Dice::new(number))));
+fn recorded(array: &Array) -> (Recording, Files<Box<dyn Served>>, ExpectedContent) {
+    let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
     let config = behind(array, Path::new("/array"));
     let made = Files::create_on(Arc::new(os.clone()), array.controller(), config, Existing::Refuse);
-    let (mut files, mut content) = (made.expect("a new array"), Content::new(array.sizes()));
+    let (mut files, mut content) = (made.expect("a new array"), ExpectedContent::new(array.sizes()));
     for tag in 0..8 {
         let request = HostRequest { tag, op: HostOp::Write, offset: tag * 512, len: 512, fua: true };
         let bytes = data(&request, array.sector);
@@ -356,7 +362,7 @@ fn answer(files: &mut Files<Box<dyn Served>>, request: HostRequest, bytes: Vec<u
     }
 }
 
-fn holds(files: &mut Files<Box<dyn Served>>, content: &Content) {
+fn holds(files: &mut Files<Box<dyn Served>>, content: &ExpectedContent) {
     let len = 8 * 512;
     files
         .submit(HostRequest { tag: 999, op: HostOp::Read, offset: 0, len, fua: false }, Vec::new())
@@ -477,7 +483,7 @@ fn a_device_that_cannot_be_made_durable_at_the_start_loses_it() {
 }
 
 /// The sync of the device itself fails, when those of the members were done.
-fn only_the_last(array: &Array, os: &Recording, content: &Content) {
+fn only_the_last(array: &Array, os: &Recording, content: &ExpectedContent) {
     let config = || behind(array, Path::new("/array"));
     let mut found = false;
     for operations in 0..200 {
@@ -556,7 +562,7 @@ fn block_devices_hold_it_alone_or_beside_the_cache() {
         fs::write(&device.0, vec![0; 4 << 20]).expect("room");
         drop(raw);
         let mut files = make().expect("a new array");
-        let mut content = Content::new(array.sizes());
+        let mut content = ExpectedContent::new(array.sizes());
         for life in 0..3 {
             fill(&mut files, &mut content, &array.sizes(), life, 80);
             drop(files);

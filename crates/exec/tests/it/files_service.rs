@@ -10,8 +10,8 @@ use destage_plan::{
 };
 use destage_raid::Level;
 use destage_raid::array::Source;
-use destage_testkit::Script;
-use destage_testkit::{Content, Dice, Sizes, data, folder, soak};
+use destage_testkit::ScriptedController;
+use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data, folder, soak};
 
 use crate::arrays::{Array, assert_holds, cache, member, serve};
 use crate::scribe;
@@ -46,8 +46,8 @@ fn ten_thousand_small_requests_at_a_time(io: Io) {
     let folder = folder();
     let mut files = array.create(folder.path());
     let sizes = array.sizes();
-    let mut content = Content::new(sizes);
-    let mut dice = Dice::new(1);
+    let mut content = ExpectedContent::new(sizes);
+    let mut dice = TestRng::new(1);
     let count = if soak() { 1_000_000 } else { 10_000 };
     // Requests that meet take effect in the order of submission.
     let mut buffers: Vec<Buffer> = Vec::new();
@@ -126,7 +126,7 @@ fn requests_overtake_those_for_a_slow_device(io: Io) {
     let folder = folder();
     let delay = Duration::from_millis(300);
     let (array, mut files) = slow_first(io, delay, folder.path());
-    let Sizes { page, .. } = array.sizes();
+    let ArraySizes { page, .. } = array.sizes();
     let begin = Instant::now();
     for tag in 0..4 {
         files.submit(request(tag, HostOp::Write, tag * page, page), vec![tag as u8; page as usize]).expect("in range");
@@ -139,7 +139,7 @@ fn requests_overtake_those_for_a_slow_device(io: Io) {
 fn what_was_not_begun_before_a_crash_never_happens(io: Io) {
     let folder = folder();
     let (array, mut files) = slow_first(io, Duration::from_millis(100), folder.path());
-    let Sizes { page, .. } = array.sizes();
+    let ArraySizes { page, .. } = array.sizes();
     for tag in 0..6 {
         files.submit(request(tag, HostOp::Write, 2 * tag * page, page), vec![7; page as usize]).expect("in range");
     }
@@ -151,13 +151,17 @@ fn what_was_not_begun_before_a_crash_never_happens(io: Io) {
 
 /// A mirror whose second device begins each step later, with twenty writes under way; what they
 /// will have written.
-fn written_with_a_slow_second(io: Io, delay: Duration, folder: &Path) -> (Array, Files<Box<dyn Served>>, Content) {
+fn written_with_a_slow_second(
+    io: Io,
+    delay: Duration,
+    folder: &Path,
+) -> (Array, Files<Box<dyn Served>>, ExpectedContent) {
     let array = Array { depth: 8, ..Array::over(io, Level::Raid1, 2) };
     let mut config = array.files(folder);
     config.devices[1].options.delay = delay;
     let mut files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
     let sizes = array.sizes();
-    let mut content = Content::new(sizes);
+    let mut content = ExpectedContent::new(sizes);
     for tag in 0..20 {
         let request = request(tag, HostOp::Write, tag * sizes.page, sizes.page);
         let data = data(&request, sizes.sector);
@@ -370,7 +374,7 @@ fn a_controller_that_asks_for_what_is_not_there_is_stopped() {
     for (step, put, expected) in cases.into_iter().chain(puts.map(|(put, expected)| (None, Some(put), expected))) {
         let folder = folder();
         // With no step it never answers.
-        let script = Script(|_, op, out: &mut Out| {
+        let script = ScriptedController(|_, op, out: &mut Out| {
             if let Some(step) = step {
                 out.step(op, step, StepSet::EMPTY);
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use destage_exec::{Existing, Files, FilesConfig, FilesError};
 use destage_plan::{Frag, HostOp, HostRequest, List, NvPut, NvSlot, Out, Row, Rows, Shape, Step, StepSet};
-use destage_testkit::{Dice, Script, folder, soak};
+use destage_testkit::{ScriptedController, TestRng, folder, soak};
 use proptest::prelude::*;
 
 use crate::scribe::{
@@ -60,7 +60,7 @@ fn bits(intents: &[Rows]) -> Vec<bool> {
 }
 
 /// Does something of all that can be done, here and in the model.
-fn act(dice: &mut Dice, files: &mut Files<Scribe>, model: &mut Model) {
+fn act(dice: &mut TestRng, files: &mut Files<Scribe>, model: &mut Model) {
     let page = dice.below(PAGES);
     match dice.below(6) {
         4 | 5 if page + 1 < PAGES => {
@@ -98,7 +98,7 @@ fn what_was_done_is_found_in_the_next_life() {
     let folder = folder();
     let mut files = scribe::create(folder.path());
     let mut model = Model::new();
-    let mut dice = Dice::new(1);
+    let mut dice = TestRng::new(1);
     for _ in 0..lives {
         for _ in 0..dice.below(12) {
             act(&mut dice, &mut files, &mut model);
@@ -118,7 +118,7 @@ fn steps_take_effect_in_the_order_of_issue_at_every_depth() {
         let config = FilesConfig { depth, ..scribe::config(folder.path()) };
         // As many puts as the thread is given at a time; intents, which wait; and what clears them
         // again: issued when the first put is done and there is room, but after those that wait.
-        let script = Script(move |frag: Frag, op, out: &mut Out| {
+        let script = ScriptedController(move |frag: Frag, op, out: &mut Out| {
             let put = |index: usize, out: &mut Out| {
                 let slot = NvSlot { index: index as u32, generation: 1 };
                 let puts = out.puts(op, &[NvPut::tag(slot, tag(index as u64, 0))]);
@@ -158,7 +158,7 @@ fn a_step_that_is_torn_anywhere_is_done_or_not_and_stays_so() {
     let folder = folder();
     let mut files = scribe::create(folder.path());
     let mut model = Model::new();
-    let mut dice = Dice::new(2);
+    let mut dice = TestRng::new(2);
     let (mut torn_puts, mut torn_commits) = (0, 0);
     for _ in 0..rounds {
         let (before, old) = (images(folder.path()), model.clone());
@@ -357,7 +357,7 @@ fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
         }
         Damage::Scramble { at, len: count, seed } => {
             let at = at % len;
-            let mut dice = Dice::new(seed);
+            let mut dice = TestRng::new(seed);
             bytes[at..(at + count).min(len)].iter_mut().for_each(|byte| *byte = dice.draw() as u8);
         }
         Damage::Swap { a, b } => {

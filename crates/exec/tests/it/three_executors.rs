@@ -9,7 +9,7 @@ use destage_exec::{Files, Memory, NoCheck, Pick, Remains};
 use destage_plan::{Control, Controller, Dev, HostNotice, HostOp, HostRequest, Nanos, StepKind};
 use destage_raid::Level;
 use destage_sim::array::{Device, Executor as Simulated, FixedTimes, StepTimes};
-use destage_testkit::{Content, Dice, data, draw, folder, soak};
+use destage_testkit::{ExpectedContent, TestRng, data, draw, folder, soak};
 
 use crate::arrays::{self, Array, member};
 
@@ -47,7 +47,7 @@ impl<C: Controller> Executor for Files<C> {
 /// In memory; steps end in the order of their latencies or, with dice, in any.
 struct InMemory<C> {
     memory: Memory<C>,
-    dice: Option<Dice>,
+    dice: Option<TestRng>,
 }
 
 impl<C: Controller> Executor for InMemory<C> {
@@ -82,7 +82,7 @@ impl<C: Controller> Executor for InMemory<C> {
 }
 
 impl<C: Controller> InMemory<C> {
-    fn new(array: &Array, controller: C, dice: Option<Dice>) -> Self {
+    fn new(array: &Array, controller: C, dice: Option<TestRng>) -> Self {
         let bytes = array.device_pages().into_iter().map(|pages| (pages * array.page) as usize);
         Self { memory: Memory::start(controller, Remains::fresh(bytes), array.shape(), array.depth), dice }
     }
@@ -134,7 +134,7 @@ fn levels() -> [Array; 4] {
 }
 
 /// Requests whose ranges do not overlap, so that their order does not matter.
-fn batch(dice: &mut Dice, array: &Array, size: u64, tag: &mut u64) -> Vec<(HostRequest, Vec<u8>)> {
+fn batch(dice: &mut TestRng, array: &Array, size: u64, tag: &mut u64) -> Vec<(HostRequest, Vec<u8>)> {
     let sizes = array.sizes();
     let mut batch: Vec<(HostRequest, Vec<u8>)> = Vec::new();
     for _ in 0..size {
@@ -152,7 +152,7 @@ fn batch(dice: &mut Dice, array: &Array, size: u64, tag: &mut u64) -> Vec<(HostR
 
 /// Checks what a batch read, and lets it change what the array must hold. Returns the reads that
 /// tell what its discards did.
-fn check(content: &mut Content, batch: &[(HostRequest, Vec<u8>)], answers: &Answers) {
+fn check(content: &mut ExpectedContent, batch: &[(HostRequest, Vec<u8>)], answers: &Answers) {
     assert_eq!(answers.len(), batch.len(), "each request is answered once");
     for (request, data) in batch {
         let (ok, read) = &answers[&request.tag];
@@ -184,11 +184,11 @@ fn look(batch: &[(HostRequest, Vec<u8>)]) -> Vec<(HostRequest, Vec<u8>)> {
 fn history(array: &Array, size: u64, operations: u64, seed: u64) {
     let folder = folder();
     let mut files = array.create(folder.path());
-    let order = (size > 1).then(|| Dice::new(seed ^ 1));
+    let order = (size > 1).then(|| TestRng::new(seed ^ 1));
     let mut memory = InMemory::new(array, array.controller(), order);
     let mut models = InModels::new(array, array.controller());
-    let mut content = Content::new(array.sizes());
-    let mut dice = Dice::new(seed);
+    let mut content = ExpectedContent::new(array.sizes());
+    let mut dice = TestRng::new(seed);
     let mut tag = 0;
     // Write caches answer first and destage at their members' pace, and parity that was left behind is updated
     // when there is time: how many pages go together depends on that, and only what they hold in the end does not.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::array::{ArrayConfig, ParityMethod};
 use destage_raid::{Geometry, Level};
-use destage_testkit::{Dice, Sizes};
+use destage_testkit::{ArraySizes, TestRng};
 
 use super::{LONG, PAGE, SECTOR};
 use crate::model::{Method, Options, Shape, Stow};
@@ -46,7 +46,7 @@ impl Case {
     }
 
     /// A case of a cache at a level.
-    pub fn draw(cache: &'static str, of: u8, dice: &mut Dice) -> Self {
+    pub fn draw(cache: &'static str, of: u8, dice: &mut TestRng) -> Self {
         let least = [2, 0, 0, 0, 3, 3, 4][usize::from(of)];
         let shape = Shape { level: of, members: dice.within(least, 6) as usize, chunk: dice.within(1, 4) };
         let (n, k) = (shape.members as u64, shape.data() as u64);
@@ -103,7 +103,7 @@ impl Case {
 }
 
 /// Constants of STOW.
-fn draw_stow(options: &mut Options, chunk: u64, pages: u64, dice: &mut Dice) -> String {
+fn draw_stow(options: &mut Options, chunk: u64, pages: u64, dice: &mut TestRng) -> String {
     options.runs = dice.within(1, 4) as usize;
     let strips = dice.within(1, 3);
     let (least, share, most) = [(5, 50, 95), (0, 0, 100), (20, 30, 60), (0, 100, 100)][dice.below(4) as usize];
@@ -129,7 +129,7 @@ fn draw_stow(options: &mut Options, chunk: u64, pages: u64, dice: &mut Dice) -> 
 
 /// A request near others, or right behind the one that ended at page `last`: from a sector to more
 /// than the cache.
-pub fn draw(dice: &mut Dice, case: &Case, sizes: &Sizes, last: u64, tag: u64) -> HostRequest {
+pub fn draw(dice: &mut TestRng, case: &Case, sizes: &ArraySizes, last: u64, tag: u64) -> HostRequest {
     let op = match dice.below(20) {
         0..=13 => HostOp::Write,
         14 => HostOp::WriteZeroes,

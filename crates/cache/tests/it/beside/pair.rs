@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use destage_cache::{CacheFigure, Served, host_cache, serve};
 use destage_exec::{Conduct, Latency, Memory, NoCheck, Pick, Remains};
 use destage_plan::{Column, Dev, HostNotice, HostOp, HostRequest, Issue, Nanos, Row, Shape as Host, Step};
-use destage_testkit::{Content, Dice, Sizes, data};
+use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data};
 
 use super::{Case, LONG, PAGE, SECTOR};
 use crate::model::{Extent, FIGURES, Frag, Model};
@@ -14,7 +14,7 @@ use crate::model::{Extent, FIGURES, Frag, Model};
 pub struct Pair {
     pub memory: Memory<Box<dyn Served>>,
     pub model: Model,
-    pub sizes: Sizes,
+    pub sizes: ArraySizes,
     counted: &'static [CacheFigure],
     /// The page after the request that was submitted last.
     pub end: u64,
@@ -26,7 +26,7 @@ pub struct Pair {
     recent: Vec<(Issue, Step)>,
     /// The order of writes of one moment is not the cache's.
     sorts: bool,
-    content: Content,
+    content: ExpectedContent,
     /// Requests under way: their pages, and what a read has to find.
     pub under_way: Vec<(HostRequest, u64, Vec<u8>)>,
     /// Pages that the model has not answered.
@@ -50,7 +50,7 @@ impl Pair {
         let config = case.config();
         let geometry = config.geometry.clone();
         let stripe = case.shape.chunk * case.shape.data() as u64;
-        let sizes = Sizes { sector: SECTOR, page: PAGE, stripe, pages: geometry.data_pages() };
+        let sizes = ArraySizes { sector: SECTOR, page: PAGE, stripe, pages: geometry.data_pages() };
         let shape = Host::new(PAGE, SECTOR, stripe, stripe, geometry.data_pages()).expect("a tiny array");
         let controller = serve(&case.cache, &config, case.pages).expect("a cache that can be");
         let remains = Remains::fresh((0..case.shape.members).map(|_| (geometry.member_pages() * PAGE) as usize));
@@ -78,7 +78,7 @@ impl Pair {
             flight: Vec::new(),
             issued,
             quick_reads: case.quick_reads,
-            content: Content::new(sizes),
+            content: ExpectedContent::new(sizes),
             recent: Vec::new(),
             sorts: case.options.each.is_none() && case.shape.parity() > 0,
             under_way: Vec::new(),
@@ -159,7 +159,7 @@ impl Pair {
     }
 
     /// A member has done something that is drawn.
-    pub fn end_one(&mut self, dice: &mut Dice) {
+    pub fn end_one(&mut self, dice: &mut TestRng) {
         let at = dice.below(self.flight.len() as u64) as usize;
         let step = extent(&self.flight[at].1);
         let before = self.flight[..at].iter().filter(|(_, other)| extent(other) == step).count();
@@ -170,7 +170,7 @@ impl Pair {
     }
 
     /// A part of a member begins or ends a collection.
-    pub fn collect(&mut self, dice: &mut Dice) {
+    pub fn collect(&mut self, dice: &mut TestRng) {
         let (member, part, on) = (dice.below(self.model.shape.members as u64), dice.below(2), dice.below(2) == 0);
         self.memory.device_gc(Dev(member as u8), part as u16, on, 1);
         self.model.collects(member as usize, part as u16, on);

@@ -1,7 +1,7 @@
 //! What pages hold: the newest version, the one that the parity covers, and the one that deltas are made against.
 
 use super::PAGE;
-use destage_testkit::Dice;
+use destage_testkit::TestRng;
 
 /// A page.
 pub type Page = [u8; PAGE as usize];
@@ -20,7 +20,7 @@ impl Bytes {
     }
 
     /// Changes some bytes of a page, or most; the length of the delta against its base.
-    pub fn change(&mut self, page: u64, dice: &mut Dice) -> u32 {
+    pub fn change(&mut self, page: u64, dice: &mut TestRng) -> u32 {
         let newest = &mut self.newest[page as usize];
         let count = if dice.below(30) == 0 { PAGE } else { dice.within(1, 5) };
         for at in 0..count {

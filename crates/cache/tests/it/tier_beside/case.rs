@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use destage_raid::array::{ArrayConfig, ParityMethod};
 use destage_raid::{Geometry, Level};
-use destage_testkit::Dice;
+use destage_testkit::TestRng;
 
 use super::{LONG, PAGE};
 use crate::tier_model::params::{Method, Params, RcwFromCache, Shape};
@@ -53,7 +53,7 @@ impl Case {
     }
 
     /// A case of a cache over an array with so many parities.
-    pub fn draw(name: &'static str, m: u64, dice: &mut Dice) -> Self {
+    pub fn draw(name: &'static str, m: u64, dice: &mut TestRng) -> Self {
         let shape = Shape { k: dice.within(2, 5), m, chunk: dice.within(1, 4) };
         let ways = dice.within(2, 16);
         let reclaim = if name == "kdd" { ["free", "rewrite", "keep"][dice.below(3) as usize] } else { "free" };

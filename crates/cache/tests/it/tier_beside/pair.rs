@@ -9,7 +9,7 @@ use destage_exec::{Conduct, Memory, NoCheck, Pick, Remains};
 use destage_plan::{Column, Control, Dev, Ext, HostNotice, HostOp, HostRequest, Issue, Row, Shape as Host, Step};
 use destage_raid::Geometry;
 use destage_raid::array::{Change, Delta, DeltaPlace, Source, Sources};
-use destage_testkit::Dice;
+use destage_testkit::TestRng;
 
 use super::{Bytes, Case, PAGE, SECTOR};
 use crate::tier_model::counters::{self, Ask, Cause, For, Outcome, Place};
@@ -103,7 +103,7 @@ impl Pair {
     }
 
     /// Has both serve an access.
-    pub fn access(&mut self, op: Op, page: u64, dice: &mut Dice) -> Result<(), String> {
+    pub fn access(&mut self, op: Op, page: u64, dice: &mut TestRng) -> Result<(), String> {
         let len = (op == Op::Write).then(|| self.bytes.change(page, dice));
         self.accesses += 1;
         let (tag, newest) = (self.accesses, self.bytes.newest[page as usize]);

@@ -4,9 +4,9 @@ use destage_plan::{Class, Controller, Event, Frag, OpId, Out};
 
 /// Gives each fragment an operation with the steps that a test says, and does nothing about how
 /// they end.
-pub struct Script<F>(pub F);
+pub struct ScriptedController<F>(pub F);
 
-impl<F: FnMut(Frag, OpId, &mut Out)> Controller for Script<F> {
+impl<F: FnMut(Frag, OpId, &mut Out)> Controller for ScriptedController<F> {
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         match event {
             Event::Start(_) => out.ready(),

@@ -4,9 +4,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// Draws random numbers; the same ones from the same seed.
-pub struct Dice(Xoshiro256PlusPlus);
+pub struct TestRng(Xoshiro256PlusPlus);
 
-impl Dice {
+impl TestRng {
     /// Starts the sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
