@@ -158,7 +158,7 @@ fn ends_in(modules: &BTreeMap<String, String>, of: &str, path: &str) -> String {
     found
 }
 
-/// What each file of a crate needs of the others, by their modules' paths: what it names, and what it declares.
+/// Finds which others each file of a crate needs, because it names or declares them; files go by their modules' paths.
 fn files(folder: &Path) -> Graph {
     let mut modules = BTreeMap::new();
     for file in sources(folder) {

@@ -1,4 +1,4 @@
-//! What a host may see, said by the model: of flushes, reads, cuts and discards.
+//! The model's rules of what a host may see after flushes, reads, cuts and discards.
 
 use destage_crash::{Change, Model, SECTOR, Value, sector_bytes};
 
