@@ -1,198 +1,37 @@
 //! The settings of `destage sim --array`, and the experiment they describe.
 
 use destage_cache::{HostCacheSpec, host_caches, host_caches_of};
-use destage_delta::lengths::Lengths;
-use destage_delta::patterns::Pattern;
-use destage_plan::{Dev, Nanos, PageGeometry, PolicySpec, SpecError};
-use destage_policy::buffer;
-use destage_raid::array::{ParityMethod, Regime};
-use destage_raid::{Layout, Level};
-use destage_sim::array::{
-    ArrayExperiment, ArrayHost, ArraySetup, DeviceSetup, DriveCacheSetup, FixedTimes, Injection, InjectionKind,
-    Service, SetupError, StepTimes,
-};
-use destage_sim::disk::{DiskProfile, PRESETS, Scheduler, SeekCurve, Zone};
+use destage_plan::PageGeometry;
+use destage_raid::Layout;
+use destage_sim::array::{ArrayExperiment, ArrayHost, ArraySetup, DeviceSetup, SetupError};
 use destage_sim::experiment::Capacity;
 use destage_sim::input::Speed;
 use destage_sim::ssd::StartState;
 
+use crate::keys::array::{endurance, injections, level_and_members};
+use crate::keys::cache::{controller, geometry, subpage, trim};
+use crate::keys::delta::lengths;
+use crate::keys::disk::{disk, drive_cache, scheduler};
+use crate::keys::fixed::fixed;
+use crate::keys::host::host;
+use crate::keys::raid::service;
+use crate::keys::requests::Requests;
+use crate::keys::ssd::{array_capacity, default_start, fits, lba_overflow, ssd, start};
+use crate::keys::trace::{ops, volumes};
+use crate::keys::{SIM, positive, word};
 use crate::quantity as q;
-use crate::sim::{self, BUFFER_ONLY, Requests, SAYING_MORE, SIM, WITHOUT_INFLUENCE, word};
+use crate::sim::{BUFFER_ONLY, SAYING_MORE, WITHOUT_INFLUENCE};
 use crate::{ScenarioError, Settings};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
-/// The longest step of a device, of the NVRAM or of the processor: a second, so that sums of them
-/// stay in range.
-const LONGEST_STEP: Nanos = Nanos(1_000_000_000);
-/// The same of what is counted per page.
-const LONGEST_PAGE: Nanos = Nanos(10_000_000);
-
-/// A level and a number of members: `raid5:5`.
-///
-/// # Errors
-/// What would be right.
-pub fn level_and_members(text: &str) -> std::result::Result<(Level, u32), String> {
-    let right =
-        || "a level and its members, such as raid5:5; the levels are raid0, raid1, raid4, raid5 and raid6".to_owned();
-    let (level, members) = text.split_once(':').ok_or_else(right)?;
-    let level = level.parse::<Level>().map_err(|error| error.to_string())?;
-    Ok((level, members.parse().map_err(|_| right())?))
-}
-
-/// Whether this is the name of a buffer.
-fn is_buffer(name: &str) -> bool {
-    let spec = PolicySpec { name: name.to_owned(), given: Vec::new() };
-    buffer::info(&buffer::canonical(spec).name).is_ok()
-}
-
-/// A controller; buffers are told from them.
-fn controller(text: &str) -> std::result::Result<HostCacheSpec, String> {
-    text.parse().map_err(|error: SpecError| match &error {
-        SpecError::Unknown { name, known } if is_buffer(name) => {
-            format!("a buffer inside an SSD, not a cache of the host; with an array the policies are {known}")
-        }
-        _ => error.to_string(),
-    })
-}
-
-/// The device of an injection, `none` for the cache, and its time.
-fn injection(text: &str) -> std::result::Result<(Option<u8>, Nanos), String> {
-    let right = || "a device and a time, such as 1@60s or cache@2min; the members are numbered from 0".to_owned();
-    let (device, time) = text.split_once('@').ok_or_else(right)?;
-    let device = match device.trim() {
-        "cache" => None,
-        number => Some(number.parse().ok().filter(|&number: &u8| number < 64).ok_or_else(right)?),
-    };
-    Ok((device, q::time(time).map_err(|_| right())?))
-}
-
-fn bounded(most: Nanos) -> impl Fn(&str) -> std::result::Result<Nanos, String> {
-    move |text| match q::time(text) {
-        Ok(time) if time > most => Err(format!("at most {}", q::show_time(most.0 as f64))),
-        time => time,
-    }
-}
-
-/// How long deltas are.
-fn lengths(text: &str) -> std::result::Result<Lengths, String> {
-    const PATTERNS: [(&str, Pattern); 4] =
-        [("runs", Pattern::Runs), ("one-run", Pattern::OneRun), ("words", Pattern::Words), ("bytes", Pattern::Bytes)];
-    let right = |_| {
-        "gaussian:25% or gaussian:25%,6.25% (mean and deviation of deltas, by the page), fixed:25%, or the share of a \
-         page that changes, as runs:10%, one-run:10%, words:10% or bytes:10%; shares are at most 100%"
-            .to_owned()
-    };
-    let (kind, shares) = text.split_once(':').ok_or_else(|| right(String::new()))?;
-    if let Some(&(_, pattern)) = PATTERNS.iter().find(|(name, _)| *name == kind) {
-        return Ok(Lengths::Changes { pattern, changed: q::basis_points(shares).map_err(right)? });
-    }
-    match (kind, shares.split_once(',')) {
-        ("fixed", None) => Ok(Lengths::Fixed { share: q::basis_points(shares).map_err(right)? }),
-        ("gaussian", None) => {
-            let mean = q::basis_points(shares).map_err(right)?;
-            Ok(Lengths::Gaussian { mean, deviation: mean / 4 })
-        }
-        ("gaussian", Some((mean, deviation))) => Ok(Lengths::Gaussian {
-            mean: q::basis_points(mean).map_err(right)?,
-            deviation: q::basis_points(deviation).map_err(right)?,
-        }),
-        _ => Err(right(String::new())),
-    }
-}
-
-fn positive(text: &str) -> std::result::Result<u64, String> {
-    q::count(text).ok().filter(|&n| n > 0).ok_or_else(|| "a whole number of at least 1".into())
-}
-
-/// What a device takes until it is worn out.
-fn endurance(text: &str) -> std::result::Result<u64, String> {
-    q::bytes(text)
-        .ok()
-        .filter(|&bytes| bytes > 0)
-        .ok_or_else(|| "the bytes that may be written to it, such as 600TB".into())
-}
-
-fn scheduler(text: &str) -> std::result::Result<Scheduler, String> {
-    Scheduler::by_name(text).ok_or_else(|| format!("one of {}", Scheduler::ALL.map(Scheduler::name).join(", ")))
-}
-
-fn zone(text: &str) -> std::result::Result<Zone, String> {
-    let right = || "cylinders and sectors of a track, such as 5000x2441".to_owned();
-    let (cylinders, sectors) = text.split_once('x').ok_or_else(right)?;
-    let number = |text: &str| text.trim().parse().map_err(|_| right());
-    Ok(Zone { cylinders: number(cylinders)?, sectors_per_track: number(sectors)? })
-}
-
-/// A point of a seek curve: its distance, if it has one, and its time.
-fn point(text: &str) -> std::result::Result<(Option<u32>, Nanos), String> {
-    match text.split_once(':') {
-        None => Ok((None, q::time(text)?)),
-        Some((distance, time)) => Ok((Some(q::count32(distance)?), q::time(time)?)),
-    }
-}
-
-fn seek(settings: &Settings) -> Result<Option<SeekCurve>> {
-    if !settings.is_given("disk.seek") {
-        return Ok(None);
-    }
-    let points = settings.all("disk.seek", point)?;
-    let table: Option<Vec<_>> = points.iter().map(|&(distance, time)| Some((distance?, time))).collect();
-    Ok(Some(match (table, &points[..]) {
-        (Some(table), _) => SeekCurve::Table(table),
-        (None, &[(None, time)]) => SeekCurve::Constant(time),
-        (None, &[(None, single), (None, average), (None, full)]) => SeekCurve::ThreePoint { single, average, full },
-        _ => {
-            return Err(ScenarioError::new(
-                "'disk.seek' takes one time, three times (over 1, a third of and all cylinders), or CYLINDERS:TIME ...",
-            ));
-        }
-    }))
-}
-
-fn disk(settings: &Settings) -> Result<DeviceSetup> {
-    let mut profile = settings.one("disk-profile", |name| {
-        DiskProfile::preset(name).ok_or_else(|| {
-            let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
-            format!("one of {}", names.join(", "))
-        })
-    })?;
-    let p = &mut profile;
-    p.heads = settings.optional("disk.heads", q::count32)?.unwrap_or(p.heads);
-    p.queue_depth = settings.optional("disk.queue-depth", q::count32)?.unwrap_or(p.queue_depth);
-    if settings.is_given("disk.zones") {
-        p.zones = settings.all("disk.zones", zone)?;
-    }
-    p.seek = seek(settings)?.unwrap_or_else(|| p.seek.clone());
-    let times = [
-        ("disk.rotation", &mut p.rotation),
-        ("disk.head-switch", &mut p.head_switch),
-        ("disk.write-settle", &mut p.write_settle),
-        ("disk.overhead", &mut p.overhead),
-    ];
-    for (name, field) in times {
-        *field = settings.optional(name, q::time)?.unwrap_or(*field);
-    }
-    p.track_skew = settings.optional("disk.track-skew", q::time)?.or(p.track_skew);
-    p.cylinder_skew = settings.optional("disk.cylinder-skew", q::time)?.or(p.cylinder_skew);
-    p.average_rotation = settings.optional("disk.average-rotation", q::switch)?.unwrap_or(p.average_rotation);
-    let synchronised = settings.one("disk.spindles", word(&[("spread", false), ("synchronised", true)]))?;
-    Ok(DeviceSetup::Disk { profile, synchronised })
-}
-
 fn device(settings: &Settings, kind: &str) -> Result<DeviceSetup> {
-    let step = bounded(LONGEST_STEP);
     match kind {
         "disk" => disk(settings),
-        "fixed" => Ok(DeviceSetup::Fixed(FixedTimes {
-            read: settings.one("fixed.read", &step)?,
-            write: settings.one("fixed.write", &step)?,
-            other: settings.one("fixed.other", &step)?,
-            page: settings.one("fixed.page", bounded(LONGEST_PAGE))?,
-        })),
+        "fixed" => Ok(DeviceSetup::Fixed(fixed(settings)?)),
         _ => {
-            let config = sim::ssd(settings, sim::geometry(settings)?)?;
-            let start = settings.optional("start", sim::start)?.unwrap_or_else(|| sim::default_start(config.ftl));
+            let config = ssd(settings, geometry(settings)?)?;
+            let start = settings.optional("start", start)?.unwrap_or_else(|| default_start(config.ftl));
             Ok(DeviceSetup::Ssd { config, start })
         }
     }
@@ -207,8 +46,8 @@ fn cache_device(settings: &Settings, member: &str, kind: &str, bytes: u64) -> Re
     if let DeviceSetup::Ssd { config, start } = &mut made
         && member != "ssd"
     {
-        if sim::fits(settings)? {
-            let geometry = sim::geometry(settings)?;
+        if fits(settings)? {
+            let geometry = geometry(settings)?;
             let pages = bytes.div_ceil(geometry.page_bytes());
             *config = config.clone().with_pages(pages, geometry).map_err(ScenarioError::new)?;
         } else if !settings.is_given("start") {
@@ -221,90 +60,11 @@ fn cache_device(settings: &Settings, member: &str, kind: &str, bytes: u64) -> Re
 /// Whether an array of such members is to fit the trace.
 fn capacity(settings: &Settings, requests: &Requests, member: &str) -> Result<Capacity> {
     match (member, settings.is_given("member-size")) {
-        ("ssd", sized) => sim::array_capacity(settings, requests, sized),
+        ("ssd", sized) => array_capacity(settings, requests, sized),
         (_, true) => Ok(Capacity::Given),
         _ if settings.is_given("lba-overflow") || !requests.can_be_read_again() => Ok(Capacity::Given),
         _ => Ok(Capacity::Fit),
     }
-}
-
-fn drive_cache(settings: &Settings, page: u64) -> Result<Option<DriveCacheSetup>> {
-    let right = || format!("0 for none, or a size of less than 2^32 whole pages ({page} B)");
-    let pages = settings.one("drive.cache", |text| match q::bytes(text) {
-        Ok(bytes) if bytes.is_multiple_of(page) => u32::try_from(bytes / page).map_err(|_| right()),
-        _ => Err(right()),
-    })?;
-    let page_time = settings.one("drive.transfer", bounded(LONGEST_PAGE))?;
-    Ok((pages > 0).then_some(DriveCacheSetup { pages, page_time }))
-}
-
-fn service(settings: &Settings, page: u64) -> Result<Service> {
-    let merge = settings.one("raid.merge", q::bytes)?;
-    Ok(Service {
-        parity: settings.one(
-            "parity",
-            word(&[
-                ("min", ParityMethod::Min),
-                ("rmw", ParityMethod::Rmw),
-                ("rcw", ParityMethod::Rcw),
-                ("disksim", ParityMethod::Disksim),
-            ]),
-        )?,
-        regime: settings.one("regime", word(&[("flush", Regime::Flush), ("every-write", Regime::EveryWrite)]))?,
-        depth: settings.one("raid.depth", |text| positive(text).map(|n| n.min(1 << 24) as usize))?,
-        open_rows: settings.one("raid.open-rows", |text| positive(text).map(|n| n.min(1 << 40) as usize))?,
-        idle_flush: settings.one("raid.idle-flush", q::time)?,
-        rebuild_window: settings.one("raid.rebuild-window", |text| match q::count32(text) {
-            Ok(0) | Err(_) => Err("a whole number between 1 and 2^32 - 1"),
-            Ok(stripes) => Ok(stripes),
-        })?,
-        nv_slots: settings.one("raid.nv-slots", |text| {
-            text.parse().ok().filter(|slots| *slots <= 1 << 24).ok_or("a whole number up to 16777216")
-        })?,
-        times: StepTimes {
-            nv_write: settings.one("nvram.write", bounded(LONGEST_PAGE))?,
-            nv_read: settings.one("nvram.read", bounded(LONGEST_PAGE))?,
-            nv_note: settings.one("nvram.note", bounded(LONGEST_PAGE))?,
-            compute: settings.one("raid.compute", bounded(LONGEST_PAGE))?,
-            merge_pages: (merge / page).clamp(1, 1 << 16) as u32,
-            journal: None,
-        },
-        journal: journal(settings, page)?,
-    })
-}
-
-/// Bytes of the journal that stands in for an NVRAM, if one does.
-fn journal(settings: &Settings, page: u64) -> Result<Option<u64>> {
-    let on_device = settings.one("nvram.on", word(&[("nvram", false), ("cache-device", true)]))?;
-    if !on_device && settings.is_given("nvram.journal") {
-        return Err(ScenarioError::new("'nvram.journal' has no meaning with an NVRAM: give nvram.on = cache-device"));
-    }
-    let bytes = settings.one("nvram.journal", |text| match q::bytes(text) {
-        Ok(bytes) if bytes.is_multiple_of(page) => Ok(bytes),
-        _ => Err("a size of whole pages"),
-    })?;
-    Ok(on_device.then_some(bytes))
-}
-
-fn injections(settings: &Settings, members: u32) -> Result<Vec<Injection>> {
-    let mut all = Vec::new();
-    for (key, kind) in [("fail", InjectionKind::Fail), ("replace", InjectionKind::Replace)] {
-        if settings.is_given(key) {
-            let member = |text: &str| match injection(text) {
-                Ok((Some(device), _)) if u32::from(device) >= members => {
-                    Err(format!("a member below {members}, or cache, and a time, such as 1@60s"))
-                }
-                found => found,
-            };
-            for (device, at) in settings.all(key, member)? {
-                // The cache device comes after the members. An array has fewer members than 63
-                // anyway, which is told elsewhere.
-                let dev = Dev(device.unwrap_or(members.min(63) as u8));
-                all.push(Injection { at, dev, kind });
-            }
-        }
-    }
-    Ok(all)
 }
 
 /// Refuses keys that were given and that nothing looks at.
@@ -434,15 +194,15 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         service,
         injections: injections(settings, members)?,
         capacity: capacity(settings, requests, member)?,
-        lba_overflow: sim::lba_overflow(settings)?,
-        ops: sim::ops(settings)?,
-        volumes: settings.one("volumes", sim::volumes)?,
+        lba_overflow: lba_overflow(settings)?,
+        ops: ops(settings)?,
+        volumes: settings.one("volumes", volumes)?,
         speed: Speed { times, per },
         limit: requests.limit(settings)?,
         host: ArrayHost {
-            host: settings.one("host", sim::host)?,
-            trim: sim::trim(settings)?,
-            subpage: sim::subpage(settings)?,
+            host: settings.one("host", host)?,
+            trim: trim(settings)?,
+            subpage: subpage(settings)?,
             warmup: requests.warmup(settings)?,
             max_backlog: settings.one("max-backlog", positive)?,
             drain: settings.optional("drain", q::switch)?.unwrap_or(false),

@@ -6,6 +6,8 @@
 
 mod array;
 mod error;
+mod key;
+mod keys;
 mod print;
 mod resolved;
 mod settings;
@@ -15,11 +17,12 @@ mod sizes;
 pub mod synth;
 pub mod workload;
 
-pub use array::level_and_members;
 pub use destage_plan::{path_text, quantity};
 pub use error::ScenarioError;
+pub use key::{Key, Takes};
+pub use keys::array::level_and_members;
 pub use print::scenario;
 pub use resolved::{Looked, ResolveError};
-pub use settings::{Key, Settings, Takes, line_of, read};
+pub use settings::{Settings, line_of, read};
 pub use simulation::{CountError, Simulation, SizesError, count, find_sizes, simulation};
 pub use sizes::{CacheSize, Size, chosen};

@@ -1,0 +1,45 @@
+//! Settings of the deltas that some host-side caches keep in place of pages.
+
+use destage_delta::lengths::Lengths;
+use destage_delta::patterns::Pattern;
+
+use crate::Key;
+use crate::quantity as q;
+
+/// Lists the settings of the table `[delta]`.
+pub(super) const KEYS: &[Key] = &[
+    Key::one(
+        "delta.length",
+        "LENGTH",
+        "gaussian:25%",
+        "How long deltas are: gaussian:MEAN or gaussian:MEAN,DEVIATION or fixed:LENGTH, of a page; or what changes, as runs:SHARE, one-run:SHARE, words:SHARE or bytes:SHARE",
+    ),
+    Key::one("delta.seed", "NUMBER", "1", "What the length of each delta depends on beside its page and version"),
+];
+
+/// How long deltas are.
+pub(crate) fn lengths(text: &str) -> std::result::Result<Lengths, String> {
+    const PATTERNS: [(&str, Pattern); 4] =
+        [("runs", Pattern::Runs), ("one-run", Pattern::OneRun), ("words", Pattern::Words), ("bytes", Pattern::Bytes)];
+    let right = |_| {
+        "gaussian:25% or gaussian:25%,6.25% (mean and deviation of deltas, by the page), fixed:25%, or the share of a \
+         page that changes, as runs:10%, one-run:10%, words:10% or bytes:10%; shares are at most 100%"
+            .to_owned()
+    };
+    let (kind, shares) = text.split_once(':').ok_or_else(|| right(String::new()))?;
+    if let Some(&(_, pattern)) = PATTERNS.iter().find(|(name, _)| *name == kind) {
+        return Ok(Lengths::Changes { pattern, changed: q::basis_points(shares).map_err(right)? });
+    }
+    match (kind, shares.split_once(',')) {
+        ("fixed", None) => Ok(Lengths::Fixed { share: q::basis_points(shares).map_err(right)? }),
+        ("gaussian", None) => {
+            let mean = q::basis_points(shares).map_err(right)?;
+            Ok(Lengths::Gaussian { mean, deviation: mean / 4 })
+        }
+        ("gaussian", Some((mean, deviation))) => Ok(Lengths::Gaussian {
+            mean: q::basis_points(mean).map_err(right)?,
+            deviation: q::basis_points(deviation).map_err(right)?,
+        }),
+        _ => Err(right(String::new())),
+    }
+}

@@ -1,0 +1,11 @@
+//! The setting that chooses the devices.
+
+use crate::Key;
+
+/// Lists the setting that chooses devices.
+pub(super) const KEYS: &[Key] = &[Key::one(
+    "device",
+    "none|analytic|ssd|disk|fixed",
+    "none",
+    "Below the buffer: none, analytic or ssd; the members of an array: disk (the default there), ssd or fixed",
+)];

@@ -1,0 +1,99 @@
+//! The settings of `destage sim`, each in the file of its owner beside the function that reads it.
+
+pub(crate) mod analytic;
+pub(crate) mod array;
+pub(crate) mod cache;
+pub(crate) mod delta;
+pub(crate) mod device;
+pub(crate) mod disk;
+pub(crate) mod fixed;
+pub(crate) mod host;
+pub(crate) mod nvram;
+pub(crate) mod output;
+pub(crate) mod raid;
+pub(crate) mod requests;
+pub(crate) mod ssd;
+pub(crate) mod trace;
+
+use destage_plan::Nanos;
+
+use crate::quantity as q;
+use crate::{Key, ScenarioError};
+
+type Result<T> = std::result::Result<T, ScenarioError>;
+
+/// Lists the owners' tables in the order of the help.
+const TABLES: [&[Key]; 16] = [
+    trace::KEYS,
+    cache::KEYS,
+    device::KEYS,
+    array::KEYS,
+    disk::SELECTION_KEYS,
+    array::FAILURE_KEYS,
+    ssd::STATE_KEYS,
+    host::KEYS,
+    output::KEYS,
+    ssd::KEYS,
+    disk::KEYS,
+    fixed::KEYS,
+    delta::KEYS,
+    raid::KEYS,
+    nvram::KEYS,
+    analytic::KEYS,
+];
+
+/// Lists every setting of `destage sim`.
+pub const SIM: &[Key] = &joined::<{ count(&TABLES) }>(&TABLES);
+
+/// Counts the keys of these tables.
+pub(crate) const fn count(tables: &[&[Key]]) -> usize {
+    let (mut count, mut table) = (0, 0);
+    while table < tables.len() {
+        count += tables[table].len();
+        table += 1;
+    }
+    count
+}
+
+/// Joins these tables, which have `N` keys together.
+pub(crate) const fn joined<const N: usize>(tables: &[&[Key]]) -> [Key; N] {
+    assert!(count(tables) == N, "the length of the joined list is that of the tables");
+    let mut all = [tables[0][0]; N];
+    let (mut at, mut table) = (0, 0);
+    while table < tables.len() {
+        let mut row = 0;
+        while row < tables[table].len() {
+            all[at] = tables[table][row];
+            (at, row) = (at + 1, row + 1);
+        }
+        table += 1;
+    }
+    all
+}
+
+pub(crate) fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::result::Result<T, String> {
+    move |text| {
+        choices.iter().find(|(word, _)| *word == text).map(|&(_, choice)| choice).ok_or_else(|| {
+            let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
+            format!("one of {}", words.join(", "))
+        })
+    }
+}
+
+/// The longest step of a device, of the NVRAM or of the processor: a second, so that sums of them
+/// stay in range.
+pub(crate) const LONGEST_STEP: Nanos = Nanos(1_000_000_000);
+
+/// The same of what is counted per page.
+pub(crate) const LONGEST_PAGE: Nanos = Nanos(10_000_000);
+
+pub(crate) fn bounded(most: Nanos) -> impl Fn(&str) -> std::result::Result<Nanos, String> {
+    move |text| match q::time(text) {
+        Ok(time) if time > most => Err(format!("at most {}", q::show_time(most.0 as f64))),
+        time => time,
+    }
+}
+
+pub(crate) fn positive(text: &str) -> std::result::Result<u64, String> {
+    q::count(text).ok().filter(|&n| n > 0).ok_or_else(|| "a whole number of at least 1".into())
+}

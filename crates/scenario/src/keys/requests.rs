@@ -1,0 +1,336 @@
+//! The requests of a simulation: a trace or a workload, which of it takes part, and what is known of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use destage_sim::curve::Found;
+use destage_sim::experiment::{Input, Stop};
+use destage_sim::input::Warmup;
+use destage_sim::measure::SizesResult;
+use destage_trace::{OpenOptions, Place, Reopen, Repeated, TraceError, Window, Windowed};
+
+use super::cache::caches;
+use super::host::{GivenWarmup, given_warmup};
+use super::trace::{READING, limit};
+use crate::workload::Workload;
+use crate::{ScenarioError, Settings, path_text, sizes};
+
+type Result<T> = std::result::Result<T, ScenarioError>;
+
+/// Where the requests come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// A trace: the file, or `-`, with format and leniency.
+    File { file: PathBuf, options: OpenOptions },
+    /// A workload, generated anew in each pass.
+    Workload(Box<Workload>),
+    /// They are opened elsewhere.
+    Named(String),
+}
+
+/// The requests of a simulation.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    origin: Origin,
+    window: Window,
+    /// Of these only so many, from one on.
+    part: Option<Window>,
+    /// How many times they come.
+    repeat: u32,
+    /// How many there are in one time, if they were counted.
+    counted: Option<u64>,
+    sizes: Sizes,
+    /// What can tell to read no further.
+    stop: Option<Stop>,
+}
+
+/// What is known of the sizes of caches that depend on the requests.
+#[derive(Clone, Debug)]
+enum Sizes {
+    /// Nothing.
+    Unknown,
+    /// Nothing yet.
+    Later,
+    /// What they are taken from.
+    Found(Arc<Found>),
+}
+
+impl Requests {
+    /// Requests of that origin, in that window, so many times.
+    pub(crate) const fn new(origin: Origin, window: Window, repeat: u32) -> Self {
+        Self { origin, window, part: None, repeat, counted: None, sizes: Sizes::Unknown, stop: None }
+    }
+
+    /// Requests that are opened elsewhere and have this name.
+    pub fn named(name: &str) -> Self {
+        Self::new(Origin::Named(name.to_owned()), Window::default(), 1)
+    }
+
+    /// The trace's file or the workload's name, as the user gave it.
+    pub fn name(&self) -> String {
+        match &self.origin {
+            Origin::File { file, .. } => path_text::of(file),
+            Origin::Workload(workload) => workload.name().to_owned(),
+            Origin::Named(name) => name.clone(),
+        }
+    }
+
+    /// The files that they are read from; `-` for the standard input.
+    pub fn files(&self) -> Vec<PathBuf> {
+        match &self.origin {
+            Origin::File { file, .. } => destage_trace::files(file),
+            Origin::Workload(workload) => workload.file().into_iter().map(Path::to_owned).collect(),
+            Origin::Named(_) => Vec::new(),
+        }
+    }
+
+    /// All that decides about which requests these are, beside what the [files](Self::files) hold.
+    pub fn identity(&self) -> String {
+        let origin = match &self.origin {
+            Origin::File { options, .. } => format!("file {options:?}"),
+            Origin::Workload(workload) => format!("workload {:?} {:?}", workload.name(), workload.changes()),
+            Origin::Named(name) => format!("named {name:?}"),
+        };
+        let part = self.part.map_or_else(String::new, |part| format!(" {part:?}"));
+        format!("{origin} {:?} {}{part}", self.window, self.repeat)
+    }
+
+    /// Whether results of runs over them can be kept and taken in place of simulating them again.
+    ///
+    /// # Errors
+    /// Why not, and what would be right.
+    pub fn check_resume(&self, settings: &Settings) -> Result<()> {
+        if settings.is_given("latency-log") {
+            return Err(ScenarioError::new(
+                "'resume' and 'latency-log' do not go together: what is known from before is not simulated again, and the log is \
+                 written by simulating; leave one of them out",
+            ));
+        }
+        match self.pipe() {
+            Some(pipe) => {
+                let what = "resume: a pipe can be read only once, so that nobody can tell whether it holds what it held before: \
+                            give a file";
+                Err(ScenarioError::new(what).at(pipe.display()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The same requests, which cannot be read any further once this tells to end.
+    #[must_use]
+    pub fn until(self, stop: Stop) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
+    /// Whether they can be read more than once.
+    pub fn can_be_read_again(&self) -> bool {
+        self.pipe().is_none()
+    }
+
+    /// Begins to read or generate them; the standard input can be read only in the first pass, 0.
+    pub fn open(&self, pass: u32) -> std::result::Result<Input, TraceError> {
+        let input = self.open_once(pass)?;
+        if self.repeat == 1 {
+            return Ok(input);
+        }
+        let (again, mut first) = (self.clone(), Some(input.source));
+        let open: Reopen = Box::new(move || match first.take() {
+            Some(source) => Ok(source),
+            None => again.open_once(1).map(|input| input.source),
+        });
+        Ok(Input { source: Box::new(Repeated::new(open, self.repeat)?), format: input.format })
+    }
+
+    /// The same, one time.
+    fn open_once(&self, pass: u32) -> std::result::Result<Input, TraceError> {
+        let mut input = self.open_all(pass)?;
+        if let Some(stop) = &self.stop {
+            // Below the window, which may leave out most of them.
+            input = stop.input(input);
+        }
+        for window in [Some(self.window), self.part].into_iter().flatten().filter(|window| !window.is_all()) {
+            input.source = Box::new(Windowed::new(input.source, Path::new(&self.name()), window));
+        }
+        Ok(input)
+    }
+
+    /// Of one time that they come, so many from one on. There have to be that many.
+    #[must_use]
+    pub fn part(&self, first: u64, requests: u64) -> Self {
+        let part = Window { skip: first, limit: Some(requests), ..Window::default() };
+        Self { part: Some(part), repeat: 1, counted: Some(requests), ..self.clone() }
+    }
+
+    /// Requests before the part that these are of others, and of it.
+    pub fn parted(&self) -> Option<(u64, u64)> {
+        self.part.and_then(|part| Some((part.skip, part.limit?)))
+    }
+
+    /// How many times they come.
+    pub fn repeat(&self) -> u32 {
+        self.repeat
+    }
+
+    /// The same, without regard to the window.
+    fn open_all(&self, pass: u32) -> std::result::Result<Input, TraceError> {
+        match &self.origin {
+            Origin::File { file, .. } if pass > 0 && file == Path::new("-") => Err(TraceError::new(
+                file,
+                Place::File,
+                "the standard input can be read only once, and these devices do not fit into memory together; \
+                 raise --memory, run fewer policies and sizes at a time, or give a file",
+            )),
+            Origin::File { file, options } => {
+                let trace = destage_trace::open(file, options)?;
+                Ok(Input { format: trace.format().name().to_owned(), source: Box::new(trace) })
+            }
+            Origin::Workload(workload) => {
+                let failed =
+                    |error: ScenarioError| TraceError::new(Path::new(workload.name()), Place::File, error.to_string());
+                Ok(Input { format: "workload".to_owned(), source: Box::new(workload.open().map_err(failed)?) })
+            }
+            Origin::Named(name) => Err(TraceError::new(Path::new(name), Place::File, "is not read here")),
+        }
+    }
+
+    /// Whether the settings need to know how many there are.
+    ///
+    /// # Errors
+    /// Where that cannot be known.
+    pub(crate) fn needs_count(&self, settings: &Settings) -> Result<bool> {
+        let needs = matches!(settings.one("warmup", given_warmup)?, GivenWarmup::Share(_));
+        match self.pipe() {
+            Some(pipe) if needs => {
+                let what = "a share of the requests is known only when all have been counted, and a pipe can be read only once: \
+                            give a file, or a number of requests or a time";
+                Err(ScenarioError::new(format_args!("warmup: {what}")).at(pipe.display()))
+            }
+            _ => Ok(needs),
+        }
+    }
+
+    /// The same, of which there are so many.
+    #[must_use]
+    pub fn of_count(&self, requests: u64) -> Self {
+        Self { counted: Some(requests), ..self.clone() }
+    }
+
+    /// Whether the sizes of caches that the settings ask for depend on what the requests touch.
+    ///
+    /// # Errors
+    /// Where that cannot be known.
+    pub(crate) fn needs_sizes(&self, settings: &Settings) -> Result<bool> {
+        let needs = caches(settings)?.iter().any(|size| size.needs_trace());
+        match self.pipe() {
+            Some(pipe) if needs => {
+                let what = "shares of the footprint and auto are known only when the trace has been read, and a pipe can be read only \
+                            once: give a file, or sizes";
+                Err(ScenarioError::new(format_args!("cache: {what}")).at(pipe.display()))
+            }
+            _ => Ok(needs),
+        }
+    }
+
+    /// The same before sizes are found: caches have none yet.
+    #[must_use]
+    pub fn before_sizes(&self) -> Self {
+        Self { sizes: Sizes::Later, ..self.clone() }
+    }
+
+    /// This is what the requests touch.
+    pub(crate) fn sized(&mut self, found: Found) {
+        self.sizes = Sizes::Found(Arc::new(found));
+    }
+
+    /// The same of what was found before.
+    pub(crate) fn sized_as(&self, found: Arc<Found>) -> Self {
+        Self { sizes: Sizes::Found(found), ..self.clone() }
+    }
+
+    /// How many there are in one time, if they were counted.
+    pub fn counted(&self) -> Option<u64> {
+        self.counted
+    }
+
+    fn found(&self) -> Option<&Found> {
+        match &self.sizes {
+            Sizes::Found(found) => Some(found),
+            Sizes::Unknown | Sizes::Later => None,
+        }
+    }
+
+    /// The sizes of caches that the settings ask for; `None` before those that depend on the requests are found.
+    pub(crate) fn caches(&self, settings: &Settings, page: u64) -> Result<Option<Vec<u64>>> {
+        let asked = caches(settings)?;
+        if matches!(self.sizes, Sizes::Later) && asked.iter().any(|size| size.needs_trace()) {
+            return Ok(None);
+        }
+        let chosen = sizes::chosen(&asked, page, self.found());
+        chosen.map(Some).map_err(|right| ScenarioError::new(format_args!("cache: {right}")))
+    }
+
+    /// What results say of how sizes were chosen.
+    ///
+    /// # Errors
+    /// Where sizes are none, which building the experiment says too.
+    pub fn sizes_result(&self, settings: &Settings, caches: &[u64]) -> Result<Option<SizesResult>> {
+        let asked = settings.all("cache", |text| Ok::<_, String>(text.to_owned()))?.join(",");
+        Ok(sizes::result(&asked, &super::cache::caches(settings)?, caches, self.found()))
+    }
+
+    /// Reads them all to count them; `progress` is told the share of the trace and the requests read.
+    pub(crate) fn count(&mut self, progress: &mut dyn FnMut(Option<f64>, u64)) -> std::result::Result<(), TraceError> {
+        let mut source = self.open_once(0)?.source;
+        let (mut batch, mut requests) = (Vec::new(), 0);
+        loop {
+            source.next_batch(&mut batch)?;
+            if batch.is_empty() {
+                break;
+            }
+            requests += batch.len() as u64;
+            progress(source.progress(), requests);
+        }
+        self.counted = Some(requests);
+        Ok(())
+    }
+
+    /// How many are simulated at most.
+    pub(crate) fn limit(&self, settings: &Settings) -> Result<Option<u64>> {
+        Ok(limit(settings)?.map(|limit| limit.saturating_mul(self.repeat.into())))
+    }
+
+    /// What can be read only once among the files that they are read from.
+    pub(crate) fn pipe(&self) -> Option<PathBuf> {
+        let Origin::File { file, .. } = &self.origin else { return None };
+        if file == Path::new("-") {
+            return Some("standard input".into());
+        }
+        // What is wrong with a file that is not there is told when it is opened.
+        let once = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|of| !of.is_file() && !of.is_dir());
+        destage_trace::files(file).into_iter().find(once)
+    }
+
+    /// The warm-up that the settings ask for.
+    pub(crate) fn warmup(&self, settings: &Settings) -> Result<Warmup> {
+        match (settings.one("warmup", given_warmup)?, self.counted) {
+            (GivenWarmup::Known(warmup), _) => Ok(warmup),
+            (GivenWarmup::Share(share), Some(requests)) => {
+                let warm = u128::from(requests) * u128::from(share) / 10_000;
+                Ok(if warm == 0 { Warmup::None } else { Warmup::Requests(warm as u64) })
+            }
+            (GivenWarmup::Share(_), None) => Err(ScenarioError::new(
+                "warmup: a share of the requests has no meaning here, since they are not counted: give a number or a time",
+            )),
+        }
+    }
+
+    /// Whether the settings ask nothing of the requests that cannot be done with them.
+    pub(crate) fn check(&self, settings: &Settings) -> Result<()> {
+        match (&self.origin, READING.into_iter().find(|key| settings.is_given(key))) {
+            (Origin::Named(name), Some(key)) => {
+                Err(ScenarioError::new(format_args!("'{key}' has no meaning here: {name} is taken as it is")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
