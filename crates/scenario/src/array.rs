@@ -20,8 +20,7 @@ use crate::keys::ssd::{array_capacity, default_start, fits, lba_overflow, ssd, s
 use crate::keys::trace::{ops, volumes};
 use crate::keys::{SIM, positive, word};
 use crate::quantity as q;
-use crate::sim::{BUFFER_ONLY, SAYING_MORE, WITHOUT_INFLUENCE};
-use crate::{ScenarioError, Settings};
+use crate::{AppliesTo, Recorded, ScenarioError, Settings};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -71,16 +70,11 @@ fn capacity(settings: &Settings, requests: &Requests, member: &str) -> Result<Ca
 fn check_keys(settings: &Settings, kinds: &[&str]) -> Result<()> {
     for key in SIM.iter().filter(|key| settings.is_given(key.name)) {
         let name = key.name;
-        let needs = match name {
-            "disk-profile" | "scheduler" => Some("disk"),
-            "start" => Some("ssd"),
-            _ => name.split_once('.').map(|(table, _)| table).filter(|table| ["disk", "ssd", "fixed"].contains(table)),
-        };
-        if needs.is_some_and(|kind| !kinds.contains(&kind)) {
+        if key.applies_to.array_device().is_some_and(|kind| !kinds.contains(&kind)) {
             let is = kinds.join(" and ");
             return Err(ScenarioError::new(format_args!("'{name}' has no meaning where the devices are {is}")));
         }
-        if BUFFER_ONLY.contains(&name) || name.starts_with("analytic.") {
+        if key.applies_to.needs_buffers() {
             return Err(ScenarioError::new(format_args!("'{name}' has no meaning for an array")));
         }
     }
@@ -89,40 +83,12 @@ fn check_keys(settings: &Settings, kinds: &[&str]) -> Result<()> {
 
 /// The settings that say what was simulated, but for those that results carry under a name of their
 /// own.
-fn settings_for_results(settings: &Settings, kinds: &[&str], deltas: bool) -> Vec<(String, String)> {
-    const ELSEWHERE: &[&str] = &[
-        "trace",
-        "workload",
-        "format",
-        "policy",
-        "cache",
-        "page",
-        "device",
-        "start",
-        "host",
-        "array",
-        "layout",
-        "chunk",
-        "parity",
-        "regime",
-        "cache-device",
-        "scheduler",
-    ];
-    let tells = |name: &str| {
-        let of_devices = match name.split_once('.') {
-            Some((table @ ("disk" | "ssd" | "fixed"), _)) => kinds.contains(&table),
-            Some(("delta", _)) => deltas,
-            Some((table, _)) => table != "analytic",
-            None => name != "disk-profile" || kinds.contains(&"disk"),
-        };
-        of_devices
-            && !ELSEWHERE.contains(&name)
-            && !BUFFER_ONLY.contains(&name)
-            && !WITHOUT_INFLUENCE.contains(&name)
-            && !SAYING_MORE.contains(&name)
-            && (name != "lenient" || !settings.is_given("workload"))
-    };
-    settings.in_force().into_iter().filter(|(name, _)| tells(name)).collect()
+fn settings_for_results(settings: &Settings, kinds: &[&str], makes_deltas: bool) -> Vec<(String, String)> {
+    settings.in_force_of(|key| {
+        matches!(key.recorded, Recorded::Settings | Recorded::BufferField)
+            && key.applies_to.array_of(kinds, makes_deltas)
+            && (key.name != "lenient" || !settings.is_given("workload"))
+    })
 }
 
 /// The experiment over an array that the settings describe. It can be run.
@@ -162,10 +128,12 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
     }
     check_keys(settings, &used)?;
     let deltas = policies.iter().any(|policy| policy.info().makes_deltas);
-    if let Some(key) = ["delta.length", "delta.seed"].into_iter().find(|key| settings.is_given(key) && !deltas) {
+    let mut given = SIM.iter().filter(|key| settings.is_given(key.name));
+    if let Some(key) = given.find(|key| key.applies_to == AppliesTo::Deltas && !deltas) {
         let some: Vec<_> = host_caches().filter(|info| info.makes_deltas).map(|info| info.name).collect();
         return Err(ScenarioError::new(format_args!(
-            "'{key}' has no meaning: no policy makes deltas; {} does",
+            "'{}' has no meaning: no policy makes deltas; {} does",
+            key.name,
             some.join(" or ")
         )));
     }

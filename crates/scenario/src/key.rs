@@ -1,4 +1,6 @@
-//! Keys: the names of settings, and what the help says of them.
+//! Keys: the names of settings, what the help says of them, and which simulations look at them.
+
+use destage_sim::buffer::DeviceConfig;
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]
@@ -10,32 +12,151 @@ pub struct Key {
     pub value: &'static str,
     /// The value where none is given; empty where there is none.
     pub default: &'static str,
+    /// Which simulations look at it.
+    pub applies_to: AppliesTo,
     /// What it does.
     pub help: &'static str,
     /// How many values it takes.
     pub takes: Takes,
+    /// Where a result says its value.
+    pub recorded: Recorded,
 }
 
 impl Key {
-    /// A setting with one value.
-    pub const fn one(name: &'static str, value: &'static str, default: &'static str, help: &'static str) -> Self {
-        Self { name, value, default, help, takes: Takes::One }
+    const fn new(
+        takes: Takes,
+        name: &'static str,
+        value: &'static str,
+        default: &'static str,
+        applies_to: AppliesTo,
+        help: &'static str,
+    ) -> Self {
+        Self { name, value, default, applies_to, help, takes, recorded: Recorded::Settings }
     }
 
-    /// A setting with several values.
-    pub const fn list(name: &'static str, value: &'static str, default: &'static str, help: &'static str) -> Self {
-        Self { name, value, default, help, takes: Takes::Several }
+    /// Declares a setting with one value.
+    pub const fn one(
+        name: &'static str,
+        value: &'static str,
+        default: &'static str,
+        applies_to: AppliesTo,
+        help: &'static str,
+    ) -> Self {
+        Self::new(Takes::One, name, value, default, applies_to, help)
     }
 
-    /// A switch.
-    pub const fn switch(name: &'static str, default: &'static str, help: &'static str) -> Self {
-        Self { name, value: "true|false", default, help, takes: Takes::Switch }
+    /// Declares a setting with several values.
+    pub const fn list(
+        name: &'static str,
+        value: &'static str,
+        default: &'static str,
+        applies_to: AppliesTo,
+        help: &'static str,
+    ) -> Self {
+        Self::new(Takes::Several, name, value, default, applies_to, help)
     }
 
-    /// A file to write.
-    pub const fn file(name: &'static str, help: &'static str) -> Self {
-        Self { name, value: "FILE", default: "", help, takes: Takes::File }
+    /// Declares a switch.
+    pub const fn switch(name: &'static str, default: &'static str, applies_to: AppliesTo, help: &'static str) -> Self {
+        Self::new(Takes::Switch, name, "true|false", default, applies_to, help)
     }
+
+    /// Declares a file to write.
+    pub const fn file(name: &'static str, applies_to: AppliesTo, help: &'static str) -> Self {
+        Self::new(Takes::File, name, "FILE", "", applies_to, help)
+    }
+
+    /// Returns the same key, recorded elsewhere than among the settings of a result.
+    #[must_use]
+    pub const fn recorded(self, recorded: Recorded) -> Self {
+        Self { recorded, ..self }
+    }
+
+    /// Returns true if results depend on the setting, false if it decides only how a simulation is carried out or shown.
+    pub fn decides_results(&self) -> bool {
+        self.recorded != Recorded::Nowhere
+    }
+}
+
+/// Which simulations look at a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppliesTo {
+    /// All.
+    All,
+    /// Those of buffers inside an SSD.
+    Buffers,
+    /// Those of buffers over a simulated SSD.
+    TimedBuffers,
+    /// Those in which requests take time: of buffers over a simulated SSD, and of arrays.
+    Timed,
+    /// Those with a simulated SSD, below a buffer or in an array.
+    Ssd,
+    /// Those of buffers over the analytic device.
+    Analytic,
+    /// Those of arrays.
+    Array,
+    /// Those of arrays with disks.
+    Disk,
+    /// Those of arrays with fixed devices.
+    Fixed,
+    /// Those of arrays whose policies make deltas.
+    Deltas,
+}
+
+impl AppliesTo {
+    /// Returns true if only simulations of arrays look at the setting.
+    pub(crate) const fn needs_array(self) -> bool {
+        matches!(self, Self::Array | Self::Disk | Self::Fixed | Self::Deltas)
+    }
+
+    /// Returns true if only simulations of buffers look at the setting.
+    pub(crate) const fn needs_buffers(self) -> bool {
+        matches!(self, Self::Buffers | Self::TimedBuffers | Self::Analytic)
+    }
+
+    /// Returns the kind of device that an array must have for the setting to be looked at, if it must have one.
+    pub(crate) const fn array_device(self) -> Option<&'static str> {
+        match self {
+            Self::Ssd => Some("ssd"),
+            Self::Disk => Some("disk"),
+            Self::Fixed => Some("fixed"),
+            _ => None,
+        }
+    }
+
+    /// Returns true if simulations of buffers over this device look at the setting.
+    pub(crate) const fn buffers_over(self, device: &DeviceConfig) -> bool {
+        match self {
+            Self::All | Self::Buffers => true,
+            Self::TimedBuffers | Self::Timed | Self::Ssd => matches!(device, DeviceConfig::Ssd(..)),
+            Self::Analytic => matches!(device, DeviceConfig::Analytic(_)),
+            Self::Array | Self::Disk | Self::Fixed | Self::Deltas => false,
+        }
+    }
+
+    /// Returns true if simulations of arrays with these kinds of devices look at the setting.
+    pub(crate) fn array_of(self, kinds: &[&str], makes_deltas: bool) -> bool {
+        !self.needs_buffers()
+            && self.array_device().is_none_or(|kind| kinds.contains(&kind))
+            && (self != Self::Deltas || makes_deltas)
+    }
+}
+
+/// Where a result says the value of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// Among its settings.
+    Settings,
+    /// In a field of its own.
+    Field,
+    /// In a field of its own if it is about buffers, else among its settings.
+    BufferField,
+    /// In a field of its own if it is about an array, else among its settings.
+    ArrayField,
+    /// By having more figures, or not.
+    Figures,
+    /// Nowhere, as it depends on none: such a setting decides only how a simulation is carried out or shown.
+    Nowhere,
 }
 
 /// How many values a setting takes.

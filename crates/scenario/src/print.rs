@@ -9,7 +9,7 @@ use destage_sim::buffer::{Capacity, DeviceConfig};
 use destage_sim::disk::{DiskProfile, SeekCurve};
 use destage_sim::ssd::{SsdConfig, StartState};
 
-use crate::sim::{self, Requests, WITHOUT_INFLUENCE};
+use crate::sim::{self, Requests};
 use crate::simulation::{self, Simulation};
 use crate::{Key, ScenarioError, Settings, Takes, workload};
 
@@ -40,7 +40,7 @@ pub fn scenario(settings: &Settings) -> Result<String> {
         requests.open(0).map_err(ScenarioError::new)?;
     }
     let mut open = Vec::new();
-    let not_given = |key: &&Key| matters(key) && !settings.is_given(key.name) && !key.default.is_empty();
+    let not_given = |key: &&Key| key.decides_results() && !settings.is_given(key.name) && !key.default.is_empty();
     for key in settings.keys().iter().filter(not_given) {
         // Some defaults mean something else once they are given, and some may not be given at all.
         let with = full.with_default(key.name)?;
@@ -61,11 +61,6 @@ pub fn scenario(settings: &Settings) -> Result<String> {
     Ok(text)
 }
 
-/// Whether a setting decides about results.
-fn matters(key: &Key) -> bool {
-    !WITHOUT_INFLUENCE.contains(&key.name)
-}
-
 /// All that settings say about requests and simulation, to be compared.
 fn described(settings: &Settings) -> Result<(String, Simulation)> {
     let mut requests: Requests = sim::requests(settings)?;
@@ -80,7 +75,7 @@ fn described(settings: &Settings) -> Result<(String, Simulation)> {
 fn written(settings: &Settings, open: &[(&'static str, String)]) -> String {
     let mut text = String::new();
     let mut table = "";
-    for key in settings.keys().iter().filter(|key| matters(key)) {
+    for key in settings.keys().iter().filter(|key| key.decides_results()) {
         let given = settings.given_values(key.name);
         let follows = open.iter().find(|(name, _)| *name == key.name);
         if given.is_none() && follows.is_none() {

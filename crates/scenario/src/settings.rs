@@ -188,14 +188,20 @@ impl Settings {
     }
 
     /// What was given, in the order of names; given again as flags it is the same.
-    pub fn given(&self) -> impl Iterator<Item = (&'static str, &[String])> {
-        self.given.iter().map(|(&name, given)| (name, given.values.as_slice()))
+    pub fn given(&self) -> impl Iterator<Item = (&'static Key, &[String])> {
+        self.given.iter().map(|(name, given)| (self.find(name).0, given.values.as_slice()))
     }
 
     /// Every setting in force that has a value, as text.
     pub fn in_force(&self) -> Vec<(String, String)> {
+        self.in_force_of(|_| true)
+    }
+
+    /// Returns the settings in force that have a value, as text, of the keys that are wanted.
+    pub(crate) fn in_force_of(&self, is_wanted: impl Fn(&Key) -> bool) -> Vec<(String, String)> {
         let value = |key: &Key| (key.name.to_owned(), self.find(key.name).1.values.join(","));
-        self.keys.iter().map(value).filter(|(_, value)| !value.is_empty()).collect()
+        let wanted = self.keys.iter().filter(|key| is_wanted(key));
+        wanted.map(value).filter(|(_, value)| !value.is_empty()).collect()
     }
 
     /// Whether the user gave the key.

@@ -10,7 +10,7 @@ use crate::keys::ssd::{capacity, default_start, lba_overflow, ssd, start};
 use crate::keys::trace::{ops, volumes};
 use crate::keys::word;
 use crate::quantity as q;
-use crate::{ScenarioError, Settings};
+use crate::{Recorded, ScenarioError, Settings};
 
 pub use crate::keys::SIM;
 pub use crate::keys::output::resources;
@@ -19,66 +19,24 @@ pub use crate::keys::trace::requests;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
-/// Settings that only the SSD looks at, apart from its table.
-const TIMED: &[&str] = &["start", "lba-overflow", "host", "max-backlog", "buffer-latency", "subpage"];
-
-/// Settings that only an array looks at, apart from the tables in [`ARRAY_TABLES`].
-pub(crate) const ARRAY_ONLY: &[&str] = &[
-    "array",
-    "layout",
-    "chunk",
-    "member-size",
-    "parity",
-    "regime",
-    "cache-device",
-    "cache-endurance",
-    "disk-profile",
-    "scheduler",
-    "fail",
-    "replace",
-];
-
-/// Tables that only an array looks at.
-pub(crate) const ARRAY_TABLES: &[&str] = &["delta.", "disk.", "drive.", "fixed.", "raid.", "nvram."];
-
-/// Settings that an array does not look at.
-pub(crate) const BUFFER_ONLY: &[&str] = &["admission", "flush", "buffer-latency", "latency-log"];
-
-/// Settings that decide only how a simulation is done or shown.
-pub const WITHOUT_INFLUENCE: &[&str] =
-    &["json", "csv", "report", "resume", "objective", "latency-log", "timing", "progress", "threads", "memory"];
-/// Settings that have results say more, and nothing else of what was simulated.
-pub(crate) const SAYING_MORE: &[&str] = &["per-volume"];
-
-/// The settings that say what was simulated: not those that results carry under a name of their
-/// own, and not those that decide only how it is done or shown.
-fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, String)> {
-    const ELSEWHERE: &[&str] =
-        &["trace", "workload", "format", "policy", "cache", "page", "pages-per-block", "device", "start"];
-    let tells = |name: &str| {
-        let table = name.split_once('.').map(|(table, _)| table);
-        !ELSEWHERE.contains(&name)
-            && !WITHOUT_INFLUENCE.contains(&name)
-            && !SAYING_MORE.contains(&name)
-            && !ARRAY_ONLY.contains(&name)
-            && (name != "lenient" || !settings.is_given("workload"))
-            && table.is_none_or(|table| table == device)
-            && (device == "ssd" || !TIMED.contains(&name))
-    };
-    settings.in_force().into_iter().filter(|(name, _)| tells(name)).collect()
+/// The settings that say what was simulated, but for those that results carry under a name of their own.
+fn settings_for_results(settings: &Settings, device: &DeviceConfig) -> Vec<(String, String)> {
+    settings.in_force_of(|key| {
+        matches!(key.recorded, Recorded::Settings | Recorded::ArrayField)
+            && key.applies_to.buffers_over(device)
+            && (key.name != "lenient" || !settings.is_given("workload"))
+    })
 }
 
 /// The experiment over buffers that the settings describe, which have no array.
 pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment> {
     requests.check(settings)?;
-    for key in SIM {
-        let of_array = ARRAY_ONLY.contains(&key.name) || ARRAY_TABLES.iter().any(|table| key.name.starts_with(table));
-        if of_array && settings.is_given(key.name) {
-            return Err(ScenarioError::new(format_args!(
-                "'{}' has no meaning without an array: give array too, such as --array raid5:5",
-                key.name
-            )));
-        }
+    let given = || SIM.iter().filter(|key| settings.is_given(key.name));
+    if let Some(key) = given().find(|key| key.applies_to.needs_array()) {
+        return Err(ScenarioError::new(format_args!(
+            "'{}' has no meaning without an array: give array too, such as --array raid5:5",
+            key.name
+        )));
     }
     let geometry = geometry(settings)?;
     let device =
@@ -94,22 +52,10 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
                 DeviceConfig::Ssd(config, start)
             }
         };
-    let unused = match device {
-        DeviceConfig::None => ["ssd.", "analytic."].as_slice(),
-        DeviceConfig::Analytic(_) => &["ssd."],
-        DeviceConfig::Ssd(..) => &["analytic."],
-    };
-    for key in SIM {
-        let of_ssd = TIMED.contains(&key.name) && !matches!(device, DeviceConfig::Ssd(..));
-        if (of_ssd || unused.iter().any(|table| key.name.starts_with(table))) && settings.is_given(key.name) {
-            return Err(ScenarioError::new(format_args!(
-                "'{}' has no meaning for device = {}",
-                key.name,
-                device.word()
-            )));
-        }
+    if let Some(key) = given().find(|key| !key.applies_to.buffers_over(&device)) {
+        return Err(ScenarioError::new(format_args!("'{}' has no meaning for device = {}", key.name, device.word())));
     }
-    let device_word = device.word().to_owned();
+    let recorded = settings_for_results(settings, &device);
     let (times, per) = settings.one("speed", q::factor)?;
     let warmup = requests.warmup(settings)?;
     Ok(Experiment {
@@ -148,6 +94,6 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
             capacity_pages: 0,
             pages_per_block: 0,
         },
-        settings: settings_for_results(settings, &device_word),
+        settings: recorded,
     })
 }

@@ -5,31 +5,39 @@ use std::num::NonZeroU64;
 use destage_trace::{Length, SynthSpec};
 
 use crate::quantity as q;
-use crate::{Key, ScenarioError, Settings};
+use crate::{AppliesTo, Key, ScenarioError, Settings};
 
 /// The settings of one stream of requests.
 pub(crate) const STREAM: [Key; 10] = [
-    Key::one("sizes", "SIZE:WEIGHT,...", "4KiB:1", "Request sizes and their weights"),
-    Key::one("read", "PERCENT", "0", "Share of reads"),
-    Key::one("discard", "PERCENT", "0", "Share of discards"),
+    Key::one("sizes", "SIZE:WEIGHT,...", "4KiB:1", AppliesTo::All, "Request sizes and their weights"),
+    Key::one("read", "PERCENT", "0", AppliesTo::All, "Share of reads"),
+    Key::one("discard", "PERCENT", "0", AppliesTo::All, "Share of discards"),
     Key::one(
         "arrivals",
         "PROCESS",
         "poisson:1ms",
+        AppliesTo::All,
         "closed (all at 0), constant:TIME, poisson:MEAN, or on-off:INTERVAL,ON,OFF (bursts)",
     ),
-    Key::one("sequential", "PERCENT", "0", "Share of requests that begin where the one before of their kind ended"),
+    Key::one(
+        "sequential",
+        "PERCENT",
+        "0",
+        AppliesTo::All,
+        "Share of requests that begin where the one before of their kind ended",
+    ),
     Key::one(
         "footprint",
         "FOOTPRINT",
         "uniform",
+        AppliesTo::All,
         "Where the others go: uniform, zipf:ALPHA[,scattered], hot-cold:SPACE,ACCESSES (percent), \
          clusters:ALPHA,SIZE[,INNER], drift:WINDOW,REQUESTS, append:STREAMS,EXTENT, or filling:STREAMS,EXTENT,PIECE,TIME[,PACE]",
     ),
-    Key::one("align", "SIZE", "4KiB", "Alignment of random addresses"),
-    Key::one("space", "SIZE", "1GiB", "Size of each volume"),
-    Key::one("volumes", "COUNT[:PERCENT]", "1", "Volumes, and the first one's share of the requests"),
-    Key::one("flush-every", "WRITES", "0", "A flush after every WRITES writes; 0 for none"),
+    Key::one("align", "SIZE", "4KiB", AppliesTo::All, "Alignment of random addresses"),
+    Key::one("space", "SIZE", "1GiB", AppliesTo::All, "Size of each volume"),
+    Key::one("volumes", "COUNT[:PERCENT]", "1", AppliesTo::All, "Volumes, and the first one's share of the requests"),
+    Key::one("flush-every", "WRITES", "0", AppliesTo::All, "A flush after every WRITES writes; 0 for none"),
 ];
 
 /// The keys of `a`, then those of `b`.
@@ -48,16 +56,17 @@ pub(crate) const fn joined<const A: usize, const B: usize, const N: usize>(a: [K
 pub const SYNTH: &[Key] = &joined::<10, 5, 15>(
     STREAM,
     [
-        Key::one("length", "REQUESTS|TIME", "100000", "How many requests, or for how long: 60s"),
-        Key::one("seed", "SEED", "1", "Which of the traces with these properties"),
-        Key::one("level", "LEVEL", "3", "Compression level of the native format, 1 to 22"),
+        Key::one("length", "REQUESTS|TIME", "100000", AppliesTo::All, "How many requests, or for how long: 60s"),
+        Key::one("seed", "SEED", "1", AppliesTo::All, "Which of the traces with these properties"),
+        Key::one("level", "LEVEL", "3", AppliesTo::All, "Compression level of the native format, 1 to 22"),
         Key::one(
             "workload",
             "NAME|FILE",
             "",
+            AppliesTo::All,
             "A workload in place of one stream, see `destage trace workloads`; other settings change it",
         ),
-        Key::one("workload-set", "KEY=VALUE ...", "", WORKLOAD_SET),
+        Key::one("workload-set", "KEY=VALUE ...", "", AppliesTo::All, WORKLOAD_SET),
     ],
 );
 

@@ -15,26 +15,38 @@ use toml::de::{DeTable, DeValue};
 use crate::quantity as q;
 use crate::settings::{line_of, read};
 use crate::synth::{self, STREAM, joined};
-use crate::{Key, ScenarioError, Settings, path_text};
+use crate::{AppliesTo, Key, ScenarioError, Settings, path_text};
 
 /// The keys of a workload file outside its parts.
 const WORKLOAD: &[Key] = &[
-    Key::one("about", "TEXT", "", "What it is, in a line"),
-    Key::one("source", "TEXT", "", "Paper, table or figure; what is calibrated, and what is assumed"),
-    Key::one("kind", "synthetic|stand-in", "", "A paper's own synthetic workload, or a stand-in for a trace"),
-    Key::one("length", "REQUESTS|TIME", "", "How many requests, or for how long: 60s"),
-    Key::one("seed", "SEED", "1", "Which of the traces with these properties"),
+    Key::one("about", "TEXT", "", AppliesTo::All, "What it is, in a line"),
+    Key::one("source", "TEXT", "", AppliesTo::All, "Paper, table or figure; what is calibrated, and what is assumed"),
+    Key::one(
+        "kind",
+        "synthetic|stand-in",
+        "",
+        AppliesTo::All,
+        "A paper's own synthetic workload, or a stand-in for a trace",
+    ),
+    Key::one("length", "REQUESTS|TIME", "", AppliesTo::All, "How many requests, or for how long: 60s"),
+    Key::one("seed", "SEED", "1", AppliesTo::All, "Which of the traces with these properties"),
 ];
 
 /// The keys of a part.
 const PART: &[Key] = &joined::<10, 5, 15>(
     STREAM,
     [
-        Key::one("length", "REQUESTS|TIME", "", "Where the part ends, counted from its start"),
-        Key::one("start", "TIME", "0", "When the part begins"),
-        Key::one("base", "SIZE", "0", "Where its space begins"),
-        Key::one("volume", "NUMBER", "0", "The number of its first volume"),
-        Key::one("stripe", "WINDOW/PERIOD", "", "Use only the first WINDOW bytes of each PERIOD of its space"),
+        Key::one("length", "REQUESTS|TIME", "", AppliesTo::All, "Where the part ends, counted from its start"),
+        Key::one("start", "TIME", "0", AppliesTo::All, "When the part begins"),
+        Key::one("base", "SIZE", "0", AppliesTo::All, "Where its space begins"),
+        Key::one("volume", "NUMBER", "0", AppliesTo::All, "The number of its first volume"),
+        Key::one(
+            "stripe",
+            "WINDOW/PERIOD",
+            "",
+            AppliesTo::All,
+            "Use only the first WINDOW bytes of each PERIOD of its space",
+        ),
     ],
 );
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use destage_scenario::sim::{SIM, WITHOUT_INFLUENCE};
+use destage_scenario::sim::SIM;
 use destage_scenario::{Settings, Takes, line_of};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -80,10 +80,11 @@ impl Description {
         if self.grids.is_empty() {
             return wrong("there is no grid: give [grid], such as policy = [\"lru\", \"fab\"]".to_owned());
         }
-        let given = |name: &&&str| self.scenario.is_given(name) && !TAKEN.contains(name);
-        if let Some(name) = WITHOUT_INFLUENCE.iter().find(given) {
+        let mut given = SIM.iter().filter(|key| self.scenario.is_given(key.name));
+        if let Some(key) = given.find(|key| !key.decides_results() && !TAKEN.contains(&key.name)) {
             return wrong(format!(
-                "'{name}' says what becomes of one simulation's results: leave it out of the scenario"
+                "'{}' says what becomes of one simulation's results: leave it out of the scenario",
+                key.name
             ));
         }
         match ["trace", "workload"].into_iter().find(|name| self.scenario.is_given(name)) {
@@ -184,7 +185,7 @@ impl Within<'_> {
             if key.name == "trace" {
                 return Err(self.wrong(at, "'trace' is no key of a grid: name traces in 'traces'"));
             }
-            if WITHOUT_INFLUENCE.contains(&key.name) {
+            if !key.decides_results() {
                 return Err(self.wrong(at, format_args!("'{full}' decides about no result, and cannot be swept")));
             }
             let items = match value.get_ref() {

@@ -158,6 +158,18 @@ impl Member {
     }
 }
 
+/// Returns the names and values of settings that an experiment depends on: those that were given, but for its trace.
+pub(crate) fn settings_of(settings: &Settings) -> Vec<(String, Vec<String>)> {
+    // Devices that do not fit into memory together are simulated in several passes.
+    let given = settings.given().filter(|(key, _)| match key.name {
+        "trace" => false,
+        // It decides how many passes a run takes.
+        "memory" => true,
+        _ => key.decides_results(),
+    });
+    given.map(|(key, values)| (key.name.to_owned(), values.to_vec())).collect()
+}
+
 /// Settings of these names and values, over the trace in this file.
 fn settings(member: &Member, file: Option<&Path>) -> Result<Settings, SweepError> {
     let mut settings = Settings::new(SIM);

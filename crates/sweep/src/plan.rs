@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use destage_report::Objective;
-use destage_scenario::sim::{self, WITHOUT_INFLUENCE};
+use destage_scenario::sim;
 use destage_scenario::{Looked, Settings, path_text, quantity};
 use destage_sim::experiment::Progress;
 
 use crate::grid::{Grid, Point};
-use crate::group::{GroupTrace, Member, MemberRun};
+use crate::group::{GroupTrace, Member, MemberRun, settings_of};
 use crate::prepared::{Of, Prepared};
 use crate::traces::TraceName;
 use crate::{Description, SweepError, traces};
@@ -153,9 +153,7 @@ impl Plan {
         if runs.is_empty() {
             return Ok(());
         }
-        let decides = |name: &str| name != "trace" && (name == "memory" || !WITHOUT_INFLUENCE.contains(&name));
-        let settings = settings.given().filter(|(name, _)| decides(name));
-        let settings = settings.map(|(name, values)| (name.to_owned(), values.to_vec())).collect();
+        let settings = settings_of(&settings);
         self.members.push(Member { settings, trace: name, of: Of::default(), point, runs });
         self.trace_of.push(self.traces.len() - 1);
         Ok(())

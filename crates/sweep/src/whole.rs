@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use destage_report::ReportRun;
-use destage_scenario::sim::{Requests, WITHOUT_INFLUENCE};
+use destage_scenario::sim::Requests;
 use destage_scenario::{Settings, path_text};
 use destage_sim::experiment::Stop;
 
-use crate::group::{Ended, GroupTrace, Member, MemberRun};
+use crate::group::{Ended, GroupTrace, Member, MemberRun, settings_of};
 use crate::prepared::{Counting, Of, Prepared};
 use crate::{Group, SweepError, traces};
 
@@ -48,9 +48,7 @@ impl Group {
         let prepared = Prepared::new(&settings, of, called)?;
         let runs = prepared.keys().into_iter().zip(prepared.names()?).enumerate();
         let runs = runs.map(|(number, (key, name))| MemberRun { number, key, name }).collect();
-        let decides = |name: &str| name != "trace" && (name == "memory" || !WITHOUT_INFLUENCE.contains(&name));
-        let settings = settings.given().filter(|(name, _)| decides(name));
-        let settings = settings.map(|(name, values)| (name.to_owned(), values.to_vec())).collect();
+        let settings = settings_of(&settings);
         Ok(Self::new(trace, vec![Member { settings, trace: called.to_owned(), of, point: Vec::new(), runs }]))
     }
 }

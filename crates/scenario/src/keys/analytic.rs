@@ -4,16 +4,21 @@ use destage_sim::buffer::AnalyticConfig;
 
 use super::Result;
 use crate::quantity as q;
-use crate::{Key, Settings};
+use crate::{AppliesTo, Key, Settings};
 
 /// Lists the settings of the table `[analytic]`.
 pub(super) const KEYS: &[Key] = &[
-    Key::one("analytic.read", "TIME", "25us", "Reading a page"),
-    Key::one("analytic.program", "TIME", "200us", "Programming a page"),
-    Key::one("analytic.erase", "TIME", "1.5ms", "Erasing a block"),
-    Key::one("analytic.transfer", "TIME", "13.65us", "Moving a page"),
-    Key::switch("analytic.include-transfer", "true", "Whether reads and programs include the transfer"),
-    Key::one("analytic.memory-access", "NS", "2.5", "A memory access of the algorithm, in ns"),
+    Key::one("analytic.read", "TIME", "25us", AppliesTo::Analytic, "Reading a page"),
+    Key::one("analytic.program", "TIME", "200us", AppliesTo::Analytic, "Programming a page"),
+    Key::one("analytic.erase", "TIME", "1.5ms", AppliesTo::Analytic, "Erasing a block"),
+    Key::one("analytic.transfer", "TIME", "13.65us", AppliesTo::Analytic, "Moving a page"),
+    Key::switch(
+        "analytic.include-transfer",
+        "true",
+        AppliesTo::Analytic,
+        "Whether reads and programs include the transfer",
+    ),
+    Key::one("analytic.memory-access", "NS", "2.5", AppliesTo::Analytic, "A memory access of the algorithm, in ns"),
 ];
 
 pub(crate) fn analytic(settings: &Settings) -> Result<AnalyticConfig> {

@@ -6,44 +6,77 @@ use destage_sim::array::{Injection, InjectionKind};
 
 use super::Result;
 use crate::quantity as q;
-use crate::{Key, Settings};
+use crate::{AppliesTo, Key, Recorded, Settings};
 
 /// Lists the settings of the array, in the order of the help.
 pub(super) const KEYS: &[Key] = &[
-    Key::one("array", "LEVEL:MEMBERS", "", "A redundant array, such as raid5:5, and host-side policies in front of it"),
-    Key::one("layout", "NAME", "", "Where the array's parity lies, by mdadm's names [default: left-symmetric]"),
-    Key::one("chunk", "SIZE", "64KiB", "Contiguous data on a member"),
+    Key::one(
+        "array",
+        "LEVEL:MEMBERS",
+        "",
+        AppliesTo::Array,
+        "A redundant array, such as raid5:5, and host-side policies in front of it",
+    )
+    .recorded(Recorded::Field),
+    Key::one(
+        "layout",
+        "NAME",
+        "",
+        AppliesTo::Array,
+        "Where the array's parity lies, by mdadm's names [default: left-symmetric]",
+    )
+    .recorded(Recorded::Field),
+    Key::one("chunk", "SIZE", "64KiB", AppliesTo::Array, "Contiguous data on a member").recorded(Recorded::Field),
     Key::one(
         "member-size",
         "SIZE",
         "",
+        AppliesTo::Array,
         "What is used of each member [default: of a disk all of it, else what the trace takes, or as ssd.capacity says]",
     ),
     Key::one(
         "parity",
         "min|rmw|rcw|disksim",
         "min",
+        AppliesTo::Array,
         "How parity is updated: what reads least, read-modify-write, reconstruct-write, or as DiskSim chooses",
-    ),
+    )
+    .recorded(Recorded::Field),
     Key::one(
         "regime",
         "flush|every-write",
         "flush",
+        AppliesTo::Array,
         "What the array promises: durable after a flush or with FUA, or each acknowledged write",
-    ),
-    Key::one("cache-device", "ssd|disk|fixed", "ssd", "Where host-side policies cache"),
+    )
+    .recorded(Recorded::Field),
+    Key::one("cache-device", "ssd|disk|fixed", "ssd", AppliesTo::Array, "Where host-side policies cache")
+        .recorded(Recorded::Field),
     Key::one(
         "cache-endurance",
         "SIZE",
         "",
+        AppliesTo::Array,
         "Bytes that may be written to the cache device until it is worn out (TBW), such as 600TB: results tell how long it lasts",
     ),
 ];
 
 /// Lists the settings of failures, in the order of the help.
 pub(super) const FAILURE_KEYS: &[Key] = &[
-    Key::list("fail", "DEVICE@TIME", "", "Devices that fail, such as 1@60s: a member's number from 0, or cache"),
-    Key::list("replace", "DEVICE@TIME", "", "When another takes a failed device's place, and the array is rebuilt"),
+    Key::list(
+        "fail",
+        "DEVICE@TIME",
+        "",
+        AppliesTo::Array,
+        "Devices that fail, such as 1@60s: a member's number from 0, or cache",
+    ),
+    Key::list(
+        "replace",
+        "DEVICE@TIME",
+        "",
+        AppliesTo::Array,
+        "When another takes a failed device's place, and the array is rebuilt",
+    ),
 ];
 
 /// A level and a number of members: `raid5:5`.

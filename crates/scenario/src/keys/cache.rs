@@ -8,39 +8,64 @@ use destage_sim::input::{Subpage, TrimMode};
 use super::{Result, word};
 use crate::quantity as q;
 use crate::sizes::CacheSize;
-use crate::{Key, ScenarioError, Settings};
+use crate::{AppliesTo, Key, Recorded, ScenarioError, Settings};
 
 /// Lists the settings of caches, in the order of the help.
 pub(super) const KEYS: &[Key] = &[
-    Key::list("policy", "NAME[:KEY=VALUE...]", "lru,clock,fab,bplru,lb-clock", "Policies; see `destage policies`"),
+    Key::list(
+        "policy",
+        "NAME[:KEY=VALUE...]",
+        "lru,clock,fab,bplru,lb-clock",
+        AppliesTo::All,
+        "Policies; see `destage policies`",
+    )
+    .recorded(Recorded::Field),
     Key::list(
         "cache",
         "SIZE|SHARE|RANGE|auto",
         "1MiB,4MiB,16MiB,64MiB",
+        AppliesTo::All,
         "Buffer sizes, in data held; also shares of the pages that take part, such as 10%, ranges such as 1MiB..1GiB/8, and auto, which \
          looks where LRU's curve of hits bends (both read the trace once more)",
-    ),
-    Key::one("page", "SIZE", "4KiB", "Page size"),
-    Key::one("pages-per-block", "PAGES", "64", "Pages in a logical block and in an erase block"),
+    )
+    .recorded(Recorded::Field),
+    Key::one("page", "SIZE", "4KiB", AppliesTo::All, "Page size").recorded(Recorded::Field),
+    Key::one(
+        "pages-per-block",
+        "PAGES",
+        "64",
+        AppliesTo::All,
+        "Pages in a logical block and in an erase block",
+    )
+    .recorded(Recorded::BufferField),
     Key::one(
         "subpage",
         "promote|rmw",
         "promote",
+        AppliesTo::Timed,
         "A write of part of a page: a page write, or preceded by a read on a miss",
     ),
     Key::one(
         "admission",
         "page|request",
         "page",
+        AppliesTo::Buffers,
         "Room is made for each page of a request when it comes in, or for all of them before the first does",
     ),
     Key::one(
         "flush",
         "ignore|drain",
         "ignore",
+        AppliesTo::Buffers,
         "A host flush: nothing (non-volatile buffer), or write all dirty pages",
     ),
-    Key::one("trim", "honour|ignore", "honour", "A discard: buffer and device forget the pages, or nothing"),
+    Key::one(
+        "trim",
+        "honour|ignore",
+        "honour",
+        AppliesTo::All,
+        "A discard: buffer and device forget the pages, or nothing",
+    ),
 ];
 
 pub(crate) fn geometry(settings: &Settings) -> Result<PageGeometry> {

@@ -3,8 +3,8 @@
 use destage_delta::lengths::Lengths;
 use destage_delta::patterns::Pattern;
 
-use crate::Key;
 use crate::quantity as q;
+use crate::{AppliesTo, Key};
 
 /// Lists the settings of the table `[delta]`.
 pub(super) const KEYS: &[Key] = &[
@@ -12,9 +12,16 @@ pub(super) const KEYS: &[Key] = &[
         "delta.length",
         "LENGTH",
         "gaussian:25%",
+        AppliesTo::Deltas,
         "How long deltas are: gaussian:MEAN or gaussian:MEAN,DEVIATION or fixed:LENGTH, of a page; or what changes, as runs:SHARE, one-run:SHARE, words:SHARE or bytes:SHARE",
     ),
-    Key::one("delta.seed", "NUMBER", "1", "What the length of each delta depends on beside its page and version"),
+    Key::one(
+        "delta.seed",
+        "NUMBER",
+        "1",
+        AppliesTo::Deltas,
+        "What the length of each delta depends on beside its page and version",
+    ),
 ];
 
 /// How long deltas are.

@@ -6,45 +6,96 @@ use destage_sim::disk::{DiskProfile, PRESETS, Scheduler, SeekCurve, Zone};
 
 use super::{LONGEST_PAGE, Result, bounded, word};
 use crate::quantity as q;
-use crate::{Key, ScenarioError, Settings};
+use crate::{AppliesTo, Key, Recorded, ScenarioError, Settings};
 
 /// Lists the settings that choose disks and their schedulers.
 pub(super) const SELECTION_KEYS: &[Key] = &[
-    Key::one("disk-profile", "NAME", "1tb-7200", "1tb-7200 or 2gb-barracuda; the keys disk.* change it"),
-    Key::list("scheduler", "NAME", "clook", "Orders of service of the disks: fcfs, clook, sstf, sptf"),
+    Key::one(
+        "disk-profile",
+        "NAME",
+        "1tb-7200",
+        AppliesTo::Disk,
+        "1tb-7200 or 2gb-barracuda; the keys disk.* change it",
+    ),
+    Key::list("scheduler", "NAME", "clook", AppliesTo::Disk, "Orders of service of the disks: fcfs, clook, sstf, sptf")
+        .recorded(Recorded::Field),
 ];
 
 /// Lists the settings of the tables `[disk]` and `[drive]`.
 pub(super) const KEYS: &[Key] = &[
-    Key::one("disk.heads", "N", "", "Heads, hence tracks in a cylinder [default: 22]"),
-    Key::list("disk.zones", "CYLINDERSxSECTORS", "", "Zones from the outermost inwards, with sectors of a track"),
-    Key::one("disk.rotation", "TIME", "", "One rotation [default: 8.333333ms]"),
+    Key::one("disk.heads", "N", "", AppliesTo::Disk, "Heads, hence tracks in a cylinder [default: 22]"),
+    Key::list(
+        "disk.zones",
+        "CYLINDERSxSECTORS",
+        "",
+        AppliesTo::Disk,
+        "Zones from the outermost inwards, with sectors of a track",
+    ),
+    Key::one("disk.rotation", "TIME", "", AppliesTo::Disk, "One rotation [default: 8.333333ms]"),
     Key::list(
         "disk.seek",
         "TIME|CYLINDERS:TIME",
         "",
+        AppliesTo::Disk,
         "One time; three, over 1, 1/3 and all cylinders [default: 1ms,8.5ms,17ms]; or points of a table",
     ),
-    Key::one("disk.head-switch", "TIME", "", "From one head to another [default: 0.8ms]"),
-    Key::one("disk.write-settle", "TIME", "", "Added before a write on another track [default: 0.5ms]"),
-    Key::one("disk.overhead", "TIME", "", "The controller's work on a command [default: 0.1ms]"),
-    Key::one("disk.track-skew", "TIME", "", "From track to track of a cylinder [default: a head switch and a settle]"),
+    Key::one("disk.head-switch", "TIME", "", AppliesTo::Disk, "From one head to another [default: 0.8ms]"),
+    Key::one(
+        "disk.write-settle",
+        "TIME",
+        "",
+        AppliesTo::Disk,
+        "Added before a write on another track [default: 0.5ms]",
+    ),
+    Key::one("disk.overhead", "TIME", "", AppliesTo::Disk, "The controller's work on a command [default: 0.1ms]"),
+    Key::one(
+        "disk.track-skew",
+        "TIME",
+        "",
+        AppliesTo::Disk,
+        "From track to track of a cylinder [default: a head switch and a settle]",
+    ),
     Key::one(
         "disk.cylinder-skew",
         "TIME",
         "",
+        AppliesTo::Disk,
         "To the next cylinder [default: the longer of seek and switch, and a settle]",
     ),
-    Key::switch("disk.average-rotation", "", "Wait half a rotation for every command [default: false]"),
-    Key::one("disk.queue-depth", "N", "", "Commands that a drive holds and chooses from [default: 32]"),
+    Key::switch(
+        "disk.average-rotation",
+        "",
+        AppliesTo::Disk,
+        "Wait half a rotation for every command [default: false]",
+    ),
+    Key::one(
+        "disk.queue-depth",
+        "N",
+        "",
+        AppliesTo::Disk,
+        "Commands that a drive holds and chooses from [default: 32]",
+    ),
     Key::one(
         "disk.spindles",
         "spread|synchronised",
         "spread",
+        AppliesTo::Disk,
         "Whether members' platters are spread evenly over a rotation, or turn in step",
     ),
-    Key::one("drive.cache", "SIZE", "0", "Volatile write cache of each member; 0: none, or one that is switched off"),
-    Key::one("drive.transfer", "TIME", "7us", "A page between host and such a cache; 4 KiB at 600 MB/s"),
+    Key::one(
+        "drive.cache",
+        "SIZE",
+        "0",
+        AppliesTo::Array,
+        "Volatile write cache of each member; 0: none, or one that is switched off",
+    ),
+    Key::one(
+        "drive.transfer",
+        "TIME",
+        "7us",
+        AppliesTo::Array,
+        "A page between host and such a cache; 4 KiB at 600 MB/s",
+    ),
 ];
 
 pub(crate) fn disk(settings: &Settings) -> Result<DeviceSetup> {

@@ -3,14 +3,14 @@
 use destage_sim::array::FixedTimes;
 
 use super::{LONGEST_PAGE, LONGEST_STEP, Result, bounded};
-use crate::{Key, Settings};
+use crate::{AppliesTo, Key, Settings};
 
 /// Lists the settings of the table `[fixed]`.
 pub(super) const KEYS: &[Key] = &[
-    Key::one("fixed.read", "TIME", "100us", "A read; a fixed device does one thing at a time"),
-    Key::one("fixed.write", "TIME", "100us", "A write"),
-    Key::one("fixed.other", "TIME", "0", "A flush or a trim"),
-    Key::one("fixed.page", "TIME", "0", "Added for each page of a read or write"),
+    Key::one("fixed.read", "TIME", "100us", AppliesTo::Fixed, "A read; a fixed device does one thing at a time"),
+    Key::one("fixed.write", "TIME", "100us", AppliesTo::Fixed, "A write"),
+    Key::one("fixed.other", "TIME", "0", AppliesTo::Fixed, "A flush or a trim"),
+    Key::one("fixed.page", "TIME", "0", AppliesTo::Fixed, "Added for each page of a read or write"),
 ];
 
 /// Reads the times of a fixed device.

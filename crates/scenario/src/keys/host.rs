@@ -3,32 +3,49 @@
 use destage_plan::Nanos;
 use destage_sim::input::{HostModel, Warmup};
 
-use crate::Key;
 use crate::quantity as q;
+use crate::{AppliesTo, Key, Recorded};
 
 /// Lists the settings of the host, in the order of the help.
 pub(super) const KEYS: &[Key] = &[
-    Key::one("host", "open|closed:DEPTH", "open", "Requests arrive at trace time, or DEPTH are always outstanding"),
-    Key::one("speed", "FACTOR", "1", "Play the trace this many times as fast"),
+    Key::one(
+        "host",
+        "open|closed:DEPTH",
+        "open",
+        AppliesTo::Timed,
+        "Requests arrive at trace time, or DEPTH are always outstanding",
+    )
+    .recorded(Recorded::ArrayField),
+    Key::one("speed", "FACTOR", "1", AppliesTo::All, "Play the trace this many times as fast"),
     Key::one(
         "warmup",
         "REQUESTS|TIME|PERCENT",
         "0",
+        AppliesTo::All,
         "What is simulated first of the window and not measured; 20% is a share of its requests, which are counted first",
     ),
-    Key::one("max-backlog", "REQUESTS", "10000", "An open-loop run with more outstanding requests is saturated"),
-    Key::one("buffer-latency", "TIME", "1us", "Copying a page between host and buffer"),
+    Key::one(
+        "max-backlog",
+        "REQUESTS",
+        "10000",
+        AppliesTo::Timed,
+        "An open-loop run with more outstanding requests is saturated",
+    ),
+    Key::one("buffer-latency", "TIME", "1us", AppliesTo::TimedBuffers, "Copying a page between host and buffer"),
     Key::switch(
         "drain",
         "",
+        AppliesTo::All,
         "Count the final drain of the buffer [default: true without a warm-up], or have an array's cache pay at the end what it owes \
          the members [default: false]",
     ),
     Key::switch(
         "per-volume",
         "false",
+        AppliesTo::All,
         "Also figures of each volume of the trace: requests, hits, response times, pages written because of its data",
-    ),
+    )
+    .recorded(Recorded::Figures),
 ];
 
 /// Requests that a closed-loop host may have outstanding: more than any device queue holds.

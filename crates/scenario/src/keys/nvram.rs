@@ -2,20 +2,21 @@
 
 use super::{Result, word};
 use crate::quantity as q;
-use crate::{Key, ScenarioError, Settings};
+use crate::{AppliesTo, Key, ScenarioError, Settings};
 
 /// Lists the settings of the table `[nvram]`.
 pub(super) const KEYS: &[Key] = &[
-    Key::one("nvram.write", "TIME", "1us", "Writing a page to the NVRAM"),
-    Key::one("nvram.read", "TIME", "125ns", "Reading a page from the NVRAM"),
-    Key::one("nvram.note", "TIME", "1us", "A note in the NVRAM: an intent, a tag, a slot freed"),
+    Key::one("nvram.write", "TIME", "1us", AppliesTo::Array, "Writing a page to the NVRAM"),
+    Key::one("nvram.read", "TIME", "125ns", AppliesTo::Array, "Reading a page from the NVRAM"),
+    Key::one("nvram.note", "TIME", "1us", AppliesTo::Array, "A note in the NVRAM: an intent, a tag, a slot freed"),
     Key::one(
         "nvram.on",
         "WHAT",
         "nvram",
+        AppliesTo::Array,
         "Where that is: nvram, or cache-device: there is none, and what would be in it goes to a journal there",
     ),
-    Key::one("nvram.journal", "SIZE", "32MiB", "Size of that journal, beside the cache"),
+    Key::one("nvram.journal", "SIZE", "32MiB", AppliesTo::Array, "Size of that journal, beside the cache"),
 ];
 
 /// Bytes of the journal that stands in for an NVRAM, if one does.

@@ -6,22 +6,47 @@ use destage_sim::array::{Service, StepTimes};
 use super::nvram::journal;
 use super::{LONGEST_PAGE, Result, bounded, positive, word};
 use crate::quantity as q;
-use crate::{Key, Settings};
+use crate::{AppliesTo, Key, Settings};
 
 /// Lists the settings of the table `[raid]`.
 pub(super) const KEYS: &[Key] = &[
-    Key::one("raid.depth", "FRAGMENTS", "4096", "Fragments of requests that the array works on at a time"),
-    Key::one("raid.open-rows", "ROWS", "16384", "Rows whose intents may be open before the array flushes on its own"),
-    Key::one("raid.idle-flush", "TIME", "5s", "After this long without a flush the array flushes on its own"),
-    Key::one("raid.rebuild-window", "STRIPES", "8", "Stripes that a rebuild fills before its progress is noted"),
-    Key::one("raid.nv-slots", "SLOTS", "1024", "Page slots of the NVRAM"),
+    Key::one(
+        "raid.depth",
+        "FRAGMENTS",
+        "4096",
+        AppliesTo::Array,
+        "Fragments of requests that the array works on at a time",
+    ),
+    Key::one(
+        "raid.open-rows",
+        "ROWS",
+        "16384",
+        AppliesTo::Array,
+        "Rows whose intents may be open before the array flushes on its own",
+    ),
+    Key::one(
+        "raid.idle-flush",
+        "TIME",
+        "5s",
+        AppliesTo::Array,
+        "After this long without a flush the array flushes on its own",
+    ),
+    Key::one(
+        "raid.rebuild-window",
+        "STRIPES",
+        "8",
+        AppliesTo::Array,
+        "Stripes that a rebuild fills before its progress is noted",
+    ),
+    Key::one("raid.nv-slots", "SLOTS", "1024", AppliesTo::Array, "Page slots of the NVRAM"),
     Key::one(
         "raid.merge",
         "SIZE",
         "512KiB",
+        AppliesTo::Array,
         "Neighbouring steps that leave together become commands of up to this; 0: none",
     ),
-    Key::one("raid.compute", "TIME", "0", "Computing a page of parity, a merge or a copy of sectors"),
+    Key::one("raid.compute", "TIME", "0", AppliesTo::Array, "Computing a page of parity, a merge or a copy of sectors"),
 ];
 
 pub(crate) fn service(settings: &Settings, page: u64) -> Result<Service> {

@@ -9,7 +9,7 @@ use super::host::MAX_DEPTH;
 use super::requests::Requests;
 use super::{Result, word};
 use crate::quantity as q;
-use crate::{Key, ScenarioError, Settings};
+use crate::{AppliesTo, Key, Recorded, ScenarioError, Settings};
 
 /// Lists the settings of what an SSD holds at first and of addresses beyond its end.
 pub(super) const STATE_KEYS: &[Key] = &[
@@ -17,14 +17,17 @@ pub(super) const STATE_KEYS: &[Key] = &[
         "start",
         "full|empty|random[:SEED]|aged:TIMES[:SEED]|steady[:SEED]",
         "",
+        AppliesTo::Ssd,
         "What the flash holds at first; random: all pages, written in random order; aged: TIMES random overwrites; \
          steady: as many as it takes until write amplification stays what it is [default: steady; full with log blocks, and for the \
          cache device of an array of other members]",
-    ),
+    )
+    .recorded(Recorded::Field),
     Key::one(
         "lba-overflow",
         "wrap|filter|compact",
         "wrap",
+        AppliesTo::Timed,
         "Addresses beyond the device: modulo its size, left out, or blocks in order of first touch",
     ),
 ];
@@ -35,12 +38,14 @@ pub(super) const KEYS: &[Key] = &[
         "ssd.preset",
         "NAME",
         "lawc",
+        AppliesTo::Ssd,
         "A paper's SSD, lawc, gcar, cawr or 80gb, or a drive, pm9a3, 980pro, 850evo or p4320; the other keys change it",
     ),
     Key::one(
         "ssd.capacity",
         "SIZE|fit|preset",
         "",
+        AppliesTo::Ssd,
         "What the SSD exports at least, by blocks of each plane; fit: what the trace touches (of a member its share, or member-size), its blocks in order of first touch if \
          they lie far apart; preset: as the preset and other keys say [default: fit; preset where a paper's ssd.preset, ssd.elements, \
          ssd.planes, ssd.blocks-per-plane or lba-overflow is given, the trace can be read only once, or it is the cache device of an \
@@ -50,53 +55,95 @@ pub(super) const KEYS: &[Key] = &[
         "ssd.ftl",
         "page|bast|fast",
         "",
+        AppliesTo::Ssd,
         "How pages are mapped: each anywhere, or blocks in place with log blocks, one for a block or for all [default: page]",
     ),
     Key::one(
         "ssd.log-blocks",
         "N",
         "",
+        AppliesTo::Ssd,
         "With bast or fast: log blocks of an element, fast's sequential one included [default: all of the reserve but one block]",
     ),
-    Key::one("ssd.elements", "N", "", "Elements (packages), each serving one operation at a time"),
+    Key::one("ssd.elements", "N", "", AppliesTo::Ssd, "Elements (packages), each serving one operation at a time"),
     Key::one(
         "ssd.allocation",
         "static|channels",
         "",
+        AppliesTo::Ssd,
         "Where a page goes: an element by its address, or any, as channels that a buffer can choose from [default: static]",
     ),
     Key::switch(
         "ssd.idle-first",
         "",
+        AppliesTo::Ssd,
         "With channels: a page whose channel no buffer chooses goes to the one that is idle first, not in turn [default: false]",
     ),
-    Key::one("ssd.planes", "N", "", "Planes in an element"),
-    Key::one("ssd.blocks-per-plane", "N", "", "Erase blocks in a plane"),
-    Key::one("ssd.reserve", "PERCENT", "", "Blocks of each plane that are not exported [default: 15%]"),
-    Key::one("ssd.kept-blocks", "N", "", "Blocks of each plane that are not exported beside that share [default: 0]"),
-    Key::one("ssd.min-free", "PERCENT", "", "Free blocks at or below which an element collects [default: 5%]"),
-    Key::one("ssd.read", "TIME", "", "Reading a page [default: 25us]"),
-    Key::one("ssd.program", "TIME", "", "Programming a page [default: 200us]"),
-    Key::one("ssd.erase", "TIME", "", "Erasing a block [default: 1.5ms]"),
-    Key::one("ssd.transfer", "NS", "", "Moving a byte to or from an element, in ns; a sector moves 528 [default: 25]"),
-    Key::switch("ssd.copy-back", "", "Copy valid pages inside their plane; planes work in parallel [default: false]"),
+    Key::one("ssd.planes", "N", "", AppliesTo::Ssd, "Planes in an element"),
+    Key::one("ssd.blocks-per-plane", "N", "", AppliesTo::Ssd, "Erase blocks in a plane"),
+    Key::one("ssd.reserve", "PERCENT", "", AppliesTo::Ssd, "Blocks of each plane that are not exported [default: 15%]"),
+    Key::one(
+        "ssd.kept-blocks",
+        "N",
+        "",
+        AppliesTo::Ssd,
+        "Blocks of each plane that are not exported beside that share [default: 0]",
+    ),
+    Key::one(
+        "ssd.min-free",
+        "PERCENT",
+        "",
+        AppliesTo::Ssd,
+        "Free blocks at or below which an element collects [default: 5%]",
+    ),
+    Key::one("ssd.read", "TIME", "", AppliesTo::Ssd, "Reading a page [default: 25us]"),
+    Key::one("ssd.program", "TIME", "", AppliesTo::Ssd, "Programming a page [default: 200us]"),
+    Key::one("ssd.erase", "TIME", "", AppliesTo::Ssd, "Erasing a block [default: 1.5ms]"),
+    Key::one(
+        "ssd.transfer",
+        "NS",
+        "",
+        AppliesTo::Ssd,
+        "Moving a byte to or from an element, in ns; a sector moves 528 [default: 25]",
+    ),
+    Key::switch(
+        "ssd.copy-back",
+        "",
+        AppliesTo::Ssd,
+        "Copy valid pages inside their plane; planes work in parallel [default: false]",
+    ),
     Key::switch(
         "ssd.background",
         "",
+        AppliesTo::Ssd,
         "Collect once an element runs low, not when its next operation comes [default: false]",
     ),
-    Key::one("ssd.parallel-units", "N", "", "With copy-back: planes that can work at a time [default: all]"),
-    Key::one("ssd.stride", "PAGES", "", "Consecutive pages on the same element [default: 1; with log blocks a block]"),
+    Key::one(
+        "ssd.parallel-units",
+        "N",
+        "",
+        AppliesTo::Ssd,
+        "With copy-back: planes that can work at a time [default: all]",
+    ),
+    Key::one(
+        "ssd.stride",
+        "PAGES",
+        "",
+        AppliesTo::Ssd,
+        "Consecutive pages on the same element [default: 1; with log blocks a block]",
+    ),
     Key::switch(
         "ssd.summary-page",
         "",
+        AppliesTo::Ssd,
         "The last page of each block holds no data [default: true; with log blocks false]",
     ),
-    Key::one("ssd.endurance", "ERASES", "", "Erases that a block endures [default: 100000]"),
+    Key::one("ssd.endurance", "ERASES", "", AppliesTo::Ssd, "Erases that a block endures [default: 100000]"),
     Key::one(
         "ssd.queue-depth",
         "N|none",
         "",
+        AppliesTo::Ssd,
         "Commands that the device takes at a time; the others wait in the host, in order [default: none, no limit]",
     ),
 ];

@@ -9,22 +9,67 @@ use super::{Result, word};
 use crate::quantity as q;
 use crate::synth::WORKLOAD_SET;
 use crate::workload::Workload;
-use crate::{Key, ScenarioError, Settings};
+use crate::{AppliesTo, Key, Recorded, ScenarioError, Settings};
 
 /// Lists the settings of the trace, in the order of the help.
 pub(super) const KEYS: &[Key] = &[
-    Key::one("trace", "FILE", "", "The trace; - for the standard input. In a scenario file relative to that file"),
-    Key::one("workload", "NAME|FILE", "", "A synthetic workload in place of a trace; see `destage trace workloads`"),
-    Key::one("workload-set", "KEY=VALUE ...", "", WORKLOAD_SET),
-    Key::one("format", "FORMAT", "", "Its format where the content does not decide; see `destage trace formats`"),
-    Key::switch("lenient", "false", "Leave out and count lines that cannot be read"),
-    Key::one("skip", "REQUESTS", "", "Leave out this many requests at the trace's beginning"),
-    Key::one("from", "TIME", "", "Begin with the first request at or after this time, counted from the trace's first"),
-    Key::one("to", "TIME", "", "End before the first request at or after this time, counted from the trace's first"),
-    Key::one("limit", "REQUESTS", "", "Read at most this many requests of what skip, from and to leave"),
-    Key::one("repeat", "N", "", "Simulate all these requests so many times, one time after the other [default: 1]"),
-    Key::one("volumes", "N|merge|each", "each", "Use one volume, overlay all, or keep each apart"),
-    Key::one("ops", "all|writes", "all", "Which operations take part; writes leaves out the reads"),
+    Key::one(
+        "trace",
+        "FILE",
+        "",
+        AppliesTo::All,
+        "The trace; - for the standard input. In a scenario file relative to that file",
+    )
+    .recorded(Recorded::Field),
+    Key::one(
+        "workload",
+        "NAME|FILE",
+        "",
+        AppliesTo::All,
+        "A synthetic workload in place of a trace; see `destage trace workloads`",
+    )
+    .recorded(Recorded::Field),
+    Key::one("workload-set", "KEY=VALUE ...", "", AppliesTo::All, WORKLOAD_SET),
+    Key::one(
+        "format",
+        "FORMAT",
+        "",
+        AppliesTo::All,
+        "Its format where the content does not decide; see `destage trace formats`",
+    )
+    .recorded(Recorded::Field),
+    Key::switch("lenient", "false", AppliesTo::All, "Leave out and count lines that cannot be read"),
+    Key::one("skip", "REQUESTS", "", AppliesTo::All, "Leave out this many requests at the trace's beginning"),
+    Key::one(
+        "from",
+        "TIME",
+        "",
+        AppliesTo::All,
+        "Begin with the first request at or after this time, counted from the trace's first",
+    ),
+    Key::one(
+        "to",
+        "TIME",
+        "",
+        AppliesTo::All,
+        "End before the first request at or after this time, counted from the trace's first",
+    ),
+    Key::one(
+        "limit",
+        "REQUESTS",
+        "",
+        AppliesTo::All,
+        "Read at most this many requests of what skip, from and to leave",
+    ),
+    Key::one(
+        "repeat",
+        "N",
+        "",
+        AppliesTo::All,
+        "Simulate all these requests so many times, one time after the other [default: 1]",
+    ),
+    Key::one("volumes", "N|merge|each", "each", AppliesTo::All, "Use one volume, overlay all, or keep each apart"),
+    Key::one("ops", "all|writes", "all", AppliesTo::All, "Which operations take part; writes leaves out the reads"),
 ];
 
 /// Settings that say which of the requests take part, and cannot without knowing where they come
