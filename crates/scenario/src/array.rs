@@ -10,15 +10,14 @@ use destage_sim::ssd::StartState;
 
 use crate::keys::array::{endurance, injections, level_and_members};
 use crate::keys::cache::{controller, geometry, subpage, trim};
-use crate::keys::delta::lengths;
-use crate::keys::disk::{disk, drive_cache, scheduler};
+use crate::keys::disk::{SCHEDULER, disk, drive_cache};
 use crate::keys::fixed::fixed;
 use crate::keys::host::host;
 use crate::keys::raid::service;
 use crate::keys::requests::Requests;
-use crate::keys::ssd::{array_capacity, default_start, fits, lba_overflow, ssd, start};
+use crate::keys::ssd::{LBA_OVERFLOW, START, array_capacity, fits, ssd, start_state};
 use crate::keys::trace::{ops, volumes};
-use crate::keys::{SIM, positive, word};
+use crate::keys::{SIM, delta, positive, word};
 use crate::quantity as q;
 use crate::{AppliesTo, Recorded, ScenarioError, Settings};
 
@@ -30,7 +29,7 @@ fn device(settings: &Settings, kind: &str) -> Result<DeviceSetup> {
         "fixed" => Ok(DeviceSetup::Fixed(fixed(settings)?)),
         _ => {
             let config = ssd(settings, geometry(settings)?)?;
-            let start = settings.optional("start", start)?.unwrap_or_else(|| default_start(config.ftl));
+            let start = start_state(settings, config.ftl)?;
             Ok(DeviceSetup::Ssd { config, start })
         }
     }
@@ -49,7 +48,7 @@ fn cache_device(settings: &Settings, member: &str, kind: &str, bytes: u64) -> Re
             let geometry = geometry(settings)?;
             let pages = bytes.div_ceil(geometry.page_bytes());
             *config = config.clone().with_pages(pages, geometry).map_err(ScenarioError::new)?;
-        } else if !settings.is_given("start") {
+        } else if !START.is_given(settings) {
             *start = StartState::default();
         }
     }
@@ -61,7 +60,7 @@ fn capacity(settings: &Settings, requests: &Requests, member: &str) -> Result<Ca
     match (member, settings.is_given("member-size")) {
         ("ssd", sized) => array_capacity(settings, requests, sized),
         (_, true) => Ok(Capacity::Given),
-        _ if settings.is_given("lba-overflow") || !requests.can_be_read_again() => Ok(Capacity::Given),
+        _ if LBA_OVERFLOW.is_given(settings) || !requests.can_be_read_again() => Ok(Capacity::Given),
         _ => Ok(Capacity::Fit),
     }
 }
@@ -156,13 +155,13 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         drive_cache: drive_cache(settings, page)?,
         cache_device: cache_device(settings, member, cache_kind, cached)?,
         cache_endurance: settings.optional("cache-endurance", endurance)?,
-        deltas: settings.one("delta.length", lengths)?,
-        delta_seed: settings.one("delta.seed", q::count)?,
-        schedulers: settings.all("scheduler", scheduler)?,
+        deltas: delta::LENGTH.get(settings)?,
+        delta_seed: delta::SEED.get(settings)?,
+        schedulers: SCHEDULER.all(settings)?,
         service,
         injections: injections(settings, members)?,
         capacity: capacity(settings, requests, member)?,
-        lba_overflow: lba_overflow(settings)?,
+        lba_overflow: LBA_OVERFLOW.get(settings)?,
         ops: ops(settings)?,
         volumes: settings.one("volumes", volumes)?,
         speed: Speed { times, per },

@@ -23,7 +23,8 @@ pub struct Key {
 }
 
 impl Key {
-    const fn new(
+    /// Declares a key that results record among their settings.
+    pub(crate) const fn new(
         takes: Takes,
         name: &'static str,
         value: &'static str,

@@ -3,12 +3,10 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use destage_plan::Nanos;
 use destage_sim::array::DeviceSetup;
-use destage_sim::buffer::{Capacity, DeviceConfig};
-use destage_sim::disk::{DiskProfile, SeekCurve};
-use destage_sim::ssd::{SsdConfig, StartState};
+use destage_sim::buffer::DeviceConfig;
 
+use crate::keys::{disk, ssd};
 use crate::sim::{self, Requests};
 use crate::simulation::{self, Simulation};
 use crate::{Key, ScenarioError, Settings, Takes, workload};
@@ -136,7 +134,7 @@ fn followed(simulation: &Simulation, settings: &Settings) -> Vec<(&'static str, 
         Simulation::Buffers(experiment) => {
             values.push(("drain", experiment.run.drain.to_string()));
             if let DeviceConfig::Ssd(config, start) = &experiment.device {
-                values.extend(of_ssd(config, start, Some(experiment.capacity)));
+                values.extend(ssd::followed(config, start, Some(experiment.capacity)));
             }
         }
         Simulation::Array(experiment) => {
@@ -153,8 +151,8 @@ fn followed(simulation: &Simulation, settings: &Settings) -> Vec<(&'static str, 
             let capacity = matches!(experiment.member, DeviceSetup::Ssd { .. }).then_some(experiment.capacity);
             for device in [Some(&experiment.member), cache].into_iter().flatten() {
                 match device {
-                    DeviceSetup::Ssd { config, start } => values.extend(of_ssd(config, start, capacity)),
-                    DeviceSetup::Disk { profile, .. } => values.extend(of_disk(profile)),
+                    DeviceSetup::Ssd { config, start } => values.extend(ssd::followed(config, start, capacity)),
+                    DeviceSetup::Disk { profile, .. } => values.extend(disk::followed(profile)),
                     DeviceSetup::Fixed(_) => {}
                 }
             }
@@ -164,92 +162,12 @@ fn followed(simulation: &Simulation, settings: &Settings) -> Vec<(&'static str, 
     values
 }
 
-/// A time, exactly.
-fn time(Nanos(ns): Nanos) -> String {
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let fitting = units.iter().find(|(unit, _)| ns > 0 && ns.is_multiple_of(*unit));
-    fitting.map_or_else(|| format!("{ns}ns"), |(unit, name)| format!("{}{name}", ns / unit))
-}
-
-/// Hundredths as a number with decimals.
-fn decimal(value: u64, hundred: u64) -> String {
-    let text = format!("{}.{:0width$}", value / hundred, value % hundred, width = hundred.ilog10() as usize);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn of_ssd(config: &SsdConfig, start: &StartState, capacity: Option<Capacity>) -> Vec<(&'static str, String)> {
-    let share = |bp: u32| format!("{}%", decimal(bp.into(), 100));
-    let mut values = vec![
-        ("start", start.to_string()),
-        ("ssd.ftl", config.ftl.word().to_owned()),
-        ("ssd.elements", config.elements.to_string()),
-        ("ssd.allocation", config.allocation.word().to_owned()),
-        ("ssd.idle-first", config.idle_first.to_string()),
-        ("ssd.kept-blocks", config.kept_blocks.to_string()),
-        ("ssd.planes", config.planes.to_string()),
-        ("ssd.reserve", share(config.reserve_bp)),
-        ("ssd.read", time(config.read)),
-        ("ssd.program", time(config.program)),
-        ("ssd.erase", time(config.erase)),
-        ("ssd.transfer", decimal(config.transfer_ps_per_byte, 1000)),
-        ("ssd.copy-back", config.copy_back.to_string()),
-        ("ssd.background", config.background.to_string()),
-        ("ssd.parallel-units", config.lanes.to_string()),
-        ("ssd.stride", config.stride.to_string()),
-        ("ssd.summary-page", config.summary_page.to_string()),
-        ("ssd.endurance", config.endurance.to_string()),
-        ("ssd.queue-depth", config.queue_depth.map_or_else(|| "none".to_owned(), |depth| depth.to_string())),
-    ];
-    if config.ftl == destage_sim::ssd::Ftl::Page {
-        values.push(("ssd.min-free", share(config.min_free_bp)));
-    }
-    values.push(match capacity {
-        Some(Capacity::Fit | Capacity::Of(_)) => ("ssd.capacity", "fit".to_owned()),
-        _ => ("ssd.blocks-per-plane", config.blocks_per_plane.to_string()),
-    });
-    values
-}
-
-fn of_disk(profile: &DiskProfile) -> Vec<(&'static str, String)> {
-    let zones = profile.zones.iter().map(|zone| format!("{}x{}", zone.cylinders, zone.sectors_per_track));
-    let seek = match &profile.seek {
-        SeekCurve::Constant(seek) => time(*seek),
-        SeekCurve::ThreePoint { single, average, full } => [single, average, full].map(|&t| time(t)).join(","),
-        SeekCurve::Table(points) => {
-            let points = points.iter().map(|&(cylinders, seek)| format!("{cylinders}:{}", time(seek)));
-            points.collect::<Vec<_>>().join(",")
-        }
-    };
-    let mut values = vec![
-        ("disk.heads", profile.heads.to_string()),
-        ("disk.zones", zones.collect::<Vec<_>>().join(",")),
-        ("disk.rotation", time(profile.rotation)),
-        ("disk.seek", seek),
-        ("disk.head-switch", time(profile.head_switch)),
-        ("disk.write-settle", time(profile.write_settle)),
-        ("disk.overhead", time(profile.overhead)),
-        ("disk.average-rotation", profile.average_rotation.to_string()),
-        ("disk.queue-depth", profile.queue_depth.to_string()),
-    ];
-    values.extend(profile.track_skew.map(|skew| ("disk.track-skew", time(skew))));
-    values.extend(profile.cylinder_skew.map(|skew| ("disk.cylinder-skew", time(skew))));
-    values
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn values_are_written_exactly() {
-        assert_eq!(
-            [0, 125, 1_000, 1_500_000, 8_333_333, 2_000_000_000].map(|ns| time(Nanos(ns))),
-            ["0ns", "125ns", "1us", "1500us", "8333333ns", "2s"]
-        );
-        assert_eq!(
-            [(1_500, 100), (1_525, 100), (1_250, 1_000), (0, 100)].map(|(v, h)| decimal(v, h)),
-            ["15", "15.25", "1.25", "0"]
-        );
         assert_eq!(quoted("a\"b\\c\nd µ"), "\"a\\\"b\\\\c\\u000Ad µ\"");
         assert!(is_number("17") && is_number("-1") && !is_number("017") && !is_number("1KiB") && !is_number("+1"));
     }

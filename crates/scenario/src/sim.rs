@@ -6,7 +6,7 @@ use destage_sim::input::{Speed, Warmup};
 use crate::keys::analytic::analytic;
 use crate::keys::cache::{buffer_policy, geometry, subpage, trim};
 use crate::keys::host::{MAX_BUFFER_LATENCY, host};
-use crate::keys::ssd::{capacity, default_start, lba_overflow, ssd, start};
+use crate::keys::ssd::{LBA_OVERFLOW, capacity, ssd, start_state};
 use crate::keys::trace::{ops, volumes};
 use crate::keys::word;
 use crate::quantity as q;
@@ -48,7 +48,7 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
             1 => DeviceConfig::Analytic(analytic(settings)?),
             _ => {
                 let config = ssd(settings, geometry)?;
-                let start = settings.optional("start", start)?.unwrap_or_else(|| default_start(config.ftl));
+                let start = start_state(settings, config.ftl)?;
                 DeviceConfig::Ssd(config, start)
             }
         };
@@ -69,7 +69,7 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
             DeviceConfig::None | DeviceConfig::Analytic(_) => Capacity::Given,
         },
         device,
-        lba_overflow: lba_overflow(settings)?,
+        lba_overflow: LBA_OVERFLOW.get(settings)?,
         ops: ops(settings)?,
         volumes: settings.one("volumes", volumes)?,
         speed: Speed { times, per },

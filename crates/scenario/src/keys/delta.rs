@@ -4,28 +4,33 @@ use destage_delta::lengths::Lengths;
 use destage_delta::patterns::Pattern;
 
 use crate::quantity as q;
-use crate::{AppliesTo, Key};
+use crate::setting::declare_settings;
+use crate::{AppliesTo, Setting};
 
-/// Lists the settings of the table `[delta]`.
-pub(super) const KEYS: &[Key] = &[
-    Key::one(
+declare_settings! {
+    /// Lists the settings of the table `[delta]`.
+    pub(super) table KEYS;
+
+    pub(crate) const LENGTH: Setting<Lengths> = Setting::one(
         "delta.length",
         "LENGTH",
         "gaussian:25%",
         AppliesTo::Deltas,
         "How long deltas are: gaussian:MEAN or gaussian:MEAN,DEVIATION or fixed:LENGTH, of a page; or what changes, as runs:SHARE, one-run:SHARE, words:SHARE or bytes:SHARE",
-    ),
-    Key::one(
+        lengths,
+    );
+    pub(crate) const SEED: Setting<u64> = Setting::one(
         "delta.seed",
         "NUMBER",
         "1",
         AppliesTo::Deltas,
         "What the length of each delta depends on beside its page and version",
-    ),
-];
+        q::count,
+    );
+}
 
 /// How long deltas are.
-pub(crate) fn lengths(text: &str) -> std::result::Result<Lengths, String> {
+fn lengths(text: &str) -> std::result::Result<Lengths, String> {
     const PATTERNS: [(&str, Pattern); 4] =
         [("runs", Pattern::Runs), ("one-run", Pattern::OneRun), ("words", Pattern::Words), ("bytes", Pattern::Bytes)];
     let right = |_| {

@@ -4,135 +4,226 @@ use destage_plan::Nanos;
 use destage_sim::array::{DeviceSetup, DriveCacheSetup};
 use destage_sim::disk::{DiskProfile, PRESETS, Scheduler, SeekCurve, Zone};
 
-use super::{LONGEST_PAGE, Result, bounded, word};
+use super::Result;
 use crate::quantity as q;
-use crate::{AppliesTo, Key, Recorded, ScenarioError, Settings};
+use crate::setting::declare_settings;
+use crate::values::{page_time, time_text, word};
+use crate::{AppliesTo, Recorded, ScenarioError, Setting, Settings};
 
-/// Lists the settings that choose disks and their schedulers.
-pub(super) const SELECTION_KEYS: &[Key] = &[
-    Key::one(
+/// A point of a seek curve: its distance, if it has one, and its time.
+type SeekPoint = (Option<u32>, Nanos);
+
+declare_settings! {
+    /// Lists the settings that choose disks and their schedulers.
+    pub(super) table SELECTION_KEYS;
+
+    /// Holds the preset of a disk.
+    pub const PROFILE: Setting<DiskProfile> = Setting::one(
         "disk-profile",
         "NAME",
         "1tb-7200",
         AppliesTo::Disk,
         "1tb-7200 or 2gb-barracuda; the keys disk.* change it",
-    ),
-    Key::list("scheduler", "NAME", "clook", AppliesTo::Disk, "Orders of service of the disks: fcfs, clook, sstf, sptf")
-        .recorded(Recorded::Field),
-];
+        profile,
+    );
+    pub(crate) const SCHEDULER: Setting<Scheduler> = Setting::list(
+        "scheduler",
+        "NAME",
+        "clook",
+        AppliesTo::Disk,
+        "Orders of service of the disks: fcfs, clook, sstf, sptf",
+        scheduler,
+    )
+    .recorded(Recorded::Field);
+}
 
-/// Lists the settings of the tables `[disk]` and `[drive]`.
-pub(super) const KEYS: &[Key] = &[
-    Key::one("disk.heads", "N", "", AppliesTo::Disk, "Heads, hence tracks in a cylinder [default: 22]"),
-    Key::list(
+declare_settings! {
+    /// Lists the settings of the tables `[disk]` and `[drive]`.
+    pub(super) table KEYS;
+
+    pub(crate) const HEADS: Setting<u32> = Setting::one(
+        "disk.heads",
+        "N",
+        "",
+        AppliesTo::Disk,
+        "Heads, hence tracks in a cylinder [default: 22]",
+        q::count32,
+    );
+    pub(crate) const ZONES: Setting<Zone> = Setting::list(
         "disk.zones",
         "CYLINDERSxSECTORS",
         "",
         AppliesTo::Disk,
         "Zones from the outermost inwards, with sectors of a track",
-    ),
-    Key::one("disk.rotation", "TIME", "", AppliesTo::Disk, "One rotation [default: 8.333333ms]"),
-    Key::list(
+        zone,
+    );
+    pub(crate) const ROTATION: Setting<Nanos> = Setting::one(
+        "disk.rotation",
+        "TIME",
+        "",
+        AppliesTo::Disk,
+        "One rotation [default: 8.333333ms]",
+        q::time,
+    );
+    pub(crate) const SEEK: Setting<SeekPoint> = Setting::list(
         "disk.seek",
         "TIME|CYLINDERS:TIME",
         "",
         AppliesTo::Disk,
         "One time; three, over 1, 1/3 and all cylinders [default: 1ms,8.5ms,17ms]; or points of a table",
-    ),
-    Key::one("disk.head-switch", "TIME", "", AppliesTo::Disk, "From one head to another [default: 0.8ms]"),
-    Key::one(
+        seek_point,
+    );
+    pub(crate) const HEAD_SWITCH: Setting<Nanos> = Setting::one(
+        "disk.head-switch",
+        "TIME",
+        "",
+        AppliesTo::Disk,
+        "From one head to another [default: 0.8ms]",
+        q::time,
+    );
+    pub(crate) const WRITE_SETTLE: Setting<Nanos> = Setting::one(
         "disk.write-settle",
         "TIME",
         "",
         AppliesTo::Disk,
         "Added before a write on another track [default: 0.5ms]",
-    ),
-    Key::one("disk.overhead", "TIME", "", AppliesTo::Disk, "The controller's work on a command [default: 0.1ms]"),
-    Key::one(
+        q::time,
+    );
+    pub(crate) const OVERHEAD: Setting<Nanos> = Setting::one(
+        "disk.overhead",
+        "TIME",
+        "",
+        AppliesTo::Disk,
+        "The controller's work on a command [default: 0.1ms]",
+        q::time,
+    );
+    pub(crate) const TRACK_SKEW: Setting<Nanos> = Setting::one(
         "disk.track-skew",
         "TIME",
         "",
         AppliesTo::Disk,
         "From track to track of a cylinder [default: a head switch and a settle]",
-    ),
-    Key::one(
+        q::time,
+    );
+    pub(crate) const CYLINDER_SKEW: Setting<Nanos> = Setting::one(
         "disk.cylinder-skew",
         "TIME",
         "",
         AppliesTo::Disk,
         "To the next cylinder [default: the longer of seek and switch, and a settle]",
-    ),
-    Key::switch(
+        q::time,
+    );
+    pub(crate) const AVERAGE_ROTATION: Setting<bool> = Setting::switch(
         "disk.average-rotation",
         "",
         AppliesTo::Disk,
         "Wait half a rotation for every command [default: false]",
-    ),
-    Key::one(
+    );
+    pub(crate) const QUEUE_DEPTH: Setting<u32> = Setting::one(
         "disk.queue-depth",
         "N",
         "",
         AppliesTo::Disk,
         "Commands that a drive holds and chooses from [default: 32]",
-    ),
-    Key::one(
+        q::count32,
+    );
+    pub(crate) const SPINDLES: Setting<bool> = Setting::one(
         "disk.spindles",
         "spread|synchronised",
         "spread",
         AppliesTo::Disk,
         "Whether members' platters are spread evenly over a rotation, or turn in step",
-    ),
-    Key::one(
+        synchronised,
+    );
+    pub(crate) const DRIVE_CACHE: Setting<u64> = Setting::one(
         "drive.cache",
         "SIZE",
         "0",
         AppliesTo::Array,
         "Volatile write cache of each member; 0: none, or one that is switched off",
-    ),
-    Key::one(
+        q::bytes,
+    );
+    pub(crate) const DRIVE_TRANSFER: Setting<Nanos> = Setting::one(
         "drive.transfer",
         "TIME",
         "7us",
         AppliesTo::Array,
         "A page between host and such a cache; 4 KiB at 600 MB/s",
-    ),
-];
+        page_time,
+    );
+}
 
+/// Reads a disk.
 pub(crate) fn disk(settings: &Settings) -> Result<DeviceSetup> {
-    let mut profile = settings.one("disk-profile", |name| {
-        DiskProfile::preset(name).ok_or_else(|| {
-            let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
-            format!("one of {}", names.join(", "))
-        })
-    })?;
+    let mut profile = PROFILE.get(settings)?;
     let p = &mut profile;
-    p.heads = settings.optional("disk.heads", q::count32)?.unwrap_or(p.heads);
-    p.queue_depth = settings.optional("disk.queue-depth", q::count32)?.unwrap_or(p.queue_depth);
-    if settings.is_given("disk.zones") {
-        p.zones = settings.all("disk.zones", zone)?;
+    p.heads = HEADS.get_or(settings, p.heads)?;
+    p.queue_depth = QUEUE_DEPTH.get_or(settings, p.queue_depth)?;
+    if ZONES.is_given(settings) {
+        p.zones = ZONES.all(settings)?;
     }
-    p.seek = seek(settings)?.unwrap_or_else(|| p.seek.clone());
+    if let Some(seek) = seek(settings)? {
+        p.seek = seek;
+    }
     let times = [
-        ("disk.rotation", &mut p.rotation),
-        ("disk.head-switch", &mut p.head_switch),
-        ("disk.write-settle", &mut p.write_settle),
-        ("disk.overhead", &mut p.overhead),
+        (ROTATION, &mut p.rotation),
+        (HEAD_SWITCH, &mut p.head_switch),
+        (WRITE_SETTLE, &mut p.write_settle),
+        (OVERHEAD, &mut p.overhead),
     ];
-    for (name, field) in times {
-        *field = settings.optional(name, q::time)?.unwrap_or(*field);
+    for (setting, field) in times {
+        *field = setting.get_or(settings, *field)?;
     }
-    p.track_skew = settings.optional("disk.track-skew", q::time)?.or(p.track_skew);
-    p.cylinder_skew = settings.optional("disk.cylinder-skew", q::time)?.or(p.cylinder_skew);
-    p.average_rotation = settings.optional("disk.average-rotation", q::switch)?.unwrap_or(p.average_rotation);
-    let synchronised = settings.one("disk.spindles", word(&[("spread", false), ("synchronised", true)]))?;
+    p.track_skew = TRACK_SKEW.optional(settings)?.or(p.track_skew);
+    p.cylinder_skew = CYLINDER_SKEW.optional(settings)?.or(p.cylinder_skew);
+    p.average_rotation = AVERAGE_ROTATION.get_or(settings, p.average_rotation)?;
+    let synchronised = SPINDLES.get(settings)?;
     Ok(DeviceSetup::Disk { profile, synchronised })
 }
 
+/// Returns the settings that follow from the profile of a disk, and their values.
+pub(crate) fn followed(profile: &DiskProfile) -> Vec<(&'static str, String)> {
+    let zones = profile.zones.iter().map(|zone| format!("{}x{}", zone.cylinders, zone.sectors_per_track));
+    let seek = match &profile.seek {
+        SeekCurve::Constant(seek) => time_text(*seek),
+        SeekCurve::ThreePoint { single, average, full } => [single, average, full].map(|&t| time_text(t)).join(","),
+        SeekCurve::Table(points) => {
+            let points = points.iter().map(|&(cylinders, seek)| format!("{cylinders}:{}", time_text(seek)));
+            points.collect::<Vec<_>>().join(",")
+        }
+    };
+    let mut values = vec![
+        (HEADS.name(), profile.heads.to_string()),
+        (ZONES.name(), zones.collect::<Vec<_>>().join(",")),
+        (ROTATION.name(), time_text(profile.rotation)),
+        (SEEK.name(), seek),
+        (HEAD_SWITCH.name(), time_text(profile.head_switch)),
+        (WRITE_SETTLE.name(), time_text(profile.write_settle)),
+        (OVERHEAD.name(), time_text(profile.overhead)),
+        (AVERAGE_ROTATION.name(), profile.average_rotation.to_string()),
+        (QUEUE_DEPTH.name(), profile.queue_depth.to_string()),
+    ];
+    values.extend(profile.track_skew.map(|skew| (TRACK_SKEW.name(), time_text(skew))));
+    values.extend(profile.cylinder_skew.map(|skew| (CYLINDER_SKEW.name(), time_text(skew))));
+    values
+}
+
+fn profile(name: &str) -> std::result::Result<DiskProfile, String> {
+    DiskProfile::preset(name).ok_or_else(|| {
+        let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
+        format!("one of {}", names.join(", "))
+    })
+}
+
+fn synchronised(text: &str) -> std::result::Result<bool, String> {
+    word(text, &[("spread", false), ("synchronised", true)])
+}
+
 fn seek(settings: &Settings) -> Result<Option<SeekCurve>> {
-    if !settings.is_given("disk.seek") {
+    if !SEEK.is_given(settings) {
         return Ok(None);
     }
-    let points = settings.all("disk.seek", point)?;
+    let points = SEEK.all(settings)?;
     let table: Option<Vec<_>> = points.iter().map(|&(distance, time)| Some((distance?, time))).collect();
     Ok(Some(match (table, &points[..]) {
         (Some(table), _) => SeekCurve::Table(table),
@@ -146,7 +237,7 @@ fn seek(settings: &Settings) -> Result<Option<SeekCurve>> {
     }))
 }
 
-pub(crate) fn scheduler(text: &str) -> std::result::Result<Scheduler, String> {
+fn scheduler(text: &str) -> std::result::Result<Scheduler, String> {
     Scheduler::by_name(text).ok_or_else(|| format!("one of {}", Scheduler::ALL.map(Scheduler::name).join(", ")))
 }
 
@@ -157,20 +248,20 @@ fn zone(text: &str) -> std::result::Result<Zone, String> {
     Ok(Zone { cylinders: number(cylinders)?, sectors_per_track: number(sectors)? })
 }
 
-/// A point of a seek curve: its distance, if it has one, and its time.
-fn point(text: &str) -> std::result::Result<(Option<u32>, Nanos), String> {
+fn seek_point(text: &str) -> std::result::Result<SeekPoint, String> {
     match text.split_once(':') {
         None => Ok((None, q::time(text)?)),
         Some((distance, time)) => Ok((Some(q::count32(distance)?), q::time(time)?)),
     }
 }
 
+/// Reads the volatile write cache that each member has, if it has one.
 pub(crate) fn drive_cache(settings: &Settings, page: u64) -> Result<Option<DriveCacheSetup>> {
     let right = || format!("0 for none, or a size of less than 2^32 whole pages ({page} B)");
-    let pages = settings.one("drive.cache", |text| match q::bytes(text) {
+    let pages = DRIVE_CACHE.get_by(settings, |text| match q::bytes(text) {
         Ok(bytes) if bytes.is_multiple_of(page) => u32::try_from(bytes / page).map_err(|_| right()),
         _ => Err(right()),
     })?;
-    let page_time = settings.one("drive.transfer", bounded(LONGEST_PAGE))?;
+    let page_time = DRIVE_TRANSFER.get(settings)?;
     Ok((pages > 0).then_some(DriveCacheSetup { pages, page_time }))
 }

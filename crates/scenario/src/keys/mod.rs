@@ -5,14 +5,14 @@ pub(crate) mod array;
 pub(crate) mod cache;
 pub(crate) mod delta;
 pub(crate) mod device;
-pub(crate) mod disk;
+pub mod disk;
 pub(crate) mod fixed;
 pub(crate) mod host;
 pub(crate) mod nvram;
 pub(crate) mod output;
 pub(crate) mod raid;
 pub(crate) mod requests;
-pub(crate) mod ssd;
+pub mod ssd;
 pub(crate) mod trace;
 
 use destage_plan::Nanos;
@@ -80,11 +80,7 @@ pub(crate) fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::resu
     }
 }
 
-/// The longest step of a device, of the NVRAM or of the processor: a second, so that sums of them
-/// stay in range.
-pub(crate) const LONGEST_STEP: Nanos = Nanos(1_000_000_000);
-
-/// The same of what is counted per page.
+/// The longest step that is counted per page.
 pub(crate) const LONGEST_PAGE: Nanos = Nanos(10_000_000);
 
 pub(crate) fn bounded(most: Nanos) -> impl Fn(&str) -> std::result::Result<Nanos, String> {

@@ -1,19 +1,33 @@
 //! Settings of simulated SSDs.
 
-use destage_plan::PageGeometry;
+use destage_plan::{Nanos, PageGeometry};
 use destage_sim::buffer::Capacity;
 use destage_sim::input::LbaOverflow;
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState, drive, presets};
 
+use super::Result;
 use super::host::MAX_DEPTH;
 use super::requests::Requests;
-use super::{Result, word};
 use crate::quantity as q;
-use crate::{AppliesTo, Key, Recorded, ScenarioError, Settings};
+use crate::setting::declare_settings;
+use crate::values::{decimal_text, parsed, thousandths, time_text, word};
+use crate::{AppliesTo, Key, Recorded, ScenarioError, Setting, Settings};
 
-/// Lists the settings of what an SSD holds at first and of addresses beyond its end.
-pub(super) const STATE_KEYS: &[Key] = &[
-    Key::one(
+/// What is said of the size of an SSD.
+pub(crate) enum Size {
+    /// So many bytes at least.
+    Bytes(u64),
+    /// What the trace touches.
+    Fit,
+    /// What the preset and other settings say.
+    Preset,
+}
+
+declare_settings! {
+    /// Lists the settings of what an SSD holds at first and of addresses beyond its end.
+    pub(super) table STATE_KEYS;
+
+    pub(crate) const START: Setting<StartState> = Setting::one(
         "start",
         "full|empty|random[:SEED]|aged:TIMES[:SEED]|steady[:SEED]",
         "",
@@ -21,27 +35,33 @@ pub(super) const STATE_KEYS: &[Key] = &[
         "What the flash holds at first; random: all pages, written in random order; aged: TIMES random overwrites; \
          steady: as many as it takes until write amplification stays what it is [default: steady; full with log blocks, and for the \
          cache device of an array of other members]",
+        start,
     )
-    .recorded(Recorded::Field),
-    Key::one(
+    .recorded(Recorded::Field);
+    pub(crate) const LBA_OVERFLOW: Setting<LbaOverflow> = Setting::one(
         "lba-overflow",
         "wrap|filter|compact",
         "wrap",
         AppliesTo::Timed,
         "Addresses beyond the device: modulo its size, left out, or blocks in order of first touch",
-    ),
-];
+        lba_overflow,
+    );
+}
 
-/// Lists the settings of the table `[ssd]`.
-pub(super) const KEYS: &[Key] = &[
-    Key::one(
+declare_settings! {
+    /// Lists the settings of the table `[ssd]`.
+    pub(super) table KEYS;
+
+    /// Holds the name of the preset of an SSD.
+    pub const PRESET: Setting<String> = Setting::one(
         "ssd.preset",
         "NAME",
         "lawc",
         AppliesTo::Ssd,
         "A paper's SSD, lawc, gcar, cawr or 80gb, or a drive, pm9a3, 980pro, 850evo or p4320; the other keys change it",
-    ),
-    Key::one(
+        parsed,
+    );
+    pub(crate) const CAPACITY: Setting<Size> = Setting::one(
         "ssd.capacity",
         "SIZE|fit|preset",
         "",
@@ -50,109 +70,175 @@ pub(super) const KEYS: &[Key] = &[
          they lie far apart; preset: as the preset and other keys say [default: fit; preset where a paper's ssd.preset, ssd.elements, \
          ssd.planes, ssd.blocks-per-plane or lba-overflow is given, the trace can be read only once, or it is the cache device of an \
          array of other members]",
-    ),
-    Key::one(
+        size,
+    );
+    pub(crate) const FTL: Setting<Ftl> = Setting::one(
         "ssd.ftl",
         "page|bast|fast",
         "",
         AppliesTo::Ssd,
         "How pages are mapped: each anywhere, or blocks in place with log blocks, one for a block or for all [default: page]",
-    ),
-    Key::one(
+        ftl,
+    );
+    pub(crate) const LOG_BLOCKS: Setting<u32> = Setting::one(
         "ssd.log-blocks",
         "N",
         "",
         AppliesTo::Ssd,
         "With bast or fast: log blocks of an element, fast's sequential one included [default: all of the reserve but one block]",
-    ),
-    Key::one("ssd.elements", "N", "", AppliesTo::Ssd, "Elements (packages), each serving one operation at a time"),
-    Key::one(
+        q::count32,
+    );
+    pub(crate) const ELEMENTS: Setting<u32> = Setting::one(
+        "ssd.elements",
+        "N",
+        "",
+        AppliesTo::Ssd,
+        "Elements (packages), each serving one operation at a time",
+        q::count32,
+    );
+    pub(crate) const ALLOCATION: Setting<Allocation> = Setting::one(
         "ssd.allocation",
         "static|channels",
         "",
         AppliesTo::Ssd,
         "Where a page goes: an element by its address, or any, as channels that a buffer can choose from [default: static]",
-    ),
-    Key::switch(
+        allocation,
+    );
+    pub(crate) const IDLE_FIRST: Setting<bool> = Setting::switch(
         "ssd.idle-first",
         "",
         AppliesTo::Ssd,
         "With channels: a page whose channel no buffer chooses goes to the one that is idle first, not in turn [default: false]",
-    ),
-    Key::one("ssd.planes", "N", "", AppliesTo::Ssd, "Planes in an element"),
-    Key::one("ssd.blocks-per-plane", "N", "", AppliesTo::Ssd, "Erase blocks in a plane"),
-    Key::one("ssd.reserve", "PERCENT", "", AppliesTo::Ssd, "Blocks of each plane that are not exported [default: 15%]"),
-    Key::one(
+    );
+    pub(crate) const PLANES: Setting<u32> = Setting::one(
+        "ssd.planes",
+        "N",
+        "",
+        AppliesTo::Ssd,
+        "Planes in an element",
+        q::count32,
+    );
+    pub(crate) const BLOCKS_PER_PLANE: Setting<u32> = Setting::one(
+        "ssd.blocks-per-plane",
+        "N",
+        "",
+        AppliesTo::Ssd,
+        "Erase blocks in a plane",
+        q::count32,
+    );
+    pub(crate) const RESERVE: Setting<u32> = Setting::one(
+        "ssd.reserve",
+        "PERCENT",
+        "",
+        AppliesTo::Ssd,
+        "Blocks of each plane that are not exported [default: 15%]",
+        q::basis_points,
+    );
+    pub(crate) const KEPT_BLOCKS: Setting<u32> = Setting::one(
         "ssd.kept-blocks",
         "N",
         "",
         AppliesTo::Ssd,
         "Blocks of each plane that are not exported beside that share [default: 0]",
-    ),
-    Key::one(
+        q::count32,
+    );
+    pub(crate) const MIN_FREE: Setting<u32> = Setting::one(
         "ssd.min-free",
         "PERCENT",
         "",
         AppliesTo::Ssd,
         "Free blocks at or below which an element collects [default: 5%]",
-    ),
-    Key::one("ssd.read", "TIME", "", AppliesTo::Ssd, "Reading a page [default: 25us]"),
-    Key::one("ssd.program", "TIME", "", AppliesTo::Ssd, "Programming a page [default: 200us]"),
-    Key::one("ssd.erase", "TIME", "", AppliesTo::Ssd, "Erasing a block [default: 1.5ms]"),
-    Key::one(
+        q::basis_points,
+    );
+    pub(crate) const READ: Setting<Nanos> = Setting::one(
+        "ssd.read",
+        "TIME",
+        "",
+        AppliesTo::Ssd,
+        "Reading a page [default: 25us]",
+        q::time,
+    );
+    pub(crate) const PROGRAM: Setting<Nanos> = Setting::one(
+        "ssd.program",
+        "TIME",
+        "",
+        AppliesTo::Ssd,
+        "Programming a page [default: 200us]",
+        q::time,
+    );
+    pub(crate) const ERASE: Setting<Nanos> = Setting::one(
+        "ssd.erase",
+        "TIME",
+        "",
+        AppliesTo::Ssd,
+        "Erasing a block [default: 1.5ms]",
+        q::time,
+    );
+    pub(crate) const TRANSFER: Setting<u64> = Setting::one(
         "ssd.transfer",
         "NS",
         "",
         AppliesTo::Ssd,
         "Moving a byte to or from an element, in ns; a sector moves 528 [default: 25]",
-    ),
-    Key::switch(
+        thousandths,
+    );
+    pub(crate) const COPY_BACK: Setting<bool> = Setting::switch(
         "ssd.copy-back",
         "",
         AppliesTo::Ssd,
         "Copy valid pages inside their plane; planes work in parallel [default: false]",
-    ),
-    Key::switch(
+    );
+    pub(crate) const BACKGROUND: Setting<bool> = Setting::switch(
         "ssd.background",
         "",
         AppliesTo::Ssd,
         "Collect once an element runs low, not when its next operation comes [default: false]",
-    ),
-    Key::one(
+    );
+    pub(crate) const PARALLEL_UNITS: Setting<u32> = Setting::one(
         "ssd.parallel-units",
         "N",
         "",
         AppliesTo::Ssd,
         "With copy-back: planes that can work at a time [default: all]",
-    ),
-    Key::one(
+        q::count32,
+    );
+    pub(crate) const STRIDE: Setting<u32> = Setting::one(
         "ssd.stride",
         "PAGES",
         "",
         AppliesTo::Ssd,
         "Consecutive pages on the same element [default: 1; with log blocks a block]",
-    ),
-    Key::switch(
+        q::count32,
+    );
+    pub(crate) const SUMMARY_PAGE: Setting<bool> = Setting::switch(
         "ssd.summary-page",
         "",
         AppliesTo::Ssd,
         "The last page of each block holds no data [default: true; with log blocks false]",
-    ),
-    Key::one("ssd.endurance", "ERASES", "", AppliesTo::Ssd, "Erases that a block endures [default: 100000]"),
-    Key::one(
+    );
+    pub(crate) const ENDURANCE: Setting<u32> = Setting::one(
+        "ssd.endurance",
+        "ERASES",
+        "",
+        AppliesTo::Ssd,
+        "Erases that a block endures [default: 100000]",
+        q::count32,
+    );
+    pub(crate) const QUEUE_DEPTH: Setting<Option<u32>> = Setting::one(
         "ssd.queue-depth",
         "N|none",
         "",
         AppliesTo::Ssd,
         "Commands that the device takes at a time; the others wait in the host, in order [default: none, no limit]",
-    ),
-];
+        queue_depth,
+    );
+}
 
 /// Random overwrites, in hundredths, with which a device may be aged: many times what a steady
 /// state needs.
 const MAX_OVERWRITES_PCT: u32 = 100_000;
 
-pub(crate) fn start(text: &str) -> std::result::Result<StartState, String> {
+fn start(text: &str) -> std::result::Result<StartState, String> {
     let seed = |text: &str| text.parse().ok();
     // The seed after a word, or 1.
     let seeded = |word: &str| match text.strip_prefix(word)? {
@@ -181,37 +267,37 @@ pub(crate) fn start(text: &str) -> std::result::Result<StartState, String> {
     }
 }
 
-/// The state in which an SSD begins, unless one is given.
-pub(crate) const fn default_start(ftl: Ftl) -> StartState {
-    match ftl {
+/// Reads the state in which an SSD begins.
+pub(crate) fn start_state(settings: &Settings, ftl: Ftl) -> Result<StartState> {
+    let default = match ftl {
         Ftl::Page => StartState::Steady { seed: 1 },
         // Random writes are what log blocks are worst at: nobody would have them begin so.
         Ftl::Bast | Ftl::Fast => StartState::Full,
-    }
+    };
+    START.get_or(settings, default)
 }
 
-pub(crate) fn lba_overflow(settings: &Settings) -> Result<LbaOverflow> {
+fn lba_overflow(text: &str) -> std::result::Result<LbaOverflow, String> {
     let words = [("wrap", LbaOverflow::Wrap), ("filter", LbaOverflow::Filter), ("compact", LbaOverflow::Compact)];
-    settings.one("lba-overflow", word(&words))
+    word(text, &words)
 }
 
+/// Reads an SSD.
 pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
-    let mut config = settings.one("ssd.preset", |name| {
+    let mut config = PRESET.get_by(settings, |name| {
         SsdConfig::preset(name, geometry).ok_or_else(|| {
             let names: Vec<_> = presets().map(|(name, _)| name).collect();
             format!("one of {}", names.join(", "))
         })
     })?;
     let c = &mut config;
-    let words = Ftl::ALL.map(|ftl| (ftl.word(), ftl));
-    c.ftl = settings.optional("ssd.ftl", word(&words))?.unwrap_or(c.ftl);
-    c.log_blocks = settings.optional("ssd.log-blocks", q::count32)?;
-    let words = [Allocation::Static, Allocation::Channels].map(|allocation| (allocation.word(), allocation));
-    c.allocation = settings.optional("ssd.allocation", word(&words))?.unwrap_or(c.allocation);
+    c.ftl = FTL.get_or(settings, c.ftl)?;
+    c.log_blocks = LOG_BLOCKS.optional(settings)?;
+    c.allocation = ALLOCATION.get_or(settings, c.allocation)?;
     // What a preset says of channels goes with them.
     c.idle_first &= c.allocation == Allocation::Channels && c.ftl == Ftl::Page;
     if c.ftl != Ftl::Page {
-        if settings.is_given("ssd.min-free") {
+        if MIN_FREE.is_given(settings) {
             let message = format_args!(
                 "'ssd.min-free' has no meaning with ssd.ftl = {}: log blocks are merged when a write needs one",
                 c.ftl.word()
@@ -221,49 +307,90 @@ pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConf
         // A block in place has room for its pages only, and lies on one element.
         c.summary_page = false;
         if c.allocation == Allocation::Static {
-            let pages_per_block = settings.one("pages-per-block", q::count)?;
-            c.stride = u32::try_from(pages_per_block).unwrap_or(u32::MAX);
+            c.stride = u32::try_from(settings.one("pages-per-block", q::count)?).unwrap_or(u32::MAX);
         }
     }
     let numbers = [
-        ("ssd.elements", &mut c.elements),
-        ("ssd.planes", &mut c.planes),
-        ("ssd.blocks-per-plane", &mut c.blocks_per_plane),
-        ("ssd.kept-blocks", &mut c.kept_blocks),
-        ("ssd.stride", &mut c.stride),
-        ("ssd.endurance", &mut c.endurance),
+        (ELEMENTS, &mut c.elements),
+        (PLANES, &mut c.planes),
+        (BLOCKS_PER_PLANE, &mut c.blocks_per_plane),
+        (KEPT_BLOCKS, &mut c.kept_blocks),
+        (STRIDE, &mut c.stride),
+        (ENDURANCE, &mut c.endurance),
+        (RESERVE, &mut c.reserve_bp),
+        (MIN_FREE, &mut c.min_free_bp),
     ];
-    for (name, field) in numbers {
-        *field = settings.optional(name, q::count32)?.unwrap_or(*field);
+    for (setting, field) in numbers {
+        *field = setting.get_or(settings, *field)?;
     }
-    let shares = [("ssd.reserve", &mut c.reserve_bp), ("ssd.min-free", &mut c.min_free_bp)];
-    for (name, field) in shares {
-        *field = settings.optional(name, q::basis_points)?.unwrap_or(*field);
-    }
-    let times = [("ssd.read", &mut c.read), ("ssd.program", &mut c.program), ("ssd.erase", &mut c.erase)];
-    for (name, field) in times {
-        *field = settings.optional(name, q::time)?.unwrap_or(*field);
+    for (setting, field) in [(READ, &mut c.read), (PROGRAM, &mut c.program), (ERASE, &mut c.erase)] {
+        *field = setting.get_or(settings, *field)?;
     }
     let switches = [
-        ("ssd.copy-back", &mut c.copy_back),
-        ("ssd.background", &mut c.background),
-        ("ssd.idle-first", &mut c.idle_first),
-        ("ssd.summary-page", &mut c.summary_page),
+        (COPY_BACK, &mut c.copy_back),
+        (BACKGROUND, &mut c.background),
+        (IDLE_FIRST, &mut c.idle_first),
+        (SUMMARY_PAGE, &mut c.summary_page),
     ];
-    for (name, field) in switches {
-        *field = settings.optional(name, q::switch)?.unwrap_or(*field);
+    for (setting, field) in switches {
+        *field = setting.get_or(settings, *field)?;
     }
-    let transfer = settings.optional("ssd.transfer", |text| q::decimal(text, 1000))?;
-    c.transfer_ps_per_byte = transfer.unwrap_or(c.transfer_ps_per_byte);
-    c.lanes = settings.optional("ssd.parallel-units", q::count32)?.unwrap_or(c.planes);
-    c.queue_depth = settings.optional("ssd.queue-depth", queue_depth)?.unwrap_or(c.queue_depth);
-    let Some(Size::Bytes(bytes)) = size(settings)? else { return Ok(config) };
-    if settings.is_given("ssd.blocks-per-plane") {
+    c.transfer_ps_per_byte = TRANSFER.get_or(settings, c.transfer_ps_per_byte)?;
+    c.lanes = PARALLEL_UNITS.get_or(settings, c.planes)?;
+    c.queue_depth = QUEUE_DEPTH.get_or(settings, c.queue_depth)?;
+    let Some(Size::Bytes(bytes)) = CAPACITY.optional(settings)? else { return Ok(config) };
+    if BLOCKS_PER_PLANE.is_given(settings) {
         return Err(ScenarioError::new(
             "'ssd.blocks-per-plane' and 'ssd.capacity' both say how large the SSD is; leave one of them out",
         ));
     }
     config.with_pages(bytes.div_ceil(geometry.page_bytes()), geometry).map_err(ScenarioError::new)
+}
+
+/// Returns the settings that follow from an SSD, and their values.
+pub(crate) fn followed(
+    config: &SsdConfig,
+    start: &StartState,
+    capacity: Option<Capacity>,
+) -> Vec<(&'static str, String)> {
+    let share = |bp: u32| format!("{}%", decimal_text(bp.into(), 100));
+    let mut values = vec![
+        (START.name(), start.to_string()),
+        (FTL.name(), config.ftl.word().to_owned()),
+        (ELEMENTS.name(), config.elements.to_string()),
+        (ALLOCATION.name(), config.allocation.word().to_owned()),
+        (IDLE_FIRST.name(), config.idle_first.to_string()),
+        (KEPT_BLOCKS.name(), config.kept_blocks.to_string()),
+        (PLANES.name(), config.planes.to_string()),
+        (RESERVE.name(), share(config.reserve_bp)),
+        (READ.name(), time_text(config.read)),
+        (PROGRAM.name(), time_text(config.program)),
+        (ERASE.name(), time_text(config.erase)),
+        (TRANSFER.name(), decimal_text(config.transfer_ps_per_byte, 1000)),
+        (COPY_BACK.name(), config.copy_back.to_string()),
+        (BACKGROUND.name(), config.background.to_string()),
+        (PARALLEL_UNITS.name(), config.lanes.to_string()),
+        (STRIDE.name(), config.stride.to_string()),
+        (SUMMARY_PAGE.name(), config.summary_page.to_string()),
+        (ENDURANCE.name(), config.endurance.to_string()),
+        (QUEUE_DEPTH.name(), config.queue_depth.map_or_else(|| "none".to_owned(), |depth| depth.to_string())),
+    ];
+    if config.ftl == Ftl::Page {
+        values.push((MIN_FREE.name(), share(config.min_free_bp)));
+    }
+    values.push(match capacity {
+        Some(Capacity::Fit | Capacity::Of(_)) => (CAPACITY.name(), "fit".to_owned()),
+        _ => (BLOCKS_PER_PLANE.name(), config.blocks_per_plane.to_string()),
+    });
+    values
+}
+
+fn ftl(text: &str) -> std::result::Result<Ftl, String> {
+    word(text, &Ftl::ALL.map(|ftl| (ftl.word(), ftl)))
+}
+
+fn allocation(text: &str) -> std::result::Result<Allocation, String> {
+    word(text, &[Allocation::Static, Allocation::Channels].map(|allocation| (allocation.word(), allocation)))
 }
 
 fn queue_depth(text: &str) -> std::result::Result<Option<u32>, String> {
@@ -274,34 +401,27 @@ fn queue_depth(text: &str) -> std::result::Result<Option<u32>, String> {
     }
 }
 
-/// What is said of the size of an SSD.
-enum Size {
-    Bytes(u64),
-    Fit,
-    Preset,
-}
-
-fn size(settings: &Settings) -> Result<Option<Size>> {
-    settings.optional("ssd.capacity", |text| match text {
+fn size(text: &str) -> std::result::Result<Size, String> {
+    match text {
         "fit" => Ok(Size::Fit),
         "preset" => Ok(Size::Preset),
         _ => match q::bytes(text) {
             Ok(bytes) if bytes > 0 => Ok(Size::Bytes(bytes)),
-            _ => Err("a size such as 512GiB, fit or preset"),
+            _ => Err("a size such as 512GiB, fit or preset".into()),
         },
-    })
+    }
 }
 
 /// Settings that say how large an SSD is, or what becomes of what lies beyond it. The size of a paper's SSD is part of
 /// what is reproduced; a drive stands for its kind.
-const SIZED: [&str; 5] = ["ssd.preset", "ssd.elements", "ssd.planes", "ssd.blocks-per-plane", "lba-overflow"];
+const SIZED: [Key; 5] = [PRESET.key(), ELEMENTS.key(), PLANES.key(), BLOCKS_PER_PLANE.key(), LBA_OVERFLOW.key()];
 
 /// Whether a drive is chosen and nothing is said of its size, or that it is to fit.
 pub(crate) fn fits(settings: &Settings) -> Result<bool> {
-    let is_drive = settings.one("ssd.preset", |name| Ok::<_, String>(drive(name).is_some()))?;
-    Ok(match size(settings)? {
+    let is_drive = PRESET.get_by(settings, |name| Ok::<_, String>(drive(name).is_some()))?;
+    Ok(match CAPACITY.optional(settings)? {
         Some(Size::Fit) => true,
-        None => is_drive && SIZED[1..4].iter().all(|key| !settings.is_given(key)),
+        None => is_drive && SIZED[1..4].iter().all(|key| !settings.is_given(key.name)),
         Some(Size::Bytes(_) | Size::Preset) => false,
     })
 }
@@ -314,10 +434,11 @@ pub(crate) fn capacity(settings: &Settings, requests: &Requests) -> Result<Capac
 /// Whether SSDs are to fit the trace, or, if they are members of which so much is used, that.
 pub(crate) fn array_capacity(settings: &Settings, requests: &Requests, sized: bool) -> Result<Capacity> {
     let decided = if sized { &SIZED[3..4] } else { &SIZED[3..] };
-    if let Some(Size::Fit) = size(settings)? {
-        if let Some(key) = decided.iter().find(|key| settings.is_given(key)) {
+    if let Some(Size::Fit) = CAPACITY.optional(settings)? {
+        if let Some(key) = decided.iter().find(|key| settings.is_given(key.name)) {
             return Err(ScenarioError::new(format_args!(
-                "'{key}' has no meaning with ssd.capacity = fit, which decides it: leave one of them out"
+                "'{}' has no meaning with ssd.capacity = fit, which decides it: leave one of them out",
+                key.name
             )));
         }
         if !sized && !requests.can_be_read_again() {
@@ -327,8 +448,8 @@ pub(crate) fn array_capacity(settings: &Settings, requests: &Requests, sized: bo
         }
         return Ok(Capacity::Fit);
     }
-    let is_drive = settings.one("ssd.preset", |name| Ok::<_, String>(drive(name).is_some()))?;
+    let is_drive = PRESET.get_by(settings, |name| Ok::<_, String>(drive(name).is_some()))?;
     let of_size = &SIZED[usize::from(is_drive)..if sized { 4 } else { 5 }];
-    let given = size(settings)?.is_some() || of_size.iter().any(|key| settings.is_given(key));
+    let given = CAPACITY.optional(settings)?.is_some() || of_size.iter().any(|key| settings.is_given(key.name));
     Ok(if given || !sized && !requests.can_be_read_again() { Capacity::Given } else { Capacity::Fit })
 }

@@ -1,0 +1,170 @@
+//! Settings as constants of a type: who reads a setting names its constant, so that the compiler knows every reader.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use destage_plan::quantity;
+
+use crate::key::{AppliesTo, Key, Recorded, Takes};
+use crate::{ScenarioError, Settings};
+
+/// Reads a value, or says what would be right.
+type Parse<T> = fn(&str) -> Result<T, String>;
+
+/// A setting whose values are of this type.
+#[derive(Debug)]
+pub struct Setting<T> {
+    key: Key,
+    parse: Parse<T>,
+}
+
+impl<T> Setting<T> {
+    /// Declares a setting with one value.
+    pub(crate) const fn one(
+        name: &'static str,
+        value: &'static str,
+        default: &'static str,
+        applies_to: AppliesTo,
+        help: &'static str,
+        parse: Parse<T>,
+    ) -> Self {
+        Self { key: Key::new(Takes::One, name, value, default, applies_to, help), parse }
+    }
+
+    /// Declares a setting with several values.
+    pub(crate) const fn list(
+        name: &'static str,
+        value: &'static str,
+        default: &'static str,
+        applies_to: AppliesTo,
+        help: &'static str,
+        parse: Parse<T>,
+    ) -> Self {
+        Self { key: Key::new(Takes::Several, name, value, default, applies_to, help), parse }
+    }
+
+    /// Returns the same setting, recorded elsewhere than among the settings of a result.
+    pub(crate) const fn recorded(self, recorded: Recorded) -> Self {
+        Self { key: Key { recorded, ..self.key }, parse: self.parse }
+    }
+
+    /// Returns what the help says of it.
+    pub const fn key(&self) -> Key {
+        self.key
+    }
+
+    /// Returns its name.
+    pub const fn name(&self) -> &'static str {
+        self.key.name
+    }
+
+    /// Returns true if the user gave it.
+    pub fn is_given(&self, settings: &Settings) -> bool {
+        settings.is_given(self.key.name)
+    }
+
+    /// Returns its value, which is given or has a default.
+    ///
+    /// # Errors
+    /// If there is none, or what would be right in its place.
+    pub fn get(&self, settings: &Settings) -> Result<T, ScenarioError> {
+        self.get_by(settings, self.parse)
+    }
+
+    /// Returns its value if it has one, or else this one.
+    ///
+    /// # Errors
+    /// What would be right in its place.
+    pub fn get_or(&self, settings: &Settings, other: T) -> Result<T, ScenarioError> {
+        Ok(self.optional(settings)?.unwrap_or(other))
+    }
+
+    /// Returns its value if it has one.
+    ///
+    /// # Errors
+    /// What would be right in its place.
+    pub fn optional(&self, settings: &Settings) -> Result<Option<T>, ScenarioError> {
+        self.optional_by(settings, self.parse)
+    }
+
+    /// Returns all of its values.
+    ///
+    /// # Errors
+    /// If the list is empty, or what would be right in its place.
+    pub fn all(&self, settings: &Settings) -> Result<Vec<T>, ScenarioError> {
+        self.all_by(settings, self.parse)
+    }
+
+    /// Returns its value as `parse` reads it, where that depends on other settings.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_by<U, E: fmt::Display>(
+        &self,
+        settings: &Settings,
+        parse: impl Fn(&str) -> Result<U, E>,
+    ) -> Result<U, ScenarioError> {
+        settings.one(self.key.name, parse)
+    }
+
+    /// Returns its value, if it has one, as `parse` reads it.
+    ///
+    /// # Errors
+    /// As [`optional`](Self::optional).
+    pub fn optional_by<U, E: fmt::Display>(
+        &self,
+        settings: &Settings,
+        parse: impl Fn(&str) -> Result<U, E>,
+    ) -> Result<Option<U>, ScenarioError> {
+        settings.optional(self.key.name, parse)
+    }
+
+    /// Returns all of its values as `parse` reads them.
+    ///
+    /// # Errors
+    /// As [`all`](Self::all).
+    pub fn all_by<U, E: fmt::Display>(
+        &self,
+        settings: &Settings,
+        parse: impl Fn(&str) -> Result<U, E>,
+    ) -> Result<Vec<U>, ScenarioError> {
+        settings.all(self.key.name, parse)
+    }
+}
+
+impl Setting<bool> {
+    /// Declares a switch.
+    pub(crate) const fn switch(
+        name: &'static str,
+        default: &'static str,
+        applies_to: AppliesTo,
+        help: &'static str,
+    ) -> Self {
+        let key = Key::new(Takes::Switch, name, "true|false", default, applies_to, help);
+        Self { key, parse: quantity::switch }
+    }
+}
+
+impl Setting<PathBuf> {
+    /// Returns the file's name if it has one: from a scenario file it is relative to that file.
+    ///
+    /// # Errors
+    /// If the setting takes one value and has several.
+    pub fn path(&self, settings: &Settings) -> Result<Option<PathBuf>, ScenarioError> {
+        settings.path(self.key.name)
+    }
+}
+
+/// Declares settings as constants, and the table of their keys in the same order.
+macro_rules! declare_settings {
+    (
+        $(#[$table_meta:meta])* $table_vis:vis table $table:ident;
+        $($(#[$meta:meta])* $vis:vis const $name:ident: $type:ty = $value:expr;)*
+    ) => {
+        $($(#[$meta])* $vis const $name: $type = $value;)*
+        $(#[$table_meta])*
+        $table_vis const $table: &[$crate::Key] = &[$($name.key()),*];
+    };
+}
+
+pub(crate) use declare_settings;
