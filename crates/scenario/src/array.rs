@@ -2,45 +2,33 @@
 
 use destage_cache::{HostCacheSpec, host_caches, host_caches_of};
 use destage_plan::PageGeometry;
-use destage_raid::Layout;
-use destage_sim::array::{ArrayExperiment, ArrayHost, ArraySetup, DeviceSetup, SetupError};
+use destage_sim::array::{ArrayExperiment, ArrayHost, DeviceSetup, SetupError};
 use destage_sim::experiment::Capacity;
 use destage_sim::input::Speed;
 use destage_sim::ssd::StartState;
 
-use crate::keys::array::{endurance, injections, level_and_members};
+use crate::keys::array::{ARRAY, CACHE_DEVICE, CACHE_ENDURANCE, MEMBER_SIZE, array_setup, injections};
 use crate::keys::cache::{controller, geometry, subpage, trim};
-use crate::keys::disk::{SCHEDULER, disk, drive_cache};
-use crate::keys::fixed::fixed;
+use crate::keys::device::{array_device, member_kind};
+use crate::keys::disk::{SCHEDULER, drive_cache};
 use crate::keys::host::host;
 use crate::keys::raid::service;
 use crate::keys::requests::Requests;
-use crate::keys::ssd::{LBA_OVERFLOW, START, array_capacity, fits, ssd, start_state};
+use crate::keys::ssd::{LBA_OVERFLOW, START, array_capacity, fits};
 use crate::keys::trace::{ops, volumes};
-use crate::keys::{SIM, delta, positive, word};
+use crate::keys::{SIM, delta};
 use crate::quantity as q;
+use crate::values::positive;
 use crate::{AppliesTo, Recorded, ScenarioError, Settings};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
-
-fn device(settings: &Settings, kind: &str) -> Result<DeviceSetup> {
-    match kind {
-        "disk" => disk(settings),
-        "fixed" => Ok(DeviceSetup::Fixed(fixed(settings)?)),
-        _ => {
-            let config = ssd(settings, geometry(settings)?)?;
-            let start = start_state(settings, config.ftl)?;
-            Ok(DeviceSetup::Ssd { config, start })
-        }
-    }
-}
 
 /// The device of a cache of at most so many bytes.
 ///
 /// Over members that are none an SSD is as large as its preset, and begins full, unless told otherwise: how full
 /// it is is decided by the cache. A drive's preset says nothing of the size; it is as large as it takes.
 fn cache_device(settings: &Settings, member: &str, kind: &str, bytes: u64) -> Result<DeviceSetup> {
-    let mut made = device(settings, kind)?;
+    let mut made = array_device(settings, kind)?;
     if let DeviceSetup::Ssd { config, start } = &mut made
         && member != "ssd"
     {
@@ -57,7 +45,7 @@ fn cache_device(settings: &Settings, member: &str, kind: &str, bytes: u64) -> Re
 
 /// Whether an array of such members is to fit the trace.
 fn capacity(settings: &Settings, requests: &Requests, member: &str) -> Result<Capacity> {
-    match (member, settings.is_given("member-size")) {
+    match (member, MEMBER_SIZE.is_given(settings)) {
         ("ssd", sized) => array_capacity(settings, requests, sized),
         (_, true) => Ok(Capacity::Given),
         _ if LBA_OVERFLOW.is_given(settings) || !requests.can_be_read_again() => Ok(Capacity::Given),
@@ -95,14 +83,9 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
     requests.check(settings)?;
     let page = settings.one("page", q::bytes)?;
     let geometry = PageGeometry::new(page, settings.one("pages-per-block", q::count)?).map_err(ScenarioError::new)?;
-    let (level, members) = settings.one("array", level_and_members)?;
-    let kinds = word(&[("disk", "disk"), ("ssd", "ssd"), ("fixed", "fixed")]);
-    let member = if settings.is_given("device") {
-        settings.one("device", |text| kinds(text).map_err(|right| format!("with an array {right}")))?
-    } else {
-        "disk"
-    };
-    let cache_kind = settings.one("cache-device", &kinds)?;
+    let (level, members) = ARRAY.get(settings)?;
+    let member = member_kind(settings)?;
+    let cache_kind = CACHE_DEVICE.get(settings)?;
     let sized = settings.is_given("cache");
     let caches = if sized { requests.caches(settings, page)? } else { Some(Vec::new()) };
     let policies = if settings.is_given("policy") {
@@ -113,7 +96,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         usable.map(HostCacheSpec::of).collect()
     };
     let caching = policies.iter().any(|policy| policy.info().is_sized());
-    if settings.is_given("cache-device") && !caching {
+    if CACHE_DEVICE.is_given(settings) && !caching {
         let message = if sized {
             SetupError::UnusedCache { key: "cache-device" }.to_string()
         } else {
@@ -142,19 +125,13 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
     let experiment = ArrayExperiment {
         trace: requests.name(),
         geometry,
-        array: ArraySetup {
-            level,
-            members,
-            layout: settings.optional("layout", str::parse::<Layout>)?,
-            chunk_bytes: settings.one("chunk", q::bytes)?,
-            member_bytes: settings.optional("member-size", q::bytes)?,
-        },
+        array: array_setup(settings, (level, members))?,
         policies,
         caches: caches.clone().unwrap_or_default(),
-        member: device(settings, member)?,
+        member: array_device(settings, member)?,
         drive_cache: drive_cache(settings, page)?,
         cache_device: cache_device(settings, member, cache_kind, cached)?,
-        cache_endurance: settings.optional("cache-endurance", endurance)?,
+        cache_endurance: CACHE_ENDURANCE.optional(settings)?,
         deltas: delta::LENGTH.get(settings)?,
         delta_seed: delta::SEED.get(settings)?,
         schedulers: SCHEDULER.all(settings)?,

@@ -3,10 +3,10 @@
 use destage_sim::buffer::{Admission, Capacity, DeviceConfig, Experiment, FlushMode, RunConfig};
 use destage_sim::input::{Speed, Warmup};
 
-use crate::keys::analytic::analytic;
 use crate::keys::cache::{buffer_policy, geometry, subpage, trim};
+use crate::keys::device::buffer_device;
 use crate::keys::host::{MAX_BUFFER_LATENCY, host};
-use crate::keys::ssd::{LBA_OVERFLOW, capacity, ssd, start_state};
+use crate::keys::ssd::{LBA_OVERFLOW, capacity};
 use crate::keys::trace::{ops, volumes};
 use crate::keys::word;
 use crate::quantity as q;
@@ -39,19 +39,7 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
         )));
     }
     let geometry = geometry(settings)?;
-    let device =
-        match settings.one("device", |text| match (word(&[("none", 0), ("analytic", 1), ("ssd", 2)])(text), text) {
-            (Err(right), "disk" | "fixed") => Err(format!("{right}; members of an array can be that, see array")),
-            (device, _) => device,
-        })? {
-            0 => DeviceConfig::None,
-            1 => DeviceConfig::Analytic(analytic(settings)?),
-            _ => {
-                let config = ssd(settings, geometry)?;
-                let start = start_state(settings, config.ftl)?;
-                DeviceConfig::Ssd(config, start)
-            }
-        };
+    let device = buffer_device(settings, geometry)?;
     if let Some(key) = given().find(|key| !key.applies_to.buffers_over(&device)) {
         return Err(ScenarioError::new(format_args!("'{}' has no meaning for device = {}", key.name, device.word())));
     }

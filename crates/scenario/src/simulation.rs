@@ -6,6 +6,7 @@ use destage_sim::curve::{self, Scope};
 use destage_sim::experiment::{ExperimentError, Progress};
 use destage_trace::TraceError;
 
+use crate::keys::array::ARRAY;
 use crate::sim::Requests;
 use crate::{ScenarioError, Settings, array, sim};
 
@@ -30,7 +31,7 @@ impl Simulation {
 
 /// The experiment that the settings describe.
 pub fn simulation(settings: &Settings, requests: &Requests) -> Result<Simulation, ScenarioError> {
-    Ok(if settings.is_given("array") {
+    Ok(if ARRAY.is_given(settings) {
         Simulation::Array(Box::new(array::experiment(settings, requests)?))
     } else {
         Simulation::Buffers(Box::new(sim::experiment(settings, requests)?))

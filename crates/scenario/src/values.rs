@@ -28,6 +28,11 @@ pub(crate) fn word<T: Copy>(text: &str, choices: &[(&str, T)]) -> Parsed<T> {
     })
 }
 
+/// Takes a number of at least 1.
+pub(crate) fn positive(text: &str) -> Parsed<u64> {
+    q::count(text).ok().filter(|&n| n > 0).ok_or_else(|| "a whole number of at least 1".into())
+}
+
 /// Takes a number with up to three decimals, in thousandths.
 pub(crate) fn thousandths(text: &str) -> Parsed<u64> {
     q::decimal(text, 1000)

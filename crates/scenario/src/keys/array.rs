@@ -1,83 +1,115 @@
 //! Settings of a redundant array, its cache device and its failures.
 
 use destage_plan::{Dev, Nanos};
-use destage_raid::Level;
-use destage_sim::array::{Injection, InjectionKind};
+use destage_raid::array::{ParityMethod, Regime};
+use destage_raid::{Layout, Level};
+use destage_sim::array::{ArraySetup, Injection, InjectionKind};
 
 use super::Result;
+use super::device::array_kind;
 use crate::quantity as q;
-use crate::{AppliesTo, Key, Recorded, Settings};
+use crate::setting::declare_settings;
+use crate::values::{parsed, word};
+use crate::{AppliesTo, Recorded, Setting, Settings};
 
-/// Lists the settings of the array, in the order of the help.
-pub(super) const KEYS: &[Key] = &[
-    Key::one(
+declare_settings! {
+    /// Lists the settings of the array, in the order of the help.
+    pub(super) table KEYS;
+
+    /// Holds the level and the number of members; a simulation that has it is one of an array.
+    pub const ARRAY: Setting<(Level, u32)> = Setting::one(
         "array",
         "LEVEL:MEMBERS",
         "",
         AppliesTo::Array,
         "A redundant array, such as raid5:5, and host-side policies in front of it",
+        level_and_members,
     )
-    .recorded(Recorded::Field),
-    Key::one(
+    .recorded(Recorded::Field);
+    pub(crate) const LAYOUT: Setting<Layout> = Setting::one(
         "layout",
         "NAME",
         "",
         AppliesTo::Array,
         "Where the array's parity lies, by mdadm's names [default: left-symmetric]",
+        parsed,
     )
-    .recorded(Recorded::Field),
-    Key::one("chunk", "SIZE", "64KiB", AppliesTo::Array, "Contiguous data on a member").recorded(Recorded::Field),
-    Key::one(
+    .recorded(Recorded::Field);
+    pub(crate) const CHUNK: Setting<u64> = Setting::one(
+        "chunk",
+        "SIZE",
+        "64KiB",
+        AppliesTo::Array,
+        "Contiguous data on a member",
+        q::bytes,
+    )
+    .recorded(Recorded::Field);
+    pub(crate) const MEMBER_SIZE: Setting<u64> = Setting::one(
         "member-size",
         "SIZE",
         "",
         AppliesTo::Array,
         "What is used of each member [default: of a disk all of it, else what the trace takes, or as ssd.capacity says]",
-    ),
-    Key::one(
+        q::bytes,
+    );
+    pub(crate) const PARITY: Setting<ParityMethod> = Setting::one(
         "parity",
         "min|rmw|rcw|disksim",
         "min",
         AppliesTo::Array,
         "How parity is updated: what reads least, read-modify-write, reconstruct-write, or as DiskSim chooses",
+        parity,
     )
-    .recorded(Recorded::Field),
-    Key::one(
+    .recorded(Recorded::Field);
+    pub(crate) const REGIME: Setting<Regime> = Setting::one(
         "regime",
         "flush|every-write",
         "flush",
         AppliesTo::Array,
         "What the array promises: durable after a flush or with FUA, or each acknowledged write",
+        regime,
     )
-    .recorded(Recorded::Field),
-    Key::one("cache-device", "ssd|disk|fixed", "ssd", AppliesTo::Array, "Where host-side policies cache")
-        .recorded(Recorded::Field),
-    Key::one(
+    .recorded(Recorded::Field);
+    pub(crate) const CACHE_DEVICE: Setting<&'static str> = Setting::one(
+        "cache-device",
+        "ssd|disk|fixed",
+        "ssd",
+        AppliesTo::Array,
+        "Where host-side policies cache",
+        array_kind,
+    )
+    .recorded(Recorded::Field);
+    pub(crate) const CACHE_ENDURANCE: Setting<u64> = Setting::one(
         "cache-endurance",
         "SIZE",
         "",
         AppliesTo::Array,
         "Bytes that may be written to the cache device until it is worn out (TBW), such as 600TB: results tell how long it lasts",
-    ),
-];
+        endurance,
+    );
+}
 
-/// Lists the settings of failures, in the order of the help.
-pub(super) const FAILURE_KEYS: &[Key] = &[
-    Key::list(
+declare_settings! {
+    /// Lists the settings of failures, in the order of the help.
+    pub(super) table FAILURE_KEYS;
+
+    pub(crate) const FAIL: Setting<(Option<u8>, Nanos)> = Setting::list(
         "fail",
         "DEVICE@TIME",
         "",
         AppliesTo::Array,
         "Devices that fail, such as 1@60s: a member's number from 0, or cache",
-    ),
-    Key::list(
+        failure,
+    );
+    pub(crate) const REPLACE: Setting<(Option<u8>, Nanos)> = Setting::list(
         "replace",
         "DEVICE@TIME",
         "",
         AppliesTo::Array,
         "When another takes a failed device's place, and the array is rebuilt",
-    ),
-];
+        failure,
+    );
+}
 
 /// A level and a number of members: `raid5:5`.
 ///
@@ -92,24 +124,50 @@ pub fn level_and_members(text: &str) -> std::result::Result<(Level, u32), String
 }
 
 /// What a device takes until it is worn out.
-pub(crate) fn endurance(text: &str) -> std::result::Result<u64, String> {
+fn endurance(text: &str) -> std::result::Result<u64, String> {
     q::bytes(text)
         .ok()
         .filter(|&bytes| bytes > 0)
         .ok_or_else(|| "the bytes that may be written to it, such as 600TB".into())
 }
 
+fn parity(text: &str) -> std::result::Result<ParityMethod, String> {
+    let words = [
+        ("min", ParityMethod::Min),
+        ("rmw", ParityMethod::Rmw),
+        ("rcw", ParityMethod::Rcw),
+        ("disksim", ParityMethod::Disksim),
+    ];
+    word(text, &words)
+}
+
+fn regime(text: &str) -> std::result::Result<Regime, String> {
+    word(text, &[("flush", Regime::Flush), ("every-write", Regime::EveryWrite)])
+}
+
+/// Reads the array's members, and where data lie on them.
+pub(crate) fn array_setup(settings: &Settings, (level, members): (Level, u32)) -> Result<ArraySetup> {
+    Ok(ArraySetup {
+        level,
+        members,
+        layout: LAYOUT.optional(settings)?,
+        chunk_bytes: CHUNK.get(settings)?,
+        member_bytes: MEMBER_SIZE.optional(settings)?,
+    })
+}
+
+/// Reads which devices fail and are replaced, of so many members and the cache device.
 pub(crate) fn injections(settings: &Settings, members: u32) -> Result<Vec<Injection>> {
     let mut all = Vec::new();
-    for (key, kind) in [("fail", InjectionKind::Fail), ("replace", InjectionKind::Replace)] {
-        if settings.is_given(key) {
-            let member = |text: &str| match injection(text) {
+    for (setting, kind) in [(FAIL, InjectionKind::Fail), (REPLACE, InjectionKind::Replace)] {
+        if setting.is_given(settings) {
+            let member = |text: &str| match failure(text) {
                 Ok((Some(device), _)) if u32::from(device) >= members => {
                     Err(format!("a member below {members}, or cache, and a time, such as 1@60s"))
                 }
                 found => found,
             };
-            for (device, at) in settings.all(key, member)? {
+            for (device, at) in setting.all_by(settings, member)? {
                 // The cache device comes after the members. An array has fewer members than 63
                 // anyway, which is told elsewhere.
                 let dev = Dev(device.unwrap_or(members.min(63) as u8));
@@ -121,7 +179,7 @@ pub(crate) fn injections(settings: &Settings, members: u32) -> Result<Vec<Inject
 }
 
 /// The device of an injection, `none` for the cache, and its time.
-fn injection(text: &str) -> std::result::Result<(Option<u8>, Nanos), String> {
+fn failure(text: &str) -> std::result::Result<(Option<u8>, Nanos), String> {
     let right = || "a device and a time, such as 1@60s or cache@2min; the members are numbered from 0".to_owned();
     let (device, time) = text.split_once('@').ok_or_else(right)?;
     let device = match device.trim() {

@@ -1,10 +1,10 @@
 //! The settings of `destage sim`, each in the file of its owner beside the function that reads it.
 
 pub(crate) mod analytic;
-pub(crate) mod array;
+pub mod array;
 pub(crate) mod cache;
 pub(crate) mod delta;
-pub(crate) mod device;
+pub mod device;
 pub mod disk;
 pub(crate) mod fixed;
 pub(crate) mod host;
@@ -15,9 +15,6 @@ pub(crate) mod requests;
 pub mod ssd;
 pub(crate) mod trace;
 
-use destage_plan::Nanos;
-
-use crate::quantity as q;
 use crate::{Key, ScenarioError};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -78,18 +75,4 @@ pub(crate) fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::resu
             format!("one of {}", words.join(", "))
         })
     }
-}
-
-/// The longest step that is counted per page.
-pub(crate) const LONGEST_PAGE: Nanos = Nanos(10_000_000);
-
-pub(crate) fn bounded(most: Nanos) -> impl Fn(&str) -> std::result::Result<Nanos, String> {
-    move |text| match q::time(text) {
-        Ok(time) if time > most => Err(format!("at most {}", q::show_time(most.0 as f64))),
-        time => time,
-    }
-}
-
-pub(crate) fn positive(text: &str) -> std::result::Result<u64, String> {
-    q::count(text).ok().filter(|&n| n > 0).ok_or_else(|| "a whole number of at least 1".into())
 }

@@ -1,85 +1,108 @@
 //! Settings of the array's controller.
 
-use destage_raid::array::{ParityMethod, Regime};
+use destage_plan::Nanos;
 use destage_sim::array::{Service, StepTimes};
 
-use super::nvram::journal;
-use super::{LONGEST_PAGE, Result, bounded, positive, word};
+use super::Result;
+use super::array::{PARITY, REGIME};
+use super::nvram::{self, journal};
 use crate::quantity as q;
-use crate::{AppliesTo, Key, Settings};
+use crate::setting::declare_settings;
+use crate::values::{page_time, positive};
+use crate::{AppliesTo, Setting, Settings};
 
-/// Lists the settings of the table `[raid]`.
-pub(super) const KEYS: &[Key] = &[
-    Key::one(
+declare_settings! {
+    /// Lists the settings of the table `[raid]`.
+    pub(super) table KEYS;
+
+    pub(crate) const DEPTH: Setting<u64> = Setting::one(
         "raid.depth",
         "FRAGMENTS",
         "4096",
         AppliesTo::Array,
         "Fragments of requests that the array works on at a time",
-    ),
-    Key::one(
+        positive,
+    );
+    pub(crate) const OPEN_ROWS: Setting<u64> = Setting::one(
         "raid.open-rows",
         "ROWS",
         "16384",
         AppliesTo::Array,
         "Rows whose intents may be open before the array flushes on its own",
-    ),
-    Key::one(
+        positive,
+    );
+    pub(crate) const IDLE_FLUSH: Setting<Nanos> = Setting::one(
         "raid.idle-flush",
         "TIME",
         "5s",
         AppliesTo::Array,
         "After this long without a flush the array flushes on its own",
-    ),
-    Key::one(
+        q::time,
+    );
+    pub(crate) const REBUILD_WINDOW: Setting<u32> = Setting::one(
         "raid.rebuild-window",
         "STRIPES",
         "8",
         AppliesTo::Array,
         "Stripes that a rebuild fills before its progress is noted",
-    ),
-    Key::one("raid.nv-slots", "SLOTS", "1024", AppliesTo::Array, "Page slots of the NVRAM"),
-    Key::one(
+        rebuild_window,
+    );
+    pub(crate) const NV_SLOTS: Setting<u32> = Setting::one(
+        "raid.nv-slots",
+        "SLOTS",
+        "1024",
+        AppliesTo::Array,
+        "Page slots of the NVRAM",
+        nv_slots,
+    );
+    pub(crate) const MERGE: Setting<u64> = Setting::one(
         "raid.merge",
         "SIZE",
         "512KiB",
         AppliesTo::Array,
         "Neighbouring steps that leave together become commands of up to this; 0: none",
-    ),
-    Key::one("raid.compute", "TIME", "0", AppliesTo::Array, "Computing a page of parity, a merge or a copy of sectors"),
-];
+        q::bytes,
+    );
+    pub(crate) const COMPUTE: Setting<Nanos> = Setting::one(
+        "raid.compute",
+        "TIME",
+        "0",
+        AppliesTo::Array,
+        "Computing a page of parity, a merge or a copy of sectors",
+        page_time,
+    );
+}
 
+/// Reads how the array is served, in pages of so many bytes.
 pub(crate) fn service(settings: &Settings, page: u64) -> Result<Service> {
-    let merge = settings.one("raid.merge", q::bytes)?;
+    let merge = MERGE.get(settings)?;
     Ok(Service {
-        parity: settings.one(
-            "parity",
-            word(&[
-                ("min", ParityMethod::Min),
-                ("rmw", ParityMethod::Rmw),
-                ("rcw", ParityMethod::Rcw),
-                ("disksim", ParityMethod::Disksim),
-            ]),
-        )?,
-        regime: settings.one("regime", word(&[("flush", Regime::Flush), ("every-write", Regime::EveryWrite)]))?,
-        depth: settings.one("raid.depth", |text| positive(text).map(|n| n.min(1 << 24) as usize))?,
-        open_rows: settings.one("raid.open-rows", |text| positive(text).map(|n| n.min(1 << 40) as usize))?,
-        idle_flush: settings.one("raid.idle-flush", q::time)?,
-        rebuild_window: settings.one("raid.rebuild-window", |text| match q::count32(text) {
-            Ok(0) | Err(_) => Err("a whole number between 1 and 2^32 - 1"),
-            Ok(stripes) => Ok(stripes),
-        })?,
-        nv_slots: settings.one("raid.nv-slots", |text| {
-            text.parse().ok().filter(|slots| *slots <= 1 << 24).ok_or("a whole number up to 16777216")
-        })?,
+        parity: PARITY.get(settings)?,
+        regime: REGIME.get(settings)?,
+        depth: DEPTH.get(settings)?.min(1 << 24) as usize,
+        open_rows: OPEN_ROWS.get(settings)?.min(1 << 40) as usize,
+        idle_flush: IDLE_FLUSH.get(settings)?,
+        rebuild_window: REBUILD_WINDOW.get(settings)?,
+        nv_slots: NV_SLOTS.get(settings)?,
         times: StepTimes {
-            nv_write: settings.one("nvram.write", bounded(LONGEST_PAGE))?,
-            nv_read: settings.one("nvram.read", bounded(LONGEST_PAGE))?,
-            nv_note: settings.one("nvram.note", bounded(LONGEST_PAGE))?,
-            compute: settings.one("raid.compute", bounded(LONGEST_PAGE))?,
+            nv_write: nvram::WRITE.get(settings)?,
+            nv_read: nvram::READ.get(settings)?,
+            nv_note: nvram::NOTE.get(settings)?,
+            compute: COMPUTE.get(settings)?,
             merge_pages: (merge / page).clamp(1, 1 << 16) as u32,
             journal: None,
         },
         journal: journal(settings, page)?,
     })
+}
+
+fn rebuild_window(text: &str) -> std::result::Result<u32, String> {
+    match q::count32(text) {
+        Ok(0) | Err(_) => Err("a whole number between 1 and 2^32 - 1".into()),
+        stripes => stripes,
+    }
+}
+
+fn nv_slots(text: &str) -> std::result::Result<u32, String> {
+    text.parse().ok().filter(|slots| *slots <= 1 << 24).ok_or_else(|| "a whole number up to 16777216".into())
 }
