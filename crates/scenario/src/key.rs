@@ -172,3 +172,29 @@ pub enum Takes {
     /// One, or none: the bare flag means the standard output, `-`.
     File,
 }
+
+/// Counts the keys of these tables.
+pub(crate) const fn count(tables: &[&[Key]]) -> usize {
+    let (mut count, mut table) = (0, 0);
+    while table < tables.len() {
+        count += tables[table].len();
+        table += 1;
+    }
+    count
+}
+
+/// Joins these tables, which have `N` keys together.
+pub(crate) const fn joined<const N: usize>(tables: &[&[Key]]) -> [Key; N] {
+    assert!(count(tables) == N, "the length of the joined list is that of the tables");
+    let mut all = [tables[0][0]; N];
+    let (mut at, mut table) = (0, 0);
+    while table < tables.len() {
+        let mut row = 0;
+        while row < tables[table].len() {
+            all[at] = tables[table][row];
+            (at, row) = (at + 1, row + 1);
+        }
+        table += 1;
+    }
+    all
+}

@@ -1,10 +1,12 @@
 //! How several owners read values, and write them.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use destage_plan::Nanos;
 
+use crate::path_text;
 use crate::quantity as q;
 
 type Parsed<T> = Result<T, String>;
@@ -14,6 +16,12 @@ type Parsed<T> = Result<T, String>;
 const LONGEST_STEP: Nanos = Nanos(1_000_000_000);
 /// The same of what is counted per page.
 const LONGEST_PAGE: Nanos = Nanos(10_000_000);
+
+/// Takes the text of a file's name.
+#[expect(clippy::unnecessary_wraps, reason = "settings are read by functions of this type")]
+pub(crate) fn path(text: &str) -> Parsed<PathBuf> {
+    Ok(path_text::path(text))
+}
 
 /// Takes what the type reads itself.
 pub(crate) fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> Parsed<T> {

@@ -8,47 +8,92 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use destage_plan::Nanos;
 use destage_plan::names::nearest;
-use destage_trace::{Length, Mix, MixSpec, Part};
+use destage_trace::{Length, Mix, MixSpec, Part, Stripe};
 use toml::de::{DeTable, DeValue};
 
+use crate::key::{count, joined};
 use crate::quantity as q;
+use crate::setting::declare_settings;
 use crate::settings::{line_of, read};
-use crate::synth::{self, STREAM, joined};
-use crate::{AppliesTo, Key, ScenarioError, Settings, path_text};
+use crate::synth::{self, STREAM};
+use crate::values::parsed;
+use crate::{AppliesTo, Key, ScenarioError, Setting, Settings, path_text};
 
-/// The keys of a workload file outside its parts.
-const WORKLOAD: &[Key] = &[
-    Key::one("about", "TEXT", "", AppliesTo::All, "What it is, in a line"),
-    Key::one("source", "TEXT", "", AppliesTo::All, "Paper, table or figure; what is calibrated, and what is assumed"),
-    Key::one(
+declare_settings! {
+    /// Lists the keys of a workload file outside its parts.
+    table WORKLOAD_KEYS;
+
+    const ABOUT: Setting<String> = Setting::one("about", "TEXT", "", AppliesTo::All, "What it is, in a line", parsed);
+    const SOURCE: Setting<String> = Setting::one(
+        "source",
+        "TEXT",
+        "",
+        AppliesTo::All,
+        "Paper, table or figure; what is calibrated, and what is assumed",
+        parsed,
+    );
+    const KIND: Setting<WorkloadKind> = Setting::one(
         "kind",
         "synthetic|stand-in",
         "",
         AppliesTo::All,
         "A paper's own synthetic workload, or a stand-in for a trace",
-    ),
-    Key::one("length", "REQUESTS|TIME", "", AppliesTo::All, "How many requests, or for how long: 60s"),
-    Key::one("seed", "SEED", "1", AppliesTo::All, "Which of the traces with these properties"),
-];
+        kind,
+    );
+    const LENGTH: Setting<Length> = Setting::one(
+        "length",
+        "REQUESTS|TIME",
+        "",
+        AppliesTo::All,
+        "How many requests, or for how long: 60s",
+        parsed,
+    );
+    const SEED: Setting<u64> = Setting::one(
+        "seed",
+        "SEED",
+        "1",
+        AppliesTo::All,
+        "Which of the traces with these properties",
+        q::count,
+    );
+}
+
+declare_settings! {
+    /// Lists the keys of a part beside those of its stream.
+    table PART_KEYS;
+
+    const PART_LENGTH: Setting<Length> = Setting::one(
+        "length",
+        "REQUESTS|TIME",
+        "",
+        AppliesTo::All,
+        "Where the part ends, counted from its start",
+        parsed,
+    );
+    const START: Setting<Nanos> = Setting::one("start", "TIME", "0", AppliesTo::All, "When the part begins", q::time);
+    const BASE: Setting<u64> = Setting::one("base", "SIZE", "0", AppliesTo::All, "Where its space begins", q::bytes);
+    const VOLUME: Setting<u32> = Setting::one(
+        "volume",
+        "NUMBER",
+        "0",
+        AppliesTo::All,
+        "The number of its first volume",
+        q::count32,
+    );
+    const STRIPE: Setting<Stripe> = Setting::one(
+        "stripe",
+        "WINDOW/PERIOD",
+        "",
+        AppliesTo::All,
+        "Use only the first WINDOW bytes of each PERIOD of its space",
+        parsed,
+    );
+}
 
 /// The keys of a part.
-const PART: &[Key] = &joined::<10, 5, 15>(
-    STREAM,
-    [
-        Key::one("length", "REQUESTS|TIME", "", AppliesTo::All, "Where the part ends, counted from its start"),
-        Key::one("start", "TIME", "0", AppliesTo::All, "When the part begins"),
-        Key::one("base", "SIZE", "0", AppliesTo::All, "Where its space begins"),
-        Key::one("volume", "NUMBER", "0", AppliesTo::All, "The number of its first volume"),
-        Key::one(
-            "stripe",
-            "WINDOW/PERIOD",
-            "",
-            AppliesTo::All,
-            "Use only the first WINDOW bytes of each PERIOD of its space",
-        ),
-    ],
-);
+const PART: &[Key] = &joined::<{ count(&[STREAM, PART_KEYS]) }>(&[STREAM, PART_KEYS]);
 
 /// The built-in workloads, by name.
 const BUILT_IN: &[(&str, &str)] = &[
@@ -99,6 +144,14 @@ impl fmt::Display for WorkloadKind {
     }
 }
 
+fn kind(text: &str) -> Result<WorkloadKind, String> {
+    match text {
+        "synthetic" => Ok(WorkloadKind::Synthetic),
+        "stand-in" => Ok(WorkloadKind::StandIn),
+        _ => Err("synthetic or stand-in".into()),
+    }
+}
+
 /// A workload that was read, and the changes made to it.
 #[derive(Clone, Debug)]
 pub struct Workload {
@@ -129,13 +182,13 @@ pub fn is_file(name: &str) -> bool {
 /// The workload that the settings name, if they name one: settings of a stream that are given as
 /// well change it.
 pub fn named_by(settings: &Settings) -> Result<Option<Workload>, ScenarioError> {
-    let Some(mut workload) = Workload::of(settings)? else {
+    let Some(mut workload) = Workload::of(settings, &synth::WORKLOAD, &synth::WORKLOAD_SET)? else {
         return Ok(None);
     };
-    for (name, value) in settings.in_force() {
-        if settings.is_given(&name) && !["workload", "workload-set", "level"].contains(&name.as_str()) {
-            workload.set(&format!("{name}={value}"))?;
-        }
+    let others = [synth::WORKLOAD.name(), synth::WORKLOAD_SET.name(), synth::LEVEL.name()];
+    let changes = settings.in_force_of(|key| settings.is_given(key.name) && !others.contains(&key.name));
+    for (name, value) in changes {
+        workload.set(&format!("{name}={value}"))?;
     }
     Ok(Some(workload))
 }
@@ -160,11 +213,15 @@ impl Workload {
         )))
     }
 
-    /// The workload that the settings `workload` and `workload-set` describe, if there is one.
-    pub(crate) fn of(settings: &Settings) -> Result<Option<Self>, ScenarioError> {
-        let changes = settings.optional("workload-set", |text| Ok::<_, String>(text.to_owned()))?;
-        let given = settings.optional("workload", |text| Ok::<_, String>(text.to_owned()))?;
-        let (given, file) = match (given, settings.path("workload")?) {
+    /// The workload that these two settings describe, its name or file and changes to it, if there is one.
+    pub(crate) fn of(
+        settings: &Settings,
+        workload: &Setting<PathBuf>,
+        changes: &Setting<String>,
+    ) -> Result<Option<Self>, ScenarioError> {
+        let changes = changes.optional(settings)?;
+        let given = workload.optional_by(settings, parsed::<String>)?;
+        let (given, file) = match (given, workload.path(settings)?) {
             (Some(given), Some(file)) => (given, file),
             _ if changes.is_some() => {
                 return Err(ScenarioError::new("'workload-set' needs a workload to change: give 'workload' too"));
@@ -216,20 +273,20 @@ impl Workload {
             Some((offset, _)) => return Err(at(offset, wanted)),
             None => return Err(ScenarioError::new(format_args!("there is no [[part]]; {wanted}")).at(file.display())),
         }
-        let mut settings = Settings::new(WORKLOAD);
+        let mut settings = Settings::new(WORKLOAD_KEYS);
         settings.read_table(file, text, "", &table)?;
-        let text_of = |key| {
-            let given = settings.optional(key, |text| Ok::<_, String>(text.trim().to_owned()))?;
-            given.ok_or_else(|| ScenarioError::new(format_args!("'{key}' is missing")).at(file.display()))
+        let missing = |key: Key| ScenarioError::new(format_args!("'{}' is missing", key.name)).at(file.display());
+        let text_of = |setting: Setting<String>| {
+            let given = setting.optional(&settings)?;
+            given.map(|text| text.trim().to_owned()).ok_or_else(|| missing(setting.key()))
         };
-        let (about, source) = (text_of("about")?, text_of("source")?);
-        text_of("length")?;
-        text_of("kind")?;
-        let kind = settings.one("kind", |text| match text {
-            "synthetic" => Ok(WorkloadKind::Synthetic),
-            "stand-in" => Ok(WorkloadKind::StandIn),
-            _ => Err("synthetic or stand-in"),
-        })?;
+        let (about, source) = (text_of(ABOUT)?, text_of(SOURCE)?);
+        for key in [LENGTH.key(), KIND.key()] {
+            if !settings.is_given(key.name) {
+                return Err(missing(key));
+            }
+        }
+        let kind = KIND.get(&settings)?;
         Ok(Self { name: name.to_owned(), kind, about, source, settings, parts, file: file.to_owned(), changes: vec![] })
     }
 
@@ -285,7 +342,7 @@ impl Workload {
                 return wrong(format!("the parts are numbered from 0 to {}", count - 1));
             };
             part.set(&format!("{key}={value}"))?;
-        } else if key == "length" || key == "seed" {
+        } else if key == LENGTH.name() || key == SEED.name() {
             self.settings.set(&format!("{key}={value}"))?;
         } else if !PART.iter().any(|known| known.name == key) {
             let names: Vec<&str> = PART.iter().map(|key| key.name).collect();
@@ -305,11 +362,11 @@ impl Workload {
             Length::Requests(n) => (n / times).max(1).to_string(),
             Length::Duration(time) => format!("{}ns", (time.0 / times).max(1)),
         };
-        let mut changes = vec![format!("length={}", shorter(self.settings.one("length", str::parse)?))];
+        let mut changes = vec![format!("length={}", shorter(LENGTH.get(&self.settings)?))];
         for (number, (_, part)) in self.parts.iter().enumerate() {
-            let length = part.optional("length", str::parse)?;
+            let length = PART_LENGTH.optional(part)?;
             changes.extend(length.map(|length| format!("part.{number}.length={}", shorter(length))));
-            let start = part.one("start", q::time)?.0 / times;
+            let start = START.get(part)?.0 / times;
             changes.extend((start > 0).then(|| format!("part.{number}.start={start}ns")));
         }
         changes.iter().try_for_each(|change| self.set(change))
@@ -318,19 +375,19 @@ impl Workload {
     /// What its settings describe.
     pub fn spec(&self) -> Result<MixSpec, ScenarioError> {
         let parts = self.parts.iter().map(|(_, part)| {
-            let length = part.optional("length", str::parse)?.unwrap_or(Length::Requests(u64::MAX));
+            let length = PART_LENGTH.optional(part)?.unwrap_or(Length::Requests(u64::MAX));
             Ok(Part {
                 // The mix gives each part its seed.
                 spec: synth::stream(part, length, 0)?,
-                start: part.one("start", q::time)?,
-                base: part.one("base", q::bytes)?,
-                volume: part.one("volume", q::count32)?,
-                stripe: part.optional("stripe", str::parse)?,
+                start: START.get(part)?,
+                base: BASE.get(part)?,
+                volume: VOLUME.get(part)?,
+                stripe: STRIPE.optional(part)?,
             })
         });
         Ok(MixSpec {
-            length: self.settings.one("length", str::parse)?,
-            seed: self.settings.one("seed", q::count)?,
+            length: LENGTH.get(&self.settings)?,
+            seed: SEED.get(&self.settings)?,
             parts: parts.collect::<Result<_, ScenarioError>>()?,
         })
     }

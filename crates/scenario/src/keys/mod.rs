@@ -15,6 +15,7 @@ pub(crate) mod requests;
 pub mod ssd;
 pub(crate) mod trace;
 
+use crate::key::{count, joined};
 use crate::{Key, ScenarioError};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -41,32 +42,6 @@ const TABLES: [&[Key]; 16] = [
 
 /// Lists every setting of `destage sim`.
 pub const SIM: &[Key] = &joined::<{ count(&TABLES) }>(&TABLES);
-
-/// Counts the keys of these tables.
-pub(crate) const fn count(tables: &[&[Key]]) -> usize {
-    let (mut count, mut table) = (0, 0);
-    while table < tables.len() {
-        count += tables[table].len();
-        table += 1;
-    }
-    count
-}
-
-/// Joins these tables, which have `N` keys together.
-pub(crate) const fn joined<const N: usize>(tables: &[&[Key]]) -> [Key; N] {
-    assert!(count(tables) == N, "the length of the joined list is that of the tables");
-    let mut all = [tables[0][0]; N];
-    let (mut at, mut table) = (0, 0);
-    while table < tables.len() {
-        let mut row = 0;
-        while row < tables[table].len() {
-            all[at] = tables[table][row];
-            (at, row) = (at + 1, row + 1);
-        }
-        table += 1;
-    }
-    all
-}
 
 pub(crate) fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::result::Result<T, String> {
     move |text| {

@@ -7,7 +7,7 @@ use destage_trace::{FormatSpec, OpenOptions, Window};
 use super::requests::{Origin, Requests};
 use super::{Result, word};
 use crate::quantity as q;
-use crate::synth::WORKLOAD_SET;
+use crate::synth::{self, WORKLOAD_SET_HELP};
 use crate::workload::Workload;
 use crate::{AppliesTo, Key, Recorded, ScenarioError, Settings};
 
@@ -29,7 +29,7 @@ pub(super) const KEYS: &[Key] = &[
         "A synthetic workload in place of a trace; see `destage trace workloads`",
     )
     .recorded(Recorded::Field),
-    Key::one("workload-set", "KEY=VALUE ...", "", AppliesTo::All, WORKLOAD_SET),
+    Key::one("workload-set", "KEY=VALUE ...", "", AppliesTo::All, WORKLOAD_SET_HELP),
     Key::one(
         "format",
         "FORMAT",
@@ -94,7 +94,7 @@ fn window(settings: &Settings) -> Result<Window> {
 
 /// The trace or the workload that the settings name.
 pub fn requests(settings: &Settings) -> Result<Requests> {
-    let workload = Workload::of(settings)?;
+    let workload = Workload::of(settings, &synth::WORKLOAD, &synth::WORKLOAD_SET)?;
     let file = settings.path("trace")?;
     let origin = match (file, workload) {
         (Some(_), Some(_)) => {
