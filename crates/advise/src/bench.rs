@@ -5,6 +5,10 @@ use std::cell::Cell;
 use destage_policy::buffer::{self, EvictionUnit};
 use destage_report::findings::found;
 use destage_report::{Judge, Objective, ReportRun};
+use destage_scenario::keys;
+use destage_scenario::keys::cache::{CACHE, POLICY};
+use destage_scenario::keys::host::PER_VOLUME;
+use destage_scenario::keys::output::{CSV, LATENCY_LOG};
 use destage_scenario::sim::{self, Requests};
 use destage_scenario::{Settings, Simulation, simulation};
 use destage_sim::experiment::{Capacity, Progress, Resources};
@@ -42,10 +46,10 @@ pub(crate) struct Bench<'a> {
 impl Bench<'_> {
     fn settings(&self, policies: &[String], sizes: &[u64], part: Part) -> Result<Settings, AdviseError> {
         let mut settings = self.settings.clone();
-        settings.flag("policy", policies.to_vec())?;
-        settings.flag("cache", sizes.iter().map(u64::to_string).collect())?;
+        settings.flag(POLICY.name(), policies.to_vec())?;
+        settings.flag(CACHE.name(), sizes.iter().map(u64::to_string).collect())?;
         if part != Part::Whole {
-            settings.flag("warmup", vec![WARMUP.to_owned()])?;
+            settings.flag(keys::host::WARMUP.name(), vec![WARMUP.to_owned()])?;
         }
         Ok(settings)
     }
@@ -90,7 +94,7 @@ impl Bench<'_> {
     ) -> Result<Vec<ReportRun>, AdviseError> {
         let group = |policy: &String| {
             let mut settings = settings.clone();
-            settings.flag("policy", vec![policy.clone()])?;
+            settings.flag(POLICY.name(), vec![policy.clone()])?;
             Ok(Group::whole(&settings, requests, &requests.name())?)
         };
         let groups = policies.iter().map(group).collect::<Result<Vec<_>, AdviseError>>()?;
@@ -182,13 +186,13 @@ impl search::Bench for Bench<'_> {
 /// The settings that say how sizes, policies and files are given to `destage sim`, and have no meaning here.
 pub(crate) fn refuse(settings: &Settings) -> Result<(), AdviseError> {
     let instead = [
-        ("cache", "sizes are looked for, up to --budget"),
-        ("csv", "what was simulated is on the page, see --report"),
-        ("latency-log", "there is not one run but many: give it to the call that the advice ends with"),
-        ("per-volume", "give it to the call that the advice ends with"),
+        (CACHE.key(), "sizes are looked for, up to --budget"),
+        (CSV.key(), "what was simulated is on the page, see --report"),
+        (LATENCY_LOG.key(), "there is not one run but many: give it to the call that the advice ends with"),
+        (PER_VOLUME.key(), "give it to the call that the advice ends with"),
     ];
     match instead.into_iter().find(|(key, _)| settings.is_given(key)) {
-        Some((key, why)) => Err(AdviseError::Asked(format!("'{key}' has no meaning here: {why}"))),
+        Some((key, why)) => Err(AdviseError::Asked(format!("'{}' has no meaning here: {why}", key.name))),
         None => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 use destage_cache::{Medium, host_caches_of};
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{self, layers, policies};
+use destage_scenario::keys::cache::POLICY;
 use destage_scenario::{Settings, Simulation};
 use destage_sim::array::ArrayExperiment;
 
@@ -29,11 +30,7 @@ pub(crate) struct Candidates {
 
 /// All policies that hold something, each also in every layer, or those that the settings name.
 pub(crate) fn named(settings: &Settings, simulation: &Simulation) -> Result<Candidates, AdviseError> {
-    let given = if settings.is_given("policy") {
-        Some(settings.all("policy", |text| Ok::<_, String>(text.to_owned()))?)
-    } else {
-        None
-    };
+    let given = if POLICY.is_given(settings) { Some(POLICY.all(settings)?) } else { None };
     let all = match simulation {
         Simulation::Buffers(_) => policies().iter().map(|policy| (policy.name, policy.is_sized())).collect(),
         Simulation::Array(experiment) => of_array(experiment),

@@ -20,6 +20,11 @@ pub use sizes::Budget;
 use advice::Considered;
 use bench::Bench;
 use destage_report::{Judge, Objective, ReportRun};
+use destage_scenario::keys::array::ARRAY;
+use destage_scenario::keys::cache::CACHE;
+use destage_scenario::keys::device::DEVICE;
+use destage_scenario::keys::host::HOST;
+use destage_scenario::keys::output::OBJECTIVE;
 use destage_scenario::sim::Requests;
 use destage_scenario::{Settings, simulation};
 use destage_sim::curve;
@@ -79,16 +84,16 @@ pub fn advise(
             requests.name()
         )));
     }
-    if !settings.is_given("device") && !settings.is_given("array") {
-        settings.flag("device", vec!["ssd".to_owned()])?;
+    if !DEVICE.is_given(&settings) && !ARRAY.is_given(&settings) {
+        settings.flag(DEVICE.name(), vec!["ssd".to_owned()])?;
     }
-    let objective = settings.optional("objective", Objective::named)?;
+    let objective = OBJECTIVE.optional_by(&settings, Objective::named)?;
     let resources = bench::resources(&settings)?;
     watch.begin(Stage { part: Part::Whole, policies: 0, sizes: 0 });
     destage_scenario::count(&settings, &mut requests, &mut |_, _| ())?;
     // Caches of the host demand a size, which there is none of yet.
     let mut unsized_yet = settings.clone();
-    unsized_yet.flag("cache", vec!["auto".to_owned()])?;
+    unsized_yet.flag(CACHE.name(), vec!["auto".to_owned()])?;
     let looked = simulation(&unsized_yet, &requests.before_sizes())?;
     let found = curve::lru(&looked.scope(), resources, &mut || requests.open(0), &|progress| watch.show(progress))?;
     let mut sizes = sizes::considered(budget, &found)?;
@@ -115,9 +120,9 @@ pub fn advise(
         match search(&mut bench, &space) {
             Ok(outcome) => break outcome,
             Err(SearchError::Bench(error)) => return Err(error),
-            Err(SearchError::NoResult) if changed.is_none() && !bench.settings.is_given("host") => {
+            Err(SearchError::NoResult) if changed.is_none() && !HOST.is_given(&bench.settings) => {
                 bench.bare.clone_from(&candidates.bare);
-                bench.settings.flag("host", vec![INSTEAD.to_owned()])?;
+                bench.settings.flag(HOST.name(), vec![INSTEAD.to_owned()])?;
                 changed = Some(format!(
                     "requests come faster than any of these serves them: simulated with --host {INSTEAD}, \
                      where the next request waits for an earlier one to end"

@@ -7,6 +7,10 @@ use clap::{Arg, Command, ValueHint};
 use destage_cache::{all_host_caches, host_cache_layers};
 use destage_policy::buffer::{layers, policies};
 use destage_reproduce::paper;
+use destage_scenario::keys::cache::POLICY;
+use destage_scenario::keys::disk::PROFILE;
+use destage_scenario::keys::ssd::PRESET;
+use destage_scenario::keys::trace::{FORMAT, WORKLOAD};
 use destage_scenario::{Key, Takes, path_text, workload};
 use destage_trace::{EXPORTS, FORMATS, FormatId};
 
@@ -53,11 +57,11 @@ pub fn path() -> impl TypedValueParser<Value = String> {
 /// The argument of a setting with what can be suggested for it.
 pub fn of_setting(key: &Key, arg: Arg) -> Arg {
     match key.name {
-        "policy" => policy(arg),
-        "workload" => self::workload(arg),
-        "format" => format(arg),
-        "ssd.preset" => suggesting(arg, |_| names(destage_sim::ssd::presets()), ""),
-        "disk-profile" => suggesting(arg, |_| names(destage_sim::disk::PRESETS.iter().copied()), ""),
+        name if name == POLICY.name() => policy(arg),
+        name if name == WORKLOAD.name() => self::workload(arg),
+        name if name == FORMAT.name() => format(arg),
+        name if name == PRESET.name() => suggesting(arg, |_| names(destage_sim::ssd::presets()), ""),
+        name if name == PROFILE.name() => suggesting(arg, |_| names(destage_sim::disk::PRESETS.iter().copied()), ""),
         _ if key.value == "DIR" => arg.value_parser(path()).value_hint(ValueHint::DirPath),
         _ if key.takes == Takes::File || key.value == "FILE" => {
             arg.value_parser(path()).value_hint(ValueHint::FilePath)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use destage_plan::{Nanos, Op, Request};
 use destage_reproduce::paper::Paper;
 use destage_reproduce::{report, reproduce};
+use destage_scenario::keys::trace::WORKLOAD;
 use destage_scenario::sim::{SIM, requests, resources};
 use destage_scenario::synth::{SYNTH, level, spec};
 use destage_scenario::workload::Workload;
@@ -59,7 +60,7 @@ fn named<T>(result: Result<T, ScenarioError>) -> Option<T> {
 pub(crate) fn sim(bytes: &[u8]) {
     let Some(settings) = settings(bytes, SIM) else { return };
     // Other files are not to be opened: a name may be that of a device.
-    let workload = settings.optional("workload", |name| if name.contains(['/', '.']) { Err("") } else { Ok(()) });
+    let workload = WORKLOAD.optional_by(&settings, |name| if name.contains(['/', '.']) { Err("") } else { Ok(()) });
     if workload.is_err() {
         return;
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use destage_scenario::keys::output::{CSV, JSON, LATENCY_LOG, PROGRESS, REPORT, RESUME, TIMING};
 use destage_scenario::sim::SIM;
 use destage_scenario::synth::SYNTH;
 use destage_scenario::{Key, Settings, Takes};
@@ -10,14 +11,14 @@ use pyo3::prelude::*;
 use crate::raised;
 
 /// Settings of `destage sim` that say where and how results are shown, which is said in other ways here.
-const OF_THE_COMMAND: [(&str, &str); 7] = [
-    ("json", "call .json() on the result"),
-    ("csv", "take .table() of the result"),
-    ("report", "call .report(folder) on the result"),
-    ("latency-log", "give latencies=True"),
-    ("resume", "it keeps results of the command line; keep the result, which can be pickled"),
-    ("progress", "a call shows nothing until it returns"),
-    ("timing", "take the time of the call"),
+const OF_THE_COMMAND: [(Key, &str); 7] = [
+    (JSON.key(), "call .json() on the result"),
+    (CSV.key(), "take .table() of the result"),
+    (REPORT.key(), "call .report(folder) on the result"),
+    (LATENCY_LOG.key(), "give latencies=True"),
+    (RESUME.key(), "it keeps results of the command line; keep the result, which can be pickled"),
+    (PROGRESS.key(), "a call shows nothing until it returns"),
+    (TIMING.key(), "take the time of the call"),
 ];
 
 /// A scenario: its text, and the file whose folder names in it begin at.
@@ -26,9 +27,9 @@ pub(crate) type Scenario = (String, PathBuf);
 /// Settings of `destage sim`: those of a scenario, overridden by those that are given by name.
 pub(crate) fn of_sim(scenario: Option<&Scenario>, given: Vec<(String, Vec<String>)>) -> PyResult<Settings> {
     let settings = of(SIM, scenario, given)?;
-    match OF_THE_COMMAND.iter().find(|(name, _)| settings.is_given(name)) {
-        Some((name, instead)) => {
-            Err(raised(format_args!("'{name}' is a setting of the command line alone: {instead}")))
+    match OF_THE_COMMAND.iter().find(|(key, _)| settings.is_given(key)) {
+        Some((key, instead)) => {
+            Err(raised(format_args!("'{}' is a setting of the command line alone: {instead}", key.name)))
         }
         None => Ok(settings),
     }
@@ -63,7 +64,8 @@ pub(crate) fn read(file: &Path) -> PyResult<Scenario> {
 #[pyfunction]
 pub(crate) fn settings(of_synth: bool) -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
     let keys = if of_synth { SYNTH } else { SIM };
-    let taken = keys.iter().filter(|key| of_synth || OF_THE_COMMAND.iter().all(|(name, _)| *name != key.name));
+    let taken =
+        keys.iter().filter(|key| of_synth || OF_THE_COMMAND.iter().all(|(of_command, _)| of_command.name != key.name));
     taken.map(|key| (key.name, key.value, key.default, key.help)).collect()
 }
 

@@ -1,6 +1,9 @@
 //! A simulation: what `destage sim` does, from settings to results.
 
+use destage_report::Objective;
 use destage_report::results::{self, Documented, RunKind};
+use destage_scenario::keys::array::ARRAY;
+use destage_scenario::keys::output::OBJECTIVE;
 use destage_scenario::sim::{self, Requests};
 use destage_scenario::{Settings, Simulation};
 use destage_sim::buffer::{RequestLog, RunResult};
@@ -34,14 +37,13 @@ pub(crate) fn simulate(
         None => scenario,
     };
     let settings = settings::of_sim(scenario.as_ref(), given)?;
-    if let Some((name, ..)) = policies.first().filter(|_| settings.is_given("array")) {
+    if let Some((name, ..)) = policies.first().filter(|_| ARRAY.is_given(&settings)) {
         let what = "is a buffer inside an SSD, and with array there are caches of the host: leave array out";
         return Err(raised(format_args!("policy '{name}' {what}")));
     }
     let log = latencies.then(|| Latencies::begin(columns)).transpose()?;
-    let objective = settings.optional("objective", destage_report::Objective::named).map_err(raised)?;
-    let objective = objective.map(|_| settings.one("objective", |text| Ok::<_, String>(text.to_owned())));
-    let objective = objective.transpose().map_err(raised)?;
+    let objective = OBJECTIVE.optional_by(&settings, |text| Objective::named(text).map(|_| text.to_owned()));
+    let objective = objective.map_err(raised)?;
     let (stop, failure) = (Stop::default(), Failure::default());
     let work = Work { settings, log: log.clone(), stop: stop.clone(), failure: failure.clone(), policies };
     let in_python = !work.policies.is_empty();

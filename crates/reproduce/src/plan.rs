@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use destage_report::kept::{self, Hash, Kept, Key};
+use destage_scenario::keys::trace::{FORMAT, TRACE, WORKLOAD, WORKLOAD_SET};
 use destage_scenario::sim::{self, SIM};
 use destage_scenario::workload::Workload;
 use destage_scenario::{ScenarioError, Settings, path_text, quantity};
@@ -221,19 +222,19 @@ impl<'a> Plan<'a> {
         }
         match (self.origin(task), self.requests(task)?) {
             (Origin::File { file, .. }, _) => {
-                settings.flag("trace", vec![path_text::of(file)])?;
+                settings.flag(TRACE.name(), vec![path_text::of(file)])?;
                 if let Some(format) = &workload.format {
-                    settings.flag("format", vec![format.clone()])?;
+                    settings.flag(FORMAT.name(), vec![format.clone()])?;
                 }
             }
             (Origin::Synthetic(name), Requests::Made(made)) => {
-                settings.flag("workload", vec![name.clone()])?;
+                settings.flag(WORKLOAD.name(), vec![name.clone()])?;
                 if let Some(change) = made.changes().iter().find(|change| change.contains(char::is_whitespace)) {
                     let what = format_args!("{change}: write it without spaces");
                     return Err(ScenarioError::new(what).at(format_args!("workload \"{}\"", workload.name)).into());
                 }
                 if !made.changes().is_empty() {
-                    settings.flag("workload-set", vec![made.changes().join(" ")])?;
+                    settings.flag(WORKLOAD_SET.name(), vec![made.changes().join(" ")])?;
                 }
             }
             (Origin::Synthetic(_), Requests::File) => unreachable!("what is synthetic is made"),

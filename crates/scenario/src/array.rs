@@ -1,23 +1,20 @@
 //! The settings of `destage sim --array`, and the experiment they describe.
 
 use destage_cache::{HostCacheSpec, host_caches, host_caches_of};
-use destage_plan::PageGeometry;
 use destage_sim::array::{ArrayExperiment, ArrayHost, DeviceSetup, SetupError};
 use destage_sim::experiment::Capacity;
-use destage_sim::input::Speed;
 use destage_sim::ssd::StartState;
 
 use crate::keys::array::{ARRAY, CACHE_DEVICE, CACHE_ENDURANCE, MEMBER_SIZE, array_setup, injections};
-use crate::keys::cache::{controller, geometry, subpage, trim};
+use crate::keys::cache::{CACHE, POLICY, SUBPAGE, TRIM, controller, geometry};
 use crate::keys::device::{array_device, member_kind};
 use crate::keys::disk::{SCHEDULER, drive_cache};
-use crate::keys::host::host;
+use crate::keys::host::{DRAIN, HOST, MAX_BACKLOG, PER_VOLUME, speed};
 use crate::keys::raid::service;
 use crate::keys::requests::Requests;
 use crate::keys::ssd::{LBA_OVERFLOW, START, array_capacity, fits};
-use crate::keys::trace::{ops, volumes};
+use crate::keys::trace::{LENIENT, OPS, VOLUMES, WORKLOAD};
 use crate::keys::{SIM, delta};
-use crate::quantity as q;
 use crate::values::positive;
 use crate::{AppliesTo, Recorded, ScenarioError, Settings};
 
@@ -55,7 +52,7 @@ fn capacity(settings: &Settings, requests: &Requests, member: &str) -> Result<Ca
 
 /// Refuses keys that were given and that nothing looks at.
 fn check_keys(settings: &Settings, kinds: &[&str]) -> Result<()> {
-    for key in SIM.iter().filter(|key| settings.is_given(key.name)) {
+    for key in SIM.iter().filter(|key| settings.is_given(key)) {
         let name = key.name;
         if key.applies_to.array_device().is_some_and(|kind| !kinds.contains(&kind)) {
             let is = kinds.join(" and ");
@@ -74,22 +71,22 @@ fn settings_for_results(settings: &Settings, kinds: &[&str], makes_deltas: bool)
     settings.in_force_of(|key| {
         matches!(key.recorded, Recorded::Settings | Recorded::BufferField)
             && key.applies_to.array_of(kinds, makes_deltas)
-            && (key.name != "lenient" || !settings.is_given("workload"))
+            && (key.name != LENIENT.name() || !WORKLOAD.is_given(settings))
     })
 }
 
 /// The experiment over an array that the settings describe. It can be run.
 pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<ArrayExperiment> {
     requests.check(settings)?;
-    let page = settings.one("page", q::bytes)?;
-    let geometry = PageGeometry::new(page, settings.one("pages-per-block", q::count)?).map_err(ScenarioError::new)?;
+    let geometry = geometry(settings)?;
+    let page = geometry.page_bytes();
     let (level, members) = ARRAY.get(settings)?;
     let member = member_kind(settings)?;
     let cache_kind = CACHE_DEVICE.get(settings)?;
-    let sized = settings.is_given("cache");
+    let sized = CACHE.is_given(settings);
     let caches = if sized { requests.caches(settings, page)? } else { Some(Vec::new()) };
-    let policies = if settings.is_given("policy") {
-        settings.all("policy", controller)?
+    let policies = if POLICY.is_given(settings) {
+        POLICY.all_by(settings, controller)?
     } else {
         // Everything that can be with what was given.
         let usable = host_caches_of(level).filter(|info| !info.is_sized() || sized);
@@ -110,7 +107,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
     }
     check_keys(settings, &used)?;
     let deltas = policies.iter().any(|policy| policy.info().makes_deltas);
-    let mut given = SIM.iter().filter(|key| settings.is_given(key.name));
+    let mut given = SIM.iter().filter(|key| settings.is_given(key));
     if let Some(key) = given.find(|key| key.applies_to == AppliesTo::Deltas && !deltas) {
         let some: Vec<_> = host_caches().filter(|info| info.makes_deltas).map(|info| info.name).collect();
         return Err(ScenarioError::new(format_args!(
@@ -119,7 +116,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
             some.join(" or ")
         )));
     }
-    let (times, per) = settings.one("speed", q::factor)?;
+    let speed = speed(settings)?;
     let service = service(settings, page)?;
     let cached = caches.iter().flatten().max().unwrap_or(&0).saturating_add(service.journal.unwrap_or(0));
     let experiment = ArrayExperiment {
@@ -139,18 +136,18 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         injections: injections(settings, members)?,
         capacity: capacity(settings, requests, member)?,
         lba_overflow: LBA_OVERFLOW.get(settings)?,
-        ops: ops(settings)?,
-        volumes: settings.one("volumes", volumes)?,
-        speed: Speed { times, per },
+        ops: OPS.get(settings)?,
+        volumes: VOLUMES.get(settings)?,
+        speed,
         limit: requests.limit(settings)?,
         host: ArrayHost {
-            host: settings.one("host", host)?,
-            trim: trim(settings)?,
-            subpage: subpage(settings)?,
+            host: HOST.get(settings)?,
+            trim: TRIM.get(settings)?,
+            subpage: SUBPAGE.get(settings)?,
             warmup: requests.warmup(settings)?,
-            max_backlog: settings.one("max-backlog", positive)?,
-            drain: settings.optional("drain", q::switch)?.unwrap_or(false),
-            per_volume: settings.one("per-volume", q::switch)?,
+            max_backlog: MAX_BACKLOG.get_by(settings, positive)?,
+            drain: DRAIN.get_or(settings, false)?,
+            per_volume: PER_VOLUME.get(settings)?,
         },
         settings: settings_for_results(settings, &used, deltas),
     };

@@ -35,44 +35,6 @@ impl Key {
         Self { name, value, default, applies_to, help, takes, recorded: Recorded::Settings }
     }
 
-    /// Declares a setting with one value.
-    pub const fn one(
-        name: &'static str,
-        value: &'static str,
-        default: &'static str,
-        applies_to: AppliesTo,
-        help: &'static str,
-    ) -> Self {
-        Self::new(Takes::One, name, value, default, applies_to, help)
-    }
-
-    /// Declares a setting with several values.
-    pub const fn list(
-        name: &'static str,
-        value: &'static str,
-        default: &'static str,
-        applies_to: AppliesTo,
-        help: &'static str,
-    ) -> Self {
-        Self::new(Takes::Several, name, value, default, applies_to, help)
-    }
-
-    /// Declares a switch.
-    pub const fn switch(name: &'static str, default: &'static str, applies_to: AppliesTo, help: &'static str) -> Self {
-        Self::new(Takes::Switch, name, "true|false", default, applies_to, help)
-    }
-
-    /// Declares a file to write.
-    pub const fn file(name: &'static str, applies_to: AppliesTo, help: &'static str) -> Self {
-        Self::new(Takes::File, name, "FILE", "", applies_to, help)
-    }
-
-    /// Returns the same key, recorded elsewhere than among the settings of a result.
-    #[must_use]
-    pub const fn recorded(self, recorded: Recorded) -> Self {
-        Self { recorded, ..self }
-    }
-
     /// Returns true if results depend on the setting, false if it decides only how a simulation is carried out or shown.
     pub fn decides_results(&self) -> bool {
         self.recorded != Recorded::Nowhere

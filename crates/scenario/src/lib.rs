@@ -7,7 +7,7 @@
 mod array;
 mod error;
 mod key;
-mod keys;
+pub mod keys;
 mod print;
 mod resolved;
 mod setting;

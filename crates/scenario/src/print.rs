@@ -6,6 +6,10 @@ use std::path::Path;
 use destage_sim::array::DeviceSetup;
 use destage_sim::buffer::DeviceConfig;
 
+use crate::keys::cache::POLICY;
+use crate::keys::device::DEVICE;
+use crate::keys::host::DRAIN;
+use crate::keys::trace::{TRACE, WORKLOAD};
 use crate::keys::{disk, ssd};
 use crate::sim::{self, Requests};
 use crate::simulation::{self, Simulation};
@@ -25,8 +29,8 @@ const REQUESTS: u64 = 1_000_000;
 /// # Errors
 /// Where the settings describe no simulation, and where the names of files cannot be written.
 pub fn scenario(settings: &Settings) -> Result<String> {
-    let mut full = settings.with_whole_paths(&["trace", "workload"], |key, value| {
-        value != "-" && (key != "workload" || workload::is_file(value))
+    let mut full = settings.with_whole_paths(&[TRACE, WORKLOAD], |key, value| {
+        value != "-" && (key.name != WORKLOAD.name() || workload::is_file(value))
     })?;
     let (wanted, simulation) = described(&full)?;
     if let Simulation::Buffers(experiment) = &simulation {
@@ -38,14 +42,14 @@ pub fn scenario(settings: &Settings) -> Result<String> {
         requests.open(0).map_err(ScenarioError::new)?;
     }
     let mut open = Vec::new();
-    let not_given = |key: &&Key| key.decides_results() && !settings.is_given(key.name) && !key.default.is_empty();
+    let not_given = |key: &&Key| key.decides_results() && !settings.is_given(key) && !key.default.is_empty();
     for key in settings.keys().iter().filter(not_given) {
         // Some defaults mean something else once they are given, and some may not be given at all.
-        let with = full.with_default(key.name)?;
+        let with = full.with_default(key)?;
         match described(&with) {
             Ok((same, _)) if same == wanted => full = with,
             // It holds, but given it says how large the SSD is.
-            Ok(_) if key.name == "ssd.preset" => open.push((key.name, key.default.to_owned())),
+            Ok(_) if key.name == ssd::PRESET.name() => open.push((key.name, key.default.to_owned())),
             _ => {}
         }
     }
@@ -74,7 +78,7 @@ fn written(settings: &Settings, open: &[(&'static str, String)]) -> String {
     let mut text = String::new();
     let mut table = "";
     for key in settings.keys().iter().filter(|key| key.decides_results()) {
-        let given = settings.given_values(key.name);
+        let given = settings.given_values(key);
         let follows = open.iter().find(|(name, _)| *name == key.name);
         if given.is_none() && follows.is_none() {
             continue;
@@ -132,19 +136,19 @@ fn followed(simulation: &Simulation, settings: &Settings) -> Vec<(&'static str, 
     let mut values = Vec::new();
     match simulation {
         Simulation::Buffers(experiment) => {
-            values.push(("drain", experiment.run.drain.to_string()));
+            values.push((DRAIN.name(), experiment.run.drain.to_string()));
             if let DeviceConfig::Ssd(config, start) = &experiment.device {
                 values.extend(ssd::followed(config, start, Some(experiment.capacity)));
             }
         }
         Simulation::Array(experiment) => {
-            values.push(("drain", experiment.host.drain.to_string()));
+            values.push((DRAIN.name(), experiment.host.drain.to_string()));
             let policies = experiment.policies.iter().map(|policy| policy.info().name);
-            values.push(("policy", policies.collect::<Vec<_>>().join(",")));
+            values.push((POLICY.name(), policies.collect::<Vec<_>>().join(",")));
             let caching = experiment.policies.iter().any(|policy| policy.info().is_sized());
             let cache = caching.then_some(&experiment.cache_device);
             if let DeviceSetup::Disk { .. } = experiment.member {
-                values.push(("device", "disk".to_owned()));
+                values.push((DEVICE.name(), "disk".to_owned()));
             }
             // Both have the same settings where both are of a kind.
             // An SSD before members that are none is as large as its cache.
@@ -158,7 +162,7 @@ fn followed(simulation: &Simulation, settings: &Settings) -> Vec<(&'static str, 
             }
         }
     }
-    values.retain(|(name, _)| !settings.is_given(name));
+    values.retain(|(name, _)| !settings.given().any(|(key, _)| key.name == *name));
     values
 }
 

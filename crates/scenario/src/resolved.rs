@@ -7,6 +7,9 @@ use destage_sim::curve::{self, Found};
 use destage_sim::experiment::Progress;
 use destage_sim::input::Warmup;
 
+use crate::keys::cache::CACHE;
+use crate::keys::host::WARMUP;
+use crate::keys::trace::WORKLOAD;
 use crate::sim::{self, Requests};
 use crate::simulation::{self, CountError, SizesError};
 use crate::{ScenarioError, Settings, workload};
@@ -38,7 +41,7 @@ impl Settings {
     /// # Errors
     /// Where the working directory is not known.
     pub fn elsewhere(&self) -> Result<Self, ScenarioError> {
-        self.with_whole_paths(&["workload"], |_, value| workload::is_file(value))
+        self.with_whole_paths(&[WORKLOAD], |_, value| workload::is_file(value))
     }
 }
 
@@ -73,7 +76,7 @@ impl Looked {
                 Warmup::Requests(requests) => requests.to_string(),
                 _ => "0".to_owned(),
             };
-            settings.flag("warmup", vec![warmup])?;
+            settings.flag(WARMUP.name(), vec![warmup])?;
         }
         if requests.needs_sizes(&settings)? {
             let scope = simulation::simulation(&settings, &requests.before_sizes())?.scope();
@@ -88,7 +91,7 @@ impl Looked {
             self.found.insert(format!("{of} {scope:?}"), Arc::clone(&found));
             let page = scope.geometry.page_bytes();
             let sizes = requests.sized_as(found).caches(&settings, page)?.unwrap_or_default();
-            settings.flag("cache", sizes.iter().map(u64::to_string).collect())?;
+            settings.flag(CACHE.name(), sizes.iter().map(u64::to_string).collect())?;
         }
         Ok(settings)
     }

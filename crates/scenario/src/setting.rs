@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use destage_plan::quantity;
 
 use crate::key::{AppliesTo, Key, Recorded, Takes};
-use crate::{ScenarioError, Settings};
+use crate::{ScenarioError, Settings, path_text};
 
 /// Reads a value, or says what would be right.
 type Parse<T> = fn(&str) -> Result<T, String>;
@@ -60,7 +60,7 @@ impl<T> Setting<T> {
 
     /// Returns true if the user gave it.
     pub fn is_given(&self, settings: &Settings) -> bool {
-        settings.is_given(self.key.name)
+        settings.is_given(&self.key)
     }
 
     /// Returns its value, which is given or has a default.
@@ -146,12 +146,40 @@ impl Setting<bool> {
 }
 
 impl Setting<PathBuf> {
+    /// Declares a file to write.
+    pub(crate) const fn file(name: &'static str, applies_to: AppliesTo, help: &'static str) -> Self {
+        let key = Key::new(Takes::File, name, "FILE", "", applies_to, help);
+        Self { key, parse: |text| Ok(path_text::path(text)) }
+    }
+
     /// Returns the file's name if it has one: from a scenario file it is relative to that file.
     ///
     /// # Errors
     /// If the setting takes one value and has several.
     pub fn path(&self, settings: &Settings) -> Result<Option<PathBuf>, ScenarioError> {
         settings.path(self.key.name)
+    }
+}
+
+impl Settings {
+    /// The same, where names of files that these settings give, if `is_file` of key and value, do not
+    /// depend on where they are written: they begin at the root.
+    pub(crate) fn with_whole_paths(
+        &self,
+        files: &[Setting<PathBuf>],
+        is_file: impl Fn(&Key, &str) -> bool,
+    ) -> Result<Self, ScenarioError> {
+        let mut whole = self.clone();
+        for setting in files.iter().filter(|setting| setting.is_given(self)) {
+            let key = setting.key();
+            let wrong = |what: &dyn fmt::Display| ScenarioError::new(format_args!("{}: {what}", key.name));
+            let value = self.one(key.name, |text| Ok::<_, String>(text.to_owned()))?;
+            if let Some(path) = setting.path(self)?.filter(|_| is_file(&key, &value)) {
+                let path = std::path::absolute(path).map_err(|error| wrong(&error))?;
+                whole.flag(key.name, vec![path_text::of(path)])?;
+            }
+        }
+        Ok(whole)
     }
 }
 

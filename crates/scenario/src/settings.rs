@@ -156,35 +156,16 @@ impl Settings {
         &self.files
     }
 
-    /// The same, where names of files that these keys give, if `is_file` of key and value, do not
-    /// depend on where they are written: they begin at the root.
-    pub(crate) fn with_whole_paths(
-        &self,
-        names: &[&'static str],
-        is_file: impl Fn(&str, &str) -> bool,
-    ) -> Result<Self, ScenarioError> {
-        let mut whole = self.clone();
-        for &name in names.iter().filter(|name| self.is_given(name)) {
-            let wrong = |what: &dyn fmt::Display| ScenarioError::new(format_args!("{name}: {what}"));
-            let value = self.one(name, |text| Ok::<_, String>(text.to_owned()))?;
-            if let Some(path) = self.path(name)?.filter(|_| is_file(name, &value)) {
-                let path = std::path::absolute(path).map_err(|error| wrong(&error))?;
-                whole.flag(name, vec![path_text::of(path)])?;
-            }
-        }
-        Ok(whole)
-    }
-
     /// The same with the default of a key given.
-    pub(crate) fn with_default(&self, name: &str) -> Result<Self, ScenarioError> {
+    pub(crate) fn with_default(&self, key: &Key) -> Result<Self, ScenarioError> {
         let mut with = self.clone();
-        with.flag(name, self.find(name).1.values)?;
+        with.flag(key.name, self.find(key.name).1.values)?;
         Ok(with)
     }
 
     /// The values of a key as they were given, if they were.
-    pub(crate) fn given_values(&self, name: &str) -> Option<&[String]> {
-        self.given.get(name).map(|given| given.values.as_slice())
+    pub(crate) fn given_values(&self, key: &Key) -> Option<&[String]> {
+        self.given.get(key.name).map(|given| given.values.as_slice())
     }
 
     /// What was given, in the order of names; given again as flags it is the same.
@@ -205,12 +186,12 @@ impl Settings {
     }
 
     /// Whether the user gave the key.
-    pub fn is_given(&self, name: &str) -> bool {
-        self.given.contains_key(name)
+    pub fn is_given(&self, key: &Key) -> bool {
+        self.given.contains_key(key.name)
     }
 
     /// All values of a key, through `parse`, whose error says what would be right.
-    pub fn all<T, E: fmt::Display>(
+    pub(crate) fn all<T, E: fmt::Display>(
         &self,
         name: &str,
         parse: impl Fn(&str) -> Result<T, E>,
@@ -226,7 +207,7 @@ impl Settings {
     }
 
     /// The one value of a key, if it has one.
-    pub fn optional<T, E: fmt::Display>(
+    pub(crate) fn optional<T, E: fmt::Display>(
         &self,
         name: &str,
         parse: impl Fn(&str) -> Result<T, E>,
@@ -235,7 +216,7 @@ impl Settings {
     }
 
     /// The one value of a key.
-    pub fn one<T, E: fmt::Display>(
+    pub(crate) fn one<T, E: fmt::Display>(
         &self,
         name: &str,
         parse: impl Fn(&str) -> Result<T, E>,
@@ -247,7 +228,7 @@ impl Settings {
     }
 
     /// A file's name, which has the text that was given ([`path_text`]): from a scenario file it is relative to that file.
-    pub fn path(&self, name: &str) -> Result<Option<PathBuf>, ScenarioError> {
+    pub(crate) fn path(&self, name: &str) -> Result<Option<PathBuf>, ScenarioError> {
         let (_, given) = self.find(name);
         let path = self.optional(name, |text| Ok::<_, String>(path_text::path(text)))?;
         Ok(match (path, &given.origin) {

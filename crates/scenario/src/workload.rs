@@ -186,7 +186,7 @@ pub fn named_by(settings: &Settings) -> Result<Option<Workload>, ScenarioError> 
         return Ok(None);
     };
     let others = [synth::WORKLOAD.name(), synth::WORKLOAD_SET.name(), synth::LEVEL.name()];
-    let changes = settings.in_force_of(|key| settings.is_given(key.name) && !others.contains(&key.name));
+    let changes = settings.in_force_of(|key| settings.is_given(key) && !others.contains(&key.name));
     for (name, value) in changes {
         workload.set(&format!("{name}={value}"))?;
     }
@@ -282,7 +282,7 @@ impl Workload {
         };
         let (about, source) = (text_of(ABOUT)?, text_of(SOURCE)?);
         for key in [LENGTH.key(), KIND.key()] {
-            if !settings.is_given(key.name) {
+            if !settings.is_given(&key) {
                 return Err(missing(key));
             }
         }

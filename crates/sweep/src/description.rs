@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use destage_scenario::keys::output::{MEMORY, OBJECTIVE, PROGRESS, THREADS};
+use destage_scenario::keys::trace::{TRACE, WORKLOAD};
 use destage_scenario::sim::SIM;
 use destage_scenario::{Settings, Takes, line_of};
 use toml::Spanned;
@@ -12,7 +14,7 @@ use crate::grid::{Axis, Grid};
 use crate::traces::TraceName;
 
 /// Settings that say how something is carried out or shown, and that a sweep takes.
-const TAKEN: [&str; 4] = ["threads", "memory", "objective", "progress"];
+const TAKEN: [&str; 4] = [THREADS.name(), MEMORY.name(), OBJECTIVE.name(), PROGRESS.name()];
 
 /// What a sweep file says: settings that all runs share, traces, and the grid.
 #[derive(Debug)]
@@ -80,17 +82,18 @@ impl Description {
         if self.grids.is_empty() {
             return wrong("there is no grid: give [grid], such as policy = [\"lru\", \"fab\"]".to_owned());
         }
-        let mut given = SIM.iter().filter(|key| self.scenario.is_given(key.name));
+        let mut given = SIM.iter().filter(|key| self.scenario.is_given(key));
         if let Some(key) = given.find(|key| !key.decides_results() && !TAKEN.contains(&key.name)) {
             return wrong(format!(
                 "'{}' says what becomes of one simulation's results: leave it out of the scenario",
                 key.name
             ));
         }
-        match ["trace", "workload"].into_iter().find(|name| self.scenario.is_given(name)) {
-            Some(name) if !self.traces.is_empty() => {
-                wrong(format!("'{name}' in the scenario and 'traces' are both given; leave one of them out"))
-            }
+        match [TRACE, WORKLOAD].into_iter().find(|setting| setting.is_given(&self.scenario)) {
+            Some(setting) if !self.traces.is_empty() => wrong(format!(
+                "'{}' in the scenario and 'traces' are both given; leave one of them out",
+                setting.name()
+            )),
             _ => Ok(()),
         }
     }
@@ -182,7 +185,7 @@ impl Within<'_> {
             // What is wrong with a name is told as anywhere else.
             Settings::new(SIM).flag(&full, Vec::new()).map_err(|error| self.wrong(at, error))?;
             let Some(key) = SIM.iter().find(|key| key.name == full) else { continue };
-            if key.name == "trace" {
+            if key.name == TRACE.name() {
                 return Err(self.wrong(at, "'trace' is no key of a grid: name traces in 'traces'"));
             }
             if !key.decides_results() {

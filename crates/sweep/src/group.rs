@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use destage_report::kept::{self, Hash, Key};
 use destage_report::{Cell, Column, FlatRuns, ReportRun};
+use destage_scenario::keys::output::MEMORY;
+use destage_scenario::keys::trace::TRACE;
 use destage_scenario::sim::SIM;
-use destage_scenario::{Settings, path_text, quantity};
+use destage_scenario::{Settings, path_text};
 use destage_sim::experiment::{Resources, Stop};
 use serde::{Deserialize, Serialize};
 
@@ -162,9 +164,9 @@ impl Member {
 pub(crate) fn settings_of(settings: &Settings) -> Vec<(String, Vec<String>)> {
     // Devices that do not fit into memory together are simulated in several passes.
     let given = settings.given().filter(|(key, _)| match key.name {
-        "trace" => false,
+        name if name == TRACE.name() => false,
         // It decides how many passes a run takes.
-        "memory" => true,
+        name if name == MEMORY.name() => true,
         _ => key.decides_results(),
     });
     given.map(|(key, values)| (key.name.to_owned(), values.to_vec())).collect()
@@ -177,7 +179,7 @@ fn settings(member: &Member, file: Option<&Path>) -> Result<Settings, SweepError
         settings.flag(name, values.clone())?;
     }
     if let Some(file) = file {
-        settings.flag("trace", vec![path_text::of(file)])?;
+        settings.flag(TRACE.name(), vec![path_text::of(file)])?;
     }
     Ok(settings)
 }
@@ -208,7 +210,7 @@ impl Member {
             let what = format!("{} over {} is another run here than where it was planned", run.name, self.trace);
             return Err(SweepError::new(what));
         }
-        let all = settings.one("memory", quantity::bytes)?;
+        let all = MEMORY.get(&settings)?;
         let resources = Resources { threads: 1, memory_bytes: memory.unwrap_or(all).min(all), stop: Some(stop) };
         let mut wanted: Vec<usize> = self.runs.iter().map(|run| run.number).collect();
         let mut found: Vec<(usize, ReportRun)> = Vec::new();

@@ -4,8 +4,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use destage_report::Objective;
+use destage_scenario::keys::output::{MEMORY, OBJECTIVE, PROGRESS};
+use destage_scenario::keys::trace::TRACE;
 use destage_scenario::sim;
-use destage_scenario::{Looked, Settings, path_text, quantity};
+use destage_scenario::{Looked, Settings, path_text};
 use destage_sim::experiment::Progress;
 
 use crate::grid::{Grid, Point};
@@ -56,14 +58,14 @@ impl Plan {
             traces: Vec::new(),
             trace_of: Vec::new(),
             keys: varying(description),
-            objective: base.optional("objective", Objective::named)?,
+            objective: OBJECTIVE.optional_by(base, Objective::named)?,
             threads: resources.threads,
-            memory: base.one("memory", quantity::bytes)?,
+            memory: MEMORY.get(base)?,
         };
-        base.one("progress", quantity::switch)?;
+        PROGRESS.get(base)?;
         let mut names = description.traces.clone();
-        if let Some(file) = base.path("trace")? {
-            let name = base.one("trace", |name| Ok::<_, String>(name.to_owned()))?;
+        if let Some(file) = TRACE.path(base)? {
+            let name = TRACE.get_by(base, |name| Ok::<_, String>(name.to_owned()))?;
             if name == "-" {
                 let what = "a sweep reads its traces more than once: give a file in place of '-'";
                 return Err(SweepError::file(&description.file, what));
@@ -108,7 +110,7 @@ impl Plan {
             let mut settings = description.scenario.clone();
             if let Some(trace) = trace {
                 let file = trace.file.as_deref().map(path_text::of).unwrap_or_default();
-                settings.flag("trace", vec![file])?;
+                settings.flag(TRACE.name(), vec![file])?;
                 for (key, value) in &trace.settings {
                     settings.flag(key, vec![value.clone()])?;
                 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use destage_report::ReportRun;
+use destage_scenario::keys::trace::TRACE;
 use destage_scenario::sim::Requests;
 use destage_scenario::{Settings, path_text};
 use destage_sim::experiment::Stop;
@@ -35,7 +36,7 @@ impl Group {
     /// # Errors
     /// Where they describe none that could begin, or a trace cannot be read, or only once.
     pub fn whole(settings: &Settings, requests: &Requests, called: &str) -> Result<Self, SweepError> {
-        let trace = match settings.path("trace")? {
+        let trace = match TRACE.path(settings)? {
             Some(file) => {
                 let place = std::path::absolute(&file).map_err(|error| SweepError::file(&file, error))?;
                 let files = traces::contents(&requests.files())?;

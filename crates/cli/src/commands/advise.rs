@@ -7,7 +7,10 @@ use anyhow::{Result, anyhow};
 use clap::{Arg, ArgMatches, Command, ValueHint};
 use destage_advise::{Advice, Advised, Budget, Part, Stage, Watch, advise};
 use destage_report::{FILES, Report};
-use destage_scenario::quantity::{self as q, show_count};
+use destage_scenario::keys::output::{JSON, PROGRESS, REPORT};
+use destage_scenario::keys::ssd::PRESET;
+use destage_scenario::keys::trace::TRACE;
+use destage_scenario::quantity::show_count;
 use destage_scenario::sim::{self, SIM};
 use destage_sim::experiment::Progress;
 use destage_sweep::Elsewhere;
@@ -99,10 +102,10 @@ impl Watch for Shown {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut settings = flags::settings(SIM, matches)?;
     if let Some(trace) = matches.get_one::<String>("positional") {
-        settings.flag("trace", vec![trace.clone()])?;
+        settings.flag(TRACE.name(), vec![trace.clone()])?;
     }
     if let Some(name) = matches.get_one::<String>("ssd") {
-        settings.flag("ssd.preset", vec![name.clone()])?;
+        settings.flag(PRESET.name(), vec![name.clone()])?;
     }
     let budget = match matches.get_one::<String>("budget") {
         Some(text) => Some(text.parse::<Budget>().map_err(|right| anyhow!("--budget {text}: {right}"))?),
@@ -110,10 +113,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     let requests = sim::requests(&settings)?;
     let mut outputs = Outputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
-    let report = settings.path("report")?;
+    let report = REPORT.path(&settings)?;
     let report = report.map(|path| Folder::begin(&mut outputs, &path, &FILES)).transpose()?;
-    let json = settings.path("json")?.map(|path| outputs.file(&path)).transpose()?;
-    let shown = Shown { wanted: settings.one("progress", q::switch)?, trace: requests.name(), bar: Mutex::new(None) };
+    let json = JSON.path(&settings)?.map(|path| outputs.file(&path)).transpose()?;
+    let shown = Shown { wanted: PROGRESS.get(&settings)?, trace: requests.name(), bar: Mutex::new(None) };
     let on = matches.get_one::<String>("on").map(|scheduler| Workers::of(scheduler)).transpose()?;
     let on = on.as_ref().map(|workers| workers as &dyn Elsewhere);
     let advised = advise(settings, requests, budget, on, &shown);

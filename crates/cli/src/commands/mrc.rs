@@ -6,6 +6,9 @@ use anyhow::{Result, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_plan::PolicySpec;
 use destage_policy::buffer;
+use destage_scenario::keys::cache::POLICY;
+use destage_scenario::keys::output::PROGRESS;
+use destage_scenario::keys::trace::TRACE;
 use destage_scenario::quantity::{basis_points, show_bytes, show_count};
 use destage_scenario::sim::{self, SIM};
 use destage_scenario::{CacheSize, Settings, chosen};
@@ -156,13 +159,13 @@ fn strength(rate: &str) -> Result<u32> {
 /// The curves of one trace.
 fn curve_of(file: &str, matches: &ArgMatches, wanted: &Wanted) -> Result<CurveResult> {
     let mut settings = Settings::new(SIM);
-    settings.flag("trace", vec![file.to_owned()])?;
+    settings.flag(TRACE.name(), vec![file.to_owned()])?;
     for name in SETTINGS {
         if let Some(values) = matches.get_many::<String>(name) {
             settings.flag(name, values.cloned().collect())?;
         }
     }
-    settings.flag("policy", vec!["lru".to_owned()])?;
+    settings.flag(POLICY.name(), vec!["lru".to_owned()])?;
     let mut requests = sim::requests(&settings)?;
     let rest: Vec<PolicySpec> = wanted.policies.iter().filter(|policy| !is_exact(policy)).cloned().collect();
     if !rest.is_empty() && !requests.can_be_read_again() {
@@ -174,7 +177,7 @@ fn curve_of(file: &str, matches: &ArgMatches, wanted: &Wanted) -> Result<CurveRe
     destage_scenario::count(&settings, &mut requests, &mut |_, _| ())?;
     let experiment = sim::experiment(&settings, &requests)?;
     let scope = Scope::from(&experiment);
-    let bar = Bar::new(settings.one("progress", destage_scenario::quantity::switch)?, file);
+    let bar = Bar::new(PROGRESS.get(&settings)?, file);
     let resources = sim::resources(&settings)?;
     let found = curve::lru(&scope, resources, &mut || requests.open(0), &|progress| bar.show(progress));
     bar.finish();

@@ -10,7 +10,9 @@ use destage_report::kept::Kept;
 use destage_report::results::{self, Documented, RunKind};
 use destage_report::{FILES, Objective, Report};
 use destage_scenario::Settings;
-use destage_scenario::quantity::{self as q, show_count};
+use destage_scenario::keys::output::{CSV, JSON, LATENCY_LOG, OBJECTIVE, PROGRESS, REPORT, RESUME, TIMING};
+use destage_scenario::keys::trace::TRACE;
+use destage_scenario::quantity::show_count;
 use destage_scenario::sim::{self, Requests, SIM};
 use destage_sim::buffer::RequestLog;
 use destage_sim::experiment::{Counter, Progress, Resources};
@@ -67,9 +69,9 @@ struct Sinks {
 impl Sinks {
     /// A file that cannot be written shall be known before the simulation, not after it.
     fn open(settings: &Settings, requests: &Requests) -> Result<Self> {
-        let (json, csv) = (settings.path("json")?, settings.path("csv")?);
+        let (json, csv) = (JSON.path(settings)?, CSV.path(settings)?);
         let to_stdout = |path: Option<&Path>| path == Some(Path::new("-"));
-        let log = settings.path("latency-log")?;
+        let log = LATENCY_LOG.path(settings)?;
         let shown =
             [json.as_deref(), csv.as_deref(), log.as_deref()].into_iter().filter(|&path| to_stdout(path)).count();
         if to_stdout(json.as_deref()) && to_stdout(csv.as_deref()) {
@@ -77,7 +79,7 @@ impl Sinks {
         }
         let mut outputs = Outputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
         // The folder first, since the others may lie in it.
-        let report = settings.path("report")?;
+        let report = REPORT.path(settings)?;
         let report = report.map(|path| Folder::begin(&mut outputs, &path, &FILES)).transpose()?;
         let json = json.map(|path| outputs.file(&path)).transpose()?;
         let csv = csv.map(|path| outputs.file(&path)).transpose()?;
@@ -209,17 +211,17 @@ fn resumed<'a, R: RunKind>(
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut settings = flags::settings(SIM, matches)?;
     if let Some(trace) = matches.get_one::<String>("positional") {
-        settings.flag("trace", vec![trace.clone()])?;
+        settings.flag(TRACE.name(), vec![trace.clone()])?;
     }
     if matches.get_flag("print-scenario") {
         return print_scenario(&settings);
     }
     let mut requests = sim::requests(&settings)?;
-    let resume = settings.path("resume")?;
+    let resume = RESUME.path(&settings)?;
     if resume.is_some() {
         requests.check_resume(&settings)?;
     }
-    let progress = settings.one("progress", q::switch)?;
+    let progress = PROGRESS.get(&settings)?;
     count(&settings, &mut requests, progress)?;
     let trace = requests.name();
     find_sizes(&settings, &mut requests, &Bar::new(progress, &trace))?;
@@ -227,8 +229,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let resources = sim::resources(&settings)?;
     let sinks = Sinks::open(&settings, &requests)?;
     let kept = resume.map(|folder| anyhow::Ok(Kept::open(&folder, &std::env::current_exe()?)?)).transpose()?;
-    let timing = settings.one("timing", q::switch)?;
-    let objective = settings.optional("objective", Objective::named)?;
+    let timing = TIMING.get(&settings)?;
+    let objective = OBJECTIVE.optional_by(&settings, Objective::named)?;
     let bar = Bar::new(progress, &trace);
     let started = Instant::now();
     let (geometry, limit, caches) = match &simulation {

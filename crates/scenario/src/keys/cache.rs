@@ -3,87 +3,112 @@
 use destage_cache::{HostCacheSpec, all_host_caches};
 use destage_plan::{PageGeometry, PolicySpec, SpecError, names};
 use destage_policy::buffer;
+use destage_sim::buffer::{Admission, FlushMode};
 use destage_sim::input::{Subpage, TrimMode};
 
-use super::{Result, word};
+use super::Result;
 use crate::quantity as q;
+use crate::setting::declare_settings;
 use crate::sizes::CacheSize;
-use crate::{AppliesTo, Key, Recorded, ScenarioError, Settings};
+use crate::values::{parsed, word};
+use crate::{AppliesTo, Recorded, ScenarioError, Setting, Settings};
 
-/// Lists the settings of caches, in the order of the help.
-pub(super) const KEYS: &[Key] = &[
-    Key::list(
+declare_settings! {
+    /// Lists the settings of caches, in the order of the help.
+    pub(super) table KEYS;
+
+    /// Holds the names of policies, of buffers or of host-side caches.
+    pub const POLICY: Setting<String> = Setting::list(
         "policy",
         "NAME[:KEY=VALUE...]",
         "lru,clock,fab,bplru,lb-clock",
         AppliesTo::All,
         "Policies; see `destage policies`",
+        parsed,
     )
-    .recorded(Recorded::Field),
-    Key::list(
+    .recorded(Recorded::Field);
+    /// Holds the sizes of buffers and caches.
+    pub const CACHE: Setting<CacheSize> = Setting::list(
         "cache",
         "SIZE|SHARE|RANGE|auto",
         "1MiB,4MiB,16MiB,64MiB",
         AppliesTo::All,
         "Buffer sizes, in data held; also shares of the pages that take part, such as 10%, ranges such as 1MiB..1GiB/8, and auto, which \
          looks where LRU's curve of hits bends (both read the trace once more)",
+        parsed,
     )
-    .recorded(Recorded::Field),
-    Key::one("page", "SIZE", "4KiB", AppliesTo::All, "Page size").recorded(Recorded::Field),
-    Key::one(
+    .recorded(Recorded::Field);
+    pub(crate) const PAGE: Setting<u64> = Setting::one(
+        "page",
+        "SIZE",
+        "4KiB",
+        AppliesTo::All,
+        "Page size",
+        q::bytes,
+    )
+    .recorded(Recorded::Field);
+    pub(crate) const PAGES_PER_BLOCK: Setting<u64> = Setting::one(
         "pages-per-block",
         "PAGES",
         "64",
         AppliesTo::All,
         "Pages in a logical block and in an erase block",
+        q::count,
     )
-    .recorded(Recorded::BufferField),
-    Key::one(
+    .recorded(Recorded::BufferField);
+    pub(crate) const SUBPAGE: Setting<Subpage> = Setting::one(
         "subpage",
         "promote|rmw",
         "promote",
         AppliesTo::Timed,
         "A write of part of a page: a page write, or preceded by a read on a miss",
-    ),
-    Key::one(
+        subpage,
+    );
+    pub(crate) const ADMISSION: Setting<Admission> = Setting::one(
         "admission",
         "page|request",
         "page",
         AppliesTo::Buffers,
         "Room is made for each page of a request when it comes in, or for all of them before the first does",
-    ),
-    Key::one(
+        admission,
+    );
+    pub(crate) const FLUSH: Setting<FlushMode> = Setting::one(
         "flush",
         "ignore|drain",
         "ignore",
         AppliesTo::Buffers,
         "A host flush: nothing (non-volatile buffer), or write all dirty pages",
-    ),
-    Key::one(
+        flush,
+    );
+    pub(crate) const TRIM: Setting<TrimMode> = Setting::one(
         "trim",
         "honour|ignore",
         "honour",
         AppliesTo::All,
         "A discard: buffer and device forget the pages, or nothing",
-    ),
-];
+        trim,
+    );
+}
 
+/// Reads the sizes of pages and of logical blocks.
 pub(crate) fn geometry(settings: &Settings) -> Result<PageGeometry> {
-    let page = settings.one("page", q::bytes)?;
-    let pages_per_block = settings.one("pages-per-block", q::count)?;
-    PageGeometry::new(page, pages_per_block).map_err(ScenarioError::new)
+    PageGeometry::new(PAGE.get(settings)?, PAGES_PER_BLOCK.get(settings)?).map_err(ScenarioError::new)
 }
 
-pub(crate) fn caches(settings: &Settings) -> Result<Vec<CacheSize>> {
-    settings.all("cache", str::parse)
+fn subpage(text: &str) -> std::result::Result<Subpage, String> {
+    word(text, &[("promote", Subpage::Promote), ("rmw", Subpage::Rmw)])
 }
 
-pub(crate) fn subpage(settings: &Settings) -> Result<Subpage> {
-    settings.one("subpage", word(&[("promote", Subpage::Promote), ("rmw", Subpage::Rmw)]))
+fn admission(text: &str) -> std::result::Result<Admission, String> {
+    word(text, &[("page", Admission::Page), ("request", Admission::Request)])
 }
 
-pub(crate) fn trim(settings: &Settings) -> Result<TrimMode> {
-    settings.one("trim", word(&[("honour", TrimMode::Honour), ("ignore", TrimMode::Ignore)]))
+fn flush(text: &str) -> std::result::Result<FlushMode, String> {
+    word(text, &[("ignore", FlushMode::Ignore), ("drain", FlushMode::Drain)])
+}
+
+fn trim(text: &str) -> std::result::Result<TrimMode, String> {
+    word(text, &[("honour", TrimMode::Honour), ("ignore", TrimMode::Ignore)])
 }
 
 /// A buffer's name with its parameters; other names are told from those of host-side policies.

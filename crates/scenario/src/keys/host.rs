@@ -1,60 +1,90 @@
 //! Settings of the host: how it sends requests, and what is measured of them.
 
 use destage_plan::Nanos;
-use destage_sim::input::{HostModel, Warmup};
+use destage_sim::input::{HostModel, Speed, Warmup};
 
+use super::Result;
 use crate::quantity as q;
-use crate::{AppliesTo, Key, Recorded};
+use crate::setting::declare_settings;
+use crate::{AppliesTo, Recorded, Setting, Settings};
 
-/// Lists the settings of the host, in the order of the help.
-pub(super) const KEYS: &[Key] = &[
-    Key::one(
+declare_settings! {
+    /// Lists the settings of the host, in the order of the help.
+    pub(super) table KEYS;
+
+    /// Holds how requests arrive.
+    pub const HOST: Setting<HostModel> = Setting::one(
         "host",
         "open|closed:DEPTH",
         "open",
         AppliesTo::Timed,
         "Requests arrive at trace time, or DEPTH are always outstanding",
+        host,
     )
-    .recorded(Recorded::ArrayField),
-    Key::one("speed", "FACTOR", "1", AppliesTo::All, "Play the trace this many times as fast"),
-    Key::one(
+    .recorded(Recorded::ArrayField);
+    pub(crate) const SPEED: Setting<(u64, u64)> = Setting::one(
+        "speed",
+        "FACTOR",
+        "1",
+        AppliesTo::All,
+        "Play the trace this many times as fast",
+        q::factor,
+    );
+    /// Holds what is not measured.
+    pub const WARMUP: Setting<GivenWarmup> = Setting::one(
         "warmup",
         "REQUESTS|TIME|PERCENT",
         "0",
         AppliesTo::All,
         "What is simulated first of the window and not measured; 20% is a share of its requests, which are counted first",
-    ),
-    Key::one(
+        warmup,
+    );
+    pub(crate) const MAX_BACKLOG: Setting<u64> = Setting::one(
         "max-backlog",
         "REQUESTS",
         "10000",
         AppliesTo::Timed,
         "An open-loop run with more outstanding requests is saturated",
-    ),
-    Key::one("buffer-latency", "TIME", "1us", AppliesTo::TimedBuffers, "Copying a page between host and buffer"),
-    Key::switch(
+        q::count,
+    );
+    pub(crate) const BUFFER_LATENCY: Setting<Nanos> = Setting::one(
+        "buffer-latency",
+        "TIME",
+        "1us",
+        AppliesTo::TimedBuffers,
+        "Copying a page between host and buffer",
+        buffer_latency,
+    );
+    pub(crate) const DRAIN: Setting<bool> = Setting::switch(
         "drain",
         "",
         AppliesTo::All,
         "Count the final drain of the buffer [default: true without a warm-up], or have an array's cache pay at the end what it owes \
          the members [default: false]",
-    ),
-    Key::switch(
+    );
+    /// Holds whether there are figures of each volume.
+    pub const PER_VOLUME: Setting<bool> = Setting::switch(
         "per-volume",
         "false",
         AppliesTo::All,
         "Also figures of each volume of the trace: requests, hits, response times, pages written because of its data",
     )
-    .recorded(Recorded::Figures),
-];
+    .recorded(Recorded::Figures);
+}
 
 /// Requests that a closed-loop host may have outstanding: more than any device queue holds.
-pub(crate) const MAX_DEPTH: u32 = 65_536;
+pub(super) const MAX_DEPTH: u32 = 65_536;
 
 /// Copying a page between host and buffer takes at most this.
-pub(crate) const MAX_BUFFER_LATENCY: Nanos = Nanos(1_000_000_000);
+const MAX_BUFFER_LATENCY: Nanos = Nanos(1_000_000_000);
 
-pub(crate) fn host(text: &str) -> std::result::Result<HostModel, String> {
+/// Reads how many times as fast the trace is played.
+pub(crate) fn speed(settings: &Settings) -> Result<Speed> {
+    let (times, per) = SPEED.get(settings)?;
+    Ok(Speed { times, per })
+}
+
+fn host(text: &str) -> std::result::Result<HostModel, String> {
     if text == "open" {
         return Ok(HostModel::Open);
     }
@@ -67,13 +97,21 @@ pub(crate) fn host(text: &str) -> std::result::Result<HostModel, String> {
 
 /// The warm-up as it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GivenWarmup {
+pub enum GivenWarmup {
+    /// In requests, or as a time.
     Known(Warmup),
     /// Hundredths of a percent of the requests.
     Share(u32),
 }
 
-pub(crate) fn given_warmup(text: &str) -> std::result::Result<GivenWarmup, String> {
+fn buffer_latency(text: &str) -> std::result::Result<Nanos, String> {
+    match q::time(text) {
+        Ok(time) if time > MAX_BUFFER_LATENCY => Err("at most 1s".into()),
+        time => time,
+    }
+}
+
+fn warmup(text: &str) -> std::result::Result<GivenWarmup, String> {
     if text.ends_with('%') {
         return q::basis_points(text).map(GivenWarmup::Share);
     }

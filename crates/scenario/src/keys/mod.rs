@@ -2,18 +2,18 @@
 
 pub(crate) mod analytic;
 pub mod array;
-pub(crate) mod cache;
+pub mod cache;
 pub(crate) mod delta;
 pub mod device;
 pub mod disk;
 pub(crate) mod fixed;
-pub(crate) mod host;
+pub mod host;
 pub(crate) mod nvram;
-pub(crate) mod output;
+pub mod output;
 pub(crate) mod raid;
 pub(crate) mod requests;
 pub mod ssd;
-pub(crate) mod trace;
+pub mod trace;
 
 use crate::key::{count, joined};
 use crate::{Key, ScenarioError};
@@ -42,12 +42,3 @@ const TABLES: [&[Key]; 16] = [
 
 /// Lists every setting of `destage sim`.
 pub const SIM: &[Key] = &joined::<{ count(&TABLES) }>(&TABLES);
-
-pub(crate) fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::result::Result<T, String> {
-    move |text| {
-        choices.iter().find(|(word, _)| *word == text).map(|&(_, choice)| choice).ok_or_else(|| {
-            let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
-            format!("one of {}", words.join(", "))
-        })
-    }
-}

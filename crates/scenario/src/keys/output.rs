@@ -1,93 +1,118 @@
 //! Settings of how a simulation is carried out and where its results go.
 
+use std::path::PathBuf;
+
 use destage_sim::experiment::Resources;
 
 use super::Result;
 use crate::quantity as q;
-use crate::{AppliesTo, Key, Recorded, Settings};
+use crate::setting::declare_settings;
+use crate::values::{parsed, path};
+use crate::{AppliesTo, Recorded, Setting, Settings};
 
-/// Lists the settings of outputs and resources, in the order of the help.
-pub(super) const KEYS: &[Key] = &[
-    Key::file(
+declare_settings! {
+    /// Lists the settings of outputs and resources, in the order of the help.
+    pub(super) table KEYS;
+
+    /// Holds the file of results as JSON.
+    pub const JSON: Setting<PathBuf> = Setting::file(
         "json",
         AppliesTo::All,
         "Write the results as JSON, to the standard output in place of the table or to a file",
     )
-    .recorded(Recorded::Nowhere),
-    Key::file("csv", AppliesTo::All, "Write the results as CSV, in the same way").recorded(Recorded::Nowhere),
-    Key::file(
+    .recorded(Recorded::Nowhere);
+    /// Holds the file of results as CSV.
+    pub const CSV: Setting<PathBuf> = Setting::file(
+        "csv",
+        AppliesTo::All,
+        "Write the results as CSV, in the same way",
+    )
+    .recorded(Recorded::Nowhere);
+    /// Holds the file of what became of each request.
+    pub const LATENCY_LOG: Setting<PathBuf> = Setting::file(
         "latency-log",
         AppliesTo::Buffers,
         "Write what became of each request of the one run, as Parquet if the name ends in .parquet, else as CSV",
     )
-    .recorded(Recorded::Nowhere),
-    Key::one(
+    .recorded(Recorded::Nowhere);
+    /// Holds the folder of the report.
+    pub const REPORT: Setting<PathBuf> = Setting::one(
         "report",
         "DIR",
         "",
         AppliesTo::All,
         "Write a page that shows and compares the results into this folder, with its data",
+        path,
     )
-    .recorded(Recorded::Nowhere),
-    Key::one(
+    .recorded(Recorded::Nowhere);
+    /// Holds the folder in which results are kept.
+    pub const RESUME: Setting<PathBuf> = Setting::one(
         "resume",
         "DIR",
         "",
         AppliesTo::All,
         "Keep the result of each run in this folder, and take from it what the same program found for the same settings and \
          trace: what was interrupted goes on",
+        path,
     )
-    .recorded(Recorded::Nowhere),
-    Key::one(
+    .recorded(Recorded::Nowhere);
+    /// Holds the name of the objective.
+    pub const OBJECTIVE: Setting<String> = Setting::one(
         "objective",
         "mean|p99|p99.9|write-amplification|erases|hits",
         "",
         AppliesTo::All,
         "What *best* means in the table and on the page [default: mean; without a device hits]",
+        parsed,
     )
-    .recorded(Recorded::Nowhere),
-    Key::switch(
+    .recorded(Recorded::Nowhere);
+    /// Holds whether wall time and rates are printed.
+    pub const TIMING: Setting<bool> = Setting::switch(
         "timing",
         "false",
         AppliesTo::All,
         "Print wall time and rates to the standard error",
     )
-    .recorded(Recorded::Nowhere),
-    Key::switch(
+    .recorded(Recorded::Nowhere);
+    /// Holds whether progress is shown.
+    pub const PROGRESS: Setting<bool> = Setting::switch(
         "progress",
         "true",
         AppliesTo::All,
         "Show progress on the standard error: where it is no terminal, a line every ten seconds",
     )
-    .recorded(Recorded::Nowhere),
-    Key::one(
+    .recorded(Recorded::Nowhere);
+    /// Holds the number of threads that simulate.
+    pub const THREADS: Setting<usize> = Setting::one(
         "threads",
         "N",
         "",
         AppliesTo::All,
         "Threads that simulate; results do not depend on it [default: the processors]",
+        threads,
     )
-    .recorded(Recorded::Nowhere),
-    Key::one(
+    .recorded(Recorded::Nowhere);
+    /// Holds the bytes of memory for simulated devices.
+    pub const MEMORY: Setting<u64> = Setting::one(
         "memory",
         "SIZE",
         "2GiB",
         AppliesTo::All,
         "Memory for simulated devices (beyond it the trace is read again for the rest), or without one for page tables",
+        q::bytes,
     )
-    .recorded(Recorded::Nowhere),
-];
+    .recorded(Recorded::Nowhere);
+}
 
 /// How the experiment is carried out.
 pub fn resources(settings: &Settings) -> Result<Resources<'static>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = settings.optional("threads", |text| match q::count32(text) {
+    Ok(Resources { threads: THREADS.get_or(settings, processors)?, memory_bytes: MEMORY.get(settings)?, stop: None })
+}
+
+fn threads(text: &str) -> std::result::Result<usize, String> {
+    match q::count32(text) {
         Ok(n) if (1..=4096).contains(&n) => Ok(n as usize),
-        _ => Err("a number between 1 and 4096"),
-    })?;
-    Ok(Resources {
-        threads: threads.unwrap_or(processors),
-        memory_bytes: settings.one("memory", q::bytes)?,
-        stop: None,
-    })
+        _ => Err("a number between 1 and 4096".into()),
+    }
 }

@@ -9,9 +9,11 @@ use destage_sim::input::Warmup;
 use destage_sim::measure::SizesResult;
 use destage_trace::{OpenOptions, Place, Reopen, Repeated, TraceError, Window, Windowed};
 
-use super::cache::caches;
-use super::host::{GivenWarmup, given_warmup};
-use super::trace::{READING, limit};
+use super::cache::CACHE;
+use super::host::{GivenWarmup, WARMUP};
+use super::output::LATENCY_LOG;
+use super::trace::{LIMIT, READING};
+use crate::values::parsed;
 use crate::workload::Workload;
 use crate::{ScenarioError, Settings, path_text, sizes};
 
@@ -100,7 +102,7 @@ impl Requests {
     /// # Errors
     /// Why not, and what would be right.
     pub fn check_resume(&self, settings: &Settings) -> Result<()> {
-        if settings.is_given("latency-log") {
+        if LATENCY_LOG.is_given(settings) {
             return Err(ScenarioError::new(
                 "'resume' and 'latency-log' do not go together: what is known from before is not simulated again, and the log is \
                  written by simulating; leave one of them out",
@@ -198,7 +200,7 @@ impl Requests {
     /// # Errors
     /// Where that cannot be known.
     pub(crate) fn needs_count(&self, settings: &Settings) -> Result<bool> {
-        let needs = matches!(settings.one("warmup", given_warmup)?, GivenWarmup::Share(_));
+        let needs = matches!(WARMUP.get(settings)?, GivenWarmup::Share(_));
         match self.pipe() {
             Some(pipe) if needs => {
                 let what = "a share of the requests is known only when all have been counted, and a pipe can be read only once: \
@@ -220,7 +222,7 @@ impl Requests {
     /// # Errors
     /// Where that cannot be known.
     pub(crate) fn needs_sizes(&self, settings: &Settings) -> Result<bool> {
-        let needs = caches(settings)?.iter().any(|size| size.needs_trace());
+        let needs = CACHE.all(settings)?.iter().any(|size| size.needs_trace());
         match self.pipe() {
             Some(pipe) if needs => {
                 let what = "shares of the footprint and auto are known only when the trace has been read, and a pipe can be read only \
@@ -261,7 +263,7 @@ impl Requests {
 
     /// The sizes of caches that the settings ask for; `None` before those that depend on the requests are found.
     pub(crate) fn caches(&self, settings: &Settings, page: u64) -> Result<Option<Vec<u64>>> {
-        let asked = caches(settings)?;
+        let asked = CACHE.all(settings)?;
         if matches!(self.sizes, Sizes::Later) && asked.iter().any(|size| size.needs_trace()) {
             return Ok(None);
         }
@@ -274,8 +276,8 @@ impl Requests {
     /// # Errors
     /// Where sizes are none, which building the experiment says too.
     pub fn sizes_result(&self, settings: &Settings, caches: &[u64]) -> Result<Option<SizesResult>> {
-        let asked = settings.all("cache", |text| Ok::<_, String>(text.to_owned()))?.join(",");
-        Ok(sizes::result(&asked, &super::cache::caches(settings)?, caches, self.found()))
+        let asked = CACHE.all_by(settings, parsed::<String>)?.join(",");
+        Ok(sizes::result(&asked, &CACHE.all(settings)?, caches, self.found()))
     }
 
     /// Reads them all to count them; `progress` is told the share of the trace and the requests read.
@@ -296,7 +298,7 @@ impl Requests {
 
     /// How many are simulated at most.
     pub(crate) fn limit(&self, settings: &Settings) -> Result<Option<u64>> {
-        Ok(limit(settings)?.map(|limit| limit.saturating_mul(self.repeat.into())))
+        Ok(LIMIT.optional(settings)?.map(|limit| limit.saturating_mul(self.repeat.into())))
     }
 
     /// What can be read only once among the files that they are read from.
@@ -312,7 +314,7 @@ impl Requests {
 
     /// The warm-up that the settings ask for.
     pub(crate) fn warmup(&self, settings: &Settings) -> Result<Warmup> {
-        match (settings.one("warmup", given_warmup)?, self.counted) {
+        match (WARMUP.get(settings)?, self.counted) {
             (GivenWarmup::Known(warmup), _) => Ok(warmup),
             (GivenWarmup::Share(share), Some(requests)) => {
                 let warm = u128::from(requests) * u128::from(share) / 10_000;
@@ -326,9 +328,9 @@ impl Requests {
 
     /// Whether the settings ask nothing of the requests that cannot be done with them.
     pub(crate) fn check(&self, settings: &Settings) -> Result<()> {
-        match (&self.origin, READING.into_iter().find(|key| settings.is_given(key))) {
+        match (&self.origin, READING.iter().find(|key| settings.is_given(key))) {
             (Origin::Named(name), Some(key)) => {
-                Err(ScenarioError::new(format_args!("'{key}' has no meaning here: {name} is taken as it is")))
+                Err(ScenarioError::new(format_args!("'{}' has no meaning here: {name} is taken as it is", key.name)))
             }
             _ => Ok(()),
         }

@@ -6,6 +6,7 @@ use destage_sim::input::LbaOverflow;
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState, drive, presets};
 
 use super::Result;
+use super::cache::PAGES_PER_BLOCK;
 use super::host::MAX_DEPTH;
 use super::requests::Requests;
 use crate::quantity as q;
@@ -307,7 +308,7 @@ pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConf
         // A block in place has room for its pages only, and lies on one element.
         c.summary_page = false;
         if c.allocation == Allocation::Static {
-            c.stride = u32::try_from(settings.one("pages-per-block", q::count)?).unwrap_or(u32::MAX);
+            c.stride = u32::try_from(PAGES_PER_BLOCK.get(settings)?).unwrap_or(u32::MAX);
         }
     }
     let numbers = [
@@ -421,7 +422,7 @@ pub(crate) fn fits(settings: &Settings) -> Result<bool> {
     let is_drive = PRESET.get_by(settings, |name| Ok::<_, String>(drive(name).is_some()))?;
     Ok(match CAPACITY.optional(settings)? {
         Some(Size::Fit) => true,
-        None => is_drive && SIZED[1..4].iter().all(|key| !settings.is_given(key.name)),
+        None => is_drive && SIZED[1..4].iter().all(|key| !settings.is_given(key)),
         Some(Size::Bytes(_) | Size::Preset) => false,
     })
 }
@@ -435,7 +436,7 @@ pub(crate) fn capacity(settings: &Settings, requests: &Requests) -> Result<Capac
 pub(crate) fn array_capacity(settings: &Settings, requests: &Requests, sized: bool) -> Result<Capacity> {
     let decided = if sized { &SIZED[3..4] } else { &SIZED[3..] };
     if let Some(Size::Fit) = CAPACITY.optional(settings)? {
-        if let Some(key) = decided.iter().find(|key| settings.is_given(key.name)) {
+        if let Some(key) = decided.iter().find(|key| settings.is_given(key)) {
             return Err(ScenarioError::new(format_args!(
                 "'{}' has no meaning with ssd.capacity = fit, which decides it: leave one of them out",
                 key.name
@@ -450,6 +451,6 @@ pub(crate) fn array_capacity(settings: &Settings, requests: &Requests, sized: bo
     }
     let is_drive = PRESET.get_by(settings, |name| Ok::<_, String>(drive(name).is_some()))?;
     let of_size = &SIZED[usize::from(is_drive)..if sized { 4 } else { 5 }];
-    let given = CAPACITY.optional(settings)?.is_some() || of_size.iter().any(|key| settings.is_given(key.name));
+    let given = CAPACITY.optional(settings)?.is_some() || of_size.iter().any(|key| settings.is_given(key));
     Ok(if given || !sized && !requests.can_be_read_again() { Capacity::Given } else { Capacity::Fit })
 }

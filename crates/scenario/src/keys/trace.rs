@@ -1,88 +1,138 @@
 //! Settings of the trace or workload, and which of its requests take part.
 
+use std::path::PathBuf;
+
 use destage_plan::Nanos;
 use destage_sim::input::{Ops, Volumes};
 use destage_trace::{FormatSpec, OpenOptions, Window};
 
+use super::Result;
 use super::requests::{Origin, Requests};
-use super::{Result, word};
 use crate::quantity as q;
-use crate::synth::{self, WORKLOAD_SET_HELP};
+use crate::setting::declare_settings;
+use crate::synth;
+use crate::values::{parsed, path, positive, word};
 use crate::workload::Workload;
-use crate::{AppliesTo, Key, Recorded, ScenarioError, Settings};
+use crate::{AppliesTo, Key, Recorded, ScenarioError, Setting, Settings};
 
-/// Lists the settings of the trace, in the order of the help.
-pub(super) const KEYS: &[Key] = &[
-    Key::one(
+declare_settings! {
+    /// Lists the settings of the trace, in the order of the help.
+    pub(super) table KEYS;
+
+    /// Holds the trace's file.
+    pub const TRACE: Setting<PathBuf> = Setting::one(
         "trace",
         "FILE",
         "",
         AppliesTo::All,
         "The trace; - for the standard input. In a scenario file relative to that file",
+        path,
     )
-    .recorded(Recorded::Field),
-    Key::one(
+    .recorded(Recorded::Field);
+    /// Holds the name or the file of a workload.
+    pub const WORKLOAD: Setting<PathBuf> = Setting::one(
         "workload",
         "NAME|FILE",
         "",
         AppliesTo::All,
         "A synthetic workload in place of a trace; see `destage trace workloads`",
+        path,
     )
-    .recorded(Recorded::Field),
-    Key::one("workload-set", "KEY=VALUE ...", "", AppliesTo::All, WORKLOAD_SET_HELP),
-    Key::one(
+    .recorded(Recorded::Field);
+    /// Holds changes to the workload.
+    pub const WORKLOAD_SET: Setting<String> = Setting::one(
+        "workload-set",
+        "KEY=VALUE ...",
+        "",
+        AppliesTo::All,
+        synth::WORKLOAD_SET_HELP,
+        parsed,
+    );
+    /// Holds the format of the trace, if its content does not decide.
+    pub const FORMAT: Setting<FormatSpec> = Setting::one(
         "format",
         "FORMAT",
         "",
         AppliesTo::All,
         "Its format where the content does not decide; see `destage trace formats`",
+        parsed,
     )
-    .recorded(Recorded::Field),
-    Key::switch("lenient", "false", AppliesTo::All, "Leave out and count lines that cannot be read"),
-    Key::one("skip", "REQUESTS", "", AppliesTo::All, "Leave out this many requests at the trace's beginning"),
-    Key::one(
+    .recorded(Recorded::Field);
+    pub(crate) const LENIENT: Setting<bool> = Setting::switch(
+        "lenient",
+        "false",
+        AppliesTo::All,
+        "Leave out and count lines that cannot be read",
+    );
+    pub(crate) const SKIP: Setting<u64> = Setting::one(
+        "skip",
+        "REQUESTS",
+        "",
+        AppliesTo::All,
+        "Leave out this many requests at the trace's beginning",
+        q::count,
+    );
+    pub(crate) const FROM: Setting<Nanos> = Setting::one(
         "from",
         "TIME",
         "",
         AppliesTo::All,
         "Begin with the first request at or after this time, counted from the trace's first",
-    ),
-    Key::one(
+        q::time,
+    );
+    pub(crate) const TO: Setting<Nanos> = Setting::one(
         "to",
         "TIME",
         "",
         AppliesTo::All,
         "End before the first request at or after this time, counted from the trace's first",
-    ),
-    Key::one(
+        q::time,
+    );
+    pub(crate) const LIMIT: Setting<u64> = Setting::one(
         "limit",
         "REQUESTS",
         "",
         AppliesTo::All,
         "Read at most this many requests of what skip, from and to leave",
-    ),
-    Key::one(
+        positive,
+    );
+    pub(crate) const REPEAT: Setting<u32> = Setting::one(
         "repeat",
         "N",
         "",
         AppliesTo::All,
         "Simulate all these requests so many times, one time after the other [default: 1]",
-    ),
-    Key::one("volumes", "N|merge|each", "each", AppliesTo::All, "Use one volume, overlay all, or keep each apart"),
-    Key::one("ops", "all|writes", "all", AppliesTo::All, "Which operations take part; writes leaves out the reads"),
-];
+        positive32,
+    );
+    pub(crate) const VOLUMES: Setting<Volumes> = Setting::one(
+        "volumes",
+        "N|merge|each",
+        "each",
+        AppliesTo::All,
+        "Use one volume, overlay all, or keep each apart",
+        volumes,
+    );
+    pub(crate) const OPS: Setting<Ops> = Setting::one(
+        "ops",
+        "all|writes",
+        "all",
+        AppliesTo::All,
+        "Which operations take part; writes leaves out the reads",
+        ops,
+    );
+}
 
 /// Settings that say which of the requests take part, and cannot without knowing where they come
 /// from.
-pub(crate) const READING: [&str; 4] = ["skip", "from", "to", "repeat"];
+pub(crate) const READING: [Key; 4] = [SKIP.key(), FROM.key(), TO.key(), REPEAT.key()];
 
 /// The part of the trace that the settings ask for.
 fn window(settings: &Settings) -> Result<Window> {
     let window = Window {
-        skip: settings.optional("skip", q::count)?.unwrap_or(0),
-        from: settings.optional("from", q::time)?,
-        to: settings.optional("to", q::time)?,
-        limit: limit(settings)?,
+        skip: SKIP.get_or(settings, 0)?,
+        from: FROM.optional(settings)?,
+        to: TO.optional(settings)?,
+        limit: LIMIT.optional(settings)?,
     };
     match (window.from, window.to) {
         (from, Some(to)) if to <= from.unwrap_or(Nanos::ZERO) => Err(ScenarioError::new(
@@ -94,8 +144,8 @@ fn window(settings: &Settings) -> Result<Window> {
 
 /// The trace or the workload that the settings name.
 pub fn requests(settings: &Settings) -> Result<Requests> {
-    let workload = Workload::of(settings, &synth::WORKLOAD, &synth::WORKLOAD_SET)?;
-    let file = settings.path("trace")?;
+    let workload = Workload::of(settings, &WORKLOAD, &WORKLOAD_SET)?;
+    let file = TRACE.path(settings)?;
     let origin = match (file, workload) {
         (Some(_), Some(_)) => {
             return Err(ScenarioError::new("'trace' and 'workload' are both given; leave one of them out"));
@@ -106,23 +156,19 @@ pub fn requests(settings: &Settings) -> Result<Requests> {
             ));
         }
         (Some(file), None) => {
-            let format = settings.optional("format", str::parse::<FormatSpec>)?;
-            Origin::File { file, options: OpenOptions { format, lenient: settings.one("lenient", q::switch)? } }
+            let format = FORMAT.optional(settings)?;
+            Origin::File { file, options: OpenOptions { format, lenient: LENIENT.get(settings)? } }
         }
         (None, Some(workload)) => {
-            if let Some(key) = ["format", "lenient"].into_iter().find(|key| settings.is_given(key)) {
-                return Err(ScenarioError::new(format_args!("'{key}' has no meaning for a workload")));
+            if let Some(key) = [FORMAT.key(), LENIENT.key()].iter().find(|key| settings.is_given(key)) {
+                return Err(ScenarioError::new(format_args!("'{}' has no meaning for a workload", key.name)));
             }
             // What is wrong with it shall be known now.
             workload.open()?;
             Origin::Workload(Box::new(workload))
         }
     };
-    let repeat = settings.optional("repeat", |text| match q::count32(text) {
-        Ok(0) | Err(_) => Err("a whole number of at least 1"),
-        Ok(repeat) => Ok(repeat),
-    })?;
-    let (window, repeat) = (window(settings)?, repeat.unwrap_or(1));
+    let (repeat, window) = (REPEAT.get_or(settings, 1)?, window(settings)?);
     let requests = Requests::new(origin, window, repeat);
     match requests.pipe() {
         Some(pipe) if requests.repeat() > 1 => {
@@ -133,14 +179,14 @@ pub fn requests(settings: &Settings) -> Result<Requests> {
     }
 }
 
-pub(crate) fn limit(settings: &Settings) -> Result<Option<u64>> {
-    settings.optional("limit", |text| match q::count(text) {
-        Ok(0) | Err(_) => Err("a whole number of at least 1"),
-        Ok(limit) => Ok(limit),
-    })
+fn positive32(text: &str) -> std::result::Result<u32, String> {
+    match q::count32(text) {
+        Ok(0) | Err(_) => Err("a whole number of at least 1".into()),
+        number => number,
+    }
 }
 
-pub(crate) fn volumes(text: &str) -> std::result::Result<Volumes, String> {
+fn volumes(text: &str) -> std::result::Result<Volumes, String> {
     match text {
         "each" => Ok(Volumes::Each),
         "merge" => Ok(Volumes::Merge),
@@ -148,6 +194,6 @@ pub(crate) fn volumes(text: &str) -> std::result::Result<Volumes, String> {
     }
 }
 
-pub(crate) fn ops(settings: &Settings) -> Result<Ops> {
-    settings.one("ops", word(&[("all", Ops::All), ("writes", Ops::Writes)]))
+fn ops(text: &str) -> std::result::Result<Ops, String> {
+    word(text, &[("all", Ops::All), ("writes", Ops::Writes)])
 }
