@@ -24,6 +24,19 @@ pub enum Regime {
     EveryWrite,
 }
 
+impl Regime {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Flush, Self::EveryWrite];
+
+    /// Returns the word in settings and results.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Flush => "flush",
+            Self::EveryWrite => "every-write",
+        }
+    }
+}
+
 /// How the parity of a row that is written in part is updated (specs §2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParityMethod {
@@ -36,6 +49,21 @@ pub enum ParityMethod {
     Rcw,
     /// Read-modify-write if less than half of the data columns are written, as `DiskSim` does.
     Disksim,
+}
+
+impl ParityMethod {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Min, Self::Rmw, Self::Rcw, Self::Disksim];
+
+    /// Returns the word in settings and results.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Min => "min",
+            Self::Rmw => "rmw",
+            Self::Rcw => "rcw",
+            Self::Disksim => "disksim",
+        }
+    }
 }
 
 /// An array and how it is served.

@@ -5,7 +5,6 @@ use destage_cache::{HostCacheSpec, Medium};
 use destage_delta::lengths::{Drawn, Lengths};
 use destage_plan::{Class, Dev, DevSet, Nanos, Op, PageGeometry, Status};
 use destage_raid::Geometry;
-use destage_raid::array::{ParityMethod, Regime};
 use destage_trace::TraceError;
 
 use super::device::ModelCounts;
@@ -514,8 +513,8 @@ impl ArrayExperiment {
                 chunk_bytes: u64::from(geometry.chunk_pages()) * page,
                 member_bytes: geometry.member_pages() * page,
                 capacity_bytes: geometry.data_pages() * page,
-                parity: parity_word(self.service.parity).into(),
-                regime: regime_word(self.service.regime).into(),
+                parity: self.service.parity.word().into(),
+                regime: self.service.regime.word().into(),
                 nv_slots: self.service.nv_slots.into(),
                 nvram_on: if self.service.journal.is_some() { "cache-device" } else { "nvram" }.into(),
             },
@@ -626,24 +625,6 @@ impl ArrayExperiment {
             }
         });
         all.collect()
-    }
-}
-
-/// The word on the command line.
-pub(crate) const fn parity_word(parity: ParityMethod) -> &'static str {
-    match parity {
-        ParityMethod::Min => "min",
-        ParityMethod::Rmw => "rmw",
-        ParityMethod::Rcw => "rcw",
-        ParityMethod::Disksim => "disksim",
-    }
-}
-
-/// The word on the command line.
-pub(crate) const fn regime_word(regime: Regime) -> &'static str {
-    match regime {
-        Regime::Flush => "flush",
-        Regime::EveryWrite => "every-write",
     }
 }
 
