@@ -1,7 +1,9 @@
 //! Settings as flags of the command line.
 
 use anyhow::Result;
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
+use destage_engine::settings::{ArraySetting, ShownSetting};
 use destage_scenario::{Key, ScenarioError, Settings, Takes, path_text};
 
 use crate::candidates;
@@ -67,6 +69,14 @@ pub fn settings(keys: &'static [Key], matches: &ArgMatches) -> Result<Settings, 
         }
     }
     Ok(settings)
+}
+
+/// The argument of `destage create` that a setting of an array stands for.
+pub fn of_array<T>(setting: &ArraySetting<T>) -> Arg {
+    let ShownSetting { name, value, help } = setting.created;
+    let arg = Arg::new(name).long(name).value_name(value).help(help);
+    let arg = if setting.default.is_empty() { arg } else { arg.default_value(setting.default) };
+    if setting.words.is_empty() { arg } else { arg.value_parser(PossibleValuesParser::new(setting.words)) }
 }
 
 /// `--threads N`, for commands that run many experiments.

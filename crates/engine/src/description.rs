@@ -8,11 +8,12 @@ use destage_cache::{HostCacheError, HostCacheSpec, Served};
 use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, NvramPlace};
 use destage_plan::{Dev, DevSet, SECTOR_BYTES, Shape, ShapeError, quantity};
 use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
+use destage_raid::settings::{CHUNK, DURABILITY, PAGE, PARITY};
 use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
-use crate::{as_text, md};
+use crate::{as_text, md, word};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -69,11 +70,11 @@ pub struct ArrayPart {
     /// Bytes before these, where md has its superblock.
     pub data_offset: Size,
     /// How parity is updated: `min`, `rmw`, `rcw`.
-    #[serde(default)]
-    pub parity: Parity,
+    #[serde(default = "default_parity", with = "word::parity")]
+    pub parity: ParityMethod,
     /// What is promised of acknowledged writes: `flush` or `every-write`.
-    #[serde(default)]
-    pub durability: Durability,
+    #[serde(default = "default_durability", with = "word::durability")]
+    pub durability: Regime,
     /// The members' files, from member 0 on.
     #[serde(with = "as_text")]
     pub members: Vec<PathBuf>,
@@ -210,36 +211,20 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-const fn default_chunk() -> Size {
-    Size(64 << 10)
+fn default_chunk() -> Size {
+    Size(CHUNK.default_value())
 }
 
-const fn default_page() -> Size {
-    Size(4 << 10)
+fn default_page() -> Size {
+    Size(PAGE.default_value())
 }
 
-/// How the parity of a row that is written in part is updated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Parity {
-    /// Whatever reads less.
-    #[default]
-    Min,
-    /// Read-modify-write.
-    Rmw,
-    /// Reconstruct-write.
-    Rcw,
+fn default_parity() -> ParityMethod {
+    PARITY.default_value()
 }
 
-/// What is promised of acknowledged writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Durability {
-    /// Durable after a flush or with FUA, as with any disk that has a volatile cache.
-    #[default]
-    Flush,
-    /// Each is durable.
-    EveryWrite,
+fn default_durability() -> Regime {
+    DURABILITY.default_value()
 }
 
 fn shown<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
@@ -464,15 +449,8 @@ impl Description {
         let geometry = Geometry::new(self.array.level, self.array.layout, members, chunk, member.into())?;
         let config = ArrayConfig {
             page_bytes: page as u32,
-            regime: match self.array.durability {
-                Durability::Flush => Regime::Flush,
-                Durability::EveryWrite => Regime::EveryWrite,
-            },
-            parity: match self.array.parity {
-                Parity::Min => ParityMethod::Min,
-                Parity::Rmw => ParityMethod::Rmw,
-                Parity::Rcw => ParityMethod::Rcw,
-            },
+            regime: self.array.durability,
+            parity: self.array.parity,
             ..ArrayConfig::new(geometry.clone())
         };
         let wrong = |error: HostCacheError| DescriptionError::Cache {

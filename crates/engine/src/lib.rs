@@ -22,15 +22,16 @@ mod spin;
 mod status;
 mod superblock;
 mod waiter;
+mod word;
 
 pub use array::Array;
 pub use backend::{Backend, ReplaceError};
 pub use control::{Order, Reply, order};
 pub use description::{
-    ArrayPart, CachePart, Described, Description, DescriptionError, Durability, IoPart, Made, NvramOn, NvramPart,
-    Parity, ServePart, Size,
+    ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, Made, NvramOn, NvramPart, ServePart, Size,
 };
 pub use destage_exec::Accepted;
+pub use destage_raid::settings;
 pub use recorder::Recorder;
 pub use service::{Offer, Service, ServiceError};
 pub use socket::Listener;

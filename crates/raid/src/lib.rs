@@ -9,6 +9,7 @@ pub mod array;
 mod geometry;
 pub mod kernels;
 mod layout;
+pub mod settings;
 
 pub use geometry::{ArrayGeometryError, Geometry, MAX_DEVICES, Place, StripeMap};
 pub use kernels::field;

@@ -22,7 +22,6 @@ pub mod workload;
 pub use destage_plan::{path_text, quantity};
 pub use error::ScenarioError;
 pub use key::{AppliesTo, Key, Recorded, Takes};
-pub use keys::array::level_and_members;
 pub use print::scenario;
 pub use resolved::{Looked, ResolveError};
 pub use setting::Setting;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use destage_plan::quantity;
+use destage_raid::settings::{ArraySetting, ShownSetting};
 
 use crate::key::{AppliesTo, Key, Recorded, Takes};
 use crate::{ScenarioError, Settings, path_text};
@@ -41,6 +42,12 @@ impl<T> Setting<T> {
         parse: Parse<T>,
     ) -> Self {
         Self { key: Key::new(Takes::Several, name, value, default, applies_to, help), parse }
+    }
+
+    /// Declares a setting that arrays have wherever they are described.
+    pub(crate) const fn of_array(setting: &ArraySetting<T>, applies_to: AppliesTo) -> Self {
+        let ShownSetting { name, value, help } = setting.simulated;
+        Self::one(name, value, setting.default, applies_to, help, setting.parse)
     }
 
     /// Returns the same setting, recorded elsewhere than among the settings of a result.

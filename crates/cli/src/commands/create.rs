@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::{ArrayPart, CachePart, Description, Durability, MdArray, NvramPart, Parity, Size, Uuid};
+use destage_engine::settings::{ArraySetting, CHUNK, DURABILITY, LAYOUT, LEVEL, MEMBER_SIZE, PAGE, PARITY};
+use destage_engine::{ArrayPart, CachePart, Description, MdArray, NvramPart, Size, Uuid};
 use destage_plan::quantity::{self, show_bytes};
-use destage_scenario::level_and_members;
 
 use super::served::array_arg;
+use crate::flags::of_array;
 use crate::screen::Screen;
 
 /// The command.
@@ -27,11 +28,11 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("A small array to try things with: raid5:4 with members of 256 MiB behind kdd of 64 MiB"),
         )
-        .arg(text("level", "LEVEL:MEMBERS").help("The level and the members, such as raid5:5"))
-        .arg(text("layout", "LAYOUT").help("Where parity lies, by md's names [default: left-symmetric]"))
-        .arg(text("chunk", "SIZE").default_value("64KiB").help("A chunk"))
-        .arg(text("page", "SIZE").default_value("4KiB").help("A page, in which caches and parity work"))
-        .arg(text("member-size", "SIZE").help("What is used of each member"))
+        .arg(of_array(&LEVEL))
+        .arg(of_array(&LAYOUT))
+        .arg(of_array(&CHUNK))
+        .arg(of_array(&PAGE))
+        .arg(of_array(&MEMBER_SIZE))
         .arg(text("data-offset", "SIZE").help("Bytes before that, where md has its superblock [default: as mdadm]"))
         .arg(
             text("member", "FILE")
@@ -69,18 +70,8 @@ pub fn command() -> Command {
                  removed, and its block devices made anew",
             ),
         )
-        .arg(
-            text("parity", "METHOD")
-                .value_parser(["min", "rmw", "rcw"])
-                .default_value("min")
-                .help("How the parity of a row that is written in part is made"),
-        )
-        .arg(
-            text("durability", "REGIME")
-                .value_parser(["flush", "every-write"])
-                .default_value("flush")
-                .help("What is durable: what a flush covers and what is written with FUA, or every write"),
-        )
+        .arg(of_array(&PARITY))
+        .arg(of_array(&DURABILITY))
 }
 
 /// Runs it.
@@ -100,24 +91,24 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut files: Vec<PathBuf> = matches.get_many("member").unwrap_or_default().cloned().collect();
     let adopt = matches.get_flag("adopt");
     let md = if adopt { MdArray::read(&files)? } else { None };
-    let parsed = |level: &str| level_and_members(level).map_err(|right| anyhow::anyhow!("--level {level}: {right}"));
-    let level = or_dev("level", "raid5:4").map(parsed).transpose()?.map(|(level, members)| Shown(level, members));
+    let level = or_dev(LEVEL.created.name, "raid5:4").map(|text| read(&LEVEL, text)).transpose()?;
+    let level = level.map(|(level, members)| Shown(level, members));
     let of_md = md.as_ref().map(|md| Shown(md.level, md.members.len() as u32));
-    let Some(Shown(level, members)) = agreed("level", level, of_md)? else {
+    let Some(Shown(level, members)) = agreed(LEVEL.created.name, level, of_md)? else {
         bail!("--level is missing: a level and its members, such as raid5:5; --dev makes a small array to try");
     };
-    let given = |name: &str, text: Option<&str>| text.map(|text| size(name, text)).transpose();
-    let member_size = given("member-size", or_dev("member-size", "256MiB"))?;
-    let Some(member_size) = agreed("member-size", member_size, md.as_ref().map(|md| md.member_size))? else {
+    let member_size = or_dev(MEMBER_SIZE.created.name, "256MiB").map(|text| read(&MEMBER_SIZE, text).map(Size));
+    let of_md = md.as_ref().map(|md| md.member_size);
+    let Some(member_size) = agreed(MEMBER_SIZE.created.name, member_size.transpose()?, of_md)? else {
         bail!("--member-size is missing: what is used of each member, such as 100GiB");
     };
     let is_asked = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
-    let asked = given("chunk", text("chunk").filter(|_| is_asked("chunk")))?;
-    let chunk = agreed("chunk", asked, md.as_ref().and_then(|md| md.chunk))?;
-    let chunk = chunk.map_or_else(|| size("chunk", text("chunk").unwrap_or("64KiB")), Ok)?;
-    let layout = text("layout").map(str::parse).transpose()?;
-    let layout = agreed("layout", layout, md.as_ref().and_then(|md| md.layout))?;
-    let offset = given("data-offset", text("data-offset"))?;
+    let chunk = Size(value(matches, &CHUNK)?);
+    let asked = is_asked(CHUNK.created.name).then_some(chunk);
+    let chunk = agreed(CHUNK.created.name, asked, md.as_ref().and_then(|md| md.chunk))?.unwrap_or(chunk);
+    let layout = text(LAYOUT.created.name).map(LAYOUT.parse).transpose().map_err(anyhow::Error::msg)?;
+    let layout = agreed(LAYOUT.created.name, layout, md.as_ref().and_then(|md| md.layout))?;
+    let offset = text("data-offset").map(|text| size("data-offset", text)).transpose()?;
     let offset = agreed("data-offset", offset, md.as_ref().map(|md| md.data_offset))?;
     if let Some(md) = md {
         files = md.members;
@@ -140,15 +131,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         level,
         layout,
         chunk,
-        page: size("page", text("page").unwrap_or("4KiB"))?,
+        page: Size(value(matches, &PAGE)?),
         member_size,
         data_offset: offset.unwrap_or_else(|| ArrayPart::data_offset_of(member_size, chunk)),
-        parity: match text("parity") {
-            Some("rmw") => Parity::Rmw,
-            Some("rcw") => Parity::Rcw,
-            _ => Parity::Min,
-        },
-        durability: if text("durability") == Some("every-write") { Durability::EveryWrite } else { Durability::Flush },
+        parity: value(matches, &PARITY)?,
+        durability: value(matches, &DURABILITY)?,
         members: files,
     };
     let mut cache = CachePart { policy, size: cache_size, device };
@@ -193,6 +180,17 @@ const ON_CACHE: &str = "cache-device";
 
 fn is_block_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
+/// Reads the value of an array's setting.
+fn read<T>(setting: &ArraySetting<T>, text: &str) -> Result<T> {
+    (setting.parse)(text).map_err(|right| anyhow::anyhow!("--{} {text}: {right}", setting.created.name))
+}
+
+/// Reads an array's setting that has a value.
+fn value<T>(matches: &ArgMatches, setting: &ArraySetting<T>) -> Result<T> {
+    let text = matches.get_one::<String>(setting.created.name);
+    read(setting, text.map_or(setting.default, String::as_str))
 }
 
 /// A level and its members.

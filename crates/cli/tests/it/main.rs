@@ -5,6 +5,7 @@ mod html;
 mod loop_device;
 
 mod advise;
+mod array_settings;
 mod arrays;
 mod circles;
 mod cli;

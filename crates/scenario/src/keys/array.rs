@@ -2,14 +2,13 @@
 
 use destage_plan::{Dev, Nanos};
 use destage_raid::array::{ParityMethod, Regime};
-use destage_raid::{Layout, Level};
+use destage_raid::{Layout, Level, settings};
 use destage_sim::array::{ArraySetup, Injection, InjectionKind};
 
 use super::Result;
 use super::device::array_kind;
 use crate::quantity as q;
 use crate::setting::declare_settings;
-use crate::values::{parsed, word};
 use crate::{AppliesTo, Recorded, Setting, Settings};
 
 declare_settings! {
@@ -17,59 +16,18 @@ declare_settings! {
     pub(super) table KEYS;
 
     /// Holds the level and the number of members; a simulation that has it is one of an array.
-    pub const ARRAY: Setting<(Level, u32)> = Setting::one(
-        "array",
-        "LEVEL:MEMBERS",
-        "",
-        AppliesTo::Array,
-        "A redundant array, such as raid5:5, and host-side policies in front of it",
-        level_and_members,
-    )
-    .recorded(Recorded::Field);
-    pub(crate) const LAYOUT: Setting<Layout> = Setting::one(
-        "layout",
-        "NAME",
-        "",
-        AppliesTo::Array,
-        "Where the array's parity lies, by mdadm's names [default: left-symmetric]",
-        parsed,
-    )
-    .recorded(Recorded::Field);
-    pub(crate) const CHUNK: Setting<u64> = Setting::one(
-        "chunk",
-        "SIZE",
-        "64KiB",
-        AppliesTo::Array,
-        "Contiguous data on a member",
-        q::bytes,
-    )
-    .recorded(Recorded::Field);
-    pub(crate) const MEMBER_SIZE: Setting<u64> = Setting::one(
-        "member-size",
-        "SIZE",
-        "",
-        AppliesTo::Array,
-        "What is used of each member [default: of a disk all of it, else what the trace takes, or as ssd.capacity says]",
-        q::bytes,
-    );
-    pub(crate) const PARITY: Setting<ParityMethod> = Setting::one(
-        "parity",
-        "min|rmw|rcw|disksim",
-        "min",
-        AppliesTo::Array,
-        "How parity is updated: what reads least, read-modify-write, reconstruct-write, or as DiskSim chooses",
-        parity,
-    )
-    .recorded(Recorded::Field);
-    pub(crate) const REGIME: Setting<Regime> = Setting::one(
-        "regime",
-        "flush|every-write",
-        "flush",
-        AppliesTo::Array,
-        "What the array promises: durable after a flush or with FUA, or each acknowledged write",
-        regime,
-    )
-    .recorded(Recorded::Field);
+    pub const ARRAY: Setting<(Level, u32)> =
+        Setting::of_array(&settings::LEVEL, AppliesTo::Array).recorded(Recorded::Field);
+    pub(crate) const LAYOUT: Setting<Layout> =
+        Setting::of_array(&settings::LAYOUT, AppliesTo::Array).recorded(Recorded::Field);
+    pub(crate) const CHUNK: Setting<u64> =
+        Setting::of_array(&settings::CHUNK, AppliesTo::Array).recorded(Recorded::Field);
+    pub(crate) const MEMBER_SIZE: Setting<u64> =
+        Setting::of_array(&settings::MEMBER_SIZE, AppliesTo::Array);
+    pub(crate) const PARITY: Setting<ParityMethod> =
+        Setting::of_array(&settings::PARITY, AppliesTo::Array).recorded(Recorded::Field);
+    pub(crate) const REGIME: Setting<Regime> =
+        Setting::of_array(&settings::DURABILITY, AppliesTo::Array).recorded(Recorded::Field);
     pub(crate) const CACHE_DEVICE: Setting<&'static str> = Setting::one(
         "cache-device",
         "ssd|disk|fixed",
@@ -111,38 +69,12 @@ declare_settings! {
     );
 }
 
-/// A level and a number of members: `raid5:5`.
-///
-/// # Errors
-/// What would be right.
-pub fn level_and_members(text: &str) -> std::result::Result<(Level, u32), String> {
-    let right =
-        || "a level and its members, such as raid5:5; the levels are raid0, raid1, raid4, raid5 and raid6".to_owned();
-    let (level, members) = text.split_once(':').ok_or_else(right)?;
-    let level = level.parse::<Level>().map_err(|error| error.to_string())?;
-    Ok((level, members.parse().map_err(|_| right())?))
-}
-
 /// What a device takes until it is worn out.
 fn endurance(text: &str) -> std::result::Result<u64, String> {
     q::bytes(text)
         .ok()
         .filter(|&bytes| bytes > 0)
         .ok_or_else(|| "the bytes that may be written to it, such as 600TB".into())
-}
-
-fn parity(text: &str) -> std::result::Result<ParityMethod, String> {
-    let words = [
-        ("min", ParityMethod::Min),
-        ("rmw", ParityMethod::Rmw),
-        ("rcw", ParityMethod::Rcw),
-        ("disksim", ParityMethod::Disksim),
-    ];
-    word(text, &words)
-}
-
-fn regime(text: &str) -> std::result::Result<Regime, String> {
-    word(text, &[("flush", Regime::Flush), ("every-write", Regime::EveryWrite)])
 }
 
 /// Reads the array's members, and where data lie on them.

@@ -3,6 +3,7 @@
 use destage_cache::{HostCacheSpec, all_host_caches};
 use destage_plan::{PageGeometry, PolicySpec, SpecError, names};
 use destage_policy::buffer;
+use destage_raid::settings;
 use destage_sim::buffer::{Admission, FlushMode};
 use destage_sim::input::{Subpage, TrimMode};
 
@@ -38,15 +39,8 @@ declare_settings! {
         parsed,
     )
     .recorded(Recorded::Field);
-    pub(crate) const PAGE: Setting<u64> = Setting::one(
-        "page",
-        "SIZE",
-        "4KiB",
-        AppliesTo::All,
-        "Page size",
-        q::bytes,
-    )
-    .recorded(Recorded::Field);
+    pub(crate) const PAGE: Setting<u64> =
+        Setting::of_array(&settings::PAGE, AppliesTo::All).recorded(Recorded::Field);
     pub(crate) const PAGES_PER_BLOCK: Setting<u64> = Setting::one(
         "pages-per-block",
         "PAGES",
