@@ -1,8 +1,10 @@
 //! What is advised, as `destage advise --json` prints it.
 
+use std::borrow::Cow;
+
 use destage_report::findings::{Gravity, found};
 use destage_report::{Judge, ReportRun};
-use destage_sim::measure::{FieldDoc, SCHEMA, TAIL, VERSION, record};
+use destage_sim::measure::{ResultVersion, record};
 
 use crate::candidates::LeftOut;
 use crate::search::{Outcome, Tried};
@@ -47,55 +49,32 @@ record! {
     }
 }
 
-/// What is advised for a trace.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Advice {
-    /// The trace.
-    pub trace: String,
-    /// Requests of it.
-    pub requests: u64,
-    /// Bytes of all pages that take part.
-    pub footprint_bytes: u64,
-    /// The largest size that was considered.
-    pub budget_bytes: u64,
-    /// What decides.
-    pub objective: &'static str,
-    /// The unit of its values.
-    pub unit: &'static str,
-    /// What is advised.
-    pub best: Choice,
-    /// What comes next at that size.
-    pub runner_up: Option<Choice>,
-    /// Policies that may be as good: what they differ by may be chance.
-    pub ties: Vec<String>,
-    /// Without any.
-    pub bare: Option<Choice>,
-    /// The best at each size over all requests.
-    pub sizes: Vec<Choice>,
-    /// The two best over each half.
-    pub halves: Vec<Half>,
-    /// high, fair or low.
-    pub confidence: &'static str,
-    /// What the run of what is advised was found to lack.
-    pub findings: Vec<Doubt>,
-    /// What was changed in the settings for there to be a result.
-    pub changed: Option<String>,
-    /// The call that simulates what is advised again.
-    pub call: String,
-    /// Policies considered, those in layers included.
-    pub policies: Vec<String>,
-    /// Policies that were not.
-    pub left_out: Vec<Omitted>,
-    /// Sizes considered.
-    pub considered_bytes: Vec<u64>,
-    /// Runs.
-    pub runs: usize,
-    /// All of them, in runs over all requests.
-    pub work: f64,
-    /// Version of the fields.
-    pub schema: u32,
-    /// Version of destage.
-    pub destage: &'static str,
+record! {
+    /// What is advised for a trace.
+    pub struct Advice {
+        trace: String ["-"] "the trace or workload, as the user gave it",
+        requests: u64 ["1"] "requests of it",
+        footprint_bytes: u64 ["B"] "all different pages that are read or written",
+        budget_bytes: u64 ["B"] "the largest size that was considered",
+        objective: Cow<'static, str> ["-"] "what decides, such as mean response time",
+        unit: Cow<'static, str> ["-"] "the unit of its values",
+        best: Choice ["-"] "what is advised: the best at the least size that is within 1 % of the best at any" = Choice,
+        runner_up: Option<Choice> ["-"] "what comes next at that size; null where nothing else was compared" = Choice,
+        ties: Vec<String> ["-"] "policies that differ from what is advised by no more than 1 %, or than may be chance",
+        bare: Option<Choice> ["-"] "without any of the policies; null where that cannot be simulated" = Choice,
+        sizes: Vec<Choice> ["-"] "the best at each size that was simulated over all requests, ascending" = Choice,
+        halves: Vec<Half> ["-"] "the two best over each half of the requests; empty where nothing was compared" = Half,
+        confidence: Cow<'static, str> ["-"] "high, fair or low: see docs/advise.md",
+        findings: Vec<Doubt> ["-"] "what the run of what is advised lacks, the gravest first" = Doubt,
+        changed: Option<String> ["-"] "what was changed in the settings for there to be a result; null: nothing",
+        call: String ["-"] "the call that simulates what is advised again",
+        policies: Vec<String> ["-"] "policies that were considered, in layers or not",
+        left_out: Vec<Omitted> ["-"] "policies that were not, and why" = Omitted,
+        considered_bytes: Vec<u64> ["B"] "sizes that were considered, ascending",
+        runs: usize ["1"] "simulations",
+        work: f64 ["1"] "simulations, each counted as the share of the requests that it is of",
+        version: ResultVersion => "the versions",
+    }
 }
 
 /// What was considered.
@@ -149,14 +128,14 @@ impl Advice {
             requests: considered.requests,
             footprint_bytes: considered.footprint_bytes,
             budget_bytes: sizes.last().copied().unwrap_or_default(),
-            objective: judge.words(),
-            unit: judge.unit(),
+            objective: judge.words().into(),
+            unit: judge.unit().into(),
             best: of(winner),
             runner_up: outcome.runner_up.map(|index| of(&outcome.tried[index])),
             ties: ties.iter().map(|(tried, _)| tried.policy.clone()).collect(),
             bare: considered.bare.map(|(policy, run)| choice(&policy, None, judge.cost(run))),
             sizes: by_size.collect(),
-            confidence: confidence(&halves, found.iter().map(|found| found.severity)),
+            confidence: confidence(&halves, found.iter().map(|found| found.severity)).into(),
             halves,
             findings: found
                 .into_iter()
@@ -174,44 +153,8 @@ impl Advice {
             considered_bytes: sizes.to_vec(),
             runs: ran + bare_runs,
             work: work + bare_runs as f64,
-            schema: SCHEMA,
-            destage: VERSION,
+            version: ResultVersion::current(),
         }
-    }
-
-    /// Name, unit and meaning of every field, in order.
-    pub fn fields() -> Vec<FieldDoc> {
-        let field = |name, unit, meaning| FieldDoc { name, unit, meaning, fields: &[] };
-        let of = |name, fields, meaning| FieldDoc { name, unit: "-", meaning, fields };
-        let mut fields = vec![
-            field("trace", "-", "the trace or workload, as the user gave it"),
-            field("requests", "1", "requests of it"),
-            field("footprint_bytes", "B", "all different pages that are read or written"),
-            field("budget_bytes", "B", "the largest size that was considered"),
-            field("objective", "-", "what decides, such as mean response time"),
-            field("unit", "-", "the unit of its values"),
-            of(
-                "best",
-                Choice::FIELDS,
-                "what is advised: the best at the least size that is within 1 % of the best at any",
-            ),
-            of("runner_up", Choice::FIELDS, "what comes next at that size; null where nothing else was compared"),
-            field("ties", "-", "policies that differ from what is advised by no more than 1 %, or than may be chance"),
-            of("bare", Choice::FIELDS, "without any of the policies; null where that cannot be simulated"),
-            of("sizes", Choice::FIELDS, "the best at each size that was simulated over all requests, ascending"),
-            of("halves", Half::FIELDS, "the two best over each half of the requests; empty where nothing was compared"),
-            field("confidence", "-", "high, fair or low: see docs/advise.md"),
-            of("findings", Doubt::FIELDS, "what the run of what is advised lacks, the gravest first"),
-            field("changed", "-", "what was changed in the settings for there to be a result; null: nothing"),
-            field("call", "-", "the call that simulates what is advised again"),
-            field("policies", "-", "policies that were considered, in layers or not"),
-            of("left_out", Omitted::FIELDS, "policies that were not, and why"),
-            field("considered_bytes", "B", "sizes that were considered, ascending"),
-            field("runs", "1", "simulations"),
-            field("work", "1", "simulations, each counted as the share of the requests that it is of"),
-        ];
-        fields.extend(TAIL);
-        fields
     }
 }
 

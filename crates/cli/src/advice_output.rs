@@ -61,7 +61,7 @@ fn halves(judge: Judge, halves: &[Half]) -> String {
 /// What the confidence rests on.
 fn confidence(judge: Judge, advice: &Advice) -> String {
     let lost = advice.halves.iter().try_fold(0.0, |most: f64, half| Some(most.max(half.lost?)));
-    let level = advice.confidence;
+    let level = &*advice.confidence;
     let of_halves = match (advice.halves.is_empty(), lost) {
         (true, _) => "nothing else could be compared".to_owned(),
         (_, None) => "a half of the trace has no result".to_owned(),
@@ -158,7 +158,7 @@ fn sizes(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()> {
         Column::key("size"),
         Column::number("% touched"),
         Column::word("policy"),
-        Column::number(advice.objective),
+        Column::number(&advice.objective),
         Column::number("beside it"),
     ]);
     for choice in &advice.sizes {

@@ -54,10 +54,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let [array, locality, mrc, stat] = ["array", "locality", "mrc", "stat"].map(|of| matches.get_flag(of));
     let advise = matches.get_flag("advise");
     let fields = match (array, locality, mrc, stat) {
-        _ if advise => Advice::fields(),
+        _ if advise => Advice::FIELDS.to_vec(),
         (true, ..) => ArrayResult::fields(),
         (_, true, ..) => TraceLocality::FIELDS.to_vec(),
-        (_, _, true, _) => CurveResult::fields(),
+        (_, _, true, _) => CurveResult::FIELDS.to_vec(),
         (.., true) => TraceStatResult::FIELDS.to_vec(),
         _ => RunResult::fields(),
     };

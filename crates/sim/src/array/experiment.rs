@@ -26,7 +26,7 @@ use crate::experiment::{
     self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Stop, Sweep,
 };
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
-use crate::measure::{Latency, ParamValue, PerVolume, SCHEMA, Series, Setting, VERSION, VolumeFigures, distribution};
+use crate::measure::{Latency, ParamValue, PerVolume, ResultVersion, Series, Setting, VolumeFigures, distribution};
 
 /// With this all blocks of a trace lie on an array, if it has room for them.
 const FITS: &str = "--lba-overflow compact";
@@ -556,8 +556,7 @@ impl ArrayExperiment {
             }),
             degraded: degraded(&outcomes, geometry),
             series: series(&outcomes.series, outcomes.start),
-            schema: SCHEMA,
-            destage: VERSION.into(),
+            version: ResultVersion::current(),
             counters,
             saturated: outcomes.saturated,
         };

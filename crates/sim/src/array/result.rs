@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use destage_cache::{HostCacheInfo, host_caches};
+use destage_cache::{CacheFigure, HostCacheInfo, host_caches};
 use destage_plan::StepKind;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,8 +15,8 @@ use super::lane::DeviceCounters;
 use super::overlap::OverlapResult;
 use super::wear::CacheWear;
 use crate::measure::{
-    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, Saturation, Setting, TAIL, VolumeResult, WearClass,
-    record,
+    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, ResultVersion, Saturation, Setting, VolumeResult,
+    WearClass, record,
 };
 
 record! {
@@ -185,20 +185,22 @@ counters! {
     }
 }
 
-/// What a cache did.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct CacheTraffic {
-    /// Pages by what it had of them.
-    #[serde(flatten)]
-    pub pages: CachePages,
-    /// What it counts of its own.
-    #[serde(flatten)]
-    pub own: OwnFigures,
+record! {
+    /// What a cache did.
+    pub struct CacheTraffic {
+        pages: CachePages => "pages by what it had of them",
+        own: OwnFigures => "what it counts of its own",
+    }
 }
 
 /// The figures of one cache among those that any cache keeps account of.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnFigures(Vec<(&'static str, Option<u64>)>);
+
+impl OwnFigures {
+    /// None: which there are depends on the caches, and [`ArrayResult::fields`] lists them.
+    pub const FIELDS: &'static [FieldDoc] = &[];
+}
 
 impl Serialize for OwnFigures {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -221,7 +223,8 @@ static CACHE_FIELDS: LazyLock<Vec<FieldDoc>> = LazyLock::new(|| {
     let mut all = CachePages::FIELDS.to_vec();
     for figure in host_caches().flat_map(|info| info.figures) {
         if all.iter().all(|field| field.name != figure.name) {
-            all.push(field(figure.name, figure.unit, figure.meaning));
+            let CacheFigure { name, unit, meaning } = *figure;
+            all.push(FieldDoc { name, unit, meaning, fields: &[] });
         }
     }
     all
@@ -272,127 +275,35 @@ record! {
     }
 }
 
-/// What one device did.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct DeviceResult {
-    /// Its name.
-    pub device: String,
-    /// What it is.
-    pub model: Cow<'static, str>,
-    /// What it did.
-    #[serde(flatten)]
-    pub counters: DeviceCounters,
-    /// Time in service.
-    pub busy_time: u64,
-    /// The part of it until the last answer.
-    pub served_busy_time: u64,
-    /// Share of it.
-    pub busy_share: Option<f64>,
-    /// Mean commands outstanding.
-    pub mean_queue: Option<f64>,
-    /// Most commands outstanding.
-    pub longest_queue: u64,
-    /// Mean time of a command.
-    pub mean_residence: Option<f64>,
-    /// Moves of the arm.
-    pub seeks: Option<u64>,
-    /// Time of them.
-    pub seek_time: Option<u64>,
-    /// Waits for sectors.
-    pub rotation_time: Option<u64>,
-    /// Sectors passing.
-    pub transfer_time: Option<u64>,
-    /// Pages programmed.
-    pub flash_writes: Option<u64>,
-    /// Blocks erased.
-    pub erases: Option<u64>,
-    /// Of these, on order.
-    pub ordered_erases: Option<u64>,
-    /// Collections.
-    pub gc_invocations: Option<u64>,
-    /// Pages moved by them.
-    pub gc_pages_moved: Option<u64>,
-    /// Merges in which nothing was copied.
-    pub switch_merges: Option<u64>,
-    /// Merges that completed a log block.
-    pub partial_merges: Option<u64>,
-    /// Merges into a clean block.
-    pub full_merges: Option<u64>,
-    /// Time collecting.
-    pub gc_time: Option<u64>,
-    /// Reads of pages never written.
-    pub unmapped_reads: Option<u64>,
-    /// Blocks by erases.
-    pub wear: Option<Vec<WearClass>>,
-}
-
-const fn field(name: &'static str, unit: &'static str, meaning: &'static str) -> FieldDoc {
-    FieldDoc { name, unit, meaning, fields: &[] }
-}
-
-const fn nested(name: &'static str, meaning: &'static str, fields: &'static [FieldDoc]) -> FieldDoc {
-    FieldDoc { name, unit: "-", meaning, fields }
-}
-
-/// `DeviceCounters` between what comes before and after it.
-const DEVICE_FIELDS: &[FieldDoc] = &{
-    let before = [
-        field("device", "-", "0, 1, ... for the members, cache for the cache device"),
-        field("model", "-", "disk, ssd or fixed"),
-    ];
-    let after = [
-        field("busy_time", "ns", "time in service; of an SSD summed over the units that work in parallel"),
-        field(
-            "served_busy_time",
-            "ns",
-            "the part of busy_time within served_time; of an SSD that of the commands completed in it",
-        ),
-        field("busy_share", "1", "served_busy_time / (served_time x units); null where no time passed"),
-        field("mean_queue", "1", "commands outstanding, averaged over served_time; null where no time passed"),
-        field("longest_queue", "1", "most commands outstanding at a time"),
-        field("mean_residence", "ns", "residence_time / commands"),
-        field("seeks", "1", "moves of the arm to another cylinder; null if it is not a disk"),
-        field("seek_time", "ns", "time of these moves; null if it is not a disk"),
-        field("rotation_time", "ns", "waits for sectors to come round; null if it is not a disk"),
-        field("transfer_time", "ns", "sectors passing under the head; null if it is not a disk"),
-        field("flash_writes", "1", "pages programmed, for whatever reason; null if it is not an SSD"),
-        field("erases", "1", "blocks erased; null if it is not an SSD"),
-        field("ordered_erases", "1", "those of them because the SSD was told to collect; null if it is not an SSD"),
-        field(
-            "gc_invocations",
-            "1",
-            "collections of elements, of a log-block FTL reclaimed log blocks; null if it is not an SSD",
-        ),
-        field("gc_pages_moved", "1", "valid pages copied by collections and merges; null if it is not an SSD"),
-        field("switch_merges", "1", "merges without copies, of a log-block FTL; null if it is not an SSD"),
-        field("partial_merges", "1", "merges that completed a log block, of a log-block FTL; null if it is not an SSD"),
-        field("full_merges", "1", "merges into a clean block, of a log-block FTL; null if it is not an SSD"),
-        field("gc_time", "ns", "time of collections, summed over the elements; null if it is not an SSD"),
-        field(
-            "unmapped_reads",
-            "1",
-            "pages read that the SSD does not hold (never written, or trimmed): no flash operation, no time; null if it is not an SSD",
-        ),
-        nested(
-            "wear",
-            "blocks by erases since the start, warm-up included, in at most 128 classes that are not empty; null if it is not an SSD",
-            WearClass::FIELDS,
-        ),
-    ];
-    let mut all = [before[0]; 2 + DeviceCounters::FIELDS.len() + 21];
-    all[1] = before[1];
-    let mut i = 0;
-    while i < DeviceCounters::FIELDS.len() {
-        all[2 + i] = DeviceCounters::FIELDS[i];
-        i += 1;
+record! {
+    /// What one device did.
+    pub struct DeviceResult {
+        device: String ["-"] "0, 1, ... for the members, cache for the cache device",
+        model: Cow<'static, str> ["-"] "disk, ssd or fixed",
+        counters: DeviceCounters => "what it did",
+        busy_time: u64 ["ns"] "time in service; of an SSD summed over the units that work in parallel",
+        served_busy_time: u64 ["ns"] "the part of busy_time within served_time; of an SSD that of the commands completed in it",
+        busy_share: Option<f64> ["1"] "served_busy_time / (served_time x units); null where no time passed",
+        mean_queue: Option<f64> ["1"] "commands outstanding, averaged over served_time; null where no time passed",
+        longest_queue: u64 ["1"] "most commands outstanding at a time",
+        mean_residence: Option<f64> ["ns"] "residence_time / commands",
+        seeks: Option<u64> ["1"] "moves of the arm to another cylinder; null if it is not a disk",
+        seek_time: Option<u64> ["ns"] "time of these moves; null if it is not a disk",
+        rotation_time: Option<u64> ["ns"] "waits for sectors to come round; null if it is not a disk",
+        transfer_time: Option<u64> ["ns"] "sectors passing under the head; null if it is not a disk",
+        flash_writes: Option<u64> ["1"] "pages programmed, for whatever reason; null if it is not an SSD",
+        erases: Option<u64> ["1"] "blocks erased; null if it is not an SSD",
+        ordered_erases: Option<u64> ["1"] "those of them because the SSD was told to collect; null if it is not an SSD",
+        gc_invocations: Option<u64> ["1"] "collections of elements, of a log-block FTL reclaimed log blocks; null if it is not an SSD",
+        gc_pages_moved: Option<u64> ["1"] "valid pages copied by collections and merges; null if it is not an SSD",
+        switch_merges: Option<u64> ["1"] "merges without copies, of a log-block FTL; null if it is not an SSD",
+        partial_merges: Option<u64> ["1"] "merges that completed a log block, of a log-block FTL; null if it is not an SSD",
+        full_merges: Option<u64> ["1"] "merges into a clean block, of a log-block FTL; null if it is not an SSD",
+        gc_time: Option<u64> ["ns"] "time of collections, summed over the elements; null if it is not an SSD",
+        unmapped_reads: Option<u64> ["1"] "pages read that the SSD does not hold (never written, or trimmed): no flash operation, no time; null if it is not an SSD",
+        wear: Option<Vec<WearClass>> ["-"] "blocks by erases since the start, warm-up included, in at most 128 classes that are not empty; null if it is not an SSD" = WearClass,
     }
-    i = 0;
-    while i < after.len() {
-        all[2 + DeviceCounters::FIELDS.len() + i] = after[i];
-        i += 1;
-    }
-    all
-};
+}
 
 record! {
     /// A time for which a device collected, with whichever of its elements.
@@ -466,186 +377,57 @@ record! {
     }
 }
 
-/// The result of one run.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct ArrayResult {
-    /// Controller's name.
-    pub policy: Cow<'static, str>,
-    /// Parameters in force.
-    pub params: Vec<ParamValue>,
-    /// Cache size.
-    pub cache_bytes: Option<u64>,
-    /// Order of service of the disks.
-    pub scheduler: Option<Cow<'static, str>>,
-    /// Page size.
-    pub page_bytes: u64,
-    /// The array.
-    pub array: ArrayShape,
-    /// What the members are.
-    pub device: Cow<'static, str>,
-    /// What the cache device is.
-    pub cache_device: Option<Cow<'static, str>>,
-    /// Slots of the NVRAM that the cache has.
-    pub cache_nv_slots: u64,
-    /// What the flash held at the start.
-    pub start_state: String,
-    /// open or closed:DEPTH.
-    pub host: String,
-    /// Every other setting in force.
-    pub settings: Vec<Setting>,
-    /// What came in.
-    pub input: InputResult,
-    /// What to know before believing it.
-    pub findings: Vec<Finding>,
-    /// Requests of the warm-up, not measured.
-    pub warmup_requests: u64,
-    /// Requests.
-    #[serde(flatten)]
-    pub counters: HostCounters,
-    /// First measured arrival to last answer.
-    pub served_time: u64,
-    /// First measured arrival to the end of everything.
-    pub simulated_time: u64,
-    /// Requests per second of served time.
-    pub requests_per_second: Option<f64>,
-    /// Bytes read and written per second of served time.
-    pub host_bytes_per_second: Option<f64>,
-    /// Mean requests outstanding.
-    pub mean_outstanding: Option<f64>,
-    /// Why response times are no result, if so.
-    pub saturated: Option<Saturation>,
-    /// Response times.
-    pub response: Option<HostResponses>,
-    /// Pages that the array moved.
-    pub traffic: ArrayTraffic,
-    /// hits / accesses of the cache.
-    pub hit_ratio: Option<f64>,
-    /// The cache.
-    pub cache: Option<CacheTraffic>,
-    /// Wear of the cache device.
-    pub cache_wear: Option<CacheWear>,
-    /// Parity that was left behind.
-    pub parity_debt: Option<ParityDebt>,
-    /// Steps.
-    pub steps: StepCounts,
-    /// NVRAM and processor.
-    #[serde(flatten)]
-    pub nvram: NvramTraffic,
-    /// Rows whose intent was open at the end.
-    pub open_rows: u64,
-    /// Waits for claims.
-    pub claims: Vec<ClaimResult>,
-    /// The devices.
-    pub devices: Vec<DeviceResult>,
-    /// Garbage collections.
-    pub collections: Option<CollectionsResult>,
-    /// Failures.
-    pub degraded: Option<DegradedResult>,
-    /// By volume of the trace, if that was asked for.
-    pub volumes: Option<Vec<VolumeResult>>,
-    /// Over time.
-    pub series: SeriesOverTime,
-    /// Version of the fields, [`SCHEMA`](crate::measure::SCHEMA).
-    pub schema: u32,
-    /// Version of destage, [`VERSION`](crate::measure::VERSION).
-    pub destage: Cow<'static, str>,
+record! {
+    /// The result of one run.
+    pub struct ArrayResult {
+        policy: Cow<'static, str> ["-"] "name of the controller, as destage policies lists it",
+        params: Vec<ParamValue> ["-"] "the controller's parameters in force" = ParamValue,
+        cache_bytes: Option<u64> ["B"] "size of the cache; null without one",
+        scheduler: Option<Cow<'static, str>> ["-"] "order of service of the disks; null without disks",
+        page_bytes: u64 ["B"] "size of a page",
+        array: ArrayShape ["-"] "the array" = ArrayShape,
+        device: Cow<'static, str> ["-"] "what the members are: disk, ssd or fixed",
+        cache_device: Option<Cow<'static, str>> ["-"] "what the cache device is: disk, ssd or fixed; null without a cache",
+        cache_nv_slots: u64 ["1"] "slots of a page each that the cache has in the NVRAM beside the array's",
+        start_state: String ["-"] "what SSDs held at the start: empty, full, random:SEED, aged:TIMES:SEED or steady:SEED; none without SSDs",
+        host: String ["-"] "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)",
+        settings: Vec<Setting> ["-"] "every other setting that was given or has a default" = Setting,
+        input: InputResult ["-"] "what was read, left out and changed" = InputResult,
+        findings: Vec<Finding> ["-"] "what makes the result say less than it seems to, the same at each run of the program" = Finding,
+        warmup_requests: u64 ["1"] "requests before the measured part",
+        counters: HostCounters => "requests of the host",
+        served_time: u64 ["ns"] "from the first measured arrival to the last arrival or answer",
+        simulated_time: u64 ["ns"] "from the first measured arrival until nothing is under way, rebuilds included",
+        requests_per_second: Option<f64> ["1/s"] "(requests - failed_requests) / served_time; null where no time passed",
+        host_bytes_per_second: Option<f64> ["B/s"] "(host_bytes_read + host_bytes_written) / served_time; null where no time passed or requests failed",
+        mean_outstanding: Option<f64> ["1"] "requests without an answer, averaged over served_time; null where no time passed",
+        saturated: Option<Saturation> ["-"] "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
+        response: Option<HostResponses> ["-"] "response times of requests that did not fail; null when saturated" = HostResponses,
+        traffic: ArrayTraffic ["-"] "pages that the array moved" = ArrayTraffic,
+        hit_ratio: Option<f64> ["1"] "(read_hits + write_hits) / all pages that the cache was asked for; null without a cache or accesses",
+        cache: Option<CacheTraffic> ["-"] "the cache; null without one" = CacheTraffic,
+        cache_wear: Option<CacheWear> ["-"] "how long the cache device lasts; null without one, or without cache-endurance" = CacheWear,
+        parity_debt: Option<ParityDebt> ["-"] "parity that was left behind data; null without a cache that leaves it for later" = ParityDebt,
+        steps: StepCounts ["-"] "steps begun, by kind" = StepCounts,
+        nvram: NvramTraffic => "the NVRAM and the processor",
+        open_rows: u64 ["1"] "rows whose intent was open at the end",
+        claims: Vec<ClaimResult> ["-"] "waits for rows that others worked on, by class" = ClaimResult,
+        devices: Vec<DeviceResult> ["-"] "the devices, members first" = DeviceResult,
+        collections: Option<CollectionsResult> ["-"] "garbage collections; null without SSDs" = CollectionsResult,
+        degraded: Option<DegradedResult> ["-"] "failures and what followed; null if nothing failed" = DegradedResult,
+        volumes: Option<Vec<VolumeResult>> ["-"] "each volume's part, the one with most traffic first; null without per-volume" = VolumeResult,
+        series: SeriesOverTime ["-"] "figures over simulated time" = SeriesOverTime,
+        version: ResultVersion => "the versions",
+    }
 }
 
 impl ArrayResult {
-    /// Name, unit and meaning of every field, in order.
+    /// Name, unit and meaning of every field, in order, with what each cache counts of its own.
     pub fn fields() -> Vec<FieldDoc> {
-        let mut all = vec![
-            field("policy", "-", "name of the controller, as destage policies lists it"),
-            nested("params", "the controller's parameters in force", ParamValue::FIELDS),
-            field("cache_bytes", "B", "size of the cache; null without one"),
-            field("scheduler", "-", "order of service of the disks; null without disks"),
-            field("page_bytes", "B", "size of a page"),
-            nested("array", "the array", ArrayShape::FIELDS),
-            field("device", "-", "what the members are: disk, ssd or fixed"),
-            field("cache_device", "-", "what the cache device is: disk, ssd or fixed; null without a cache"),
-            field("cache_nv_slots", "1", "slots of a page each that the cache has in the NVRAM beside the array's"),
-            field(
-                "start_state",
-                "-",
-                "what SSDs held at the start: empty, full, random:SEED, aged:TIMES:SEED or steady:SEED; none without SSDs",
-            ),
-            field("host", "-", "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)"),
-            nested("settings", "every other setting that was given or has a default", Setting::FIELDS),
-            nested("input", "what was read, left out and changed", InputResult::FIELDS),
-            nested(
-                "findings",
-                "what makes the result say less than it seems to, the same at each run of the program",
-                Finding::FIELDS,
-            ),
-            field("warmup_requests", "1", "requests before the measured part"),
-        ];
-        all.extend(HostCounters::FIELDS);
-        all.extend([
-            field("served_time", "ns", "from the first measured arrival to the last arrival or answer"),
-            field(
-                "simulated_time",
-                "ns",
-                "from the first measured arrival until nothing is under way, rebuilds included",
-            ),
-            field(
-                "requests_per_second",
-                "1/s",
-                "(requests - failed_requests) / served_time; null where no time passed",
-            ),
-            field(
-                "host_bytes_per_second",
-                "B/s",
-                "(host_bytes_read + host_bytes_written) / served_time; null where no time passed or requests failed",
-            ),
-            field(
-                "mean_outstanding",
-                "1",
-                "requests without an answer, averaged over served_time; null where no time passed",
-            ),
-            field(
-                "saturated",
-                "-",
-                "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
-            ),
-            nested(
-                "response",
-                "response times of requests that did not fail; null when saturated",
-                HostResponses::FIELDS,
-            ),
-            nested("traffic", "pages that the array moved", ArrayTraffic::FIELDS),
-            field(
-                "hit_ratio",
-                "1",
-                "(read_hits + write_hits) / all pages that the cache was asked for; null without a cache or accesses",
-            ),
-            nested("cache", "the cache; null without one", &CACHE_FIELDS),
-            nested(
-                "cache_wear",
-                "how long the cache device lasts; null without one, or without cache-endurance",
-                CacheWear::FIELDS,
-            ),
-            nested(
-                "parity_debt",
-                "parity that was left behind data; null without a cache that leaves it for later",
-                ParityDebt::FIELDS,
-            ),
-            nested("steps", "steps begun, by kind", StepCounts::FIELDS),
-        ]);
-        all.extend(NvramTraffic::FIELDS);
-        all.extend([
-            field("open_rows", "1", "rows whose intent was open at the end"),
-            nested("claims", "waits for rows that others worked on, by class", ClaimResult::FIELDS),
-            nested("devices", "the devices, members first", DEVICE_FIELDS),
-            nested("collections", "garbage collections; null without SSDs", CollectionsResult::FIELDS),
-            nested("degraded", "failures and what followed; null if nothing failed", DegradedResult::FIELDS),
-            nested(
-                "volumes",
-                "each volume's part, the one with most traffic first; null without per-volume",
-                VolumeResult::FIELDS,
-            ),
-            nested("series", "figures over simulated time", SeriesOverTime::FIELDS),
-        ]);
-        all.extend(TAIL);
-        all
+        let with_own = |field: &FieldDoc| match field.name {
+            "cache" => FieldDoc { fields: &CACHE_FIELDS, ..*field },
+            _ => *field,
+        };
+        Self::FIELDS.iter().map(with_own).collect()
     }
 }

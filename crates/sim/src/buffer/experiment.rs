@@ -18,7 +18,7 @@ use crate::experiment::{
     self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Stop, Sweep,
 };
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
-use crate::measure::{Finding, ParamValue, SCHEMA, Setting, VERSION, VolumeFigures, WearClass, variation};
+use crate::measure::{Finding, ParamValue, ResultVersion, Setting, VolumeFigures, WearClass, variation};
 use crate::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdGeometryError, SsdShape, StartState};
 
 /// What a policy's tables take for a page that the trace touches; little more than that.
@@ -515,8 +515,7 @@ impl Experiment {
             analytic,
             volumes,
             series,
-            schema: SCHEMA,
-            destage: VERSION.into(),
+            version: ResultVersion::current(),
         };
         findings.extend(super::findings::findings(&result, self.limit));
         result.findings = findings;

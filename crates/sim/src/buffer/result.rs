@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
-
 use crate::measure::{
-    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, Saturation, SeriesBin, Setting, TAIL, VolumeResult,
-    WearClass, record,
+    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, ResultVersion, Saturation, SeriesBin, Setting,
+    VolumeResult, WearClass, record,
 };
 
 record! {
@@ -161,132 +159,43 @@ record! {
     }
 }
 
-/// The result of one run.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct RunResult {
-    /// Policy name with its layers.
-    pub policy: String,
-    /// Parameters in force.
-    pub params: Vec<ParamValue>,
-    /// Buffer size.
-    pub cache_bytes: Option<u64>,
-    /// Page size.
-    pub page_bytes: u64,
-    /// Pages in a logical block.
-    pub pages_per_block: u32,
-    /// none, analytic or ssd.
-    pub device: String,
-    /// empty, full, random:SEED, aged:TIMES:SEED or steady:SEED; none without flash.
-    pub start_state: String,
-    /// open or closed:DEPTH.
-    pub host: String,
-    /// Every other setting in force.
-    pub settings: Vec<Setting>,
-    /// What came in.
-    pub input: InputResult,
-    /// What to know before believing it.
-    pub findings: Vec<Finding>,
-    /// Requests of the warm-up, not measured.
-    pub warmup_requests: u64,
-    /// Counters.
-    #[serde(flatten)]
-    pub counters: BufferCounters,
-    /// The flash.
-    #[serde(flatten)]
-    pub flash: FlashCounters,
-    /// hits / accesses.
-    pub hit_ratio: Option<f64>,
-    /// Mean pages of a victim unit.
-    pub pages_per_eviction: Option<f64>,
-    /// First measured arrival to last completion.
-    pub simulated_time: u64,
-    /// Requests per second of simulated time.
-    pub requests_per_second: Option<f64>,
-    /// Bytes read and written per second of simulated time.
-    pub host_bytes_per_second: Option<f64>,
-    /// Time that accesses waited for a free frame.
-    pub stall_time: Option<u64>,
-    /// Why response times are no result, if so.
-    pub saturated: Option<Saturation>,
-    /// Response times.
-    pub response: Option<ResponseResult>,
-    /// The SSD.
-    pub ssd: Option<SsdResult>,
-    /// The layer that avoids collections.
-    pub avoidance: Option<AvoidanceResult>,
-    /// The analytic model.
-    pub analytic: Option<AnalyticResult>,
-    /// By volume of the trace, if that was asked for.
-    pub volumes: Option<Vec<VolumeResult>>,
-    /// Over time.
-    pub series: SeriesResult,
-    /// Version of the fields, [`SCHEMA`](crate::measure::SCHEMA).
-    pub schema: u32,
-    /// Version of destage, [`VERSION`](crate::measure::VERSION).
-    pub destage: Cow<'static, str>,
+record! {
+    /// The result of one run.
+    pub struct RunResult {
+        policy: String ["-"] "name of the policy, as destage policies lists it, with its layers",
+        params: Vec<ParamValue> ["-"] "the policy's parameters in force" = ParamValue,
+        cache_bytes: Option<u64> ["B"] "size of the buffer, in data held; null for none, which holds nothing",
+        page_bytes: u64 ["B"] "size of a page",
+        pages_per_block: u32 ["1"] "pages of a logical block and of an erase block",
+        device: String ["-"] "none, analytic or ssd",
+        start_state: String ["-"] "what the flash held at the start: empty, full, random:SEED, aged:TIMES:SEED or steady:SEED; none without flash",
+        host: String ["-"] "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)",
+        settings: Vec<Setting> ["-"] "every other setting that was given or has a default" = Setting,
+        input: InputResult ["-"] "what was read, left out and changed" = InputResult,
+        findings: Vec<Finding> ["-"] "what makes the result say less than it seems to, the same at each run of the program" = Finding,
+        warmup_requests: u64 ["1"] "requests before the measured part",
+        counters: BufferCounters => "what the buffer did",
+        flash: FlashCounters => "what the flash did",
+        hit_ratio: Option<f64> ["1"] "hits / accesses; null without accesses",
+        pages_per_eviction: Option<f64> ["1"] "mean pages of a victim unit during the run; null without evictions",
+        simulated_time: u64 ["ns"] "from the first measured arrival to the last arrival or completion",
+        requests_per_second: Option<f64> ["1/s"] "requests / simulated_time; null where no time passed",
+        host_bytes_per_second: Option<f64> ["B/s"] "(host_bytes_read + host_bytes_written) / simulated_time; null where no time passed",
+        stall_time: Option<u64> ["ns"] "time that accesses waited for a free frame, summed up; null without a timed device",
+        saturated: Option<Saturation> ["-"] "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
+        response: Option<ResponseResult> ["-"] "response times; null without a timed device or when saturated" = ResponseResult,
+        ssd: Option<SsdResult> ["-"] "the SSD; null for other devices" = SsdResult,
+        avoidance: Option<AvoidanceResult> ["-"] "what gcar did; null without it" = AvoidanceResult,
+        analytic: Option<AnalyticResult> ["-"] "LB-CLOCK's cost model; null for other devices" = AnalyticResult,
+        volumes: Option<Vec<VolumeResult>> ["-"] "each volume's part, the one with most traffic first; null without per-volume" = VolumeResult,
+        series: SeriesResult ["-"] "figures over simulated time (trace time without a timed device)" = SeriesResult,
+        version: ResultVersion => "the versions",
+    }
 }
 
 impl RunResult {
     /// Name, unit and meaning of every field, in order.
     pub fn fields() -> Vec<FieldDoc> {
-        let field = |name, unit, meaning| FieldDoc { name, unit, meaning, fields: &[] };
-        let nested = |name, meaning, fields| FieldDoc { name, unit: "-", meaning, fields };
-        let mut all = vec![
-            field("policy", "-", "name of the policy, as destage policies lists it, with its layers"),
-            nested("params", "the policy's parameters in force", ParamValue::FIELDS),
-            field("cache_bytes", "B", "size of the buffer, in data held; null for none, which holds nothing"),
-            field("page_bytes", "B", "size of a page"),
-            field("pages_per_block", "1", "pages of a logical block and of an erase block"),
-            field("device", "-", "none, analytic or ssd"),
-            field(
-                "start_state",
-                "-",
-                "what the flash held at the start: empty, full, random:SEED, aged:TIMES:SEED or steady:SEED; none without flash",
-            ),
-            field("host", "-", "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)"),
-            nested("settings", "every other setting that was given or has a default", Setting::FIELDS),
-            nested("input", "what was read, left out and changed", InputResult::FIELDS),
-            nested(
-                "findings",
-                "what makes the result say less than it seems to, the same at each run of the program",
-                Finding::FIELDS,
-            ),
-            field("warmup_requests", "1", "requests before the measured part"),
-        ];
-        all.extend(BufferCounters::FIELDS);
-        all.extend(FlashCounters::FIELDS);
-        all.extend([
-            field("hit_ratio", "1", "hits / accesses; null without accesses"),
-            field("pages_per_eviction", "1", "mean pages of a victim unit during the run; null without evictions"),
-            field("simulated_time", "ns", "from the first measured arrival to the last arrival or completion"),
-            field("requests_per_second", "1/s", "requests / simulated_time; null where no time passed"),
-            field(
-                "host_bytes_per_second",
-                "B/s",
-                "(host_bytes_read + host_bytes_written) / simulated_time; null where no time passed",
-            ),
-            field(
-                "stall_time",
-                "ns",
-                "time that accesses waited for a free frame, summed up; null without a timed device",
-            ),
-            field(
-                "saturated",
-                "-",
-                "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
-            ),
-            nested("response", "response times; null without a timed device or when saturated", ResponseResult::FIELDS),
-            nested("ssd", "the SSD; null for other devices", SsdResult::FIELDS),
-            nested("avoidance", "what gcar did; null without it", AvoidanceResult::FIELDS),
-            nested("analytic", "LB-CLOCK's cost model; null for other devices", AnalyticResult::FIELDS),
-            nested(
-                "volumes",
-                "each volume's part, the one with most traffic first; null without per-volume",
-                VolumeResult::FIELDS,
-            ),
-            nested("series", "figures over simulated time (trace time without a timed device)", SeriesResult::FIELDS),
-        ]);
-        all.extend(TAIL);
-        all
+        Self::FIELDS.to_vec()
     }
 }

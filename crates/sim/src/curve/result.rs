@@ -1,7 +1,7 @@
 //! A curve of hits as `destage trace mrc --json` prints it, with names, units and meanings.
 
 use super::{Found, SampledCurve, Scope};
-use crate::measure::{FieldDoc, InputResult, ParamValue, SCHEMA, Setting, TAIL, VERSION, record};
+use crate::measure::{InputResult, ParamValue, ResultVersion, Setting, record};
 
 record! {
     /// The hits of a policy at a size.
@@ -24,43 +24,26 @@ record! {
     }
 }
 
-/// The curves of a trace.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct CurveResult {
-    /// What came in.
-    pub input: InputResult,
-    /// Bytes of a page.
-    pub page_bytes: u64,
-    /// Pages in a logical block.
-    pub pages_per_block: u32,
-    /// The settings in force.
-    pub settings: Vec<Setting>,
-    /// Requests that do not count.
-    pub warmup_requests: u64,
-    /// Page accesses that count.
-    pub accesses: u64,
-    /// Those of reads.
-    pub read_pages: u64,
-    /// Those of writes.
-    pub write_pages: u64,
-    /// Bytes of all pages that take part.
-    pub footprint_bytes: u64,
-    /// Bytes of those that are written.
-    pub footprint_written_bytes: u64,
-    /// Where LRU's curve bends.
-    pub knee_bytes: Option<u64>,
-    /// LRU's hits there.
-    pub knee_hit_ratio: Option<f64>,
-    /// Where LRU's curve ends.
-    pub full_bytes: u64,
-    /// LRU's hits there.
-    pub full_hit_ratio: Option<f64>,
-    /// The curves.
-    pub policies: Vec<PolicyCurveResult>,
-    /// Version of the fields.
-    pub schema: u32,
-    /// Version of destage.
-    pub destage: &'static str,
+record! {
+    /// The curves of a trace.
+    pub struct CurveResult {
+        input: InputResult ["-"] "what came in; characteristics and sizes are null" = InputResult,
+        page_bytes: u64 ["B"] "page size",
+        pages_per_block: u32 ["1"] "pages in a logical block",
+        settings: Vec<Setting> ["-"] "settings in force that are not named elsewhere" = Setting,
+        warmup_requests: u64 ["1"] "requests that fill the buffer first and do not count",
+        accesses: u64 ["1"] "page accesses that count: read_pages + write_pages",
+        read_pages: u64 ["1"] "page accesses of read requests",
+        write_pages: u64 ["1"] "page accesses of write requests",
+        footprint_bytes: u64 ["B"] "all different pages that are read or written, in a warm-up too",
+        footprint_written_bytes: u64 ["B"] "those of them that are written",
+        knee_bytes: Option<u64> ["B"] "the size at which LRU's curve of hits lies highest above the line from nothing to the footprint; null where nothing hits",
+        knee_hit_ratio: Option<f64> ["1"] "of LRU at that size",
+        full_bytes: u64 ["B"] "the least size with which LRU has all hits that can be",
+        full_hit_ratio: Option<f64> ["1"] "of LRU at that size; null without accesses",
+        policies: Vec<PolicyCurveResult> ["-"] "the curves" = PolicyCurveResult,
+        version: ResultVersion => "the versions",
+    }
 }
 
 impl CurveResult {
@@ -84,38 +67,8 @@ impl CurveResult {
             full_bytes: found.lru.full() * page_bytes,
             full_hit_ratio: found.lru.hit_ratio(u64::MAX),
             policies,
-            schema: SCHEMA,
-            destage: VERSION,
+            version: ResultVersion::current(),
         }
-    }
-
-    /// Name, unit and meaning of every field, in order.
-    pub fn fields() -> Vec<FieldDoc> {
-        let field = |name, unit, meaning| FieldDoc { name, unit, meaning, fields: &[] };
-        let of = |name, fields, meaning| FieldDoc { name, unit: "-", meaning, fields };
-        let mut fields = vec![
-            of("input", InputResult::FIELDS, "what came in; characteristics and sizes are null"),
-            field("page_bytes", "B", "page size"),
-            field("pages_per_block", "1", "pages in a logical block"),
-            of("settings", Setting::FIELDS, "settings in force that are not named elsewhere"),
-            field("warmup_requests", "1", "requests that fill the buffer first and do not count"),
-            field("accesses", "1", "page accesses that count: read_pages + write_pages"),
-            field("read_pages", "1", "page accesses of read requests"),
-            field("write_pages", "1", "page accesses of write requests"),
-            field("footprint_bytes", "B", "all different pages that are read or written, in a warm-up too"),
-            field("footprint_written_bytes", "B", "those of them that are written"),
-            field(
-                "knee_bytes",
-                "B",
-                "the size at which LRU's curve of hits lies highest above the line from nothing to the footprint; null where nothing hits",
-            ),
-            field("knee_hit_ratio", "1", "of LRU at that size"),
-            field("full_bytes", "B", "the least size with which LRU has all hits that can be"),
-            field("full_hit_ratio", "1", "of LRU at that size; null without accesses"),
-            of("policies", PolicyCurveResult::FIELDS, "the curves"),
-        ];
-        fields.extend(TAIL);
-        fields
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{FieldDoc, record};
+use super::record;
 
 record! {
     /// The parameters of a policy in force.
@@ -85,8 +85,17 @@ pub const SCHEMA: u32 = 3;
 /// Version of destage.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What every result ends with.
-pub const TAIL: [FieldDoc; 2] = [
-    FieldDoc { name: "schema", unit: "1", meaning: "version of these fields", fields: &[] },
-    FieldDoc { name: "destage", unit: "-", meaning: "version of destage", fields: &[] },
-];
+record! {
+    /// Which program wrote a result, and how its fields are to be read. Every result ends with it.
+    pub struct ResultVersion {
+        schema: u32 ["1"] "version of these fields",
+        destage: Cow<'static, str> ["-"] "version of destage",
+    }
+}
+
+impl ResultVersion {
+    /// Returns those of this program.
+    pub const fn current() -> Self {
+        Self { schema: SCHEMA, destage: Cow::Borrowed(VERSION) }
+    }
+}

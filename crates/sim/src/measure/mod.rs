@@ -15,7 +15,7 @@ mod wear;
 
 pub(crate) use backlog::growing;
 pub use backlog::{Backlog, Saturation};
-pub use common::{InputResult, ParamValue, SCHEMA, Setting, SizesResult, TAIL, TraceCharacteristics, VERSION};
+pub use common::{InputResult, ParamValue, ResultVersion, SCHEMA, Setting, SizesResult, TraceCharacteristics, VERSION};
 pub use estimate::Estimate;
 pub(crate) use finding::percent;
 pub use finding::{Finding, Severity};
@@ -23,7 +23,7 @@ pub use latency::{Latency, LatencySummary, distribution};
 pub use locality::{ReuseDistances, StayFill, TraceLocality};
 pub(crate) use per_volume::{PerVolume, VolumeFigures, VolumeSlot};
 pub use per_volume::{VolumeResponse, VolumeResult};
-pub use record::{FieldDoc, record};
+pub use record::{FieldDoc, field_count, joined_fields, record};
 pub use series::{Bin, Series, SeriesBin};
 pub use trace_stat::{TraceStatResult, VolumeTrafficResult};
 pub use variation::variation;
