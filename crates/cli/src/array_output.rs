@@ -92,10 +92,10 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult], objective: Option<Obje
     let Some(first) = results.first() else {
         return writeln!(screen, "no runs");
     };
-    let (input, c, array) = (&first.input, &first.counters, &first.array);
+    let (input, c, array) = (&first.context.input, &first.counters, &first.array);
     let trace = run_table::trace(input);
     screen.paragraph("trace     ", &trace)?;
-    let warmup = match first.warmup_requests {
+    let warmup = match first.context.warmup_requests {
         0 => String::new(),
         n => format!(", after {} of warm-up", show_count(n)),
     };
@@ -122,7 +122,7 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult], objective: Option<Obje
         show_bytes(array.chunk_bytes),
         array.parity,
         array.regime,
-        first.host
+        first.context.host
     );
     screen.paragraph("array     ", &array)?;
     writeln!(screen)?;

@@ -57,11 +57,11 @@ pub fn text(screen: &mut Screen, results: &[RunResult], objective: Option<Object
     let Some(first) = results.first() else {
         return writeln!(screen, "no runs");
     };
-    let input = &first.input;
+    let input = &first.context.input;
     let trace = run_table::trace(input);
     screen.paragraph("trace     ", &trace)?;
     let c = &first.counters;
-    let warmup = match first.warmup_requests {
+    let warmup = match first.context.warmup_requests {
         0 => String::new(),
         n => format!(", after {} of warm-up", show_count(n)),
     };
@@ -84,7 +84,7 @@ pub fn text(screen: &mut Screen, results: &[RunResult], objective: Option<Object
             show_bytes(ssd.host_pages * first.page_bytes),
             show_bytes(ssd.raw_pages * first.page_bytes),
             first.start_state,
-            first.host
+            first.context.host
         ),
         None => first.device.clone(),
     };

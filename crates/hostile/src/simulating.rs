@@ -132,7 +132,10 @@ pub(crate) fn run_array(experiment: &ArrayExperiment, requests: &Arc<Vec<Request
     };
     for result in &report.results {
         let c = &result.counters;
-        assert!(c.requests + result.warmup_requests + result.input.left_out_requests <= requests.len() as u64);
+        assert!(
+            c.requests + result.context.warmup_requests + result.context.input.left_out_requests
+                <= requests.len() as u64
+        );
         assert!(result.served_time <= result.simulated_time);
         assert!(c.failed_requests == 0 || result.degraded.is_some());
         assert!(result.hit_ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio)), "{:?}", result.hit_ratio);
@@ -148,8 +151,8 @@ fn sound(experiment: &Experiment, report: &Report, requests: u64) {
     assert_eq!(report.results.len(), experiment.policies.len() * experiment.caches.len());
     for result in &report.results {
         let c = &result.counters;
-        assert!(result.input.trace_requests <= requests);
-        assert!(c.requests + result.input.left_out_requests <= requests);
+        assert!(result.context.input.trace_requests <= requests);
+        assert!(c.requests + result.context.input.left_out_requests <= requests);
         assert_eq!(c.accesses, c.read_pages + c.write_pages);
         assert_eq!(c.hits, c.read_hits + c.write_hits);
         assert_eq!(c.accesses, c.hits + c.misses);

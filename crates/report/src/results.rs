@@ -38,7 +38,7 @@ pub trait RunKind: Serialize + DeserializeOwned {
 
 impl RunKind for RunResult {
     fn input(&mut self) -> &mut InputResult {
-        &mut self.input
+        &mut self.context.input
     }
 
     fn work(&self) -> u64 {
@@ -48,7 +48,7 @@ impl RunKind for RunResult {
 
 impl RunKind for ArrayResult {
     fn input(&mut self) -> &mut InputResult {
-        &mut self.input
+        &mut self.context.input
     }
 
     fn work(&self) -> u64 {

@@ -262,7 +262,7 @@ type Law = (&'static str, fn(&RunResult) -> (u64, u64));
 
 const LAWS: &[Law] = &[
     ("requests simulated = requests read", |r| {
-        (r.counters.requests, r.input.trace_requests - r.input.left_out_requests)
+        (r.counters.requests, r.context.input.trace_requests - r.context.input.left_out_requests)
     }),
     ("accesses = hits + misses", |r| (r.counters.accesses, r.counters.hits + r.counters.misses)),
     ("pages written by the host = write hits + insertions + bypasses", |r| {

@@ -25,7 +25,7 @@ fn eighty_gigabytes_are_simulated_in_250_megabytes() {
         let workload = Endless { requests, pages: pages.into(), gap: Nanos(2_000_000), state: 9 };
         let r = workload.run(&experiment).results.remove(0);
         assert!(r.flash.gc_invocations > Some(0));
-        assert_eq!((r.saturated, r.input.overflowed_requests), (None, 0));
+        assert_eq!((r.saturated, r.context.input.overflowed_requests), (None, 0));
         let Some(peak) = peak_memory() else {
             eprintln!("SKIPPED: eighty_gigabytes_are_simulated_in_250_megabytes: this system tells no peak memory");
             return;

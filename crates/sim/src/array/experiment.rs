@@ -25,8 +25,10 @@ use crate::disk::Scheduler;
 use crate::experiment::{
     self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Stop, Sweep,
 };
-use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
-use crate::measure::{Latency, ParamValue, PerVolume, ResultVersion, Series, Setting, VolumeFigures, distribution};
+use crate::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
+use crate::measure::{
+    Latency, ParamValue, PerVolume, ResultVersion, RunContext, Series, Setting, VolumeFigures, distribution,
+};
 
 /// With this all blocks of a trace lie on an array, if it has room for them.
 const FITS: &str = "--lba-overflow compact";
@@ -497,7 +499,6 @@ impl ArrayExperiment {
         };
         let mut findings = end.findings(self.lba_overflow, FITS);
         let mut result = ArrayResult {
-            findings: Vec::new(),
             policy: policy.info().name.into(),
             params: policy
                 .params()
@@ -522,13 +523,13 @@ impl ArrayExperiment {
             cache_device: cache.map(|_| self.cache_device.word().into()),
             cache_nv_slots: self.service.cache_slots(geometry, page, policy, cache.unwrap_or(0) / page).into(),
             start_state,
-            host: match self.host.host {
-                HostModel::Open => "open".into(),
-                HostModel::Closed { depth } => format!("closed:{depth}"),
+            context: RunContext {
+                host: self.host.host.to_string(),
+                settings: Setting::all(&self.settings),
+                input: end.input(&self.trace),
+                findings: Vec::new(),
+                warmup_requests: outcomes.warmup_requests,
             },
-            settings: Setting::all(&self.settings),
-            input: end.input(&self.trace),
-            warmup_requests: outcomes.warmup_requests,
             served_time: served.0,
             simulated_time: simulated.0,
             requests_per_second: per_second(counters.requests - counters.failed_requests),
@@ -561,7 +562,7 @@ impl ArrayExperiment {
             saturated: outcomes.saturated,
         };
         findings.extend(super::findings::findings(&result, self.limit));
-        result.findings = findings;
+        result.context.findings = findings;
         Ok(result)
     }
 

@@ -21,7 +21,7 @@ pub(super) fn findings(run: &ArrayResult, limit: Option<u64>) -> Vec<Finding> {
     let mut all: Vec<Finding> = run.saturated.iter().map(saturated).collect();
     all.extend(failed(run));
     let response = run.response.as_ref().and_then(|response| response.all.as_ref());
-    all.extend(response.and_then(|summary| few_requests(summary, &run.input, limit, &run.settings)));
+    all.extend(response.and_then(|summary| few_requests(summary, &run.context, limit)));
     all.extend(few_collections(run));
     all.extend(unmapped(run));
     all.extend(unfinished(run));

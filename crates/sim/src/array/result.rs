@@ -15,8 +15,7 @@ use super::lane::DeviceCounters;
 use super::overlap::OverlapResult;
 use super::wear::CacheWear;
 use crate::measure::{
-    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, ResultVersion, Saturation, Setting, VolumeResult,
-    WearClass, record,
+    FieldDoc, LatencySummary, ParamValue, ResultVersion, RunContext, Saturation, VolumeResult, WearClass, record,
 };
 
 record! {
@@ -390,11 +389,7 @@ record! {
         cache_device: Option<Cow<'static, str>> ["-"] "what the cache device is: disk, ssd or fixed; null without a cache",
         cache_nv_slots: u64 ["1"] "slots of a page each that the cache has in the NVRAM beside the array's",
         start_state: String ["-"] "what SSDs held at the start: empty, full, random:SEED, aged:TIMES:SEED or steady:SEED; none without SSDs",
-        host: String ["-"] "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)",
-        settings: Vec<Setting> ["-"] "every other setting that was given or has a default" = Setting,
-        input: InputResult ["-"] "what was read, left out and changed" = InputResult,
-        findings: Vec<Finding> ["-"] "what makes the result say less than it seems to, the same at each run of the program" = Finding,
-        warmup_requests: u64 ["1"] "requests before the measured part",
+        context: RunContext => "how requests came in, and what weakens the figures",
         counters: HostCounters => "requests of the host",
         served_time: u64 ["ns"] "from the first measured arrival to the last arrival or answer",
         simulated_time: u64 ["ns"] "from the first measured arrival until nothing is under way, rebuilds included",

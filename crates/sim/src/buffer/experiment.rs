@@ -17,8 +17,8 @@ use super::watch::{self, Watch};
 use crate::experiment::{
     self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Stop, Sweep,
 };
-use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
-use crate::measure::{Finding, ParamValue, ResultVersion, Setting, VolumeFigures, WearClass, variation};
+use crate::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
+use crate::measure::{Finding, ParamValue, ResultVersion, RunContext, Setting, VolumeFigures, WearClass, variation};
 use crate::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdGeometryError, SsdShape, StartState};
 
 /// What a policy's tables take for a page that the trace touches; little more than that.
@@ -481,7 +481,6 @@ impl Experiment {
             findings.push(Finding::note("compacted", what.into()));
         }
         let mut result = RunResult {
-            findings: Vec::new(),
             policy: planned.policy.clone(),
             params: std::mem::take(&mut planned.params),
             cache_bytes: planned.cache_bytes,
@@ -489,13 +488,13 @@ impl Experiment {
             pages_per_block: self.geometry.pages_per_block(),
             device: self.device.word().into(),
             start_state: self.device.start_state(),
-            host: match self.run.host {
-                HostModel::Open => "open".into(),
-                HostModel::Closed { depth } => format!("closed:{depth}"),
+            context: RunContext {
+                host: self.run.host.to_string(),
+                settings: Setting::all(&self.settings),
+                input: end.input(&self.trace),
+                findings: Vec::new(),
+                warmup_requests: outcomes.warmup_requests,
             },
-            settings: Setting::all(&self.settings),
-            input: end.input(&self.trace),
-            warmup_requests: outcomes.warmup_requests,
             hit_ratio: ratio(counters.hits, counters.accesses),
             pages_per_eviction: ratio(counters.evicted_pages, counters.evictions),
             simulated_time: simulated.0,
@@ -518,7 +517,7 @@ impl Experiment {
             version: ResultVersion::current(),
         };
         findings.extend(super::findings::findings(&result, self.limit));
-        result.findings = findings;
+        result.context.findings = findings;
         result
     }
 }

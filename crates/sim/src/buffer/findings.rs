@@ -23,7 +23,7 @@ pub(super) fn findings(run: &RunResult, limit: Option<u64>) -> Vec<Finding> {
     }
     let mut all: Vec<Finding> = run.saturated.iter().map(saturated).collect();
     let response = run.response.as_ref().and_then(|response| response.all.as_ref());
-    all.extend(response.and_then(|summary| few_requests(summary, &run.input, limit, &run.settings)));
+    all.extend(response.and_then(|summary| few_requests(summary, &run.context, limit)));
     all.extend(cold(run));
     if let Some(ssd) = &run.ssd {
         let collections = run.flash.gc_invocations.unwrap_or(0);
@@ -64,8 +64,8 @@ fn cold(run: &RunResult) -> Option<Finding> {
     if share <= COLD {
         return None;
     }
-    let all = (counters.requests + run.warmup_requests) as f64;
-    let warmup = (100.0 * (before + run.warmup_requests as f64) / all).ceil() as u64;
+    let all = (counters.requests + run.context.warmup_requests) as f64;
+    let warmup = (100.0 * (before + run.context.warmup_requests as f64) / all).ceil() as u64;
     let what =
         format!("the buffer was filling for the first {} of the requests, when nothing leaves it", percent(share));
     let finding = Finding::weak("cold", what);

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::measure::{
-    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, ResultVersion, Saturation, SeriesBin, Setting,
-    VolumeResult, WearClass, record,
+    FieldDoc, LatencySummary, ParamValue, ResultVersion, RunContext, Saturation, SeriesBin, VolumeResult, WearClass,
+    record,
 };
 
 record! {
@@ -169,11 +169,7 @@ record! {
         pages_per_block: u32 ["1"] "pages of a logical block and of an erase block",
         device: String ["-"] "none, analytic or ssd",
         start_state: String ["-"] "what the flash held at the start: empty, full, random:SEED, aged:TIMES:SEED or steady:SEED; none without flash",
-        host: String ["-"] "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)",
-        settings: Vec<Setting> ["-"] "every other setting that was given or has a default" = Setting,
-        input: InputResult ["-"] "what was read, left out and changed" = InputResult,
-        findings: Vec<Finding> ["-"] "what makes the result say less than it seems to, the same at each run of the program" = Finding,
-        warmup_requests: u64 ["1"] "requests before the measured part",
+        context: RunContext => "how requests came in, and what weakens the figures",
         counters: BufferCounters => "what the buffer did",
         flash: FlashCounters => "what the flash did",
         hit_ratio: Option<f64> ["1"] "hits / accesses; null without accesses",

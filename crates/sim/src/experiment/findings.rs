@@ -4,7 +4,7 @@ use destage_plan::quantity::show_count;
 
 use super::pass::PassEnd;
 use crate::input::LbaOverflow;
-use crate::measure::{Finding, InputResult, LatencySummary, Saturation, Setting, percent};
+use crate::measure::{Finding, LatencySummary, RunContext, Saturation, percent};
 
 /// Requests that are to lie beyond a percentile for it to be one.
 const BEYOND: u64 = 10;
@@ -77,12 +77,8 @@ pub(crate) fn saturated(cause: &Saturation) -> Finding {
 }
 
 /// That the tail is a matter of few requests. `limit` is how many were read at most, repetitions together.
-pub(crate) fn few_requests(
-    all: &LatencySummary,
-    input: &InputResult,
-    limit: Option<u64>,
-    settings: &[Setting],
-) -> Option<Finding> {
+pub(crate) fn few_requests(all: &LatencySummary, context: &RunContext, limit: Option<u64>) -> Option<Finding> {
+    let RunContext { input, settings, .. } = context;
     let beyond = all.count / PER_TAIL;
     if beyond >= BEYOND {
         return None;

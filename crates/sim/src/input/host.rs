@@ -1,5 +1,7 @@
 //! How a host behaves: when its requests arrive, and what it asks with them.
 
+use std::fmt;
+
 use destage_plan::Nanos;
 
 /// How requests reach the device.
@@ -13,6 +15,16 @@ pub enum HostModel {
         /// Requests outstanding.
         depth: u32,
     },
+}
+
+impl fmt::Display for HostModel {
+    /// Writes the model as the command line takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open => f.write_str("open"),
+            Self::Closed { depth } => write!(f, "closed:{depth}"),
+        }
+    }
 }
 
 /// What a discard does.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::record;
+use super::{Finding, record};
 
 record! {
     /// The parameters of a policy in force.
@@ -41,6 +41,17 @@ record! {
         skipped_lines: u64 ["1"] "lines or records that could not be read and were left out by --lenient",
         characteristics: Option<TraceCharacteristics> ["-"] "of the trace as it was read, up to limit, nothing left out; null unless results go to a file" = TraceCharacteristics,
         sizes: Option<SizesResult> ["-"] "how the sizes of caches were chosen; null where each was given" = SizesResult,
+    }
+}
+
+record! {
+    /// How requests came in, and what to know before believing the figures: the same for buffers and arrays.
+    pub struct RunContext {
+        host: String ["-"] "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)",
+        settings: Vec<Setting> ["-"] "every other setting that was given or has a default" = Setting,
+        input: InputResult ["-"] "what was read, left out and changed" = InputResult,
+        findings: Vec<Finding> ["-"] "what makes the result say less than it seems to, the same at each run of the program" = Finding,
+        warmup_requests: u64 ["1"] "requests before the measured part",
     }
 }
 

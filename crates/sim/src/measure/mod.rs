@@ -15,7 +15,9 @@ mod wear;
 
 pub(crate) use backlog::growing;
 pub use backlog::{Backlog, Saturation};
-pub use common::{InputResult, ParamValue, ResultVersion, SCHEMA, Setting, SizesResult, TraceCharacteristics, VERSION};
+pub use common::{
+    InputResult, ParamValue, ResultVersion, RunContext, SCHEMA, Setting, SizesResult, TraceCharacteristics, VERSION,
+};
 pub use estimate::Estimate;
 pub(crate) use finding::percent;
 pub use finding::{Finding, Severity};

@@ -33,7 +33,7 @@ fn sum(summary: Option<&LatencySummary>) -> f64 {
 /// What must be so whatever was asked, as long as no device failed.
 fn sound(experiment: &ArrayExperiment, result: &ArrayResult, requests: u64) {
     let c = &result.counters;
-    assert_eq!(c.requests + result.warmup_requests, requests);
+    assert_eq!(c.requests + result.context.warmup_requests, requests);
     assert_eq!(c.requests, c.read_requests + c.write_requests + c.flush_requests + c.discard_requests);
     assert_eq!(c.failed_requests, 0);
     assert_eq!(result.series.bins.iter().map(|bin| bin.requests).sum::<u64>(), c.requests);
@@ -47,7 +47,7 @@ fn sound(experiment: &ArrayExperiment, result: &ArrayResult, requests: u64) {
         assert_eq!(classes.iter().map(|class| class.writes).sum::<u64>(), c.write_requests);
         assert_eq!(answered(&response.flush), c.flush_requests);
         assert_eq!(answered(&response.discard), c.discard_requests);
-        if result.warmup_requests == 0 {
+        if result.context.warmup_requests == 0 {
             let all = sum(response.all.as_ref()) + sum(response.flush.as_ref()) + sum(response.discard.as_ref());
             let area = result.mean_outstanding.unwrap_or(0.0) * result.served_time as f64;
             assert!(near(all, area), "Little's law of the host: {all} {area}");
@@ -55,7 +55,7 @@ fn sound(experiment: &ArrayExperiment, result: &ArrayResult, requests: u64) {
     }
     let members = &result.devices[..result.array.members as usize];
     let pages = |f: fn(&destage_sim::array::DeviceCounters) -> u64| members.iter().map(|d| f(&d.counters)).sum::<u64>();
-    if result.warmup_requests == 0 {
+    if result.context.warmup_requests == 0 {
         let traffic = &result.traffic;
         assert_eq!(pages(|d| d.pages_read), traffic.data_reads + traffic.parity_reads);
         // A page trimmed is one that the array writes zeros to.
@@ -72,7 +72,7 @@ fn sound(experiment: &ArrayExperiment, result: &ArrayResult, requests: u64) {
             assert!(device.served_busy_time <= result.served_time, "{} is busy longer than served", device.device);
         }
         assert!(device.served_busy_time <= device.busy_time);
-        if result.warmup_requests == 0 {
+        if result.context.warmup_requests == 0 {
             // What was under way at the last answer is there for a part of its time only.
             let (area, all) = (device.mean_queue.unwrap_or(0.0) * result.served_time as f64, d.residence_time as f64);
             let alike = result.served_time < result.simulated_time || near(area, all);
@@ -288,7 +288,7 @@ fn a_warm_up_until_a_time_goes_by_the_clock_of_the_simulation() {
         experiment.host.host = HostModel::Closed { depth: 1 };
         experiment.host.warmup = Warmup::Time(Nanos(1_000_000));
         let result = run_one(&experiment, &requests);
-        assert_eq!((result.warmup_requests, result.counters.requests), (10, 20));
+        assert_eq!((result.context.warmup_requests, result.counters.requests), (10, 20));
         assert_eq!(result.series.start, 1_020_000);
         experiment.host.warmup = Warmup::Time(Nanos(4_000_000));
         assert!(try_run(&experiment, 1, &requests).is_err_and(|error| error.to_string().contains("warmup")));
@@ -382,7 +382,7 @@ fn a_warm_up_is_not_measured() {
     let mut experiment = experiment(Level::Raid5, 4, &["write-through"]);
     experiment.host.warmup = Warmup::Requests(100);
     let result = run_one(&experiment, &requests);
-    assert_eq!((result.warmup_requests, result.counters.requests), (100, 200));
+    assert_eq!((result.context.warmup_requests, result.counters.requests), (100, 200));
     let cache = result.cache.as_ref().expect("a cache");
     assert_eq!((cache.pages.read_hits, cache.pages.read_misses), (200, 0));
     assert_eq!(result.traffic.data_reads, 0);
@@ -397,7 +397,7 @@ fn addresses_beyond_the_array_wrap() {
     let experiment = experiment(Level::Raid5, 4, &["none"]);
     // The last page and the first.
     let result = run_one(&experiment, &[write(0, 3 * 1024 - 1, 2), flush(1_000_000), read(2_000_000, 3 * 1024, 1)]);
-    assert_eq!(result.input.overflowed_requests, 2);
+    assert_eq!(result.context.input.overflowed_requests, 2);
     assert_eq!((result.counters.requests, result.traffic.data_writes), (3, 2));
     assert_eq!(result.response.and_then(|r| r.write).map(|w| w.count), Some(1), "two parts, one answer");
 }

@@ -51,9 +51,9 @@ fn check(experiment: Experiment, requests: &Arc<Vec<Request>>) -> Found {
         assert_eq!(found.lru.hit_ratio(size), run.hit_ratio, "{size} pages");
         let accesses = found.lru.accesses();
         assert_eq!((accesses.reads, accesses.writes), (c.read_pages, c.write_pages));
-        assert_eq!((found.warmup_requests, &found.input), (run.warmup_requests, &run.input));
+        assert_eq!((found.warmup_requests, &found.input), (run.context.warmup_requests, &run.context.input));
         // A run has others too, of what it did.
-        assert!(found.findings.iter().all(|finding| run.findings.contains(finding)), "{:?}", found.findings);
+        assert!(found.findings.iter().all(|finding| run.context.findings.contains(finding)), "{:?}", found.findings);
     }
     found
 }

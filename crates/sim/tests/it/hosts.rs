@@ -202,7 +202,7 @@ fn a_closed_loop_of_depth_1_issues_when_the_last_is_done() {
     let requests = [write(900, 0, 1), write(1_000, 1, 2), read(5_000, 0, 1), write(5_000, 2, 1)];
     assert_eq!(responses(&none, &requests), [200, 400, 25, 200]);
     let r = run_one(&none, &requests);
-    assert_eq!((r.simulated_time, r.host.as_str(), r.saturated), (825 * US, "closed:1", None));
+    assert_eq!((r.simulated_time, r.context.host.as_str(), r.saturated), (825 * US, "closed:1", None));
     assert!((r.requests_per_second.expect("time passed") - 4.0 / 825e-6).abs() < 1e-6);
 }
 
@@ -242,12 +242,12 @@ fn only_what_comes_after_the_warm_up_is_measured() {
     let requests = [write(0, 0, 1), write(0, 1, 1), write(100, 2, 1), read(150, 2, 1), write(10_000, 2, 1)];
     let mut none = one_element("none", 1);
     let whole = run_one(&none, &requests);
-    assert_eq!((whole.warmup_requests, response_sum(&whole)), (0, (200 + 400 + 500 + 475 + 200) * US));
+    assert_eq!((whole.context.warmup_requests, response_sum(&whole)), (0, (200 + 400 + 500 + 475 + 200) * US));
     for warmup in [Warmup::Requests(2), Warmup::Time(Nanos(1)), Warmup::Time(Nanos(100 * US))] {
         none.run.warmup = warmup;
         let r = run_one(&none, &requests);
         // The queue that the warm-up left is there.
-        assert_eq!((r.warmup_requests, response_sum(&r)), (2, (500 + 475 + 200) * US), "{warmup:?}");
+        assert_eq!((r.context.warmup_requests, response_sum(&r)), (2, (500 + 475 + 200) * US), "{warmup:?}");
         assert_eq!((r.counters.requests, r.counters.write_pages, r.flash.flash_writes), (3, 2, Some(2)));
         assert_eq!(r.simulated_time, (10_200 - 100) * US);
         assert_eq!(r.series.start, 100 * US);
@@ -255,7 +255,7 @@ fn only_what_comes_after_the_warm_up_is_measured() {
     // At three times the speed the third request arrives at 33 µs.
     none.run.warmup = Warmup::Time(Nanos(34 * US));
     none.speed = Speed { times: 3, per: 1 };
-    assert_eq!(run_one(&none, &requests).warmup_requests, 3);
+    assert_eq!(run_one(&none, &requests).context.warmup_requests, 3);
     // What the warm-up brought into the buffer stays there.
     let mut lru = one_element("lru", 4);
     lru.run.warmup = Warmup::Requests(3);
@@ -421,7 +421,7 @@ fn a_burst_that_recovers_is_not_saturation() {
 /// What was found of the trace and its place on the device.
 fn of_the_trace(run: &RunResult) -> Vec<String> {
     const KINDS: [&str; 6] = ["nothing", "left-out", "wrapped", "compacted", "reversed", "skipped"];
-    let findings = run.findings.iter().filter(|finding| KINDS.contains(&&*finding.kind));
+    let findings = run.context.findings.iter().filter(|finding| KINDS.contains(&&*finding.kind));
     findings.map(|finding| finding.message.clone()).collect()
 }
 
@@ -431,7 +431,7 @@ fn reads_can_be_left_out() {
     let lru = Experiment { ops: Ops::Writes, ..no_device("lru", 4) };
     let report = run(&lru, &requests);
     let r = &report.results[0];
-    assert_eq!((r.input.trace_requests, r.input.left_out_requests), (6, 2));
+    assert_eq!((r.context.input.trace_requests, r.context.input.left_out_requests), (6, 2));
     let c = &r.counters;
     assert_eq!((c.requests, c.read_requests, c.flush_requests, c.discard_requests, c.write_hits), (4, 0, 1, 1, 0));
     assert_eq!((report.requests, report.accesses, of_the_trace(r).len()), (6, 2, 0));
@@ -447,7 +447,7 @@ fn volumes_are_apart_or_over_each_other_or_alone() {
         let with = |volumes| {
             let report = run(&Experiment { volumes, ..over(device.clone(), "lru", 8) }, &requests);
             let r = &report.results[0];
-            (r.counters.requests, r.counters.hits, r.input.left_out_requests)
+            (r.counters.requests, r.counters.hits, r.context.input.left_out_requests)
         };
         assert_eq!(with(Volumes::Merge), (5, 3, 0));
         assert_eq!(with(Volumes::Only(0)), (2, 1, 3));
@@ -458,7 +458,7 @@ fn volumes_are_apart_or_over_each_other_or_alone() {
     assert_eq!((each.results[0].counters.hits, of_the_trace(&each.results[0]).len()), (1, 0));
     // Each volume has 2^40 pages of its own, which a device wraps to its size.
     let each = run(&over(ssd(1, StartState::Full), "lru", 8), &requests);
-    assert_eq!(each.results[0].input.overflowed_requests, 3);
+    assert_eq!(each.results[0].context.input.overflowed_requests, 3);
 }
 
 #[test]
@@ -472,7 +472,7 @@ fn addresses_beyond_the_device() {
         let report = run(&Experiment { lba_overflow, ..over(device.clone(), "lru", 16) }, &requests);
         let r = &report.results[0];
         let c = &r.counters;
-        ((c.requests, c.write_pages, c.hits), r.input.overflowed_requests, of_the_trace(r))
+        ((c.requests, c.write_pages, c.hits), r.context.input.overflowed_requests, of_the_trace(r))
     };
     let (counts, beyond, findings) = with(LbaOverflow::Wrap);
     assert_eq!((counts, beyond), ((4, 5, 2), 3));
@@ -493,7 +493,7 @@ fn addresses_beyond_the_device() {
     let every_block: Vec<_> = (0..pages / 4 + 3).map(|block| write(block, block * 400, 1)).collect();
     let compact = Experiment { lba_overflow: LbaOverflow::Compact, ..over(device.clone(), "lru", 16) };
     let report = run(&compact, &every_block);
-    assert_eq!(report.results[0].input.overflowed_requests, 3);
+    assert_eq!(report.results[0].context.input.overflowed_requests, 3);
     let found = &of_the_trace(&report.results[0])[0];
     assert!(
         found.starts_with("3 of 55,709 requests (under 0.1 %) lie beyond the device, which exports fewer"),
@@ -501,7 +501,7 @@ fn addresses_beyond_the_device() {
     );
     // Without a device there is no end.
     let report = run(&no_device("lru", 16), &requests);
-    assert_eq!((report.results[0].input.overflowed_requests, of_the_trace(&report.results[0]).len()), (0, 0));
+    assert_eq!((report.results[0].context.input.overflowed_requests, of_the_trace(&report.results[0]).len()), (0, 0));
 }
 
 #[test]
@@ -509,7 +509,7 @@ fn requests_that_go_back_in_time_arrive_with_the_one_before() {
     let requests = [write(0, 0, 1), write(1_000, 1, 1), write(900, 2, 1), write(950, 3, 1), write(2_000, 4, 1)];
     let none = one_element("none", 1);
     let report = run(&none, &requests);
-    assert_eq!(report.results[0].input.reversed_requests, 2);
+    assert_eq!(report.results[0].context.input.reversed_requests, 2);
     assert_eq!(
         of_the_trace(&report.results[0]),
         ["2 of 5 requests are earlier than one before them and were moved to its time"]
@@ -550,7 +550,7 @@ fn an_empty_trace_has_a_result() {
         assert_eq!(of_the_trace(r), ["no request of the trace took part; see ops and volumes"]);
     }
     let limited = Experiment { limit: Some(0), ..no_device("lru", 1) };
-    assert_eq!(run_one(&limited, &[write(0, 0, 1)]).input.trace_requests, 0);
+    assert_eq!(run_one(&limited, &[write(0, 0, 1)]).context.input.trace_requests, 0);
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn obeys_the_buffers_laws(r: &RunResult, asked: &Asked, name: &str) {
     assert_eq!(c.write_pages, c.write_hits + c.write_insertions + c.bypassed_writes, "{name}: host writes");
     assert!(c.read_hits + c.bypassed_reads <= c.read_pages, "{name}");
     assert_eq!(r.hit_ratio, Some(c.hits as f64 / c.accesses as f64), "{name}");
-    assert_eq!(r.input.trace_requests, requests, "{name}");
+    assert_eq!(r.context.input.trace_requests, requests, "{name}");
 }
 
 fn obeys_the_devices_laws(r: &RunResult, ways: Ways, name: &str) {

@@ -148,7 +148,7 @@ fn warmups_and_hosts_in_a_closed_loop_do_not_matter() {
                 let mut experiment = over(device, &["lru", "bplru", "none", "lb-clock"]);
                 (experiment.run.warmup, experiment.run.host) = (warmup, host);
                 for r in run(&experiment, &requests).results {
-                    assert!(r.warmup_requests > 0 && (timed || r.response.is_none()));
+                    assert!(r.context.warmup_requests > 0 && (timed || r.response.is_none()));
                     adds_up(&r, &format!("{} after {warmup:?}, {host:?}", r.policy));
                 }
             }
