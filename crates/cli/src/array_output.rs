@@ -161,7 +161,7 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult], objective: Option<Obje
         writeln!(screen, "\n{BEST} best of all runs")?;
     }
     writeln!(screen)?;
-    table(PAGES).0.print(screen)?;
+    table(&run_table::with_declared(PAGES, true)).0.print(screen)?;
     if results.iter().any(|r| r.degraded.is_some()) {
         writeln!(screen)?;
         failures(results, keys).print(screen)?;

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use destage_report::figures::{
-    CLEAN_DROPS, COLLECTIONS, ERASES, EVICTIONS, FLASH_READS, FULL_MERGES, Figure, HIT_RATIO, MEAN, MODEL_THROUGHPUT,
-    P50, P99, P99_9, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PARTIAL_MERGES, SWITCH_MERGES, WRITE_AMPLIFICATION,
+    CLEAN_DROPS, COLLECTIONS, ERASES, EVICTIONS, FLASH_READS, Figure, HIT_RATIO, MEAN, MODEL_THROUGHPUT, P50, P99,
+    P99_9, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, WRITE_AMPLIFICATION,
 };
 use destage_report::{Objective, ReportRun};
 use destage_scenario::quantity::{show_bytes, show_count};
@@ -45,10 +45,6 @@ const SSD: &[Shown] = &[
     shown(WRITE_AMPLIFICATION).ranked(),
     shown(ERASES).ranked(),
     shown(COLLECTIONS),
-    // Of log-block FTLs only.
-    shown(SWITCH_MERGES).named("switch").group().optional(),
-    shown(PARTIAL_MERGES).named("partial").optional(),
-    shown(FULL_MERGES).optional(),
 ];
 
 /// The results as a readable table, with what they have in common above it and the best per size
@@ -103,7 +99,8 @@ pub fn text(screen: &mut Screen, results: &[RunResult], objective: Option<Object
         is_comparable(figure, run).then_some(size)
     };
     let rows = results.iter().map(key_cells);
-    let (table, marked) = run_table::table(keys(), rows, &runs, figures, texts, competes);
+    let figures = run_table::with_declared(figures, false);
+    let (table, marked) = run_table::table(keys(), rows, &runs, &figures, texts, competes);
     table.print(screen)?;
     if marked {
         writeln!(screen, "\n{BEST} best of {}", if by_size { "its cache size" } else { "all sizes" })?;

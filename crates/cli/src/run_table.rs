@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use destage_report::ReportRun;
-use destage_report::figures::{Better, Figure, Show};
+use destage_report::figures::{Better, Figure, Show, declared_columns};
 use destage_scenario::quantity::{show_bytes, show_count};
 use destage_sim::measure::InputResult;
 
@@ -88,6 +88,16 @@ impl Shown {
     fn cell(&self, run: &ReportRun) -> Cell {
         self.figure.of(run).map_or_else(|| "-".into(), |value| self.figure.show.text(value, self.places).into())
     }
+}
+
+/// Returns these figures, and behind them, as a group, those that are declared as columns of every table of runs over
+/// arrays or of buffers.
+pub fn with_declared(figures: &[Shown], is_array: bool) -> Vec<Shown> {
+    let declared = declared_columns(is_array).iter().enumerate().map(|(at, column)| {
+        let shown = shown(column.figure).named(column.short).optional();
+        if at == 0 { shown.group() } else { shown }
+    });
+    figures.iter().copied().chain(declared).collect()
 }
 
 /// What a run reached, less being better.

@@ -1,11 +1,18 @@
 //! The catalogue of figures: what each is called, where results have it, how it is shown, and which
-//! value is better. Terminal, page, charts and claims take all of that from here.
+//! value is better. Terminal, page, charts and claims take all of that from here. A figure that is a
+//! field of a result is declared there, with `record!`, and only named here where something refers
+//! to it; what is made of several fields is declared here.
 
 use std::ops::Add;
+use std::sync::LazyLock;
 
+use destage_sim::array::ArrayResult;
+use destage_sim::buffer::RunResult;
 pub use destage_sim::measure::{Better, Show};
+use destage_sim::measure::{FieldDoc, FigureDoc};
 
 use crate::ReportRun;
+use crate::results::is_list;
 
 /// Decimals of the page.
 pub(crate) const PLACES: usize = 2;
@@ -74,6 +81,20 @@ impl Figure {
         }
     }
 
+    /// Returns the figure as which a field is declared that is at `place`.
+    const fn declared(figure: FigureDoc, place: Place) -> Self {
+        let FigureDoc { heading, show, better, meaning, chart, .. } = figure;
+        Self { place, heading, show, better, meaning, chart }
+    }
+
+    /// Returns the figure as which the field at `path` is declared.
+    const fn of_field(fields: &[FieldDoc], path: &'static str) -> Self {
+        match field(fields, path.as_bytes()).figure {
+            Some(figure) => Self::declared(figure, Place::At(path)),
+            None => panic!("the field is no figure"),
+        }
+    }
+
     /// Its only path.
     pub(crate) const fn path(&self) -> &'static str {
         match self.place {
@@ -83,23 +104,88 @@ impl Figure {
     }
 }
 
-/// A row a figure: where it is, heading, format, what is better, meaning, and title and axis of its
-/// chart if it has one.
+/// Returns the field at `path` among `fields`.
+const fn field<'a>(fields: &'a [FieldDoc], path: &[u8]) -> &'a FieldDoc {
+    let mut end = 0;
+    while end < path.len() && path[end] != b'.' {
+        end += 1;
+    }
+    let mut at = 0;
+    while !is_same(fields[at].name.as_bytes(), path.split_at(end).0) {
+        at += 1;
+    }
+    if end == path.len() { &fields[at] } else { field(fields[at].fields, path.split_at(end + 1).1) }
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+/// A figure for which tables have a column without naming it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeclaredColumn {
+    /// The figure.
+    pub figure: Figure,
+    /// What stands above it on a terminal.
+    pub short: &'static str,
+}
+
+/// Returns the columns with which every table of runs ends, over arrays or of buffers, in the order of the fields.
+pub fn declared_columns(is_array: bool) -> &'static [DeclaredColumn] {
+    static OF_BUFFERS: LazyLock<Vec<DeclaredColumn>> = LazyLock::new(|| columns_of(RunResult::FIELDS));
+    static OF_ARRAYS: LazyLock<Vec<DeclaredColumn>> = LazyLock::new(|| columns_of(ArrayResult::FIELDS));
+    if is_array { &OF_ARRAYS } else { &OF_BUFFERS }
+}
+
+/// Returns the columns that `fields` declare. Their paths live as long as the program.
+fn columns_of(fields: &[FieldDoc]) -> Vec<DeclaredColumn> {
+    fn add(columns: &mut Vec<DeclaredColumn>, prefix: &str, list: Option<&'static str>, fields: &[FieldDoc]) {
+        for field in fields {
+            let path = || &*format!("{prefix}{}", field.name).leak();
+            if let Some(figure) = field.figure.filter(|figure| figure.is_column) {
+                let place = list.map_or_else(|| Place::At(path()), |list| Place::Total(list, field.name));
+                columns.push(DeclaredColumn { figure: Figure::declared(figure, place), short: figure.short });
+            }
+            if is_list(field) {
+                add(columns, "", Some(path()), field.fields);
+            } else {
+                add(columns, &format!("{}.", path()), list, field.fields);
+            }
+        }
+    }
+    let mut columns = Vec::new();
+    add(&mut columns, "", None, fields);
+    columns
+}
+
+/// A row a figure: of which result and at which path, if it is declared with a field; or where it is, heading, format,
+/// what is better, meaning, and title and axis of its chart if it has one.
 macro_rules! catalogue {
     ($(
-        $name:ident = $place:ident($($path:expr),+) $heading:literal $show:ident $better:ident $meaning:literal
-        $([$title:literal, $axis:literal])?;
+        $name:ident
+        $(of $result:ident $field:literal)?
+        $(
+            = $place:ident($($path:expr),+) $heading:literal $show:ident $better:ident $meaning:literal
+            $([$title:literal, $axis:literal])?
+        )?;
     )+) => {
         $(
-            #[doc = $meaning]
-            pub const $name: Figure = Figure {
-                place: Place::$place($($path),+),
-                heading: $heading,
-                show: Show::$show,
-                better: Better::$better,
-                meaning: $meaning,
-                chart: chart!($($title, $axis)?),
-            };
+            $(#[doc = concat!("What is declared with the field `", $field, "`.")])?
+            $(#[doc = $meaning])?
+            pub const $name: Figure =
+                $(Figure::of_field($result::FIELDS, $field))?
+                $(Figure {
+                    place: Place::$place($($path),+),
+                    heading: $heading,
+                    show: Show::$show,
+                    better: Better::$better,
+                    meaning: $meaning,
+                    chart: chart!($($title, $axis)?),
+                })?;
         )+
         /// Every figure.
         pub const ALL: &[Figure] = &[$($name),+];
@@ -116,27 +202,20 @@ macro_rules! chart {
 }
 
 catalogue! {
-    HIT_RATIO = At("hit_ratio") "hit %" Percent More "page accesses that found their page in the buffer"
-        ["Hit ratio", "hits, % of page accesses"];
-    EVICTIONS = At("evictions") "evictions" Count Neither "victim units (pages or blocks) during the run"
-        ["Evictions", "victim units"];
-    PAGES_PER_EVICTION = At("pages_per_eviction") "pages/eviction" Decimals More "mean pages of a victim unit"
-        ["Pages of a victim", "pages per eviction"];
-    PAGES_FLUSHED = At("dirty_pages_flushed") "pages flushed" Count Less "dirty pages written because of evictions";
-    PAD_READS = At("pad_reads") "pad reads" Count Less "missing pages of victims, read so as to write whole blocks";
-    CLEAN_DROPS = At("clean_drops") "clean drops" Count Neither "clean pages dropped by evictions";
-    MODEL_THROUGHPUT = At("analytic.throughput") "MB/s" Rate More
-        "host bytes written per second of the cost model's time"
-        ["Throughput in the cost model", "host MB/s written"];
-    ERASES = At("erases") "erases" Count Less "blocks erased" ["Erases", "blocks erased"];
-    FLASH_READS = At("flash_reads") "pages read" Count Less "pages read for padding";
-    FLASH_WRITES = At("flash_writes") "pages written" Count Less "pages programmed";
-    PAGES_MOVED = At("gc_pages_moved") "pages moved" Count Less "valid pages moved by collection";
-    COLLECTIONS = At("gc_invocations") "GC runs" Count Less "collections, of a log-block FTL reclaimed log blocks";
-    THROUGHPUT = At("host_bytes_per_second") "MB/s" Rate More "bytes read and written by the host per second"
-        ["Throughput", "host MB/s, read and written"];
-    REQUEST_RATE = At("requests_per_second") "requests/s" Decimals More "requests answered per second"
-        ["Requests answered", "requests per second"];
+    HIT_RATIO of RunResult "hit_ratio";
+    EVICTIONS of RunResult "evictions";
+    PAGES_PER_EVICTION of RunResult "pages_per_eviction";
+    PAGES_FLUSHED of RunResult "dirty_pages_flushed";
+    PAD_READS of RunResult "pad_reads";
+    CLEAN_DROPS of RunResult "clean_drops";
+    MODEL_THROUGHPUT of RunResult "analytic.throughput";
+    ERASES of RunResult "erases";
+    FLASH_READS of RunResult "flash_reads";
+    FLASH_WRITES of RunResult "flash_writes";
+    PAGES_MOVED of RunResult "gc_pages_moved";
+    COLLECTIONS of RunResult "gc_invocations";
+    THROUGHPUT of RunResult "host_bytes_per_second";
+    REQUEST_RATE of RunResult "requests_per_second";
     MEAN = At("response.all.mean") "mean" Time Less "mean response time of reads and writes"
         ["Mean response time", "mean response time"];
     P50 = At("response.all.p50") "p50" Time Less "half of the reads and writes were answered within";
@@ -152,25 +231,13 @@ catalogue! {
     LONGEST = At("response.all.max") "longest" Time Less "longest response time of a read or write";
     MEAN_READ = At("response.read.mean") "mean read" Time Less "mean response time of reads";
     MEAN_WRITE = At("response.write.mean") "mean write" Time Less "mean response time of writes";
-    WRITE_AMPLIFICATION = At("ssd.write_amplification") "write ampl." Decimals Less
-        "pages programmed for the host and moved by collection, per page programmed for the host"
-        ["Write amplification", "pages programmed per page of the host"];
-    CV_READS = At("ssd.cv_reads_with_moves") "CV reads" Decimals Less
-        "coefficient of variation of the elements' page reads, those of collection included";
-    CV_WRITES = At("ssd.cv_writes") "CV writes" Decimals Less
-        "coefficient of variation of the elements' page programs, those of collection included";
-    CV_ERASES = At("ssd.cv_erases") "CV erases" Decimals Less "coefficient of variation of the elements' erases";
-    WORST_BLOCK = At("ssd.erases_per_block_max") "worst block" Count Less
-        "erases of the most erased block since the start";
-    LIFETIME = At("ssd.lifetime_host_bytes") "lifetime" Bytes More
-        "bytes that the host can write until the mean block is worn out, at the measured rate";
-    SWITCH_MERGES = At("ssd.switch_merges") "switch merges" Count Neither
-        "log blocks that held a whole block in order and took its place";
-    PARTIAL_MERGES = At("ssd.partial_merges") "partial merges" Count Neither
-        "log blocks that took a block's place once its other pages were copied there";
-    FULL_MERGES = At("ssd.full_merges") "full merges" Count Less "blocks copied together into a clean one";
-    CACHE_HIT_RATIO = At("hit_ratio") "hit %" Percent More "pages that the cache had, of those that it was asked for"
-        ["Hit ratio", "hits, % of page accesses"];
+    WRITE_AMPLIFICATION of RunResult "ssd.write_amplification";
+    CV_READS of RunResult "ssd.cv_reads_with_moves";
+    CV_WRITES of RunResult "ssd.cv_writes";
+    CV_ERASES of RunResult "ssd.cv_erases";
+    WORST_BLOCK of RunResult "ssd.erases_per_block_max";
+    LIFETIME of RunResult "ssd.lifetime_host_bytes";
+    CACHE_HIT_RATIO of ArrayResult "hit_ratio";
     MEMBER_READS = Sum(&["traffic.data_reads", "traffic.parity_reads"]) "pages read" Count Less
         "data and parity pages read from members";
     MEMBER_WRITES = Sum(&["traffic.data_writes", "traffic.parity_writes"]) "pages written" Count Less
@@ -179,10 +246,8 @@ catalogue! {
         "share of time that the busiest device was in service";
     MEAN_QUEUE = Most("devices", "mean_queue") "mean queue" Decimals Neither
         "commands outstanding on average at the device with most of them";
-    COLLECTING = At("collections.overlap.mean_collecting") "collecting" Decimals More
-        "members that collect, averaged over the slices of 0.1 ms in which any does";
-    COLLECTING_TOGETHER = At("collections.overlap.mean_together") "in company" Decimals More
-        "members that collect together with others, averaged over all slices of 0.1 ms";
+    COLLECTING of ArrayResult "collections.overlap.mean_collecting";
+    COLLECTING_TOGETHER of ArrayResult "collections.overlap.mean_together";
     HELD_UP_SHARE = Share("collections.delayed_requests", "requests") "delayed %" Percent Less
         "requests of which a step waited for a member that collected";
     DEVICES_ERASES = Total("devices", "erases") "erases" Count Less "blocks erased, in all devices"
@@ -202,32 +267,30 @@ catalogue! {
         "reads that members carried out per page that the host wrote";
     MEMBER_WRITE_REQUESTS_PER_PAGE = Per(&MEMBER_WRITE_REQUESTS, &HOST_PAGES) "member writes/page" Decimals Less
         "writes that members carried out per page that the host wrote";
-    CACHE_READ_HITS = At("cache.read_hits") "read hits" Count More "pages read that the cache had";
+    CACHE_READ_HITS of ArrayResult "cache.read_hits";
     CACHE_READS = Sum(&["cache.read_hits", "cache.read_misses"]) "cache reads" Count Neither "pages read, be they in the cache or not";
     CACHE_READ_HIT_RATIO = Per(&CACHE_READ_HITS, &CACHE_READS) "read hit %" Percent More "pages read that the cache had, of all pages read";
-    DATA_READS = At("traffic.data_reads") "data read" Count Less "data pages read from members";
-    DATA_WRITES = At("traffic.data_writes") "data written" Count Less "data pages written to members";
-    PARITY_READS = At("traffic.parity_reads") "parity read" Count Less "parity pages read";
-    PARITY_WRITES = At("traffic.parity_writes") "parity written" Count Less "parity pages written";
-    FULL_WRITES = At("traffic.full_writes") "full" Count Neither "writes whose parity came from all data of their rows";
-    RMW_WRITES = At("traffic.rmw_writes") "rmw" Count Neither "read-modify-writes";
-    RCW_WRITES = At("traffic.rcw_writes") "rcw" Count Neither "reconstruct-writes";
+    DATA_READS of ArrayResult "traffic.data_reads";
+    DATA_WRITES of ArrayResult "traffic.data_writes";
+    PARITY_READS of ArrayResult "traffic.parity_reads";
+    PARITY_WRITES of ArrayResult "traffic.parity_writes";
+    FULL_WRITES of ArrayResult "traffic.full_writes";
+    RMW_WRITES of ArrayResult "traffic.rmw_writes";
+    RCW_WRITES of ArrayResult "traffic.rcw_writes";
     DATA_READS_AT_ONCE = Rest("traffic.data_reads", "traffic.late_data_reads") "data read at once" Count Less
         "data pages read from members, but for cleaning";
     PARITY_READS_AT_ONCE = Rest("traffic.parity_reads", "traffic.late_parity_reads") "parity read at once" Count Less
         "parity pages read, but for cleaning";
     PARITY_WRITES_AT_ONCE = Rest("traffic.parity_writes", "traffic.late_parity_writes") "parity written at once" Count Less
         "parity pages written, but for cleaning";
-    LATE_DATA_READS = At("traffic.late_data_reads") "data read late" Count Less
-        "data pages read from members to clean rows: to have parity catch up that was left behind";
-    LATE_PARITY_READS = At("traffic.late_parity_reads") "parity read late" Count Less "parity pages read to clean rows";
-    LATE_PARITY_WRITES = At("traffic.late_parity_writes") "parity written late" Count Less "parity pages written to clean rows";
-    DELAYED_WRITES = At("traffic.delayed_writes") "delayed" Count Neither "writes whose parity was left for later";
-    STALE_ROWS = At("parity_debt.rows_mean") "stale rows" Decimals Less
-        "rows whose parity is behind their data, averaged over time";
-    MOST_STALE_ROWS = At("parity_debt.rows_max") "most stale" Count Less "the most rows whose parity was behind their data at a time";
-    STALE_AGE = At("parity_debt.mean_age") "stale for" Time Less "mean time for which the parity of a row stays behind its data";
-    OWED_ROWS = At("parity_debt.rows_owed") "owed" Count Less "rows whose parity is still behind their data at the end of the run";
+    LATE_DATA_READS of ArrayResult "traffic.late_data_reads";
+    LATE_PARITY_READS of ArrayResult "traffic.late_parity_reads";
+    LATE_PARITY_WRITES of ArrayResult "traffic.late_parity_writes";
+    DELAYED_WRITES of ArrayResult "traffic.delayed_writes";
+    STALE_ROWS of ArrayResult "parity_debt.rows_mean";
+    MOST_STALE_ROWS of ArrayResult "parity_debt.rows_max";
+    STALE_AGE of ArrayResult "parity_debt.mean_age";
+    OWED_ROWS of ArrayResult "parity_debt.rows_owed";
     CACHE_WRITES = Sum(&[
         "cache.read_fills",
         "cache.write_fills",
@@ -236,14 +299,12 @@ catalogue! {
         "cache.clean_writes",
         "journal_writes"
     ]) "cache writes" Count Less "pages written to the cache device, for whatever reason";
-    READ_FILLS = At("cache.read_fills") "fills" Count Less "pages written to the cache device after reads";
-    WRITE_FILLS = At("cache.write_fills") "data" Count Less "pages written to the cache device by writes";
-    DELTA_WRITES = At("cache.delta_writes") "deltas" Count Less "pages with deltas written to the cache device";
-    META_WRITES = At("cache.meta_writes") "metadata" Count Less
-        "pages of the journal of what is in which page, written to the cache device";
-    CLEAN_WRITES = At("cache.clean_writes") "rewritten" Count Less "pages written to the cache device again when their row was cleaned";
-    JOURNAL_WRITES = At("journal_writes") "journal" Count Less
-        "pages written to the cache device for want of an NVRAM: the journal of what would be in it";
+    READ_FILLS of ArrayResult "cache.read_fills";
+    WRITE_FILLS of ArrayResult "cache.write_fills";
+    DELTA_WRITES of ArrayResult "cache.delta_writes";
+    META_WRITES of ArrayResult "cache.meta_writes";
+    CLEAN_WRITES of ArrayResult "cache.clean_writes";
+    JOURNAL_WRITES of ArrayResult "journal_writes";
     CACHE_METADATA_SHARE = Per(&META_WRITES, &CACHE_WRITES) "metadata %" Percent Less
         "share of metadata in the pages written to the cache device";
     CACHE_WRITES_PER_PAGE = Per(&CACHE_WRITES, &HOST_PAGES) "cache writes/page" Decimals Less
@@ -260,9 +321,7 @@ catalogue! {
         "pages written to the cache device again when their row was cleaned, per page that the host wrote";
     JOURNAL_WRITES_PER_PAGE = Per(&JOURNAL_WRITES, &HOST_PAGES) "journal/page" Decimals Less
         "pages written to the cache device for want of an NVRAM, per page that the host wrote";
-    CACHE_LIFETIME = At("cache_wear.lifetime") "lifetime" Years More
-        "time until the cache device is worn out at the rate at which it was written"
-        ["Lifetime of the cache device", "years"];
+    CACHE_LIFETIME of ArrayResult "cache_wear.lifetime";
     HOST_PAGES = Pages("host_bytes_written") "host pages" Decimals Neither "pages' worth of bytes that the host wrote";
     WRITES_PER_PAGE = Per(&MEMBER_WRITES, &HOST_PAGES) "writes/page" Decimals Less
         "data and parity pages written to members per page that the host wrote";
@@ -287,17 +346,13 @@ catalogue! {
     PROGRAMS_PER_WRITE = Per(&DEVICES_PROGRAMS, &MEMBER_WRITES) "write ampl." Decimals Less
         "pages programmed in the devices, those moved by collections and summary pages among them, per page written to them"
         ["Write amplification", "pages programmed per page written to the devices"];
-    MEMBER_FLUSHES = At("traffic.flushes") "flushes" Count Neither "flushes of the members";
-    INTENTS = At("steps.intent") "intents" Count Neither "intents set or cleared";
+    MEMBER_FLUSHES of ArrayResult "traffic.flushes";
+    INTENTS of ArrayResult "steps.intent";
     CLAIM_WAITS = Total("claims", "wait_time") "waited" Time Less "time that operations waited for others on their stripes";
 }
 
 #[cfg(test)]
 mod tests {
-    use destage_sim::array::ArrayResult;
-    use destage_sim::buffer::RunResult;
-    use destage_sim::measure::FieldDoc;
-
     use super::*;
 
     /// The field at a path of a result's description.
@@ -312,7 +367,8 @@ mod tests {
         let (buffers, arrays) = (RunResult::fields(), ArrayResult::fields());
         let field = |path: &str| find(&buffers, path).or_else(|| find(&arrays, path));
         // What is made of two others has their paths.
-        for figure in ALL.iter().filter(|figure| !matches!(figure.place, Place::Per(..))) {
+        let columns = [false, true].into_iter().flat_map(declared_columns).map(|column| &column.figure);
+        for figure in ALL.iter().chain(columns).filter(|figure| !matches!(figure.place, Place::Per(..))) {
             let paths = match figure.place {
                 Place::At(path) | Place::Pages(path) => vec![path.to_owned()],
                 Place::Per(..) => unreachable!("left out"),
@@ -336,5 +392,18 @@ mod tests {
                 assert!(units.contains(&unit), "{path} has the unit {unit}: {figure:?}");
             }
         }
+    }
+
+    #[test]
+    fn columns_are_declared_with_fields() {
+        let paths: Vec<_> = declared_columns(false).iter().map(|column| column.figure.place).collect();
+        assert_eq!(paths, ["switch", "partial", "full"].map(|kind| Place::At(format!("ssd.{kind}_merges").leak())));
+        let figure = find(RunResult::FIELDS, "ssd.switch_merges").and_then(|field| field.figure);
+        let of = |name, fields, figure| FieldDoc { name, unit: "1", meaning: "", fields, figure };
+        let counted: &[FieldDoc] = vec![of("hidden", &[], None), of("seen", &[], figure)].leak();
+        let columns = columns_of(&[of("seen", &[], figure), of("within", counted, None), of("devices", counted, None)]);
+        let places: Vec<_> = columns.iter().map(|column| column.figure.place).collect();
+        assert_eq!(places, [Place::At("seen"), Place::At("within.seen"), Place::Total("devices", "seen")]);
+        assert_eq!((columns[0].short, columns[0].figure.heading), ("switch", "switch merges"));
     }
 }

@@ -94,6 +94,11 @@ const IN_ONE_CELL: &[&str] = &["params", "settings", "findings"];
 /// Fields that are lists of records and have no place in a row.
 const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures", "distribution", "wear", "volumes"];
 
+/// Whether a field is a list of records, which stand in no row.
+pub(crate) fn is_list(field: &FieldDoc) -> bool {
+    LISTS.contains(&field.name) || IN_ONE_CELL.contains(&field.name)
+}
+
 fn csv_columns(columns: &mut Vec<String>, prefix: &str, fields: &[FieldDoc]) {
     for field in fields {
         let full = format!("{prefix}{}", field.name);

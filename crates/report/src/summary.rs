@@ -3,10 +3,10 @@
 use crate::ReportRun;
 use crate::figures::{
     BUSIEST, Better, CACHE_HIT_RATIO, CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, CLEAN_DROPS, DELAYED_SHARE,
-    ERASES, EVICTIONS, FLASH_READS, FLASH_WRITES, FULL_MERGES, Figure, HIT_RATIO, LIFETIME, MEAN, MEAN_QUEUE,
-    MEAN_READ, MEAN_WRITE, MEMBER_IOS_PER_PAGE, MEMBER_READS, MEMBER_WRITES, MODEL_THROUGHPUT, OWED_ROWS, P99, P99_9,
-    P99_9_UNDELAYED, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PARTIAL_MERGES, PLACES, REQUEST_RATE, STALE_AGE,
-    STALE_ROWS, SWITCH_MERGES, Show, THROUGHPUT, WORST_BLOCK, WRITE_AMPLIFICATION,
+    ERASES, EVICTIONS, FLASH_READS, FLASH_WRITES, Figure, HIT_RATIO, LIFETIME, MEAN, MEAN_QUEUE, MEAN_READ, MEAN_WRITE,
+    MEMBER_IOS_PER_PAGE, MEMBER_READS, MEMBER_WRITES, MODEL_THROUGHPUT, OWED_ROWS, P99, P99_9, P99_9_UNDELAYED,
+    PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PLACES, REQUEST_RATE, STALE_AGE, STALE_ROWS, Show, THROUGHPUT,
+    WORST_BLOCK, WRITE_AMPLIFICATION, declared_columns,
 };
 use crate::group::Group;
 use crate::judge::TIE;
@@ -29,8 +29,6 @@ const SSD: &[Figure] = &[
     WORST_BLOCK,
     LIFETIME,
 ];
-/// Beside those, of SSDs with a log-block FTL.
-const MERGES: &[Figure] = &[SWITCH_MERGES, PARTIAL_MERGES, FULL_MERGES];
 const ARRAY: &[Figure] = &[
     CACHE_HIT_RATIO,
     REQUEST_RATE,
@@ -70,7 +68,8 @@ pub(crate) fn columns(group: &Group, runs: &[ReportRun]) -> Vec<&'static Figure>
     let runs = || group.points.iter().map(|point| &runs[point.run]);
     let caches = if group.kind == GroupKind::Array && writes_cache_devices(runs()) { CACHES } else { &[] };
     let has = |figure: &&Figure| runs().any(|run| figure.of(run).is_some());
-    all.iter().chain(MERGES.iter().chain(caches).filter(has)).collect()
+    let declared = declared_columns(group.kind == GroupKind::Array).iter().map(|column| &column.figure);
+    all.iter().chain(caches.iter().chain(declared).filter(has)).collect()
 }
 
 /// A cell: what is shown, and whether it is the best of its column.

@@ -4,12 +4,14 @@
 macro_rules! counters {
     (
         $(#[$meta:meta])*
-        pub struct $name:ident { $($field:ident [$unit:literal] $meaning:literal),+ $(,)? }
+        pub struct $name:ident {
+            $($field:ident [$unit:literal] $meaning:literal $({ $($figure:tt)+ })?),+ $(,)?
+        }
     ) => {
         $crate::measure::record! {
             $(#[$meta])*
             #[derive(Copy, Eq)]
-            pub struct $name { $($field: u64 [$unit] $meaning),+ }
+            pub struct $name { $($field: u64 [$unit] $meaning $({ $($figure)+ })?),+ }
         }
 
         impl $name {

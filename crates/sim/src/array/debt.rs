@@ -19,11 +19,15 @@ record! {
 record! {
     /// Parity that was left behind data (parity debt), over `simulated_time`.
     pub struct ParityDebt {
-        rows_mean: Option<f64> ["1"] "rows whose parity did not cover their newest data, averaged over simulated_time; null where no time passed",
-        rows_max: u64 ["1"] "the most of them for any time",
+        rows_mean: Option<f64> ["1"] "rows whose parity did not cover their newest data, averaged over simulated_time; null where no time passed"
+            { figure "stale rows" Decimals Less "rows whose parity is behind their data, averaged over time" },
+        rows_max: u64 ["1"] "the most of them for any time"
+            { figure "most stale" Count Less "the most rows whose parity was behind their data at a time" },
         rows_left: u64 ["1"] "times that the parity of a row was left behind data that it had covered so far",
-        mean_age: Option<f64> ["ns"] "time for which such a row stays so: rows_mean x simulated_time / rows_left (Little's law), which is exact if there are none at either end; null if none was left",
-        rows_owed: u64 ["1"] "rows whose parity is still behind at the end of simulated_time: each owes an update of its parity",
+        mean_age: Option<f64> ["ns"] "time for which such a row stays so: rows_mean x simulated_time / rows_left (Little's law), which is exact if there are none at either end; null if none was left"
+            { figure "stale for" Time Less "mean time for which the parity of a row stays behind its data" },
+        rows_owed: u64 ["1"] "rows whose parity is still behind at the end of simulated_time: each owes an update of its parity"
+            { figure "owed" Count Less "rows whose parity is still behind their data at the end of the run" },
         start: u64 ["ns"] "arrival of the first measured request",
         width: u64 ["ns"] "width of a bin",
         bins: Vec<DebtPoint> ["-"] "the bins in order, up to the end of simulated_time; half as many wide ones replace them as often as they become too many" = DebtPoint,

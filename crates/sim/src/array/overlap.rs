@@ -14,8 +14,10 @@ record! {
     pub struct OverlapResult {
         slice: u64 ["ns"] "width of a slice of time",
         by_members: Vec<u64> ["1"] "slices of served_time in which 0, 1, 2, ... members collect, be it for a part of the slice",
-        mean_collecting: Option<f64> ["1"] "members that collect, averaged over the slices in which any does; null if none does",
-        mean_together: Option<f64> ["1"] "members that collect together with others, averaged over all slices; null where no time passed",
+        mean_collecting: Option<f64> ["1"] "members that collect, averaged over the slices in which any does; null if none does"
+            { figure "collecting" Decimals More "members that collect, averaged over the slices of 0.1 ms in which any does" },
+        mean_together: Option<f64> ["1"] "members that collect together with others, averaged over all slices; null where no time passed"
+            { figure "in company" Decimals More "members that collect together with others, averaged over all slices of 0.1 ms" },
     }
 }
 

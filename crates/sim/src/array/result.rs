@@ -75,19 +75,31 @@ counters! {
     /// Pages that the array moved, and how it updated parity. What is planned counts when it is
     /// planned.
     pub struct ArrayTraffic {
-        data_reads ["1"] "data pages read from members, for whatever reason",
-        data_writes ["1"] "data pages written to members",
-        parity_reads ["1"] "parity pages (RAID-1: further copies) read",
-        parity_writes ["1"] "parity pages (RAID-1: further copies) written",
-        late_data_reads ["1"] "those of data_reads made when cleaning: for parity that was left behind to catch up",
-        late_parity_reads ["1"] "those of parity_reads made when cleaning",
-        late_parity_writes ["1"] "those of parity_writes made when cleaning",
-        full_writes ["1"] "writes whose parity came from all data of their rows, nothing read",
-        rmw_writes ["1"] "read-modify-writes: what is modified is read",
-        rcw_writes ["1"] "reconstruct-writes: what is not modified is read",
+        data_reads ["1"] "data pages read from members, for whatever reason"
+            { figure "data read" Count Less "data pages read from members" },
+        data_writes ["1"] "data pages written to members"
+            { figure "data written" Count Less },
+        parity_reads ["1"] "parity pages (RAID-1: further copies) read"
+            { figure "parity read" Count Less "parity pages read" },
+        parity_writes ["1"] "parity pages (RAID-1: further copies) written"
+            { figure "parity written" Count Less "parity pages written" },
+        late_data_reads ["1"] "those of data_reads made when cleaning: for parity that was left behind to catch up"
+            { figure "data read late" Count Less "data pages read from members to clean rows: to have parity catch up that was left behind" },
+        late_parity_reads ["1"] "those of parity_reads made when cleaning"
+            { figure "parity read late" Count Less "parity pages read to clean rows" },
+        late_parity_writes ["1"] "those of parity_writes made when cleaning"
+            { figure "parity written late" Count Less "parity pages written to clean rows" },
+        full_writes ["1"] "writes whose parity came from all data of their rows, nothing read"
+            { figure "full" Count Neither "writes whose parity came from all data of their rows" },
+        rmw_writes ["1"] "read-modify-writes: what is modified is read"
+            { figure "rmw" Count Neither "read-modify-writes" },
+        rcw_writes ["1"] "reconstruct-writes: what is not modified is read"
+            { figure "rcw" Count Neither "reconstruct-writes" },
         degraded_writes ["1"] "writes of rows of which data was lost",
-        delayed_writes ["1"] "writes of data alone, whose parity was left for later",
-        flushes ["1"] "flushes of the members, the host's and the array's own",
+        delayed_writes ["1"] "writes of data alone, whose parity was left for later"
+            { figure "delayed" Count Neither "writes whose parity was left for later" },
+        flushes ["1"] "flushes of the members, the host's and the array's own"
+            { figure "flushes" Count Neither "flushes of the members" },
         recovered_rows ["1"] "rows made consistent after an unclean start",
         rebuilt_rows ["1"] "rows filled in on replaced members",
     }
@@ -113,7 +125,8 @@ counters! {
         pack ["1"] "pages packed from parts",
         nv_commit ["1"] "commits of slots of the NVRAM: puts and frees that take effect together",
         hold ["1"] "puts and frees of slots of memory",
-        intent ["1"] "intents set or cleared",
+        intent ["1"] "intents set or cleared"
+            { figure "intents" Count Neither },
         join ["1"] "joins of other steps",
         ack ["1"] "answers to the host",
     }
@@ -172,15 +185,21 @@ impl StepCounts {
 counters! {
     /// Pages by what the cache had of them.
     pub struct CachePages {
-        read_hits ["1"] "pages read from the cache",
+        read_hits ["1"] "pages read from the cache"
+            { figure "read hits" Count More "pages read that the cache had" },
         read_misses ["1"] "pages read from the array",
         write_hits ["1"] "pages written that the cache had",
         write_misses ["1"] "pages written that the cache had not",
-        read_fills ["1"] "pages written to the cache after a read",
-        write_fills ["1"] "pages written to the cache by a write",
-        delta_writes ["1"] "pages with deltas written to the cache",
-        meta_writes ["1"] "pages of metadata (the journal of what is in which page) written to the cache",
-        clean_writes ["1"] "pages written to the cache again when the parity of their row was made to catch up",
+        read_fills ["1"] "pages written to the cache after a read"
+            { figure "fills" Count Less "pages written to the cache device after reads" },
+        write_fills ["1"] "pages written to the cache by a write"
+            { figure "data" Count Less "pages written to the cache device by writes" },
+        delta_writes ["1"] "pages with deltas written to the cache"
+            { figure "deltas" Count Less "pages with deltas written to the cache device" },
+        meta_writes ["1"] "pages of metadata (the journal of what is in which page) written to the cache"
+            { figure "metadata" Count Less "pages of the journal of what is in which page, written to the cache device" },
+        clean_writes ["1"] "pages written to the cache again when the parity of their row was made to catch up"
+            { figure "rewritten" Count Less "pages written to the cache device again when their row was cleaned" },
     }
 }
 
@@ -223,7 +242,7 @@ static CACHE_FIELDS: LazyLock<Vec<FieldDoc>> = LazyLock::new(|| {
     for figure in host_caches().flat_map(|info| info.figures) {
         if all.iter().all(|field| field.name != figure.name) {
             let CacheFigure { name, unit, meaning } = *figure;
-            all.push(FieldDoc { name, unit, meaning, fields: &[] });
+            all.push(FieldDoc { name, unit, meaning, fields: &[], figure: None });
         }
     }
     all
@@ -259,7 +278,8 @@ counters! {
     pub struct NvramTraffic {
         nvram_busy ["ns"] "time of all NVRAM steps",
         compute_busy ["ns"] "time of all computing steps",
-        journal_writes ["1"] "pages written to the cache device for want of an NVRAM (nvram.on): the journal of what would be in it",
+        journal_writes ["1"] "pages written to the cache device for want of an NVRAM (nvram.on): the journal of what would be in it"
+            { figure "journal" Count Less "pages written to the cache device for want of an NVRAM: the journal of what would be in it" },
     }
 }
 
@@ -399,7 +419,8 @@ record! {
         saturated: Option<Saturation> ["-"] "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
         response: Option<HostResponses> ["-"] "response times of requests that did not fail; null when saturated" = HostResponses,
         traffic: ArrayTraffic ["-"] "pages that the array moved" = ArrayTraffic,
-        hit_ratio: Option<f64> ["1"] "(read_hits + write_hits) / all pages that the cache was asked for; null without a cache or accesses",
+        hit_ratio: Option<f64> ["1"] "(read_hits + write_hits) / all pages that the cache was asked for; null without a cache or accesses"
+            { figure "hit %" Percent More "pages that the cache had, of those that it was asked for" ["Hit ratio", "hits, % of page accesses"] },
         cache: Option<CacheTraffic> ["-"] "the cache; null without one" = CacheTraffic,
         cache_wear: Option<CacheWear> ["-"] "how long the cache device lasts; null without one, or without cache-endurance" = CacheWear,
         parity_debt: Option<ParityDebt> ["-"] "parity that was left behind data; null without a cache that leaves it for later" = ParityDebt,

@@ -8,7 +8,8 @@ record! {
     pub struct CacheWear {
         endurance_bytes: u64 ["B"] "bytes that can be written to the cache device until it is worn out: the setting cache-endurance",
         worn_bytes: u64 ["B"] "bytes of that used up in served_time: of an ssd the pages programmed, those moved by its collections among them; of other devices the pages written",
-        lifetime: Option<f64> ["years"] "years of 365 days until all of it is used up at that rate; null if none was used up",
+        lifetime: Option<f64> ["years"] "years of 365 days until all of it is used up at that rate; null if none was used up"
+            { figure "lifetime" Years More "time until the cache device is worn out at the rate at which it was written" ["Lifetime of the cache device", "years"] },
     }
 }
 

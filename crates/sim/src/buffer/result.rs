@@ -28,12 +28,16 @@ record! {
         bypassed_reads: u64 ["1"] "read misses that did not enter the buffer",
         bypassed_writes: u64 ["1"] "writes that went past the buffer to the device",
         write_insertions: u64 ["1"] "write misses that entered the buffer, dirty",
-        evictions: u64 ["1"] "victim units (pages or blocks) during the run",
+        evictions: u64 ["1"] "victim units (pages or blocks) during the run"
+            { figure "evictions" Count Neither ["Evictions", "victim units"] },
         evicted_pages: u64 ["1"] "pages of these units",
         eviction_sizes: Vec<u64> ["1"] "units by size: entry i counts those of more than 2^(i-1) and at most 2^i pages",
-        dirty_pages_flushed: u64 ["1"] "dirty pages written because of evictions during the run",
-        pad_reads: u64 ["1"] "missing pages of victims, read so as to write whole blocks, during the run (analytic: of every victim)",
-        clean_drops: u64 ["1"] "clean pages dropped by evictions during the run",
+        dirty_pages_flushed: u64 ["1"] "dirty pages written because of evictions during the run"
+            { figure "pages flushed" Count Less "dirty pages written because of evictions" },
+        pad_reads: u64 ["1"] "missing pages of victims, read so as to write whole blocks, during the run (analytic: of every victim)"
+            { figure "pad reads" Count Less "missing pages of victims, read so as to write whole blocks" },
+        clean_drops: u64 ["1"] "clean pages dropped by evictions during the run"
+            { figure "clean drops" Count Neither "clean pages dropped by evictions" },
         trimmed_pages: u64 ["1"] "buffered pages forgotten because of a discard or overwritten past the buffer",
         flush_evictions: u64 ["1"] "units written because of host flushes",
         flush_pages_flushed: u64 ["1"] "dirty pages written because of host flushes",
@@ -52,11 +56,16 @@ record! {
     /// What the device did over the measured part of a run; null where there is no flash. Under the
     /// analytic model run and final drain together, under the SSD without the drain.
     pub struct FlashCounters {
-        flash_reads: Option<u64> ["1"] "pages read for hosts and padding",
-        flash_writes: Option<u64> ["1"] "pages programmed: for hosts and padding, moved by collection, and summaries",
-        erases: Option<u64> ["1"] "blocks erased",
-        gc_invocations: Option<u64> ["1"] "collections, of a log-block FTL reclaimed log blocks; null under the analytic model",
-        gc_pages_moved: Option<u64> ["1"] "valid pages copied by collections and merges; null under the analytic model",
+        flash_reads: Option<u64> ["1"] "pages read for hosts and padding"
+            { figure "pages read" Count Less "pages read for padding" },
+        flash_writes: Option<u64> ["1"] "pages programmed: for hosts and padding, moved by collection, and summaries"
+            { figure "pages written" Count Less "pages programmed" },
+        erases: Option<u64> ["1"] "blocks erased"
+            { figure "erases" Count Less ["Erases", "blocks erased"] },
+        gc_invocations: Option<u64> ["1"] "collections, of a log-block FTL reclaimed log blocks; null under the analytic model"
+            { figure "GC runs" Count Less "collections, of a log-block FTL reclaimed log blocks" },
+        gc_pages_moved: Option<u64> ["1"] "valid pages copied by collections and merges; null under the analytic model"
+            { figure "pages moved" Count Less "valid pages moved by collection" },
         gc_time: Option<u64> ["ns"] "time that elements spent collecting, summed up; null under the analytic model",
     }
 }
@@ -91,20 +100,29 @@ record! {
         redirected_programs: u64 ["1"] "pages whose channel had no room for them and that went to the next one, or, under a log-block FTL, to where their block was being written; ssd.allocation = channels",
         unmapped_reads: u64 ["1"] "reads of pages that were never written: no flash operation",
         log_blocks: Option<u64> ["1"] "log blocks of all elements; null with ssd.ftl = page",
-        switch_merges: Option<u64> ["1"] "merges in which a log block held a whole block in order and took the data block's place; null with ssd.ftl = page",
-        partial_merges: Option<u64> ["1"] "merges in which a log block held a block's first pages in order, and took its place once the others were copied; null with ssd.ftl = page",
-        full_merges: Option<u64> ["1"] "merges in which a block was copied into a clean one; null with ssd.ftl = page",
-        write_amplification: Option<f64> ["1"] "(host_programs + gc_pages_moved) / host_programs; summaries apart",
+        switch_merges: Option<u64> ["1"] "merges in which a log block held a whole block in order and took the data block's place; null with ssd.ftl = page"
+            { column "switch merges" / "switch" Count Neither "log blocks that held a whole block in order and took its place" },
+        partial_merges: Option<u64> ["1"] "merges in which a log block held a block's first pages in order, and took its place once the others were copied; null with ssd.ftl = page"
+            { column "partial merges" / "partial" Count Neither "log blocks that took a block's place once its other pages were copied there" },
+        full_merges: Option<u64> ["1"] "merges in which a block was copied into a clean one; null with ssd.ftl = page"
+            { column "full merges" Count Less "blocks copied together into a clean one" },
+        write_amplification: Option<f64> ["1"] "(host_programs + gc_pages_moved) / host_programs; summaries apart"
+            { figure "write ampl." Decimals Less "pages programmed for the host and moved by collection, per page programmed for the host" ["Write amplification", "pages programmed per page of the host"] },
         write_amplification_with_summaries: Option<f64> ["1"] "flash_writes / host_programs",
         flash_writes_per_host_page: Option<f64> ["1"] "flash_writes / write_pages: what buffer and flash make of a host's page",
         mean_free_blocks: f64 ["1"] "free blocks of the device, averaged over the arrivals",
         erases_per_block_mean: f64 ["1"] "erases per block since the start, warm-up included",
-        erases_per_block_max: u64 ["1"] "erases of the most erased block since the start, warm-up included",
-        lifetime_host_bytes: Option<f64> ["B"] "host bytes until the mean block has its endurance used up, at the measured rate",
+        erases_per_block_max: u64 ["1"] "erases of the most erased block since the start, warm-up included"
+            { figure "worst block" Count Less "erases of the most erased block since the start" },
+        lifetime_host_bytes: Option<f64> ["B"] "host bytes until the mean block has its endurance used up, at the measured rate"
+            { figure "lifetime" Bytes More "bytes that the host can write until the mean block is worn out, at the measured rate" },
         cv_reads: Option<f64> ["1"] "coefficient of variation of flash_reads over the elements (population)",
-        cv_reads_with_moves: Option<f64> ["1"] "coefficient of variation of flash_reads + gc_pages_moved over the elements",
-        cv_writes: Option<f64> ["1"] "coefficient of variation of flash_writes, moved pages included, over the elements",
-        cv_erases: Option<f64> ["1"] "coefficient of variation of erases over the elements",
+        cv_reads_with_moves: Option<f64> ["1"] "coefficient of variation of flash_reads + gc_pages_moved over the elements"
+            { figure "CV reads" Decimals Less "coefficient of variation of the elements' page reads, those of collection included" },
+        cv_writes: Option<f64> ["1"] "coefficient of variation of flash_writes, moved pages included, over the elements"
+            { figure "CV writes" Decimals Less "coefficient of variation of the elements' page programs, those of collection included" },
+        cv_erases: Option<f64> ["1"] "coefficient of variation of erases over the elements"
+            { figure "CV erases" Decimals Less "coefficient of variation of the elements' erases" },
         wear: Vec<WearClass> ["-"] "blocks by erases since the start, warm-up included, in at most 128 classes that are not empty" = WearClass,
         elements: Vec<ElementResult> ["-"] "each element's share" = ElementResult,
     }
@@ -124,7 +142,8 @@ record! {
     pub struct AnalyticResult {
         model: Cow<'static, str> ["-"] "analytic: whole padded blocks; analytic-page: single dirty pages and no erase",
         time: f64 ["ns"] "erases, pad reads, programs and memory accesses together",
-        throughput: Option<f64> ["B/s"] "host bytes written / time",
+        throughput: Option<f64> ["B/s"] "host bytes written / time"
+            { figure "MB/s" Rate More "host bytes written per second of the cost model's time" ["Throughput in the cost model", "host MB/s written"] },
     }
 }
 
@@ -172,11 +191,15 @@ record! {
         context: RunContext => "how requests came in, and what weakens the figures",
         counters: BufferCounters => "what the buffer did",
         flash: FlashCounters => "what the flash did",
-        hit_ratio: Option<f64> ["1"] "hits / accesses; null without accesses",
-        pages_per_eviction: Option<f64> ["1"] "mean pages of a victim unit during the run; null without evictions",
+        hit_ratio: Option<f64> ["1"] "hits / accesses; null without accesses"
+            { figure "hit %" Percent More "page accesses that found their page in the buffer" ["Hit ratio", "hits, % of page accesses"] },
+        pages_per_eviction: Option<f64> ["1"] "mean pages of a victim unit during the run; null without evictions"
+            { figure "pages/eviction" Decimals More "mean pages of a victim unit" ["Pages of a victim", "pages per eviction"] },
         simulated_time: u64 ["ns"] "from the first measured arrival to the last arrival or completion",
-        requests_per_second: Option<f64> ["1/s"] "requests / simulated_time; null where no time passed",
-        host_bytes_per_second: Option<f64> ["B/s"] "(host_bytes_read + host_bytes_written) / simulated_time; null where no time passed",
+        requests_per_second: Option<f64> ["1/s"] "requests / simulated_time; null where no time passed"
+            { figure "requests/s" Decimals More "requests answered per second" ["Requests answered", "requests per second"] },
+        host_bytes_per_second: Option<f64> ["B/s"] "(host_bytes_read + host_bytes_written) / simulated_time; null where no time passed"
+            { figure "MB/s" Rate More "bytes read and written by the host per second" ["Throughput", "host MB/s, read and written"] },
         stall_time: Option<u64> ["ns"] "time that accesses waited for a free frame, summed up; null without a timed device",
         saturated: Option<Saturation> ["-"] "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
         response: Option<ResponseResult> ["-"] "response times; null without a timed device or when saturated" = ResponseResult,

@@ -26,7 +26,7 @@ pub use latency::{Latency, LatencySummary, distribution};
 pub use locality::{ReuseDistances, StayFill, TraceLocality};
 pub(crate) use per_volume::{PerVolume, VolumeFigures, VolumeSlot};
 pub use per_volume::{VolumeResponse, VolumeResult};
-pub use record::{FieldDoc, field_count, joined_fields, record};
+pub use record::{FieldDoc, FigureDoc, field_count, joined_fields, record};
 pub use series::{Bin, Series, SeriesBin};
 pub use shown::{Better, Show};
 pub use trace_stat::{TraceStatResult, VolumeTrafficResult};

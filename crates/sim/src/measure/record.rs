@@ -1,5 +1,7 @@
 //! Result structures whose every field carries its unit and meaning, so that `destage schema`
-//! cannot fall behind.
+//! cannot fall behind; and, of figures, how they are shown, so that tables cannot either.
+
+use super::{Better, Show};
 
 /// Name, unit and meaning of a field of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -13,6 +15,28 @@ pub struct FieldDoc {
     /// The fields of a nested structure.
     #[serde(skip_serializing_if = "<[FieldDoc]>::is_empty")]
     pub fields: &'static [FieldDoc],
+    /// How people are shown it, if it is a figure.
+    #[serde(skip)]
+    pub figure: Option<FigureDoc>,
+}
+
+/// How a field that is a figure is shown to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FigureDoc {
+    /// What stands above it.
+    pub heading: &'static str,
+    /// What stands above it where a terminal's table has little room.
+    pub short: &'static str,
+    /// How it is shown.
+    pub show: Show,
+    /// Which value is better.
+    pub better: Better,
+    /// What it is, in a sentence.
+    pub meaning: &'static str,
+    /// The title of its chart, and what stands at the axis; empty if it has none.
+    pub chart: [&'static str; 2],
+    /// Whether tables of runs have a column for it without naming it.
+    pub is_column: bool,
 }
 
 /// Counts the fields of all `parts` together.
@@ -27,7 +51,7 @@ pub const fn field_count(parts: &[&[FieldDoc]]) -> usize {
 
 /// Joins the fields of all `parts`, which are `COUNT` together, in their order.
 pub const fn joined_fields<const COUNT: usize>(parts: &[&[FieldDoc]]) -> [FieldDoc; COUNT] {
-    let mut all = [FieldDoc { name: "", unit: "", meaning: "", fields: &[] }; COUNT];
+    let mut all = [FieldDoc { name: "", unit: "", meaning: "", fields: &[], figure: None }; COUNT];
     let (mut count, mut part) = (0, 0);
     while part < parts.len() {
         let mut at = 0;
@@ -46,6 +70,12 @@ pub const fn joined_fields<const COUNT: usize>(parts: &[&[FieldDoc]]) -> [FieldD
 /// the meaning for a field that is itself such a structure. The fields of one that is declared as
 /// `name: type => "meaning"` stand in its place (they are flattened). Crates that use it depend on
 /// serde.
+///
+/// A field that people are shown ends in `{ figure "heading" Show Better }`: its heading, a
+/// [`Show`] and a [`Better`]. A shorter heading for terminals can follow the heading (`/ "short"`),
+/// and `Better` a meaning that suits a sentence, and the title and axis of its chart
+/// (`["title", "axis"]`). With `column` in place of `figure` every table of runs ends in a column
+/// for it.
 #[macro_export]
 macro_rules! record {
     (
@@ -53,7 +83,7 @@ macro_rules! record {
         pub struct $name:ident {
             $($field:ident : $type:ty
                 $(=> $flattened:literal)?
-                $([$unit:literal] $meaning:literal $(= $nested:ty)?)?
+                $([$unit:literal] $meaning:literal $(= $nested:ty)? $({ $($figure:tt)+ })?)?
             ),+ $(,)?
         }
     ) => {
@@ -72,7 +102,9 @@ macro_rules! record {
             pub const FIELDS: &'static [$crate::measure::FieldDoc] = {
                 const PARTS: &[&[$crate::measure::FieldDoc]] = &[
                     $($crate::record!(
-                        @part $field $type $(=> $flattened)? $([$unit] $meaning $(= $nested)?)?
+                        @part $field $type
+                        $(=> $flattened)?
+                        $([$unit] $meaning $(= $nested)? $({ $($figure)+ })?)?
                     )),+
                 ];
                 const ALL: [$crate::measure::FieldDoc; $crate::measure::field_count(PARTS)] =
@@ -82,16 +114,40 @@ macro_rules! record {
         }
     };
     (@part $field:ident $type:ty => $flattened:literal) => { <$type>::FIELDS };
-    (@part $field:ident $type:ty [$unit:literal] $meaning:literal $(= $nested:ty)?) => {
+    (@part
+        $field:ident $type:ty [$unit:literal] $meaning:literal $(= $nested:ty)? $({ $($figure:tt)+ })?
+    ) => {
         &[$crate::measure::FieldDoc {
             name: stringify!($field),
             unit: $unit,
             meaning: $meaning,
             fields: $crate::record!(@nested $($nested)?),
+            figure: $crate::record!(@shown $meaning $({ $($figure)+ })?),
         }]
     };
     (@nested) => { &[] };
     (@nested $nested:ty) => { <$nested>::FIELDS };
+    (@shown $meaning:literal) => { None };
+    (@shown $meaning:literal {
+        $kind:ident $heading:literal $(/ $short:literal)? $show:ident $better:ident
+        $($words:literal)? $([$title:literal, $axis:literal])?
+    }) => {
+        Some($crate::measure::FigureDoc {
+            heading: $heading,
+            short: $crate::record!(@last $heading $($short)?),
+            show: $crate::measure::Show::$show,
+            better: $crate::measure::Better::$better,
+            meaning: $crate::record!(@last $meaning $($words)?),
+            chart: $crate::record!(@chart $($title $axis)?),
+            is_column: $crate::record!(@is_column $kind),
+        })
+    };
+    (@last $first:literal) => { $first };
+    (@last $first:literal $second:literal) => { $second };
+    (@chart) => { [""; 2] };
+    (@chart $title:literal $axis:literal) => { [$title, $axis] };
+    (@is_column figure) => { false };
+    (@is_column column) => { true };
 }
 
 pub use crate::record;
