@@ -5,7 +5,6 @@ use destage_cache::{HostCacheSpec, Medium};
 use destage_delta::lengths::{Drawn, Lengths};
 use destage_plan::{Class, Dev, DevSet, Nanos, Op, PageGeometry, Status};
 use destage_raid::Geometry;
-use destage_trace::TraceError;
 
 use super::device::ModelCounts;
 use super::drive_cache::DriveCacheSetup;
@@ -23,7 +22,7 @@ use super::times::StepTimes;
 use super::wear::CacheWear;
 use crate::disk::Scheduler;
 use crate::experiment::{
-    self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Stop, Sweep,
+    self, Capacity, Consume, ExperimentError, OpenTrace, PassEnd, Reading, Resources, Runs, ShowProgress, Stop, Sweep,
 };
 use crate::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{
@@ -368,8 +367,8 @@ impl ArrayExperiment {
     pub fn run(
         &self,
         resources: Resources<'_>,
-        open: &mut dyn FnMut() -> Result<Input, TraceError>,
-        progress: &(dyn Fn(Progress) + Sync),
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
     ) -> Result<ArrayReport, ArrayError> {
         let mut results = Vec::new();
         let requests = self.sweep(resources, open, progress, &mut results)?;
@@ -384,8 +383,8 @@ impl ArrayExperiment {
     pub fn sweep(
         &self,
         resources: Resources<'_>,
-        open: &mut dyn FnMut() -> Result<Input, TraceError>,
-        progress: &(dyn Fn(Progress) + Sync),
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
         sweep: &mut dyn Sweep<ArrayResult>,
     ) -> Result<u64, ArrayError> {
         if self.capacity != Capacity::Given {

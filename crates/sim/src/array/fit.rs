@@ -3,11 +3,10 @@
 
 use destage_plan::PageGeometry;
 use destage_raid::Geometry;
-use destage_trace::TraceError;
 
 use super::experiment::{ArrayError, ArrayExperiment};
 use super::setup::{DeviceSetup, SetupError};
-use crate::experiment::{Capacity, Input, Looked, Progress, Resources};
+use crate::experiment::{Capacity, Looked, OpenTrace, Resources, ShowProgress};
 use crate::input::{Extent, LbaOverflow};
 
 impl ArrayExperiment {
@@ -18,8 +17,8 @@ impl ArrayExperiment {
     pub fn extent(
         &self,
         resources: Resources<'_>,
-        open: &mut dyn FnMut() -> Result<Input, TraceError>,
-        progress: &(dyn Fn(Progress) + Sync),
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
     ) -> Result<Option<Extent>, ArrayError> {
         let extent = match self.capacity {
             Capacity::Given => return Ok(None),
@@ -37,8 +36,8 @@ impl ArrayExperiment {
     pub(super) fn fitted(
         &self,
         resources: Resources<'_>,
-        open: &mut dyn FnMut() -> Result<Input, TraceError>,
-        progress: &(dyn Fn(Progress) + Sync),
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
     ) -> Result<Self, ArrayError> {
         Ok(match self.extent(resources, open, progress)? {
             Some(extent) => self.of_extent(extent)?,

@@ -6,7 +6,6 @@ use destage_plan::{Nanos, PageGeometry, PolicySpec};
 use destage_policy::buffer::{
     self, Buffer, BufferConfig, Built, EvictionUnit, ForeignPolicy, NoDevice, PolicyError, PolicyInfo, Visitor,
 };
-use destage_trace::TraceError;
 
 use super::analytic::AnalyticConfig;
 use super::config::{Admission, RunConfig};
@@ -15,7 +14,7 @@ use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResul
 use super::run::{Job, Outcomes, Simulation};
 use super::watch::{self, Watch};
 use crate::experiment::{
-    self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Stop, Sweep,
+    self, Capacity, Consume, ExperimentError, OpenTrace, PassEnd, Reading, Resources, Runs, ShowProgress, Stop, Sweep,
 };
 use crate::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{Finding, ParamValue, ResultVersion, RunContext, Setting, VolumeFigures, WearClass, variation};
@@ -197,8 +196,8 @@ impl Experiment {
     pub fn run(
         &self,
         resources: Resources<'_>,
-        open: &mut dyn FnMut() -> Result<Input, TraceError>,
-        progress: &(dyn Fn(Progress) + Sync),
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
     ) -> Result<Report, SimError> {
         self.run_logged(resources, open, progress, None)
     }
@@ -210,8 +209,8 @@ impl Experiment {
     pub fn run_logged(
         &self,
         resources: Resources<'_>,
-        open: &mut dyn FnMut() -> Result<Input, TraceError>,
-        progress: &(dyn Fn(Progress) + Sync),
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
         log: Option<Box<dyn RequestLog>>,
     ) -> Result<Report, SimError> {
         let runs = self.combinations().count();
@@ -231,8 +230,8 @@ impl Experiment {
     pub fn sweep(
         &self,
         resources: Resources<'_>,
-        open: &mut dyn FnMut() -> Result<Input, TraceError>,
-        progress: &(dyn Fn(Progress) + Sync),
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
         sweep: &mut dyn Sweep<RunResult>,
     ) -> Result<u64, SimError> {
         self.sweep_logged(resources, open, progress, None, sweep)
@@ -241,8 +240,8 @@ impl Experiment {
     fn sweep_logged(
         &self,
         resources: Resources<'_>,
-        open: &mut dyn FnMut() -> Result<Input, TraceError>,
-        progress: &(dyn Fn(Progress) + Sync),
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
         log: Option<Box<dyn RequestLog>>,
         sweep: &mut dyn Sweep<RunResult>,
     ) -> Result<u64, SimError> {

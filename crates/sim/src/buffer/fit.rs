@@ -1,10 +1,8 @@
 //! A device that fits the trace: as large as what the trace touches, so that nothing has to be wrapped and, since
 //! it is full, collection is under way.
 
-use destage_trace::TraceError;
-
 use super::experiment::{DeviceConfig, Experiment, SimError};
-use crate::experiment::{Capacity, Input, Looked, Progress, Resources};
+use crate::experiment::{Capacity, Looked, OpenTrace, Resources, ShowProgress};
 use crate::input::Extent;
 
 impl Experiment {
@@ -15,8 +13,8 @@ impl Experiment {
     pub fn extent(
         &self,
         resources: Resources<'_>,
-        open: &mut dyn FnMut() -> Result<Input, TraceError>,
-        progress: &(dyn Fn(Progress) + Sync),
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
     ) -> Result<Option<Extent>, SimError> {
         let extent = match (self.capacity, &self.device) {
             (Capacity::Of(extent), _) => extent,
@@ -33,8 +31,8 @@ impl Experiment {
     pub(super) fn fitted(
         &self,
         resources: Resources<'_>,
-        open: &mut dyn FnMut() -> Result<Input, TraceError>,
-        progress: &(dyn Fn(Progress) + Sync),
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
     ) -> Result<Self, SimError> {
         let geometry = self.geometry;
         let extent = self.extent(resources, open, progress)?;

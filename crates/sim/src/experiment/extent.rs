@@ -1,9 +1,8 @@
 //! What a trace touches: looked at before devices that fit it are made.
 
 use destage_plan::PageGeometry;
-use destage_trace::TraceError;
 
-use super::{Consume, ExperimentError, Input, Progress, Resources, Stop, look};
+use super::{Consume, ExperimentError, OpenTrace, Progress, Resources, ShowProgress, Stop, look};
 use crate::input::{Extent, Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 
 /// How large devices are.
@@ -50,8 +49,8 @@ impl Looked<'_> {
     pub(crate) fn extent(
         self,
         resources: Resources<'_>,
-        open: &mut dyn FnMut() -> Result<Input, TraceError>,
-        progress: &(dyn Fn(Progress) + Sync),
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
     ) -> Result<Extent, ExperimentError> {
         let n = u64::from(self.geometry.pages_per_block());
         let room = (resources.memory_bytes / BYTES_PER_BLOCK).saturating_mul(n);

@@ -21,7 +21,7 @@ pub use stop::Stop;
 pub(crate) use stop::is_told;
 pub use sweep::Sweep;
 
-use destage_trace::Source;
+use destage_trace::{Source, TraceError};
 
 /// How an experiment is carried out; without influence on its results.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,12 @@ pub struct Progress {
     /// Requests simulated in all passes, counted once for each run.
     pub simulated: u64,
 }
+
+/// Opens the trace anew for each pass.
+pub type OpenTrace<'a> = dyn FnMut() -> Result<Input, TraceError> + 'a;
+
+/// Hears now and then how far an experiment is.
+pub type ShowProgress<'a> = dyn Fn(Progress) + Sync + 'a;
 
 /// An opened trace.
 pub struct Input {

@@ -1,11 +1,10 @@
 //! The loop over the runs of an experiment: as many at a time as are wanted and memory has room for, and the trace is read
 //! once for these.
 
-use destage_trace::TraceError;
 use rayon::prelude::*;
 
 use super::pass::{self, Consume, PassEnd};
-use super::{ExperimentError, Input, Progress, Resources, Stop, Sweep, is_told};
+use super::{ExperimentError, OpenTrace, Progress, Resources, ShowProgress, Stop, Sweep, is_told};
 use crate::input::Feeder;
 
 /// What an experiment has runs of.
@@ -59,8 +58,8 @@ pub(crate) fn carry_out<R: Runs>(
     runs: &R,
     combinations: &[R::Combination],
     resources: Resources<'_>,
-    open: &mut dyn FnMut() -> Result<Input, TraceError>,
-    progress: &(dyn Fn(Progress) + Sync),
+    open: &mut OpenTrace<'_>,
+    progress: &ShowProgress<'_>,
     sweep: &mut dyn Sweep<R::Result>,
 ) -> Result<u64, R::Error> {
     let pool = rayon::ThreadPoolBuilder::new()
