@@ -27,6 +27,7 @@ use crate::experiment::{
 use crate::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{
     Latency, ParamValue, PerVolume, ResultVersion, RunContext, Series, Setting, VolumeFigures, distribution,
+    per_second, ratio,
 };
 
 /// With this all blocks of a trace lie on an array, if it has room for them.
@@ -476,21 +477,17 @@ impl ArrayExperiment {
             let policy = policy.info().name;
             return Err(SetupError::Stalled { policy, outstanding: outcomes.stalled }.into());
         }
-        if !outcomes.measured {
-            return Err(ExperimentError::Warmup { requests: end.counts.read }.into());
-        }
+        end.check(outcomes.measured)?;
         let page = self.geometry.page_bytes();
         let served = outcomes.served.since(outcomes.start);
         let simulated = outcomes.end.since(outcomes.start);
-        let per_second = |n: u64| (served > Nanos::ZERO).then(|| n as f64 / (served.0 as f64 / 1e9));
         let counters = outcomes.counters;
         let traffic = outcomes.after.traffic.since(&outcomes.before.traffic);
         let caching =
             CacheTraffic::between(policy.info(), outcomes.before.cache.as_ref(), outcomes.after.cache.as_ref());
         let hit_ratio = caching.as_ref().map(|cache| &cache.pages).and_then(|cache| {
             let hits = cache.read_hits + cache.write_hits;
-            let all = hits + cache.read_misses + cache.write_misses;
-            (all > 0).then(|| hits as f64 / all as f64)
+            ratio(hits, hits + cache.read_misses + cache.write_misses)
         });
         let start_state = match (&self.member, cache, &self.cache_device) {
             (DeviceSetup::Ssd { start, .. }, _, _) | (_, Some(_), DeviceSetup::Ssd { start, .. }) => start.to_string(),
@@ -499,10 +496,7 @@ impl ArrayExperiment {
         let mut findings = end.findings(self.lba_overflow, FITS);
         let mut result = ArrayResult {
             policy: policy.info().name.into(),
-            params: policy
-                .params()
-                .map(|(name, value)| ParamValue { name: name.into(), value: value.to_owned() })
-                .collect(),
+            params: ParamValue::all(policy.params()),
             cache_bytes: cache,
             scheduler: scheduler.map(|scheduler| scheduler.name().into()),
             page_bytes: page,
@@ -531,8 +525,8 @@ impl ArrayExperiment {
             },
             served_time: served.0,
             simulated_time: simulated.0,
-            requests_per_second: per_second(counters.requests - counters.failed_requests),
-            host_bytes_per_second: per_second(counters.host_bytes_read + counters.host_bytes_written)
+            requests_per_second: per_second(counters.requests - counters.failed_requests, served),
+            host_bytes_per_second: per_second(counters.host_bytes_read + counters.host_bytes_written, served)
                 .filter(|_| counters.failed_requests == 0),
             mean_outstanding: mean(outcomes.area(), served),
             response: outcomes.saturated.is_none().then(|| responses(&outcomes.responses)),
@@ -604,8 +598,7 @@ impl ArrayExperiment {
                     .then(|| served_busy.0 as f64 / (served.0 as f64 * f64::from(parallelism))),
                 mean_queue: mean(answered.2 - before.2, served),
                 longest_queue: outcomes.longest_queues[index],
-                mean_residence: (counters.commands > 0)
-                    .then(|| counters.residence_time as f64 / counters.commands as f64),
+                mean_residence: ratio(counters.residence_time, counters.commands),
                 seeks: is_disk.then_some(model.seeks),
                 seek_time: is_disk.then_some(model.seek.0),
                 rotation_time: is_disk.then_some(model.rotation.0),

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use destage_plan::{Nanos, PageGeometry, PolicySpec};
+use destage_plan::{PageGeometry, PolicySpec};
 use destage_policy::buffer::{
     self, Buffer, BufferConfig, Built, EvictionUnit, ForeignPolicy, NoDevice, PolicyError, PolicyInfo, Visitor,
 };
@@ -17,7 +17,9 @@ use crate::experiment::{
     self, Capacity, Consume, ExperimentError, OpenTrace, PassEnd, Reading, Resources, Runs, ShowProgress, Stop, Sweep,
 };
 use crate::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
-use crate::measure::{Finding, ParamValue, ResultVersion, RunContext, Setting, VolumeFigures, WearClass, variation};
+use crate::measure::{
+    Finding, ParamValue, ResultVersion, RunContext, Setting, VolumeFigures, WearClass, per_second, ratio, variation,
+};
 use crate::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdGeometryError, SsdShape, StartState};
 
 /// What a policy's tables take for a page that the trace touches; little more than that.
@@ -407,7 +409,7 @@ impl<'a> Runs for BufferRuns<'a> {
         };
         let (mut job, built) = self.experiment.build(policy, Build { config, ssd })?;
         self.experiment.device.suits(policy, &built)?;
-        let params = built.params.into_iter().map(|(name, value)| ParamValue { name: name.into(), value }).collect();
+        let params = ParamValue::all(built.params);
         let cache_bytes = built.is_sized.then_some(cache_bytes);
         let policy = policy_name(policy);
         if let Some(mut log) = self.log.take() {
@@ -432,9 +434,7 @@ impl<'a> Runs for BufferRuns<'a> {
     }
 
     fn result(&self, planned: &mut Planned, outcomes: Outcomes, end: &PassEnd) -> Result<RunResult, SimError> {
-        if !outcomes.measured {
-            return Err(ExperimentError::Warmup { requests: end.counts.read }.into());
-        }
+        end.check(outcomes.measured)?;
         Ok(self.experiment.result(planned, self.shape.as_ref(), outcomes, end))
     }
 }
@@ -461,9 +461,7 @@ impl Experiment {
             (None, None) => (FlashCounters::default(), None),
         };
         let ssd = planned.job.ssd().zip(shape).map(|(ssd, shape)| ssd_result(ssd, shape, &outcomes));
-        let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
         let simulated = outcomes.simulated_time;
-        let per_second = |n: u64| (simulated > Nanos::ZERO).then(|| n as f64 / (simulated.0 as f64 / 1e9));
         let volumes = outcomes.volumes.as_ref().map(|volumes| {
             let figures = VolumeFigures {
                 pages: true,
@@ -497,8 +495,8 @@ impl Experiment {
             hit_ratio: ratio(counters.hits, counters.accesses),
             pages_per_eviction: ratio(counters.evicted_pages, counters.evictions),
             simulated_time: simulated.0,
-            requests_per_second: per_second(counters.requests),
-            host_bytes_per_second: per_second(counters.host_bytes_read + counters.host_bytes_written),
+            requests_per_second: per_second(counters.requests, simulated),
+            host_bytes_per_second: per_second(counters.host_bytes_read + counters.host_bytes_written, simulated),
             flash,
             counters,
             stall_time: timed.as_ref().map(|t| t.stall.min(u128::from(u64::MAX)) as u64),
@@ -615,7 +613,6 @@ fn flash_counters(total: &ElementCounters) -> FlashCounters {
 
 fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
     let total = ssd.total();
-    let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
     let blocks = u64::from(shape.config.elements) * u64::from(shape.pools) * u64::from(shape.pool_blocks);
     let erases: u64 = ssd.erases().map(u64::from).sum();
     let erases_max = ssd.erases().max().map_or(0, u64::from);

@@ -50,6 +50,11 @@ pub(crate) struct PassEnd {
 }
 
 impl PassEnd {
+    /// Fails if nothing was measured.
+    pub(crate) fn check(&self, measured: bool) -> Result<(), ExperimentError> {
+        if measured { Ok(()) } else { Err(ExperimentError::Warmup { requests: self.counts.read }) }
+    }
+
     /// What came in, for the results.
     pub(crate) fn input(&self, trace: &str) -> InputResult {
         InputResult {

@@ -12,6 +12,13 @@ record! {
     }
 }
 
+impl ParamValue {
+    /// Returns parameters with their names.
+    pub(crate) fn all(params: impl IntoIterator<Item = (&'static str, impl Into<String>)>) -> Vec<Self> {
+        params.into_iter().map(|(name, value)| Self { name: name.into(), value: value.into() }).collect()
+    }
+}
+
 record! {
     /// A setting in force, as the user could give it.
     pub struct Setting {
