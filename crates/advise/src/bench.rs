@@ -127,10 +127,7 @@ impl Bench<'_> {
                 });
             }
             if let Some(extent) = self.extent.get() {
-                match &mut simulation {
-                    Simulation::Buffers(experiment) => experiment.capacity = Capacity::Of(extent),
-                    Simulation::Array(experiment) => experiment.capacity = Capacity::Of(extent),
-                }
+                simulation.replay_mut().capacity = Capacity::Of(extent);
             }
         }
         Ok(match simulation {

@@ -3,9 +3,8 @@
 use std::io::Cursor;
 
 use destage_plan::{Nanos, PageGeometry, Request};
-use destage_sim::buffer::{Capacity, DeviceConfig, Experiment, RunConfig};
-use destage_sim::experiment::{Input, Resources};
-use destage_sim::input::{LbaOverflow, Ops, Speed, Volumes};
+use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig};
+use destage_sim::experiment::{Input, Resources, TraceReplay};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 use destage_trace::{OpenOptions, Source, open_stream};
 
@@ -18,20 +17,12 @@ const SSD_PAGES: u64 = 13_600;
 
 fn experiment(policy: &str, cache_pages: u64, device: DeviceConfig) -> Experiment {
     Experiment {
-        trace: "memory".into(),
-        geometry: PageGeometry::new(PAGE, 64).expect("a geometry"),
         policies: vec![policy.parse().expect("a policy")],
         foreign: Vec::new(),
         caches: vec![cache_pages * PAGE],
         device,
-        capacity: Capacity::Given,
-        lba_overflow: LbaOverflow::Wrap,
-        ops: Ops::All,
-        volumes: Volumes::Each,
-        speed: Speed::default(),
-        limit: None,
+        replay: TraceReplay::whole("memory", PageGeometry::new(PAGE, 64).expect("a geometry")),
         run: RunConfig { max_backlog: 10_000, buffer_latency: Nanos(1_000), drain: true, ..RunConfig::default() },
-        settings: Vec::new(),
     }
 }
 

@@ -76,12 +76,12 @@ pub(crate) fn sim(bytes: &[u8]) {
     let small = match &experiment.device {
         DeviceConfig::None | DeviceConfig::Analytic(_) => true,
         DeviceConfig::Ssd(_, StartState::Aged { overwrites_pct, .. }) if *overwrites_pct > MOST_OVERWRITES_PCT => false,
-        DeviceConfig::Ssd(config, _) => match SsdShape::new(config.clone(), experiment.geometry) {
+        DeviceConfig::Ssd(config, _) => match SsdShape::new(config.clone(), experiment.replay.geometry) {
             Ok(shape) => u64::from(shape.host_pages) <= MOST_PAGES && shape.memory_bytes() <= MOST_PAGES * 64,
             Err(_) => true,
         },
     };
-    let block_bytes = experiment.geometry.page_bytes() * u64::from(experiment.geometry.pages_per_block());
+    let block_bytes = experiment.replay.geometry.page_bytes() * u64::from(experiment.replay.geometry.pages_per_block());
     let runs = experiment.policies.len().saturating_mul(experiment.caches.len());
     if small && block_bytes <= MOST_BLOCK_BYTES && runs <= MOST_RUNS {
         simulating::run(&experiment, &Arc::new(a_few_requests()));
@@ -93,7 +93,7 @@ pub(crate) fn sim(bytes: &[u8]) {
 fn array(experiment: &ArrayExperiment) {
     let (runs, memory) = experiment.weight().expect("the settings were accepted");
     let bytes = experiment.check().expect("the settings were accepted");
-    let pages = bytes / experiment.geometry.page_bytes();
+    let pages = bytes / experiment.replay.geometry.page_bytes();
     // A rebuild takes as long as the array is large.
     let rebuilds = experiment.injections.iter().any(|injection| injection.kind == InjectionKind::Replace);
     let ages = |device: &DeviceSetup| {

@@ -6,9 +6,9 @@ use destage_plan::{Nanos, PageGeometry, PolicySpec, Request};
 use destage_policy::buffer::policies;
 use destage_sim::array::{ArrayError, ArrayExperiment, SetupError};
 use destage_sim::buffer::{
-    Admission, AnalyticConfig, Capacity, DeviceConfig, Experiment, FlushMode, Report, RunConfig, SimError,
+    Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, Report, RunConfig, SimError,
 };
-use destage_sim::experiment::{ExperimentError, Input, Resources};
+use destage_sim::experiment::{ExperimentError, Input, Resources, TraceReplay};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 use destage_trace::{Source, TraceError};
@@ -44,18 +44,18 @@ pub(crate) fn check(bytes: &[u8]) {
         _ => Warmup::None,
     };
     let experiment = Experiment {
-        trace: "trace".into(),
-        geometry,
         policies: vec![PolicySpec { name: format!("{layers}{policy}"), given: Vec::new() }],
         foreign: Vec::new(),
         caches: vec![4096 * (u64::from(bytes.u8() % 32) + 1)],
         device,
-        capacity: Capacity::Given,
-        lba_overflow: bytes.choice(&[LbaOverflow::Wrap, LbaOverflow::Filter, LbaOverflow::Compact]),
-        ops: bytes.choice(&[Ops::All, Ops::Writes]),
-        volumes: bytes.choice(&[Volumes::Each, Volumes::Merge, Volumes::Only(1)]),
-        speed: Speed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() },
-        limit: bytes.choice(&[None, Some(1), Some(100)]),
+        replay: TraceReplay {
+            lba_overflow: bytes.choice(&[LbaOverflow::Wrap, LbaOverflow::Filter, LbaOverflow::Compact]),
+            ops: bytes.choice(&[Ops::All, Ops::Writes]),
+            volumes: bytes.choice(&[Volumes::Each, Volumes::Merge, Volumes::Only(1)]),
+            speed: Speed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() },
+            limit: bytes.choice(&[None, Some(1), Some(100)]),
+            ..TraceReplay::whole("trace", geometry)
+        },
         run: RunConfig {
             host: bytes.choice(&[HostModel::Open, HostModel::Closed { depth: 1 }, HostModel::Closed { depth: 8 }]),
             flush: bytes.choice(&[FlushMode::Ignore, FlushMode::Drain]),
@@ -68,7 +68,6 @@ pub(crate) fn check(bytes: &[u8]) {
             drain: bytes.choice(&[true, false]),
             ..RunConfig::default()
         },
-        settings: Vec::new(),
     };
     let mut requests = bytes.requests(MOST);
     for request in &mut requests {

@@ -78,11 +78,7 @@ impl Work {
         destage_scenario::find_sizes(settings, &mut requests, &|_| {}).map_err(raised)?;
         let simulation = destage_scenario::simulation(settings, &requests).map_err(raised)?;
         let resources = Resources { stop: Some(&self.stop), ..sim::resources(settings).map_err(raised)? };
-        let (geometry, limit) = match &simulation {
-            Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
-            Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
-        };
-        let counter = Counter::new(geometry, limit);
+        let counter = Counter::new(simulation.replay());
         let mut passes = 0;
         let mut open = || -> Result<Input, TraceError> {
             let input = requests.open(passes)?;

@@ -2,7 +2,7 @@
 
 use destage_cache::{HostCacheSpec, host_caches, host_caches_of};
 use destage_sim::array::{ArrayExperiment, ArrayHost, DeviceSetup, SetupError};
-use destage_sim::experiment::Capacity;
+use destage_sim::experiment::{Capacity, TraceReplay};
 use destage_sim::ssd::StartState;
 
 use crate::keys::array::{ARRAY, CACHE_DEVICE, CACHE_ENDURANCE, MEMBER_SIZE, array_setup, injections};
@@ -120,8 +120,6 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
     let service = service(settings, page)?;
     let cached = caches.iter().flatten().max().unwrap_or(&0).saturating_add(service.journal.unwrap_or(0));
     let experiment = ArrayExperiment {
-        trace: requests.name(),
-        geometry,
         array: array_setup(settings, (level, members))?,
         policies,
         caches: caches.clone().unwrap_or_default(),
@@ -134,12 +132,16 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         schedulers: SCHEDULER.all(settings)?,
         service,
         injections: injections(settings, members)?,
-        capacity: capacity(settings, requests, member)?,
-        lba_overflow: LBA_OVERFLOW.get(settings)?,
-        ops: OPS.get(settings)?,
-        volumes: VOLUMES.get(settings)?,
-        speed,
-        limit: requests.limit(settings)?,
+        replay: TraceReplay {
+            capacity: capacity(settings, requests, member)?,
+            lba_overflow: LBA_OVERFLOW.get(settings)?,
+            ops: OPS.get(settings)?,
+            volumes: VOLUMES.get(settings)?,
+            speed,
+            limit: requests.limit(settings)?,
+            settings: settings_for_results(settings, &used, deltas),
+            ..TraceReplay::whole(requests.name(), geometry)
+        },
         host: ArrayHost {
             host: HOST.get(settings)?,
             trim: TRIM.get(settings)?,
@@ -149,7 +151,6 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
             drain: DRAIN.get_or(settings, false)?,
             per_volume: PER_VOLUME.get(settings)?,
         },
-        settings: settings_for_results(settings, &used, deltas),
     };
     // Before there are sizes nothing can be said of them.
     if caches.is_some() {

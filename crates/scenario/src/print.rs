@@ -138,7 +138,7 @@ fn followed(simulation: &Simulation, settings: &Settings) -> Vec<(&'static str, 
         Simulation::Buffers(experiment) => {
             values.push((DRAIN.name(), experiment.run.drain.to_string()));
             if let DeviceConfig::Ssd(config, start) = &experiment.device {
-                values.extend(ssd::followed(config, start, Some(experiment.capacity)));
+                values.extend(ssd::followed(config, start, Some(experiment.replay.capacity)));
             }
         }
         Simulation::Array(experiment) => {
@@ -152,7 +152,7 @@ fn followed(simulation: &Simulation, settings: &Settings) -> Vec<(&'static str, 
             }
             // Both have the same settings where both are of a kind.
             // An SSD before members that are none is as large as its cache.
-            let capacity = matches!(experiment.member, DeviceSetup::Ssd { .. }).then_some(experiment.capacity);
+            let capacity = matches!(experiment.member, DeviceSetup::Ssd { .. }).then_some(experiment.replay.capacity);
             for device in [Some(&experiment.member), cache].into_iter().flatten() {
                 match device {
                     DeviceSetup::Ssd { config, start } => values.extend(ssd::followed(config, start, capacity)),

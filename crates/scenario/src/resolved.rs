@@ -89,7 +89,7 @@ impl Looked {
                 Arc::new(looked.map_err(SizesError::from)?)
             };
             self.found.insert(format!("{of} {scope:?}"), Arc::clone(&found));
-            let page = scope.geometry.page_bytes();
+            let page = scope.replay.geometry.page_bytes();
             let sizes = requests.sized_as(found).caches(&settings, page)?.unwrap_or_default();
             settings.flag(CACHE.name(), sizes.iter().map(u64::to_string).collect())?;
         }

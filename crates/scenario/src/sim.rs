@@ -1,6 +1,7 @@
 //! The settings of `destage sim`, and the experiment they describe.
 
 use destage_sim::buffer::{Capacity, DeviceConfig, Experiment, RunConfig};
+use destage_sim::experiment::TraceReplay;
 use destage_sim::input::Warmup;
 
 use crate::keys::cache::{ADMISSION, FLUSH, POLICY, SUBPAGE, TRIM, buffer_policy, geometry};
@@ -45,21 +46,23 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
     let speed = speed(settings)?;
     let warmup = requests.warmup(settings)?;
     Ok(Experiment {
-        trace: requests.name(),
-        geometry,
         policies: POLICY.all_by(settings, buffer_policy)?,
         foreign: Vec::new(),
         caches: requests.caches(settings, geometry.page_bytes())?.unwrap_or_default(),
-        capacity: match device {
-            DeviceConfig::Ssd(..) => capacity(settings, requests)?,
-            DeviceConfig::None | DeviceConfig::Analytic(_) => Capacity::Given,
+        replay: TraceReplay {
+            capacity: match device {
+                DeviceConfig::Ssd(..) => capacity(settings, requests)?,
+                DeviceConfig::None | DeviceConfig::Analytic(_) => Capacity::Given,
+            },
+            lba_overflow: LBA_OVERFLOW.get(settings)?,
+            ops: OPS.get(settings)?,
+            volumes: VOLUMES.get(settings)?,
+            speed,
+            limit: requests.limit(settings)?,
+            settings: recorded,
+            ..TraceReplay::whole(requests.name(), geometry)
         },
         device,
-        lba_overflow: LBA_OVERFLOW.get(settings)?,
-        ops: OPS.get(settings)?,
-        volumes: VOLUMES.get(settings)?,
-        speed,
-        limit: requests.limit(settings)?,
         run: RunConfig {
             host: HOST.get(settings)?,
             flush: FLUSH.get(settings)?,
@@ -76,6 +79,5 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
             capacity_pages: 0,
             pages_per_block: 0,
         },
-        settings: recorded,
     })
 }

@@ -3,7 +3,7 @@
 use destage_sim::array::ArrayExperiment;
 use destage_sim::buffer::Experiment;
 use destage_sim::curve::{self, Scope};
-use destage_sim::experiment::{ExperimentError, Progress};
+use destage_sim::experiment::{ExperimentError, Progress, TraceReplay};
 use destage_trace::TraceError;
 
 use crate::keys::array::ARRAY;
@@ -20,6 +20,30 @@ pub enum Simulation {
 }
 
 impl Simulation {
+    /// Returns how the trace is replayed.
+    pub fn replay(&self) -> &TraceReplay {
+        match self {
+            Self::Buffers(experiment) => &experiment.replay,
+            Self::Array(experiment) => &experiment.replay,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn replay_mut(&mut self) -> &mut TraceReplay {
+        match self {
+            Self::Buffers(experiment) => &mut experiment.replay,
+            Self::Array(experiment) => &mut experiment.replay,
+        }
+    }
+
+    /// Returns the sizes of caches.
+    pub fn caches(&self) -> &[u64] {
+        match self {
+            Self::Buffers(experiment) => &experiment.caches,
+            Self::Array(experiment) => &experiment.caches,
+        }
+    }
+
     /// What takes part in it.
     pub fn scope(&self) -> Scope {
         match self {

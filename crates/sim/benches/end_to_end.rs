@@ -19,9 +19,8 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::policies;
-use destage_sim::buffer::{Capacity, DeviceConfig, Experiment, RunConfig, RunResult};
-use destage_sim::experiment::{Input, Resources};
-use destage_sim::input::{LbaOverflow, Ops, Speed, Volumes};
+use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig, RunResult};
+use destage_sim::experiment::{Input, Resources, TraceReplay};
 use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
 use destage_trace::{BATCH_REQUESTS, Rw80, Source, TraceError};
 
@@ -91,20 +90,12 @@ fn run<T: Send + Sync + 'static>(experiment: &Experiment, from: &Arc<Vec<T>>, ma
 
 fn experiment(policy: &str, cache: u64, device: DeviceConfig) -> Experiment {
     Experiment {
-        trace: "bench".into(),
-        geometry: PageGeometry::new(PAGE, 64).expect("a geometry"),
         policies: vec![policy.parse().expect("a policy")],
         foreign: Vec::new(),
         caches: vec![cache],
         device,
-        capacity: Capacity::Given,
-        lba_overflow: LbaOverflow::Wrap,
-        ops: Ops::All,
-        volumes: Volumes::Each,
-        speed: Speed::default(),
-        limit: None,
+        replay: TraceReplay::whole("bench", PageGeometry::new(PAGE, 64).expect("a geometry")),
         run: RunConfig { max_backlog: 10_000, buffer_latency: Nanos(1_000), drain: true, ..RunConfig::default() },
-        settings: Vec::new(),
     }
 }
 

@@ -59,22 +59,18 @@ impl Prepared {
         let files = traces::contents(&requests.files())?;
         let mut simulation = destage_scenario::simulation(settings, &requests)?;
         // What a trace is called decides about no result.
-        let identities = match &mut simulation {
+        simulation.replay_mut().trace.clear();
+        let identities = match &simulation {
             Simulation::Buffers(experiment) => {
                 experiment.check().map_err(SweepError::new)?;
-                experiment.trace.clear();
-                let identities = experiment.identities();
-                name.clone_into(&mut experiment.trace);
-                identities
+                experiment.identities()
             }
             Simulation::Array(experiment) => {
                 experiment.check().map_err(SweepError::new)?;
-                experiment.trace.clear();
-                let identities = experiment.identities().map_err(SweepError::new)?;
-                name.clone_into(&mut experiment.trace);
-                identities
+                experiment.identities().map_err(SweepError::new)?
             }
         };
+        name.clone_into(&mut simulation.replay_mut().trace);
         let content = format!("{} {files:?}", requests.identity());
         Ok(Self { requests, simulation, content, identities, files })
     }
@@ -114,13 +110,10 @@ impl Prepared {
         stop: &Stop,
         found: &mut Vec<(usize, ReportRun)>,
     ) -> Result<(), Wrong> {
-        let (geometry, limit) = match &self.simulation {
-            Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
-            Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
-        };
-        let of_trace = format!("{} {geometry:?} {limit:?}", self.content);
+        let replay = self.simulation.replay();
+        let of_trace = format!("{} {:?} {:?}", self.content, replay.geometry, replay.limit);
         let counter =
-            (counting == Counting::Yes && held::like(&of_trace, None).is_none()).then(|| Counter::new(geometry, limit));
+            (counting == Counting::Yes && held::like(&of_trace, None).is_none()).then(|| Counter::new(replay));
         let mut passes = 0;
         let mut open = || -> Result<Input, TraceError> {
             let input = stop.input(held::open(&self.requests, &self.content, passes)?);

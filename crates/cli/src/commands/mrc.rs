@@ -183,7 +183,7 @@ fn curve_of(file: &str, matches: &ArgMatches, wanted: &Wanted) -> Result<CurveRe
     bar.finish();
     let found = found?;
     found.findings.iter().for_each(|finding| screen::warn(&finding.message));
-    let page = scope.geometry.page_bytes();
+    let page = scope.replay.geometry.page_bytes();
     let wrong = |right: String| anyhow!("{file}: --sizes: {right}");
     let mut sizes = chosen(&wanted.sizes, page, Some(&found)).map_err(wrong)?;
     sizes.sort_unstable();
@@ -203,7 +203,7 @@ fn curve_of(file: &str, matches: &ArgMatches, wanted: &Wanted) -> Result<CurveRe
     let curves = wanted.policies.iter().filter_map(|policy| {
         if is_exact(policy) { Some(found.lru_curve(&sizes)) } else { estimates.next().map(|curve| curve.result(page)) }
     });
-    Ok(CurveResult::new(&scope, &experiment.settings, &found, curves.collect()))
+    Ok(CurveResult::new(&scope, &found, curves.collect()))
 }
 
 /// A share in percent.

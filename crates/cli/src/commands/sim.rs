@@ -233,11 +233,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let objective = OBJECTIVE.optional_by(&settings, Objective::named)?;
     let bar = Bar::new(progress, &trace);
     let started = Instant::now();
-    let (geometry, limit, caches) = match &simulation {
-        destage_scenario::Simulation::Buffers(e) => (e.geometry, e.limit, e.caches.clone()),
-        destage_scenario::Simulation::Array(e) => (e.geometry, e.limit, e.caches.clone()),
-    };
-    let counter = (sinks.keep() || kept.is_some()).then(|| Counter::new(geometry, limit));
+    let caches = simulation.caches().to_vec();
+    let counter = (sinks.keep() || kept.is_some()).then(|| Counter::new(simulation.replay()));
     let mut passes = 0;
     let mut open = || {
         let input = requests.open(passes)?;

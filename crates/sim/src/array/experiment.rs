@@ -3,7 +3,7 @@
 
 use destage_cache::{HostCacheSpec, Medium};
 use destage_delta::lengths::{Drawn, Lengths};
-use destage_plan::{Class, Dev, DevSet, Nanos, Op, PageGeometry, Status};
+use destage_plan::{Class, Dev, DevSet, Nanos, Op, Status};
 use destage_raid::Geometry;
 
 use super::device::ModelCounts;
@@ -22,12 +22,12 @@ use super::times::StepTimes;
 use super::wear::CacheWear;
 use crate::disk::Scheduler;
 use crate::experiment::{
-    self, Capacity, Consume, ExperimentError, OpenTrace, PassEnd, Reading, Resources, Runs, ShowProgress, Stop, Sweep,
+    self, Capacity, Consume, ExperimentError, OpenTrace, PassEnd, Resources, Runs, ShowProgress, Stop, Sweep,
+    TraceReplay,
 };
-use crate::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
+use crate::input::{Feed, Feeder, LbaOverflow, PageSpace};
 use crate::measure::{
-    Latency, ParamValue, PerVolume, ResultVersion, RunContext, Series, Setting, VolumeFigures, distribution,
-    per_second, ratio,
+    Latency, ParamValue, PerVolume, ResultVersion, Series, VolumeFigures, distribution, per_second, ratio,
 };
 
 /// With this all blocks of a trace lie on an array, if it has room for them.
@@ -36,10 +36,8 @@ const FITS: &str = "--lba-overflow compact";
 /// Everything that decides about the results of an experiment over an array.
 #[derive(Clone, Debug)]
 pub struct ArrayExperiment {
-    /// The trace as the user named it, for the results.
-    pub trace: String,
-    /// Page and block size.
-    pub geometry: PageGeometry,
+    /// How the trace is replayed.
+    pub replay: TraceReplay,
     /// The array.
     pub array: ArraySetup,
     /// The controllers.
@@ -64,23 +62,8 @@ pub struct ArrayExperiment {
     pub service: Service,
     /// What happens to devices, in any order.
     pub injections: Vec<Injection>,
-    /// How large it is: a member that is a disk is as large as it is, and of others `member_bytes` says how much is
-    /// used, if it is given.
-    pub capacity: Capacity,
-    /// What becomes of addresses beyond the array.
-    pub lba_overflow: LbaOverflow,
-    /// Operations that take part.
-    pub ops: Ops,
-    /// Volumes that take part.
-    pub volumes: Volumes,
-    /// How much faster the trace is played.
-    pub speed: Speed,
-    /// At most so many requests are read.
-    pub limit: Option<u64>,
     /// How requests arrive.
     pub host: ArrayHost,
-    /// The settings as the user gave them, for the results.
-    pub settings: Vec<(String, String)>,
 }
 
 /// What an experiment brought.
@@ -137,9 +120,8 @@ impl Runs for ArrayRuns<'_> {
     type Result = ArrayResult;
     type Error = ArrayError;
 
-    fn reading(&self) -> Reading<'_> {
-        let ArrayExperiment { trace, limit, .. } = self.experiment;
-        Reading { trace, limit: *limit }
+    fn replay(&self) -> &TraceReplay {
+        &self.experiment.replay
     }
 
     fn memory_per_run(&self) -> u64 {
@@ -156,9 +138,9 @@ impl Runs for ArrayRuns<'_> {
     }
 
     fn feeder(&self, _: &[Planned]) -> Feeder {
-        let ArrayExperiment { geometry, lba_overflow, ops, volumes, speed, .. } = *self.experiment;
-        let space = PageSpace::bounded(geometry, self.geometry.data_pages() as u32, lba_overflow);
-        let feeder = Feeder::new(space, ops, volumes, speed).keep_heads();
+        let replay = &self.experiment.replay;
+        let space = PageSpace::bounded(replay.geometry, self.geometry.data_pages() as u32, replay.lba_overflow);
+        let feeder = replay.feeder(space).keep_heads();
         if self.experiment.host.per_volume { feeder.keep_origins() } else { feeder }
     }
 
@@ -192,7 +174,7 @@ impl ArrayExperiment {
         {
             return Err(SetupError::NoCacheDevice { key: "cache-endurance" });
         }
-        let page = self.geometry.page_bytes();
+        let page = self.replay.geometry.page_bytes();
         let mut all = Vec::new();
         for policy in &self.policies {
             let info = policy.info();
@@ -209,7 +191,7 @@ impl ArrayExperiment {
                     if bytes == 0 || !bytes.is_multiple_of(page) {
                         return Err(SetupError::CachePages { bytes, page });
                     }
-                    let device = Workshop::new(&self.cache_device, self.geometry, Scheduler::default())?;
+                    let device = Workshop::new(&self.cache_device, self.replay.geometry, Scheduler::default())?;
                     let journal = self.service.journal;
                     let all = bytes.saturating_add(journal.unwrap_or(0));
                     if let Some(most) = device.pages(page).filter(|&most| all / page > most) {
@@ -284,8 +266,8 @@ impl ArrayExperiment {
 
     /// The array's geometry.
     pub(super) fn array_geometry(&self) -> Result<Geometry, SetupError> {
-        let page = self.geometry.page_bytes();
-        let member = Workshop::new(&self.member, self.geometry, Scheduler::default())?;
+        let page = self.replay.geometry.page_bytes();
+        let member = Workshop::new(&self.member, self.replay.geometry, Scheduler::default())?;
         self.array.geometry(page, self.member.word(), member.pages(page))
     }
 
@@ -297,14 +279,14 @@ impl ArrayExperiment {
 
     fn check_given(&self) -> Result<u64, ArrayError> {
         let geometry = self.array_geometry()?;
-        shape(&geometry, self.geometry.page_bytes())?;
-        let (pages, pages_per_block) = (geometry.data_pages(), self.geometry.pages_per_block());
-        if self.lba_overflow == LbaOverflow::Compact && pages < u64::from(pages_per_block) {
+        shape(&geometry, self.replay.geometry.page_bytes())?;
+        let (pages, pages_per_block) = (geometry.data_pages(), self.replay.geometry.pages_per_block());
+        if self.replay.lba_overflow == LbaOverflow::Compact && pages < u64::from(pages_per_block) {
             return Err(SetupError::Compact { pages, pages_per_block }.into());
         }
         self.combinations(&geometry)?;
         self.sorted_injections()?;
-        Ok(geometry.data_pages() * self.geometry.page_bytes())
+        Ok(geometry.data_pages() * self.replay.geometry.page_bytes())
     }
 
     /// How many runs there will be, and how many bytes their devices take at a time; of an
@@ -322,8 +304,8 @@ impl ArrayExperiment {
         let smallest = self.smallest()?;
         // Where members are SSDs that are made to fit, the cache device is made to fit the largest cache.
         let both = (&self.member, &self.cache_device);
-        let fits =
-            self.capacity != Capacity::Given && matches!(both, (DeviceSetup::Ssd { .. }, DeviceSetup::Ssd { .. }));
+        let fits = self.replay.capacity != Capacity::Given
+            && matches!(both, (DeviceSetup::Ssd { .. }, DeviceSetup::Ssd { .. }));
         let largest = self.caches.iter().max().filter(|_| fits);
         let of = |Combination { policy, cache, scheduler }: Combination| {
             let largest = cache.and(largest);
@@ -349,14 +331,14 @@ impl ArrayExperiment {
     }
 
     fn memory_per_run(&self) -> Result<u64, SetupError> {
-        let member = Workshop::new(&self.member, self.geometry, Scheduler::default())?;
+        let member = Workshop::new(&self.member, self.replay.geometry, Scheduler::default())?;
         let mut bytes = member.memory_bytes().saturating_mul(u64::from(self.array.members));
         if self.host.per_volume {
             bytes = bytes.saturating_add(PerVolume::memory_bytes());
         }
         if self.policies.iter().any(|policy| policy.info().is_sized()) {
-            let cache = Workshop::new(&self.cache_device, self.geometry, Scheduler::default())?;
-            let pages = self.caches.iter().max().copied().unwrap_or(0) / self.geometry.page_bytes();
+            let cache = Workshop::new(&self.cache_device, self.replay.geometry, Scheduler::default())?;
+            let pages = self.caches.iter().max().copied().unwrap_or(0) / self.replay.geometry.page_bytes();
             let per_page = self.policies.iter().map(HostCacheSpec::bytes_per_page).max().unwrap_or(0);
             bytes = bytes.saturating_add(cache.memory_bytes()).saturating_add(pages.saturating_mul(per_page));
         }
@@ -388,7 +370,7 @@ impl ArrayExperiment {
         progress: &ShowProgress<'_>,
         sweep: &mut dyn Sweep<ArrayResult>,
     ) -> Result<u64, ArrayError> {
-        if self.capacity != Capacity::Given {
+        if self.replay.capacity != Capacity::Given {
             let (runs, _) = self.weight()?;
             if !(0..runs).any(|run| sweep.wants(run)) {
                 return Ok(0);
@@ -415,13 +397,13 @@ impl ArrayExperiment {
         injections: &[Injection],
         stop: Option<&Stop>,
     ) -> Result<Planned, SetupError> {
-        let page = self.geometry.page_bytes();
+        let page = self.replay.geometry.page_bytes();
         let &Combination { ref policy, cache, scheduler } = combination;
         let scheduler = scheduler.unwrap_or_default();
         let cache_pages = cache.unwrap_or(0) / page;
         let controller = self.service.serve(geometry.clone(), page, policy, cache_pages)?;
         let warning = controller.gc_warning();
-        let mut member = Workshop::new(&self.member, self.geometry, scheduler)?;
+        let mut member = Workshop::new(&self.member, self.replay.geometry, scheduler)?;
         member.prepare(stop);
         let members = u32::from(geometry.members());
         let member_pages = geometry.member_pages();
@@ -443,7 +425,7 @@ impl ArrayExperiment {
         if let Some(place) = times.journal {
             behind[0] += place.pages;
         }
-        let mut cache_device = Workshop::new(&self.cache_device, self.geometry, scheduler)?;
+        let mut cache_device = Workshop::new(&self.cache_device, self.replay.geometry, scheduler)?;
         if !behind.is_empty() {
             cache_device.prepare(stop);
         }
@@ -478,7 +460,7 @@ impl ArrayExperiment {
             return Err(SetupError::Stalled { policy, outstanding: outcomes.stalled }.into());
         }
         end.check(outcomes.measured)?;
-        let page = self.geometry.page_bytes();
+        let page = self.replay.geometry.page_bytes();
         let served = outcomes.served.since(outcomes.start);
         let simulated = outcomes.end.since(outcomes.start);
         let counters = outcomes.counters;
@@ -493,7 +475,6 @@ impl ArrayExperiment {
             (DeviceSetup::Ssd { start, .. }, _, _) | (_, Some(_), DeviceSetup::Ssd { start, .. }) => start.to_string(),
             _ => "none".into(),
         };
-        let mut findings = end.findings(self.lba_overflow, FITS);
         let mut result = ArrayResult {
             policy: policy.info().name.into(),
             params: ParamValue::all(policy.params()),
@@ -516,13 +497,7 @@ impl ArrayExperiment {
             cache_device: cache.map(|_| self.cache_device.word().into()),
             cache_nv_slots: self.service.cache_slots(geometry, page, policy, cache.unwrap_or(0) / page).into(),
             start_state,
-            context: RunContext {
-                host: self.host.host.to_string(),
-                settings: Setting::all(&self.settings),
-                input: end.input(&self.trace),
-                findings: Vec::new(),
-                warmup_requests: outcomes.warmup_requests,
-            },
+            context: self.replay.context(self.host.host, outcomes.warmup_requests, end, FITS),
             served_time: served.0,
             simulated_time: simulated.0,
             requests_per_second: per_second(counters.requests - counters.failed_requests, served),
@@ -554,8 +529,8 @@ impl ArrayExperiment {
             counters,
             saturated: outcomes.saturated,
         };
-        findings.extend(super::findings::findings(&result, self.limit));
-        result.context.findings = findings;
+        let findings = super::findings::findings(&result, self.replay.limit);
+        result.context.findings.extend(findings);
         Ok(result)
     }
 
@@ -574,7 +549,7 @@ impl ArrayExperiment {
             DeviceSetup::Ssd { .. } => after.1.flash_writes - before.1.flash_writes,
             DeviceSetup::Disk { .. } | DeviceSetup::Fixed(_) => after.0.pages_written - before.0.pages_written,
         };
-        Some(CacheWear::of(endurance, pages * self.geometry.page_bytes(), served.0))
+        Some(CacheWear::of(endurance, pages * self.replay.geometry.page_bytes(), served.0))
     }
 
     fn devices(&self, outcomes: &Outcomes, geometry: &Geometry, served: Nanos) -> Vec<DeviceResult> {

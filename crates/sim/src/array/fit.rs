@@ -6,7 +6,7 @@ use destage_raid::Geometry;
 
 use super::experiment::{ArrayError, ArrayExperiment};
 use super::setup::{DeviceSetup, SetupError};
-use crate::experiment::{Capacity, Looked, OpenTrace, Resources, ShowProgress};
+use crate::experiment::{Capacity, OpenTrace, Resources, ShowProgress};
 use crate::input::{Extent, LbaOverflow};
 
 impl ArrayExperiment {
@@ -20,14 +20,11 @@ impl ArrayExperiment {
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
     ) -> Result<Option<Extent>, ArrayError> {
-        let extent = match self.capacity {
+        let extent = match self.replay.capacity {
             Capacity::Given => return Ok(None),
             Capacity::Of(extent) => extent,
             Capacity::Fit if self.array.member_bytes.is_some() => return Ok(None),
-            Capacity::Fit => {
-                let &Self { ref trace, geometry, ops, volumes, speed, limit, .. } = self;
-                Looked { trace, geometry, ops, volumes, speed, limit }.extent(resources, open, progress)?
-            }
+            Capacity::Fit => self.replay.extent(resources, open, progress)?,
         };
         Ok(Some(extent))
     }
@@ -47,7 +44,7 @@ impl ArrayExperiment {
 
     /// The same over the smallest array that could fit a trace, or over the one whose members' size is given.
     pub(super) fn smallest(&self) -> Result<Self, SetupError> {
-        match self.capacity {
+        match self.replay.capacity {
             Capacity::Given => Ok(self.clone()),
             _ if self.array.member_bytes.is_some() => self.with_ssds_that_fit(),
             Capacity::Of(extent) => self.of_extent(extent),
@@ -58,8 +55,8 @@ impl ArrayExperiment {
     /// The same over an array that fits what is touched.
     fn of_extent(&self, extent: Extent) -> Result<Self, SetupError> {
         let mut fitted = self.clone();
-        let page = self.geometry.page_bytes();
-        let per_block = u64::from(self.geometry.pages_per_block());
+        let page = self.replay.geometry.page_bytes();
+        let per_block = u64::from(self.replay.geometry.pages_per_block());
         let (blocks, lba_overflow) = if matches!(self.member, DeviceSetup::Disk { .. }) {
             // A disk is as large as it is, and how far apart addresses lie is what it takes time for.
             let pages = self.array_geometry()?.data_pages();
@@ -68,34 +65,33 @@ impl ArrayExperiment {
         } else {
             extent.blocks_to_fit()
         };
-        fitted.lba_overflow = lba_overflow;
-        for (_, value) in fitted.settings.iter_mut().filter(|(name, _)| name == "lba-overflow") {
-            lba_overflow.word().clone_into(value);
-        }
+        fitted.replay.place(lba_overflow);
         if blocks == 0 {
-            return Ok(Self { capacity: Capacity::Given, ..fitted });
+            fitted.replay.capacity = Capacity::Given;
+            return Ok(fitted);
         }
         // As many whole stripes as it takes.
         let stripe = self.array.smallest(page, self.member.word())?;
         let rounds = (blocks * per_block).div_ceil(stripe.data_pages());
         let bytes = rounds.saturating_mul(stripe.member_pages()).saturating_mul(page);
         fitted.array.member_bytes = Some(bytes);
-        fitted.settings.push(("member-size".to_owned(), bytes.to_string()));
+        fitted.replay.settings.push(("member-size".to_owned(), bytes.to_string()));
         fitted.with_ssds_that_fit()
     }
 
     /// The same with SSDs that hold what is used of a member, or of the cache device.
     fn with_ssds_that_fit(&self) -> Result<Self, SetupError> {
-        let mut fitted = Self { capacity: Capacity::Given, ..self.clone() };
-        let page = self.geometry.page_bytes();
+        let mut fitted = self.clone();
+        fitted.replay.capacity = Capacity::Given;
+        let page = self.replay.geometry.page_bytes();
         let DeviceSetup::Ssd { .. } = self.member else { return Ok(fitted) };
-        fitted.member.fit(self.array.member_bytes.unwrap_or(0).div_ceil(page), self.geometry)?;
+        fitted.member.fit(self.array.member_bytes.unwrap_or(0).div_ceil(page), self.replay.geometry)?;
         if let Some(cache) = self.caches.iter().max() {
             let bytes = cache.saturating_add(self.service.journal.unwrap_or(0));
-            fitted.cache_device.fit(bytes.div_ceil(page), self.geometry)?;
+            fitted.cache_device.fit(bytes.div_ceil(page), self.replay.geometry)?;
         }
-        fitted.settings.retain(|(name, _)| name != "ssd.capacity");
-        fitted.settings.push(("ssd.capacity".to_owned(), "fit".to_owned()));
+        fitted.replay.settings.retain(|(name, _)| name != "ssd.capacity");
+        fitted.replay.settings.push(("ssd.capacity".to_owned(), "fit".to_owned()));
         Ok(fitted)
     }
 }

@@ -2,11 +2,6 @@
 
 use std::cell::RefCell;
 
-use destage_plan::{PageGeometry, PolicySpec};
-use destage_policy::buffer::{
-    self, Buffer, BufferConfig, Built, EvictionUnit, ForeignPolicy, NoDevice, PolicyError, PolicyInfo, Visitor,
-};
-
 use super::analytic::AnalyticConfig;
 use super::config::{Admission, RunConfig};
 use super::request_log::RequestLog;
@@ -14,13 +9,16 @@ use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResul
 use super::run::{Job, Outcomes, Simulation};
 use super::watch::{self, Watch};
 use crate::experiment::{
-    self, Capacity, Consume, ExperimentError, OpenTrace, PassEnd, Reading, Resources, Runs, ShowProgress, Stop, Sweep,
+    self, Capacity, Consume, ExperimentError, OpenTrace, PassEnd, Resources, Runs, ShowProgress, Stop, Sweep,
+    TraceReplay,
 };
-use crate::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
-use crate::measure::{
-    Finding, ParamValue, ResultVersion, RunContext, Setting, VolumeFigures, WearClass, per_second, ratio, variation,
-};
+use crate::input::{Feed, Feeder, LbaOverflow, PageSpace};
+use crate::measure::{Finding, ParamValue, ResultVersion, VolumeFigures, WearClass, per_second, ratio, variation};
 use crate::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdGeometryError, SsdShape, StartState};
+use destage_plan::PolicySpec;
+use destage_policy::buffer::{
+    self, Buffer, BufferConfig, Built, EvictionUnit, ForeignPolicy, NoDevice, PolicyError, PolicyInfo, Visitor,
+};
 
 /// What a policy's tables take for a page that the trace touches; little more than that.
 const PAGE_TABLE_BYTES: u64 = 4;
@@ -44,10 +42,8 @@ pub enum DeviceConfig {
 /// Everything that decides about the results of an experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The trace as the user named it, for the results.
-    pub trace: String,
-    /// Page and block size.
-    pub geometry: PageGeometry,
+    /// How the trace is replayed.
+    pub replay: TraceReplay,
     /// The policies.
     pub policies: Vec<PolicySpec>,
     /// Those of them that are written elsewhere, found by their names.
@@ -56,22 +52,8 @@ pub struct Experiment {
     pub caches: Vec<u64>,
     /// The device.
     pub device: DeviceConfig,
-    /// How large it is, if it is an SSD.
-    pub capacity: Capacity,
-    /// What becomes of addresses beyond it.
-    pub lba_overflow: LbaOverflow,
-    /// Operations that take part.
-    pub ops: Ops,
-    /// Volumes that take part.
-    pub volumes: Volumes,
-    /// How much faster the trace is played.
-    pub speed: Speed,
-    /// At most so many requests are read.
-    pub limit: Option<u64>,
     /// How a run treats its requests; capacity and block size are filled in.
     pub run: RunConfig,
-    /// The settings as the user gave them, for the results.
-    pub settings: Vec<(String, String)>,
 }
 
 /// What an experiment brought.
@@ -252,11 +234,11 @@ impl Experiment {
         if wanted == 0 {
             return Ok(0);
         }
-        if self.capacity != Capacity::Given {
+        if self.replay.capacity != Capacity::Given {
             return self.fitted(resources, open, progress)?.sweep_logged(resources, open, progress, log, sweep);
         }
         let shape = match &self.device {
-            DeviceConfig::Ssd(config, _) => Some(SsdShape::new(config.clone(), self.geometry)?),
+            DeviceConfig::Ssd(config, _) => Some(SsdShape::new(config.clone(), self.replay.geometry)?),
             DeviceConfig::None | DeviceConfig::Analytic(_) => None,
         };
         if let Some(needed) = shape.as_ref().map(SsdShape::memory_bytes)
@@ -280,8 +262,10 @@ impl Experiment {
     /// # Errors
     /// Those that [`Self::run`] would have of policies, sizes and the device's shape.
     pub fn check(&self) -> Result<(), SimError> {
-        let shape = match (&self.device, self.capacity) {
-            (DeviceConfig::Ssd(config, _), Capacity::Given) => Some(SsdShape::new(config.clone(), self.geometry)?),
+        let shape = match (&self.device, self.replay.capacity) {
+            (DeviceConfig::Ssd(config, _), Capacity::Given) => {
+                Some(SsdShape::new(config.clone(), self.replay.geometry)?)
+            }
             _ => None,
         };
         let runs = BufferRuns { experiment: self, shape, aged: None, memory_bytes: 0, log: RefCell::default() };
@@ -348,12 +332,16 @@ impl Experiment {
     }
 
     fn run_config(&self, cache_bytes: u64) -> Result<RunConfig, SimError> {
-        let page = self.geometry.page_bytes();
+        let page = self.replay.geometry.page_bytes();
         let pages = cache_bytes / page;
         if !cache_bytes.is_multiple_of(page) || !(1..u64::from(u32::MAX) - 1).contains(&pages) {
             return Err(SimError::CacheSize { bytes: cache_bytes, page });
         }
-        Ok(RunConfig { capacity_pages: pages as u32, pages_per_block: self.geometry.pages_per_block(), ..self.run })
+        Ok(RunConfig {
+            capacity_pages: pages as u32,
+            pages_per_block: self.replay.geometry.pages_per_block(),
+            ..self.run
+        })
     }
 
     fn buffer_config(&self, run: &RunConfig) -> BufferConfig {
@@ -382,9 +370,8 @@ impl<'a> Runs for BufferRuns<'a> {
     type Result = RunResult;
     type Error = SimError;
 
-    fn reading(&self) -> Reading<'_> {
-        let Experiment { trace, limit, .. } = self.experiment;
-        Reading { trace, limit: *limit }
+    fn replay(&self) -> &TraceReplay {
+        &self.experiment.replay
     }
 
     fn memory_per_run(&self) -> u64 {
@@ -420,15 +407,15 @@ impl<'a> Runs for BufferRuns<'a> {
     }
 
     fn feeder(&self, runs: &[Planned]) -> Feeder {
-        let Experiment { geometry, lba_overflow, ops, volumes, speed, .. } = *self.experiment;
+        let replay = &self.experiment.replay;
         let space = if let Some(shape) = &self.shape {
-            PageSpace::bounded(geometry, shape.host_pages, lba_overflow)
+            PageSpace::bounded(replay.geometry, shape.host_pages, replay.lba_overflow)
         } else {
             let watch = if self.experiment.run.per_volume { watch::BYTES_PER_PAGE } else { 0 };
             let room = self.memory_bytes / ((PAGE_TABLE_BYTES + watch) * runs.len().max(1) as u64);
-            PageSpace::unbounded(geometry, u32::try_from(room).unwrap_or(u32::MAX))
+            PageSpace::unbounded(replay.geometry, u32::try_from(room).unwrap_or(u32::MAX))
         };
-        let feeder = Feeder::new(space, ops, volumes, speed);
+        let feeder = replay.feeder(space);
         let feeder = if runs.iter().any(|planned| planned.job.is_watched()) { feeder.keep_origins() } else { feeder };
         if runs.iter().any(|planned| planned.job.compares_addresses()) { feeder.keep_borders() } else { feeder }
     }
@@ -445,7 +432,7 @@ impl Experiment {
         let mut counters = outcomes.counters.clone();
         let analytic = match &self.device {
             DeviceConfig::Analytic(config) => {
-                Some(config.cost(planned.granularity, self.geometry.pages_per_block(), &outcomes))
+                Some(config.cost(planned.granularity, self.replay.geometry.pages_per_block(), &outcomes))
             }
             DeviceConfig::None | DeviceConfig::Ssd(..) => None,
         };
@@ -472,26 +459,20 @@ impl Experiment {
         });
         let series = outcomes.series;
         let timed = outcomes.timed;
-        let mut findings = end.findings(self.lba_overflow, FITS);
-        if ssd.is_some() && self.lba_overflow == LbaOverflow::Compact {
+        let mut context = self.replay.context(self.run.host, outcomes.warmup_requests, end, FITS);
+        if ssd.is_some() && self.replay.lba_overflow == LbaOverflow::Compact {
             let what = "the trace's blocks lie on the SSD side by side, in the order in which they are first touched";
-            findings.push(Finding::note("compacted", what.into()));
+            context.findings.push(Finding::note("compacted", what.into()));
         }
         let mut result = RunResult {
             policy: planned.policy.clone(),
             params: std::mem::take(&mut planned.params),
             cache_bytes: planned.cache_bytes,
-            page_bytes: self.geometry.page_bytes(),
-            pages_per_block: self.geometry.pages_per_block(),
+            page_bytes: self.replay.geometry.page_bytes(),
+            pages_per_block: self.replay.geometry.pages_per_block(),
             device: self.device.word().into(),
             start_state: self.device.start_state(),
-            context: RunContext {
-                host: self.run.host.to_string(),
-                settings: Setting::all(&self.settings),
-                input: end.input(&self.trace),
-                findings: Vec::new(),
-                warmup_requests: outcomes.warmup_requests,
-            },
+            context,
             hit_ratio: ratio(counters.hits, counters.accesses),
             pages_per_eviction: ratio(counters.evicted_pages, counters.evictions),
             simulated_time: simulated.0,
@@ -513,8 +494,8 @@ impl Experiment {
             series,
             version: ResultVersion::current(),
         };
-        findings.extend(super::findings::findings(&result, self.limit));
-        result.context.findings = findings;
+        let findings = super::findings::findings(&result, self.replay.limit);
+        result.context.findings.extend(findings);
         result
     }
 }

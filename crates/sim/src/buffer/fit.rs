@@ -2,7 +2,7 @@
 //! it is full, collection is under way.
 
 use super::experiment::{DeviceConfig, Experiment, SimError};
-use crate::experiment::{Capacity, Looked, OpenTrace, Resources, ShowProgress};
+use crate::experiment::{Capacity, OpenTrace, Resources, ShowProgress, TraceReplay};
 use crate::input::Extent;
 
 impl Experiment {
@@ -16,12 +16,9 @@ impl Experiment {
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
     ) -> Result<Option<Extent>, SimError> {
-        let extent = match (self.capacity, &self.device) {
+        let extent = match (self.replay.capacity, &self.device) {
             (Capacity::Of(extent), _) => extent,
-            (Capacity::Fit, DeviceConfig::Ssd(..)) => {
-                let &Self { ref trace, geometry, ops, volumes, speed, limit, .. } = self;
-                Looked { trace, geometry, ops, volumes, speed, limit }.extent(resources, open, progress)?
-            }
+            (Capacity::Fit, DeviceConfig::Ssd(..)) => self.replay.extent(resources, open, progress)?,
             _ => return Ok(None),
         };
         Ok(Some(extent))
@@ -34,25 +31,17 @@ impl Experiment {
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
     ) -> Result<Self, SimError> {
-        let geometry = self.geometry;
+        let geometry = self.replay.geometry;
         let extent = self.extent(resources, open, progress)?;
+        let mut replay = TraceReplay { capacity: Capacity::Given, ..self.replay.clone() };
         let (DeviceConfig::Ssd(config, start), Some(extent)) = (&self.device, extent) else {
-            return Ok(Self { capacity: Capacity::Given, ..self.clone() });
+            return Ok(Self { replay, ..self.clone() });
         };
         let (blocks, lba_overflow) = extent.blocks_to_fit();
         let config = config.clone().with_pages(blocks * u64::from(geometry.pages_per_block()), geometry)?;
-        let mut settings = self.settings.clone();
-        settings.retain(|(name, _)| name != "ssd.capacity");
-        for (_, value) in settings.iter_mut().filter(|(name, _)| name == "lba-overflow") {
-            lba_overflow.word().clone_into(value);
-        }
-        settings.push(("ssd.blocks-per-plane".to_owned(), config.blocks_per_plane.to_string()));
-        Ok(Self {
-            device: DeviceConfig::Ssd(config, *start),
-            capacity: Capacity::Given,
-            lba_overflow,
-            settings,
-            ..self.clone()
-        })
+        replay.settings.retain(|(name, _)| name != "ssd.capacity");
+        replay.place(lba_overflow);
+        replay.settings.push(("ssd.blocks-per-plane".to_owned(), config.blocks_per_plane.to_string()));
+        Ok(Self { device: DeviceConfig::Ssd(config, *start), replay, ..self.clone() })
     }
 }

@@ -5,7 +5,7 @@ use destage_trace::{RECENCY_MOST, Recency, TraceError};
 use super::walk::{Pages, Walk};
 use super::{Footprint, Found, Hits, LruCurve, Scope};
 use crate::experiment::{self, Consume, ExperimentError, Input, Progress, Resources, Stop};
-use crate::input::{Feed, Feeder, LbaOverflow, PageSpace};
+use crate::input::{Feed, LbaOverflow, PageSpace};
 
 /// Bytes that a page takes: its moment, two bits for it twice over with their tree, what hits at a size of its own (a read
 /// and a write), and two bits of the footprint; a little more than that while vectors grow.
@@ -120,21 +120,21 @@ pub fn lru(
 ) -> Result<Found, ExperimentError> {
     let mut pass = Pass { walk: Walk::new(scope), stack: Stack::default() };
     let room = (resources.memory_bytes / BYTES_PER_PAGE).min(RECENCY_MOST as u64) as u32;
-    let space = PageSpace::unbounded(scope.geometry, room);
-    let feeder = Feeder::new(space, scope.ops, scope.volumes, scope.speed);
+    let space = PageSpace::unbounded(scope.replay.geometry, room);
+    let feeder = scope.replay.feeder(space);
     let input = open()?;
     let mut show = |share, requests| progress(Progress { share, requests, ..Progress::default() });
-    let end = experiment::look(&mut pass, input, feeder, (&scope.trace, scope.limit), &mut show)?;
+    let end = experiment::look(&mut pass, input, feeder, &scope.replay.reading(), &mut show)?;
     let Pass { walk, stack } = pass;
     if !walk.measured() {
         return Err(ExperimentError::Warmup { requests: end.counts.read });
     }
-    let page_bytes = scope.geometry.page_bytes();
+    let page_bytes = scope.replay.geometry.page_bytes();
     Ok(Found {
         footprint: Footprint { pages: stack.touched.pages, written_pages: stack.written.pages, page_bytes },
         lru: LruCurve::new(stack.accesses, stack.first_hits),
         warmup_requests: walk.warmup_requests,
-        input: end.input(&scope.trace),
+        input: end.input(&scope.replay.trace),
         findings: end.findings(LbaOverflow::default(), ""),
     })
 }

@@ -15,27 +15,16 @@ pub use lru::lru;
 pub use result::{CurveResult, PointResult, PolicyCurveResult};
 pub use sampled::{Estimated, SampledCurve, SampledError, SampledPoint, Sampling, check, sampled};
 
-use destage_plan::PageGeometry;
-
 use crate::array::ArrayExperiment;
 use crate::buffer::{Experiment, FlushMode};
-use crate::input::{Ops, Speed, TrimMode, Volumes, Warmup};
+use crate::experiment::TraceReplay;
+use crate::input::{TrimMode, Warmup};
 
 /// What of a trace takes part, and what its requests do to a buffer: what decides about hits beside policy and size.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// The trace as the user named it, for errors and results.
-    pub trace: String,
-    /// Page and block size.
-    pub geometry: PageGeometry,
-    /// Operations that take part.
-    pub ops: Ops,
-    /// Volumes that take part.
-    pub volumes: Volumes,
-    /// How much faster the trace is played, which a warm-up's time goes by.
-    pub speed: Speed,
-    /// At most so many requests are read.
-    pub limit: Option<u64>,
+    /// Which requests take part; where they lie is of no meaning.
+    pub replay: TraceReplay,
     /// Host flushes and FUA.
     pub flush: FlushMode,
     /// Discards.
@@ -46,26 +35,15 @@ pub struct Scope {
 
 impl From<&Experiment> for Scope {
     fn from(experiment: &Experiment) -> Self {
-        let Experiment { geometry, ops, volumes, speed, limit, run, .. } = *experiment;
-        let trace = experiment.trace.clone();
-        Self { trace, geometry, ops, volumes, speed, limit, flush: run.flush, trim: run.trim, warmup: run.warmup }
+        let Experiment { ref replay, run, .. } = *experiment;
+        Self { replay: replay.clone(), flush: run.flush, trim: run.trim, warmup: run.warmup }
     }
 }
 
 impl From<&ArrayExperiment> for Scope {
     fn from(experiment: &ArrayExperiment) -> Self {
-        let ArrayExperiment { geometry, ops, volumes, speed, limit, host, .. } = *experiment;
-        Self {
-            trace: experiment.trace.clone(),
-            geometry,
-            ops,
-            volumes,
-            speed,
-            limit,
-            // A cache of the host keeps what a flush has written.
-            flush: FlushMode::Ignore,
-            trim: host.trim,
-            warmup: host.warmup,
-        }
+        let ArrayExperiment { ref replay, host, .. } = *experiment;
+        // A cache of the host keeps what a flush has written.
+        Self { replay: replay.clone(), flush: FlushMode::Ignore, trim: host.trim, warmup: host.warmup }
     }
 }

@@ -48,14 +48,14 @@ record! {
 
 impl CurveResult {
     /// What was found, and these curves.
-    pub fn new(scope: &Scope, settings: &[(String, String)], found: &Found, policies: Vec<PolicyCurveResult>) -> Self {
-        let page_bytes = scope.geometry.page_bytes();
+    pub fn new(scope: &Scope, found: &Found, policies: Vec<PolicyCurveResult>) -> Self {
+        let page_bytes = scope.replay.geometry.page_bytes();
         let (accesses, knee) = (found.lru.accesses(), found.knee());
         Self {
             input: found.input.clone(),
             page_bytes,
-            pages_per_block: scope.geometry.pages_per_block(),
-            settings: Setting::all(settings),
+            pages_per_block: scope.replay.geometry.pages_per_block(),
+            settings: Setting::all(&scope.replay.settings),
             warmup_requests: found.warmup_requests,
             accesses: accesses.all(),
             read_pages: accesses.reads,

@@ -24,7 +24,7 @@ use super::sample::{Deed, Event, SAMPLES, Samples, TOGETHER, Unit, WEAKEST};
 use super::walk::{Pages, Walk};
 use super::{Found, Scope};
 use crate::experiment::{self, Consume, ExperimentError, Input, Progress, Resources, Stop};
-use crate::input::{Feed, Feeder, PageSpace};
+use crate::input::{Feed, PageSpace};
 use crate::measure::{Estimate, ParamValue};
 
 /// Pages of a miniature, at least, where pages are sampled.
@@ -301,7 +301,7 @@ pub fn sampled(
         if strengths.is_empty() {
             continue;
         }
-        let unit_pages = if unit == Unit::Block { scope.geometry.pages_per_block() } else { 1 };
+        let unit_pages = if unit == Unit::Block { scope.replay.geometry.pages_per_block() } else { 1 };
         let controls = strengths.iter().map(|_| Default::default()).collect();
         by_unit.push((unit, Samples::new(unit_pages, sampling.seed, strengths), controls));
     }
@@ -318,7 +318,7 @@ pub fn sampled(
             let pages = if sample == TOGETHER { SAMPLES as u64 * pages } else { pages };
             let config = BufferConfig {
                 capacity_pages: pages as u32,
-                pages_per_block: scope.geometry.pages_per_block(),
+                pages_per_block: scope.replay.geometry.pages_per_block(),
                 elements: ELEMENTS,
             };
             let (miniature, built) = buffer::build(&policies[policy], config, Build)?;
@@ -334,12 +334,12 @@ pub fn sampled(
     let whole = measured.iter().filter(|measured| measured.samples.is_none()).count() as u64;
     let mut sampler = Sampler { walk: Walk::new(scope), pool, by_unit, all, pages: 0, measured };
     let room = resources.memory_bytes / (BYTES_PER_PAGE * (whole + 1));
-    let space = PageSpace::unbounded(scope.geometry, u32::try_from(room).unwrap_or(u32::MAX));
-    let feeder = Feeder::new(space, scope.ops, scope.volumes, scope.speed);
+    let space = PageSpace::unbounded(scope.replay.geometry, u32::try_from(room).unwrap_or(u32::MAX));
+    let feeder = scope.replay.feeder(space);
     let input = open().map_err(ExperimentError::from)?;
     let runs = sampler.measured.len() as u32;
     let mut show = |share, requests: u64| progress(Progress { share, requests, runs, ..Progress::default() });
-    experiment::look(&mut sampler, input, feeder, (&scope.trace, scope.limit), &mut show)?;
+    experiment::look(&mut sampler, input, feeder, &scope.replay.reading(), &mut show)?;
     sampler.finish(None);
     let accesses = found.lru.accesses().all();
     for measured in &sampler.measured {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use destage_plan::{PageGeometry, Request};
 use destage_trace::{Through, TraceStat};
 
-use super::Input;
+use super::{Input, TraceReplay};
 use crate::measure::TraceCharacteristics;
 
 /// Entries of the set of pages at most, some 200 MB; a trace that needs more has its different
@@ -25,9 +25,9 @@ struct Count {
 pub struct Counter(Arc<Mutex<Count>>);
 
 impl Counter {
-    /// Counts up to `limit` requests in pages of this geometry.
-    pub fn new(geometry: PageGeometry, limit: Option<u64>) -> Self {
-        let left = limit.unwrap_or(u64::MAX);
+    /// Counts the requests that are read for this replay, in its pages.
+    pub fn new(replay: &TraceReplay) -> Self {
+        let (geometry, left) = (replay.geometry, replay.limit.unwrap_or(u64::MAX));
         Self(Arc::new(Mutex::new(Count { geometry, stat: TraceStat::new(geometry), left, knows_pages: true })))
     }
 

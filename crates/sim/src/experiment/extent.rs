@@ -1,9 +1,7 @@
 //! What a trace touches: looked at before devices that fit it are made.
 
-use destage_plan::PageGeometry;
-
-use super::{Consume, ExperimentError, OpenTrace, Progress, Resources, ShowProgress, Stop, look};
-use crate::input::{Extent, Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
+use super::{Consume, ExperimentError, OpenTrace, Progress, Resources, ShowProgress, Stop, TraceReplay, look};
+use crate::input::{Extent, Feed, LbaOverflow, PageSpace};
 
 /// How large devices are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,17 +20,6 @@ const SPARSE: u64 = 2;
 /// Bytes that a directory takes for a block that the trace touches, at most: a chunk of its own.
 const BYTES_PER_BLOCK: u64 = 300;
 
-/// Which requests are looked at, and in which pages.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Looked<'a> {
-    pub(crate) trace: &'a str,
-    pub(crate) geometry: PageGeometry,
-    pub(crate) ops: Ops,
-    pub(crate) volumes: Volumes,
-    pub(crate) speed: Speed,
-    pub(crate) limit: Option<u64>,
-}
-
 /// Takes requests for their addresses alone.
 struct Look;
 
@@ -44,10 +31,10 @@ impl Consume for Look {
     fn finish(&mut self, _: Option<&Stop>) {}
 }
 
-impl Looked<'_> {
-    /// What the trace touches.
+impl TraceReplay {
+    /// Reads the trace for what it touches.
     pub(crate) fn extent(
-        self,
+        &self,
         resources: Resources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
@@ -55,10 +42,10 @@ impl Looked<'_> {
         let n = u64::from(self.geometry.pages_per_block());
         let room = (resources.memory_bytes / BYTES_PER_BLOCK).saturating_mul(n);
         let space = PageSpace::unbounded(self.geometry, u32::try_from(room).unwrap_or(u32::MAX));
-        let feeder = Feeder::new(space, self.ops, self.volumes, self.speed);
+        let feeder = self.feeder(space);
         let input = open().map_err(ExperimentError::Trace)?;
         let mut show = |share, requests| progress(Progress { share, requests, ..Progress::default() });
-        let end = look(&mut Look, input, feeder, (self.trace, self.limit), &mut show)?;
+        let end = look(&mut Look, input, feeder, &self.reading(), &mut show)?;
         Ok(end.extent.expect("there is no device"))
     }
 }

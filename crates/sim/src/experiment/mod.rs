@@ -7,16 +7,17 @@ mod extent;
 mod findings;
 mod pass;
 mod passes;
+mod replay;
 mod stop;
 mod sweep;
 
 pub use characteristics::Counter;
 pub use error::ExperimentError;
 pub use extent::Capacity;
-pub(crate) use extent::Looked;
 pub(crate) use findings::{few_requests, saturated};
 pub(crate) use pass::{Consume, PassEnd, look};
 pub(crate) use passes::{Reading, Runs, carry_out};
+pub use replay::TraceReplay;
 pub use stop::Stop;
 pub(crate) use stop::is_told;
 pub use sweep::Sweep;

@@ -122,13 +122,12 @@ pub(crate) fn look<J: Consume>(
     job: &mut J,
     input: Input,
     feeder: Feeder,
-    (trace, limit): (&str, Option<u64>),
+    reading: &Reading<'_>,
     progress: &mut dyn FnMut(Option<f64>, u64),
 ) -> Result<PassEnd, ExperimentError> {
-    let reading = Reading { trace, limit };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     let pool = pool.map_err(|error| ExperimentError::Threads(error.to_string()))?;
-    run(&pool, std::slice::from_mut(job), input, feeder, (&reading, None), progress)
+    run(&pool, std::slice::from_mut(job), input, feeder, (reading, None), progress)
 }
 
 /// The thread that turns the trace into feeds.

@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 
 use super::pass::{self, Consume, PassEnd};
-use super::{ExperimentError, OpenTrace, Progress, Resources, ShowProgress, Stop, Sweep, is_told};
+use super::{ExperimentError, OpenTrace, Progress, Resources, ShowProgress, Stop, Sweep, TraceReplay, is_told};
 use crate::input::Feeder;
 
 /// What an experiment has runs of.
@@ -18,8 +18,8 @@ pub(crate) trait Runs {
     /// Why there is none.
     type Error: From<ExperimentError>;
 
-    /// How the trace is read.
-    fn reading(&self) -> Reading<'_>;
+    /// How the trace is replayed.
+    fn replay(&self) -> &TraceReplay;
 
     /// Bytes that a run takes.
     fn memory_per_run(&self) -> u64;
@@ -66,7 +66,7 @@ pub(crate) fn carry_out<R: Runs>(
         .num_threads(resources.threads)
         .build()
         .map_err(|error| ExperimentError::Threads(error.to_string()))?;
-    let (reading, stop) = (runs.reading(), resources.stop);
+    let (reading, stop) = (runs.replay().reading(), resources.stop);
     let room = resources.memory_bytes / runs.memory_per_run().max(1);
     let wanted: Vec<usize> = (0..combinations.len()).filter(|&run| sweep.wants(run)).collect();
     let (mut left, mut simulated, mut read) = (&wanted[..], 0, 0);

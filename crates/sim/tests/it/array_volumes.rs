@@ -22,7 +22,7 @@ fn workload() -> Vec<Request> {
 fn arrays_have_the_requests_and_response_times_of_volumes() {
     let requests = workload();
     let mut experiment = arrays::experiment(Level::Raid5, 4, &["none", "write-through"]);
-    experiment.lba_overflow = LbaOverflow::Wrap;
+    experiment.replay.lba_overflow = LbaOverflow::Wrap;
     for warmup in [Warmup::None, Warmup::Requests(500)] {
         experiment.host.warmup = warmup;
         experiment.host.per_volume = false;

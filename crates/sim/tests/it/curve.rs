@@ -75,10 +75,10 @@ fn the_curve_is_that_of_runs_whatever_takes_part() {
             2 => Warmup::Time(Nanos(300_000)),
             _ => Warmup::Requests(1),
         };
-        experiment.ops = if seed % 5 == 4 { Ops::Writes } else { Ops::All };
-        experiment.volumes = [Volumes::Each, Volumes::Merge, Volumes::Only(1)][seed as usize / 4];
-        experiment.speed = Speed { times: 1 + seed % 2, per: 1 };
-        experiment.limit = (seed % 6 == 5).then_some(2_000);
+        experiment.replay.ops = if seed % 5 == 4 { Ops::Writes } else { Ops::All };
+        experiment.replay.volumes = [Volumes::Each, Volumes::Merge, Volumes::Only(1)][seed as usize / 4];
+        experiment.replay.speed = Speed { times: 1 + seed % 2, per: 1 };
+        experiment.replay.limit = (seed % 6 == 5).then_some(2_000);
         let found = check(experiment, &requests);
         assert!(found.lru.hits(u64::MAX).all() > 0);
     }
@@ -114,7 +114,9 @@ fn the_footprint_is_what_takes_part() {
                 touched.extend(pages);
             }
         }
-        let found = found(&Experiment { ops, ..lru() }, &requests);
+        let mut experiment = lru();
+        experiment.replay.ops = ops;
+        let found = found(&experiment, &requests);
         assert_eq!(found.footprint.pages, touched.len() as u64);
         assert_eq!(found.footprint.written_pages, written.len() as u64);
         assert_eq!(found.footprint.bytes(), touched.len() as u64 * PAGE);

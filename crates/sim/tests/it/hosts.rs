@@ -63,7 +63,9 @@ fn responses(experiment: &Experiment, requests: &[Request]) -> Vec<u64> {
     let mut sum = 0;
     (1..=requests.len())
         .map(|limit| {
-            let now = response_sum(&run_one(&Experiment { limit: Some(limit as u64), ..experiment.clone() }, requests));
+            let mut limited = experiment.clone();
+            limited.replay.limit = Some(limit as u64);
+            let now = response_sum(&run_one(&limited, requests));
             let response = now - std::mem::replace(&mut sum, now);
             assert_eq!(response % US, 0, "request {limit}");
             response / US
@@ -228,7 +230,11 @@ fn a_closed_loop_of_depth_4_keeps_four_outstanding() {
 #[test]
 fn speed_is_an_exact_fraction() {
     let requests = [write(0, 0, 1), write(300, 1, 1), write(601, 2, 1)];
-    let at = |times, per| Experiment { speed: Speed { times, per }, ..one_element("none", 1) };
+    let at = |times, per| {
+        let mut experiment = one_element("none", 1);
+        experiment.replay.speed = Speed { times, per };
+        experiment
+    };
     assert_eq!(responses(&at(1, 1), &requests), [200, 200, 200]);
     assert_eq!(responses(&at(2, 1), &requests[..2]), [200, 250]);
     assert_eq!(run_one(&at(2, 1), &requests).simulated_time, 600 * US);
@@ -254,7 +260,7 @@ fn only_what_comes_after_the_warm_up_is_measured() {
     }
     // At three times the speed the third request arrives at 33 µs.
     none.run.warmup = Warmup::Time(Nanos(34 * US));
-    none.speed = Speed { times: 3, per: 1 };
+    none.replay.speed = Speed { times: 3, per: 1 };
     assert_eq!(run_one(&none, &requests).context.warmup_requests, 3);
     // What the warm-up brought into the buffer stays there.
     let mut lru = one_element("lru", 4);
@@ -277,7 +283,7 @@ fn a_warm_up_that_outlasts_the_trace_is_an_error() {
     }
     // Filtered requests are no part of it.
     let mut lru = one_element("lru", 1);
-    lru.ops = Ops::Writes;
+    lru.replay.ops = Ops::Writes;
     lru.run.warmup = Warmup::Requests(1);
     assert!(matches!(try_run(&lru, ONE_THREAD, &requests), Err(SimError::Experiment(ExperimentError::Warmup { .. }))));
 }
@@ -295,7 +301,8 @@ fn a_warm_up_takes_away_what_its_requests_count() {
         all.run.drain = false;
         let mut warm = all.clone();
         warm.run.warmup = Warmup::Requests(1_000);
-        let before = Experiment { limit: Some(1_000), ..all.clone() };
+        let mut before = all.clone();
+        before.replay.limit = Some(1_000);
         let numbers = |experiment: &Experiment| {
             let r = run_one(experiment, &requests);
             let counters = format!("{:?} {:?}", r.counters, r.flash);
@@ -428,7 +435,8 @@ fn of_the_trace(run: &RunResult) -> Vec<String> {
 #[test]
 fn reads_can_be_left_out() {
     let requests = [write(0, 0, 1), read(10, 0, 1), flush(20), read(30, 5, 1), discard(40, 0, 1), write(50, 0, 1)];
-    let lru = Experiment { ops: Ops::Writes, ..no_device("lru", 4) };
+    let mut lru = no_device("lru", 4);
+    lru.replay.ops = Ops::Writes;
     let report = run(&lru, &requests);
     let r = &report.results[0];
     assert_eq!((r.context.input.trace_requests, r.context.input.left_out_requests), (6, 2));
@@ -445,7 +453,9 @@ fn volumes_are_apart_or_over_each_other_or_alone() {
     let requests = [on(0, 0, 5), on(1, 10, 5), on(0, 20, 5), on(1, 30, 6), on(65_535, 40, 5)];
     for device in [DeviceConfig::None, ssd(1, StartState::Full)] {
         let with = |volumes| {
-            let report = run(&Experiment { volumes, ..over(device.clone(), "lru", 8) }, &requests);
+            let mut lru = over(device.clone(), "lru", 8);
+            lru.replay.volumes = volumes;
+            let report = run(&lru, &requests);
             let r = &report.results[0];
             (r.counters.requests, r.counters.hits, r.context.input.left_out_requests)
         };
@@ -469,7 +479,9 @@ fn addresses_beyond_the_device() {
     // The last page, the first beyond, one request over both, and one far away.
     let requests = [write(0, pages - 1, 1), write(10, pages, 1), write(20, pages - 1, 2), write(30, 10 * pages + 7, 1)];
     let with = |lba_overflow| {
-        let report = run(&Experiment { lba_overflow, ..over(device.clone(), "lru", 16) }, &requests);
+        let mut lru = over(device.clone(), "lru", 16);
+        lru.replay.lba_overflow = lba_overflow;
+        let report = run(&lru, &requests);
         let r = &report.results[0];
         let c = &r.counters;
         ((c.requests, c.write_pages, c.hits), r.context.input.overflowed_requests, of_the_trace(r))
@@ -491,7 +503,8 @@ fn addresses_beyond_the_device() {
     );
     // More blocks than the device has.
     let every_block: Vec<_> = (0..pages / 4 + 3).map(|block| write(block, block * 400, 1)).collect();
-    let compact = Experiment { lba_overflow: LbaOverflow::Compact, ..over(device.clone(), "lru", 16) };
+    let mut compact = over(device.clone(), "lru", 16);
+    compact.replay.lba_overflow = LbaOverflow::Compact;
     let report = run(&compact, &every_block);
     assert_eq!(report.results[0].context.input.overflowed_requests, 3);
     let found = &of_the_trace(&report.results[0])[0];
@@ -529,7 +542,8 @@ fn what_has_no_place_is_an_error_with_the_requests_number() {
         let requests = Arc::new(vec![write(0, 0, 1), Request { time: Nanos(time), ..write(0, 0, 1) }]);
         let error = try_run(&one_element("none", 1), ONE_THREAD, &requests).expect_err("beyond any time").to_string();
         assert!(error.starts_with("requests, request 2: ") && error.contains("146 years"), "{error}");
-        let slow = Experiment { speed: Speed { times: 1, per: 1_000_000_000 }, ..one_element("none", 1) };
+        let mut slow = one_element("none", 1);
+        slow.replay.speed = Speed { times: 1, per: 1_000_000_000 };
         let requests = Arc::new(vec![write(0, 0, 1), write(1 << 40, 0, 1)]);
         let error = try_run(&slow, ONE_THREAD, &requests).expect_err("beyond any time").to_string();
         assert!(error.contains("146 years"), "{error}");
@@ -549,7 +563,8 @@ fn an_empty_trace_has_a_result() {
         assert_eq!((r.counters.requests, r.hit_ratio, r.simulated_time, r.requests_per_second), (0, None, 0, None));
         assert_eq!(of_the_trace(r), ["no request of the trace took part; see ops and volumes"]);
     }
-    let limited = Experiment { limit: Some(0), ..no_device("lru", 1) };
+    let mut limited = no_device("lru", 1);
+    limited.replay.limit = Some(0);
     assert_eq!(run_one(&limited, &[write(0, 0, 1)]).context.input.trace_requests, 0);
 }
 

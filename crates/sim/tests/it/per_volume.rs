@@ -44,7 +44,7 @@ fn ssd(allocation: Allocation, ftl: Ftl) -> DeviceConfig {
 
 fn over(device: DeviceConfig, policies: &[&str]) -> Experiment {
     let mut experiment = experiment(policies, &CACHES, geometry(), device);
-    experiment.lba_overflow = LbaOverflow::Compact;
+    experiment.replay.lba_overflow = LbaOverflow::Compact;
     experiment.run.max_backlog = u64::MAX;
     experiment.run.flush = FlushMode::Drain;
     experiment.run.per_volume = true;
@@ -122,9 +122,12 @@ fn volumes_add_up_to_the_run_for_every_policy_and_device() {
         log_blocks(Ftl::Fast),
     ];
     // Volumes share pages.
-    experiments.push(Experiment { volumes: Volumes::Merge, ..over(ssd(Allocation::Static, Ftl::Page), &anywhere) });
-    experiments
-        .push(Experiment { lba_overflow: LbaOverflow::Wrap, ..over(ssd(Allocation::Static, Ftl::Page), &anywhere) });
+    let on_ssd = over(ssd(Allocation::Static, Ftl::Page), &anywhere);
+    let mut merged = on_ssd.clone();
+    merged.replay.volumes = Volumes::Merge;
+    let mut wrapped = on_ssd;
+    wrapped.replay.lba_overflow = LbaOverflow::Wrap;
+    experiments.extend([merged, wrapped]);
     for experiment in &experiments {
         for r in run(experiment, &requests).results {
             let name = format!("{} with {:?} B over {}", r.policy, r.cache_bytes, r.device);
@@ -246,7 +249,7 @@ fn a_small_model_of_lru_finds_the_same() {
             workload(10 + seed as u64, 4).into_iter().filter(|request| request.op != Op::Discard).collect();
         for capacity in [3, 40, 500] {
             let mut experiment = over(DeviceConfig::None, &["lru"]);
-            (experiment.caches, experiment.volumes) = (vec![capacity * PAGE], way);
+            (experiment.caches, experiment.replay.volumes) = (vec![capacity * PAGE], way);
             experiment.run.flush = FlushMode::Ignore;
             let r = run_one(&experiment, &requests);
             let found: Model = volumes(&r)
@@ -266,7 +269,7 @@ fn a_small_model_of_lru_finds_the_same() {
 fn the_volume_that_takes_part_is_told_by_its_number() {
     let mut experiment = over(DeviceConfig::None, &["lru"]);
     experiment.caches.truncate(1);
-    experiment.volumes = Volumes::Only(2);
+    experiment.replay.volumes = Volumes::Only(2);
     let r = run_one(&experiment, &workload(5, 4));
     assert_eq!(volumes(&r).iter().map(|v| v.volume).collect::<Vec<_>>(), [Some(2)]);
     adds_up(&r, "the third volume");

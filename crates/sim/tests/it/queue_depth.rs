@@ -45,9 +45,10 @@ fn response_sum(r: &RunResult) -> u64 {
 
 /// The response time of each request in µs.
 fn responses(experiment: &Experiment, requests: &[Request]) -> Vec<u64> {
-    let sums = (0..=requests.len()).map(|limit| match limit {
-        0 => 0,
-        _ => response_sum(&run_one(&Experiment { limit: Some(limit as u64), ..experiment.clone() }, requests)),
+    let sums = (0..=requests.len()).map(|limit| {
+        let mut limited = experiment.clone();
+        limited.replay.limit = Some(limit as u64);
+        if limit == 0 { 0 } else { response_sum(&run_one(&limited, requests)) }
     });
     let sums: Vec<u64> = sums.collect();
     sums.windows(2).map(|pair| (pair[1] - pair[0]) / US).collect()

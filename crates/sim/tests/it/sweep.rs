@@ -90,7 +90,7 @@ fn fitted() -> ArrayExperiment {
     let mut experiment = arrays::experiment(Level::Raid5, 4, &["none", "write-through", "kdd"]);
     experiment.member = DeviceSetup::Ssd { config: arrays::small_ssd(), start: StartState::Full };
     experiment.array.member_bytes = None;
-    experiment.capacity = Capacity::Fit;
+    experiment.replay.capacity = Capacity::Fit;
     experiment.caches = vec![64 * PAGE, 512 * PAGE];
     experiment
 }
@@ -144,7 +144,7 @@ fn what_decides_about_an_array_is_its_identity() {
     let requests = mixed(7, 2_000, 2_000, Nanos(3_000_000));
     let identities = |experiment: &ArrayExperiment| experiment.identities().expect("it can be run");
     let fitted = fitted();
-    let given = ArrayExperiment { capacity: Capacity::Given, ..arrays::experiment(Level::Raid5, 4, &["none", "kdd"]) };
+    let given = arrays::experiment(Level::Raid5, 4, &["none", "kdd"]);
     let given = ArrayExperiment { caches: fitted.caches.clone(), ..given };
     for experiment in [&fitted, &given] {
         let (all, known) = (arrays::run(experiment, &requests), identities(experiment));
@@ -155,7 +155,7 @@ fn what_decides_about_an_array_is_its_identity() {
                 let same = known.iter().position(|known| *known == identity);
                 assert!(same.is_none_or(|run| all[run] == result), "{result:?}");
                 // A cache device that fits has room for the largest cache, and is another without it.
-                let fits_other = experiment.capacity == Capacity::Fit && caches.len() == 1;
+                let fits_other = experiment.replay.capacity == Capacity::Fit && caches.len() == 1;
                 let is_known = result.cache_bytes.is_none_or(|bytes| bytes != 128 * PAGE && !fits_other);
                 assert_eq!(same.is_some(), is_known, "{} at {:?}", result.policy, result.cache_bytes);
             }

@@ -13,8 +13,8 @@ use destage_sim::array::{
     Injection, InjectionKind, Service,
 };
 use destage_sim::disk::{Disk, DiskProfile, Scheduler};
-use destage_sim::experiment::{Capacity, Input, Resources};
-use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Volumes};
+use destage_sim::experiment::{Input, Resources, TraceReplay};
+use destage_sim::input::HostModel;
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
 
 use crate::in_memory;
@@ -81,8 +81,6 @@ pub(crate) fn experiment(level: Level, members: u32, policies: &[&str]) -> Array
     let times = FixedTimes { read: Nanos(100_000), write: Nanos(150_000), other: Nanos(50_000), page: Nanos(2_000) };
     let has_cache = policies.iter().any(|policy| policy.starts_with("write-through"));
     ArrayExperiment {
-        trace: "requests".into(),
-        geometry: PageGeometry::new(PAGE, 64).expect("pages"),
         array: ArraySetup { level, members, layout: None, chunk_bytes: 4 * PAGE, member_bytes: Some(1024 * PAGE) },
         policies: policies.iter().map(|spec| spec.parse().expect(spec)).collect(),
         caches: if has_cache { vec![256 * PAGE] } else { Vec::new() },
@@ -95,14 +93,8 @@ pub(crate) fn experiment(level: Level, members: u32, policies: &[&str]) -> Array
         schedulers: vec![Scheduler::CLook],
         service: Service::default(),
         injections: Vec::new(),
-        capacity: Capacity::Given,
-        lba_overflow: LbaOverflow::Wrap,
-        ops: Ops::All,
-        volumes: Volumes::Each,
-        speed: Speed::default(),
-        limit: None,
+        replay: TraceReplay::whole("requests", PageGeometry::new(PAGE, 64).expect("pages")),
         host: ArrayHost { host: HostModel::Open, max_backlog: 10_000, ..ArrayHost::default() },
-        settings: Vec::new(),
     }
 }
 

@@ -5,9 +5,8 @@
 use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
-use destage_sim::buffer::{Capacity, DeviceConfig, Experiment, Report, RunConfig, RunResult, SimError};
-use destage_sim::experiment::{Input, Resources};
-use destage_sim::input::{LbaOverflow, Ops, Speed, Volumes};
+use destage_sim::buffer::{DeviceConfig, Experiment, Report, RunConfig, RunResult, SimError};
+use destage_sim::experiment::{Input, Resources, TraceReplay};
 use destage_trace::{Source, TraceError};
 
 /// Requests in a batch: few, so that a run takes many.
@@ -45,20 +44,12 @@ pub(crate) fn experiment(
     device: DeviceConfig,
 ) -> Experiment {
     Experiment {
-        trace: "requests".into(),
-        geometry,
         policies: policies.iter().map(|spec| spec.parse().expect(spec)).collect(),
         foreign: Vec::new(),
         caches: caches.to_vec(),
         device,
-        capacity: Capacity::Given,
-        lba_overflow: LbaOverflow::Wrap,
-        ops: Ops::All,
-        volumes: Volumes::Each,
-        speed: Speed::default(),
-        limit: None,
+        replay: TraceReplay::whole("requests", geometry),
         run: RunConfig { max_backlog: 10_000, buffer_latency: Nanos(1_000), drain: true, ..RunConfig::default() },
-        settings: Vec::new(),
     }
 }
 

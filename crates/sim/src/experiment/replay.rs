@@ -1,0 +1,78 @@
+//! How an experiment replays its trace, be it over buffers or over arrays.
+
+use destage_plan::PageGeometry;
+
+use super::{Capacity, PassEnd, Reading};
+use crate::input::{Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
+use crate::measure::{RunContext, Setting};
+
+/// Which requests of a trace take part, when they arrive, and where they lie.
+#[derive(Clone, Debug)]
+pub struct TraceReplay {
+    /// The trace as the user named it, for the results.
+    pub trace: String,
+    /// Page and block size.
+    pub geometry: PageGeometry,
+    /// How large the device is, or the array: a disk is as large as it is, and of an array's other members
+    /// `member_bytes` says how much is used, if it is given.
+    pub capacity: Capacity,
+    /// What becomes of addresses beyond it.
+    pub lba_overflow: LbaOverflow,
+    /// Operations that take part.
+    pub ops: Ops,
+    /// Volumes that take part.
+    pub volumes: Volumes,
+    /// How much faster the trace is played.
+    pub speed: Speed,
+    /// At most so many requests are read.
+    pub limit: Option<u64>,
+    /// The settings as the user gave them, for the results.
+    pub settings: Vec<(String, String)>,
+}
+
+impl TraceReplay {
+    /// Replays all of the trace as it is, in pages of this geometry.
+    pub fn whole(trace: impl Into<String>, geometry: PageGeometry) -> Self {
+        Self {
+            trace: trace.into(),
+            geometry,
+            capacity: Capacity::Given,
+            lba_overflow: LbaOverflow::Wrap,
+            ops: Ops::All,
+            volumes: Volumes::Each,
+            speed: Speed::default(),
+            limit: None,
+            settings: Vec::new(),
+        }
+    }
+
+    /// Returns how the trace is read.
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        Reading { trace: &self.trace, limit: self.limit }
+    }
+
+    /// Returns what places the requests that take part in `space`.
+    pub(crate) fn feeder(&self, space: PageSpace) -> Feeder {
+        Feeder::new(space, self.ops, self.volumes, self.speed)
+    }
+
+    /// Has the trace lie so on a device that fits it.
+    pub(crate) fn place(&mut self, lba_overflow: LbaOverflow) {
+        self.lba_overflow = lba_overflow;
+        for (_, value) in self.settings.iter_mut().filter(|(name, _)| name == "lba-overflow") {
+            lba_overflow.word().clone_into(value);
+        }
+    }
+
+    /// Returns what the result of a run tells of it beside its figures. `fits` are the settings with which all of the
+    /// trace lies on the device.
+    pub(crate) fn context(&self, host: HostModel, warmup_requests: u64, end: &PassEnd, fits: &str) -> RunContext {
+        RunContext {
+            host: host.to_string(),
+            settings: Setting::all(&self.settings),
+            input: end.input(&self.trace),
+            findings: end.findings(self.lba_overflow, fits),
+            warmup_requests,
+        }
+    }
+}
