@@ -188,7 +188,7 @@ pub fn array(cache: &str) -> Work {
     Box::new(move || {
         requests.play(REQUESTS);
         let executor = &requests.executor;
-        let collections: u64 = (0..5).map(|dev| executor.model_counts(Dev(dev)).gc_invocations).sum();
+        let collections: u64 = (0..5).map(|dev| executor.model_counts(Dev(dev)).flash.gc_invocations).sum();
         assert!(!collects || collections > 50, "{collections} collections are no test of them");
         executor.now().0
     })

@@ -8,6 +8,7 @@ use destage_plan::{Element, Nanos, PageNo, Quota, SECTOR_BYTES};
 use destage_policy::buffer::DeviceView;
 
 use super::collections::{Announcement, Announcements};
+use super::counters::counters;
 use super::drive_cache::{DriveCache, DriveCacheSetup, ToMedium};
 use crate::disk::{Command, Disk, DiskOp};
 use crate::input::Places;
@@ -111,56 +112,57 @@ enum Model {
     Fixed(Fixed),
 }
 
+counters! {
+    /// What a disk did.
+    pub struct DiskWork or null as DiskResult {
+        seeks ["1"] "moves of the arm to another cylinder; null if it is not a disk",
+        seek_time ["ns"] "time of these moves; null if it is not a disk",
+        rotation_time ["ns"] "waits for sectors to come round; null if it is not a disk",
+        transfer_time ["ns"] "sectors passing under the head; null if it is not a disk",
+    }
+}
+
+counters! {
+    /// What an SSD did.
+    pub struct FlashWork or null as FlashResult {
+        flash_writes ["1"] "pages programmed, for whatever reason; null if it is not an SSD",
+        erases ["1"] "blocks erased; null if it is not an SSD",
+        ordered_erases ["1"] "those of them because the SSD was told to collect; null if it is not an SSD",
+        gc_invocations ["1"] "collections of elements, of a log-block FTL reclaimed log blocks; null if it is not an SSD",
+        gc_pages_moved ["1"] "valid pages copied by collections and merges; null if it is not an SSD",
+        switch_merges ["1"] "merges without copies, of a log-block FTL; null if it is not an SSD",
+        partial_merges ["1"] "merges that completed a log block, of a log-block FTL; null if it is not an SSD",
+        full_merges ["1"] "merges into a clean block, of a log-block FTL; null if it is not an SSD",
+        gc_time ["ns"] "time of collections, summed over the elements; null if it is not an SSD",
+        unmapped_reads ["1"] "pages read that the SSD does not hold (never written, or trimmed): no flash operation, no time; null if it is not an SSD",
+    }
+}
+
 /// What the model of a device counted, as far as the model tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelCounts {
     /// Time in service of commands that completed, summed over the parts that work in parallel.
     pub busy: Nanos,
-    /// Moves of the arm to another cylinder.
-    pub seeks: u64,
-    /// Time of these moves.
-    pub seek: Nanos,
-    /// Waits for sectors to come round.
-    pub rotation: Nanos,
-    /// Sectors passing under the head.
-    pub transfer: Nanos,
-    /// Pages programmed, for whatever reason.
-    pub flash_writes: u64,
-    /// Blocks erased.
-    pub erases: u64,
-    /// Of these, because it was told to collect.
-    pub ordered_erases: u64,
-    /// Collections; with log blocks, log blocks reclaimed.
-    pub gc_invocations: u64,
-    /// Valid pages moved by collections and merges.
-    pub gc_pages_moved: u64,
-    /// Merges: switch, partial, full.
-    pub merges: [u64; 3],
-    /// Time of collections.
-    pub gc_time: Nanos,
-    /// Reads of pages that an SSD does not hold (never written, or trimmed): no flash operation, no
-    /// time.
-    pub unmapped_reads: u64,
+    /// What it did if it is a disk.
+    pub disk: DiskWork,
+    /// What it did if it is an SSD.
+    pub flash: FlashWork,
 }
 
 impl ModelCounts {
     /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
+        Self { busy: self.busy + other.busy, disk: self.disk.plus(&other.disk), flash: self.flash.plus(&other.flash) }
+    }
+
+    /// What came since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
         Self {
-            busy: self.busy + other.busy,
-            seeks: self.seeks + other.seeks,
-            seek: self.seek + other.seek,
-            rotation: self.rotation + other.rotation,
-            transfer: self.transfer + other.transfer,
-            flash_writes: self.flash_writes + other.flash_writes,
-            erases: self.erases + other.erases,
-            ordered_erases: self.ordered_erases + other.ordered_erases,
-            gc_invocations: self.gc_invocations + other.gc_invocations,
-            gc_pages_moved: self.gc_pages_moved + other.gc_pages_moved,
-            merges: [0, 1, 2].map(|kind| self.merges[kind] + other.merges[kind]),
-            gc_time: self.gc_time + other.gc_time,
-            unmapped_reads: self.unmapped_reads + other.unmapped_reads,
+            busy: self.busy.since(earlier.busy),
+            disk: self.disk.since(&earlier.disk),
+            flash: self.flash.since(&earlier.flash),
         }
     }
 }
@@ -304,29 +306,29 @@ impl Device {
         match &self.model {
             Model::Disk { disk, .. } => {
                 let stats = disk.stats();
-                ModelCounts {
-                    busy: stats.busy,
+                let disk = DiskWork {
                     seeks: stats.seeks,
-                    seek: stats.seek,
-                    rotation: stats.rotation,
-                    transfer: stats.transfer,
-                    ..ModelCounts::default()
-                }
+                    seek_time: stats.seek.0,
+                    rotation_time: stats.rotation.0,
+                    transfer_time: stats.transfer.0,
+                };
+                ModelCounts { busy: stats.busy, disk, ..ModelCounts::default() }
             }
             Model::Flash(flash) => {
                 let total = flash.ssd.total();
-                ModelCounts {
-                    busy: flash.busy,
+                let work = FlashWork {
                     flash_writes: total.flash_writes(),
                     erases: total.erases,
                     ordered_erases: total.ordered_erases,
                     gc_invocations: total.gc_invocations,
                     gc_pages_moved: total.gc_pages_moved,
-                    merges: [total.switch_merges, total.partial_merges, total.full_merges],
-                    gc_time: total.gc_time,
+                    switch_merges: total.switch_merges,
+                    partial_merges: total.partial_merges,
+                    full_merges: total.full_merges,
+                    gc_time: total.gc_time.0,
                     unmapped_reads: total.unmapped_reads,
-                    ..ModelCounts::default()
-                }
+                };
+                ModelCounts { busy: flash.busy, flash: work, ..ModelCounts::default() }
             }
             Model::Fixed(fixed) => ModelCounts { busy: fixed.busy, ..ModelCounts::default() },
         }

@@ -6,7 +6,6 @@ use destage_delta::lengths::{Drawn, Lengths};
 use destage_plan::{Class, Dev, DevSet, Nanos, Op, Status};
 use destage_raid::Geometry;
 
-use super::device::ModelCounts;
 use super::drive_cache::DriveCacheSetup;
 use super::executor::Executor;
 use super::failures::{Failures, Injection, InjectionKind, Replacement};
@@ -546,7 +545,7 @@ impl ArrayExperiment {
         let index = usize::from(geometry.members());
         let (before, after) = (&outcomes.before.devices[index], &outcomes.answered.devices[index]);
         let pages = match self.cache_device {
-            DeviceSetup::Ssd { .. } => after.1.flash_writes - before.1.flash_writes,
+            DeviceSetup::Ssd { .. } => after.1.flash.flash_writes - before.1.flash.flash_writes,
             DeviceSetup::Disk { .. } | DeviceSetup::Fixed(_) => after.0.pages_written - before.0.pages_written,
         };
         Some(CacheWear::of(endurance, pages * self.replay.geometry.page_bytes(), served.0))
@@ -560,7 +559,7 @@ impl ArrayExperiment {
             let (is_disk, is_ssd) =
                 (matches!(setup, DeviceSetup::Disk { .. }), matches!(setup, DeviceSetup::Ssd { .. }));
             let counters: DeviceCounters = after.0.since(&before.0);
-            let model = model_since(&after.1, &before.1);
+            let model = after.1.since(&before.1);
             let served_busy = answered.1.busy.since(before.1.busy);
             let parallelism = outcomes.parallelism[index];
             DeviceResult {
@@ -574,20 +573,8 @@ impl ArrayExperiment {
                 mean_queue: mean(answered.2 - before.2, served),
                 longest_queue: outcomes.longest_queues[index],
                 mean_residence: ratio(counters.residence_time, counters.commands),
-                seeks: is_disk.then_some(model.seeks),
-                seek_time: is_disk.then_some(model.seek.0),
-                rotation_time: is_disk.then_some(model.rotation.0),
-                transfer_time: is_disk.then_some(model.transfer.0),
-                flash_writes: is_ssd.then_some(model.flash_writes),
-                erases: is_ssd.then_some(model.erases),
-                ordered_erases: is_ssd.then_some(model.ordered_erases),
-                gc_invocations: is_ssd.then_some(model.gc_invocations),
-                gc_pages_moved: is_ssd.then_some(model.gc_pages_moved),
-                switch_merges: is_ssd.then_some(model.merges[0]),
-                partial_merges: is_ssd.then_some(model.merges[1]),
-                full_merges: is_ssd.then_some(model.merges[2]),
-                gc_time: is_ssd.then_some(model.gc_time.0),
-                unmapped_reads: is_ssd.then_some(model.unmapped_reads),
+                disk: is_disk.then_some(model.disk).into(),
+                flash: is_ssd.then_some(model.flash).into(),
                 wear: outcomes.wear[index].clone(),
             }
         });
@@ -601,24 +588,6 @@ fn device_name(index: usize, geometry: &Geometry) -> String {
 
 fn mean(area: u128, time: Nanos) -> Option<f64> {
     (time > Nanos::ZERO).then(|| area as f64 / time.0 as f64)
-}
-
-fn model_since(after: &ModelCounts, before: &ModelCounts) -> ModelCounts {
-    ModelCounts {
-        busy: after.busy.since(before.busy),
-        seeks: after.seeks - before.seeks,
-        seek: after.seek.since(before.seek),
-        rotation: after.rotation.since(before.rotation),
-        transfer: after.transfer.since(before.transfer),
-        flash_writes: after.flash_writes - before.flash_writes,
-        erases: after.erases - before.erases,
-        ordered_erases: after.ordered_erases - before.ordered_erases,
-        gc_invocations: after.gc_invocations - before.gc_invocations,
-        gc_pages_moved: after.gc_pages_moved - before.gc_pages_moved,
-        merges: [0, 1, 2].map(|kind| after.merges[kind] - before.merges[kind]),
-        gc_time: after.gc_time.since(before.gc_time),
-        unmapped_reads: after.unmapped_reads - before.unmapped_reads,
-    }
 }
 
 fn responses(by_op: &[Latency; 4]) -> HostResponses {
@@ -698,18 +667,6 @@ fn degraded(outcomes: &Outcomes, geometry: &Geometry) -> Option<DegradedResult> 
 }
 
 fn series(series: &Series, start: Nanos) -> SeriesOverTime {
-    let bins = series.bins().iter().map(|bin| SeriesPoint {
-        requests: bin.requests,
-        host_bytes_read: bin.host_bytes_read,
-        host_bytes_written: bin.host_bytes_written,
-        read_response_sum: bin.read_response_sum,
-        read_response_max: bin.read_response_max,
-        write_response_sum: bin.write_response_sum,
-        write_response_max: bin.write_response_max,
-        responses: bin.responses,
-        gc_delayed: bin.gc_delayed,
-        backlog_sum: bin.backlog_sum,
-        backlog_min: bin.backlog_min,
-    });
+    let bins = series.bins().iter().map(SeriesPoint::from);
     SeriesOverTime { start: start.0, width: series.width().0, bins: bins.collect() }
 }

@@ -46,11 +46,11 @@ fn failed(run: &ArrayResult) -> Option<Finding> {
 
 /// That the SSDs collected hardly or not at all.
 fn few_collections(run: &ArrayResult) -> Option<Finding> {
-    let ssds = run.devices.iter().filter(|device| device.gc_invocations.is_some());
+    let ssds = run.devices.iter().filter(|device| device.flash.gc_invocations.is_some());
     let (mut collections, mut written, mut count) = (0, 0, 0);
     for ssd in ssds {
-        collections += ssd.gc_invocations.unwrap_or(0);
-        written += ssd.flash_writes.unwrap_or(0);
+        collections += ssd.flash.gc_invocations.unwrap_or(0);
+        written += ssd.flash.flash_writes.unwrap_or(0);
         count += 1;
     }
     if count == 0 || collections >= FEW_COLLECTIONS {
@@ -71,8 +71,8 @@ fn few_collections(run: &ArrayResult) -> Option<Finding> {
 
 /// That much was read which SSDs do not hold.
 fn unmapped(run: &ArrayResult) -> Option<Finding> {
-    let ssds = || run.devices.iter().filter(|device| device.unmapped_reads.is_some());
-    let unmapped: u64 = ssds().filter_map(|device| device.unmapped_reads).sum();
+    let ssds = || run.devices.iter().filter(|device| device.flash.unmapped_reads.is_some());
+    let unmapped: u64 = ssds().filter_map(|device| device.flash.unmapped_reads).sum();
     let share = unmapped as f64 / ssds().map(|device| device.counters.pages_read).sum::<u64>().max(1) as f64;
     if share <= UNMAPPED {
         return None;

@@ -29,7 +29,7 @@ mod wear;
 
 pub use contents::DeltaLengths;
 pub use debt::{DebtPoint, ParityDebt};
-pub use device::{Device, DeviceOp, FixedTimes, ModelCounts};
+pub use device::{Device, DeviceOp, DiskResult, DiskWork, FixedTimes, FlashResult, FlashWork, ModelCounts};
 pub use drive_cache::DriveCacheSetup;
 pub use executor::{CollectionNote, DelayNote, Executor, NextEvent};
 pub use experiment::{ArrayError, ArrayExperiment, ArrayReport};

@@ -10,7 +10,7 @@ use super::executor::Executor;
 use super::failures::Failure;
 use super::lane::DeviceCounters;
 use super::overlap::Overlap;
-use super::result::{ArrayTraffic, CacheMoment, CachePages, HostCounters, NvramTraffic, StepCounts};
+use super::result::{ArrayTraffic, CacheMoment, HostCounters, NvramTraffic, StepCounts};
 use crate::measure::{Latency, PerVolume, Saturation, Series, WearClass};
 
 /// What a run counted up to a moment.
@@ -78,42 +78,12 @@ impl Outcomes {
 /// What was counted until now.
 pub(super) fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals {
     let controller = executor.controller();
-    let stats = controller.array().stats();
     let out = executor.engine().out();
     let (nvram_busy, compute_busy) = executor.busy();
     Totals {
-        traffic: ArrayTraffic {
-            data_reads: stats.data_reads,
-            data_writes: stats.data_writes,
-            parity_reads: stats.parity_reads,
-            parity_writes: stats.parity_writes,
-            late_data_reads: stats.late_data_reads,
-            late_parity_reads: stats.late_parity_reads,
-            late_parity_writes: stats.late_parity_writes,
-            full_writes: stats.full_writes,
-            rmw_writes: stats.rmw_writes,
-            rcw_writes: stats.rcw_writes,
-            degraded_writes: stats.degraded_writes,
-            delayed_writes: stats.delayed_writes,
-            flushes: stats.flushes,
-            recovered_rows: stats.recovered_rows,
-            rebuilt_rows: stats.rebuilt_rows,
-        },
-        cache: controller.counts().map(|counts| CacheMoment {
-            pages: CachePages {
-                read_hits: counts.read_hits,
-                read_misses: counts.read_misses,
-                write_hits: counts.write_hits,
-                write_misses: counts.write_misses,
-                read_fills: counts.read_fills,
-                write_fills: counts.write_fills,
-                delta_writes: counts.delta_writes,
-                meta_writes: counts.meta_writes,
-                clean_writes: counts.clean_writes,
-            },
-            figures: controller.figures(),
-        }),
-        steps: StepCounts::of(out.counts()),
+        traffic: controller.array().stats().into(),
+        cache: controller.counts().map(|counts| CacheMoment { pages: counts.into(), figures: controller.figures() }),
+        steps: out.counts().into(),
         nvram: NvramTraffic {
             nvram_busy: nvram_busy.0,
             compute_busy: compute_busy.0,

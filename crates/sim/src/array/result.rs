@@ -4,18 +4,21 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use destage_cache::{CacheFigure, HostCacheInfo, host_caches};
+use destage_cache::{CacheCounts, CacheFigure, HostCacheInfo, host_caches};
 use destage_plan::StepKind;
+use destage_raid::array::ArrayStats;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::counters::counters;
 use super::debt::ParityDebt;
+use super::device::{DiskResult, FlashResult};
 use super::lane::DeviceCounters;
 use super::overlap::OverlapResult;
 use super::wear::CacheWear;
 use crate::measure::{
-    FieldDoc, LatencySummary, ParamValue, ResultVersion, RunContext, Saturation, VolumeResult, WearClass, record,
+    FieldDoc, LatencySummary, ParamValue, ResultVersion, RunContext, Saturation, SeriesBin, VolumeResult, WearClass,
+    record,
 };
 
 record! {
@@ -74,7 +77,7 @@ record! {
 counters! {
     /// Pages that the array moved, and how it updated parity. What is planned counts when it is
     /// planned.
-    pub struct ArrayTraffic {
+    pub struct ArrayTraffic from ArrayStats {
         data_reads ["1"] "data pages read from members, for whatever reason"
             { figure "data read" Count Less "data pages read from members" },
         data_writes ["1"] "data pages written to members"
@@ -107,7 +110,7 @@ counters! {
 
 counters! {
     /// Steps begun, by kind.
-    pub struct StepCounts {
+    pub struct StepCounts by StepKind {
         read ["1"] "reads of an extent",
         write ["1"] "writes of an extent",
         meta_write ["1"] "writes of a cache's metadata",
@@ -132,59 +135,9 @@ counters! {
     }
 }
 
-impl StepCounts {
-    /// From an engine's counts.
-    pub(super) const fn of(counts: &[u64; StepKind::ALL.len()]) -> Self {
-        let &[
-            read,
-            write,
-            meta_write,
-            meta_read,
-            flush,
-            trim,
-            collect,
-            merge,
-            slice,
-            xor,
-            pq,
-            gf,
-            encode,
-            decode,
-            pack,
-            nv_commit,
-            hold,
-            intent,
-            join,
-            ack,
-        ] = counts;
-        Self {
-            read,
-            write,
-            meta_write,
-            meta_read,
-            flush,
-            trim,
-            collect,
-            merge,
-            slice,
-            xor,
-            pq,
-            gf,
-            encode,
-            decode,
-            pack,
-            nv_commit,
-            hold,
-            intent,
-            join,
-            ack,
-        }
-    }
-}
-
 counters! {
     /// Pages by what the cache had of them.
-    pub struct CachePages {
+    pub struct CachePages from CacheCounts {
         read_hits ["1"] "pages read from the cache"
             { figure "read hits" Count More "pages read that the cache had" },
         read_misses ["1"] "pages read from the array",
@@ -306,20 +259,8 @@ record! {
         mean_queue: Option<f64> ["1"] "commands outstanding, averaged over served_time; null where no time passed",
         longest_queue: u64 ["1"] "most commands outstanding at a time",
         mean_residence: Option<f64> ["ns"] "residence_time / commands",
-        seeks: Option<u64> ["1"] "moves of the arm to another cylinder; null if it is not a disk",
-        seek_time: Option<u64> ["ns"] "time of these moves; null if it is not a disk",
-        rotation_time: Option<u64> ["ns"] "waits for sectors to come round; null if it is not a disk",
-        transfer_time: Option<u64> ["ns"] "sectors passing under the head; null if it is not a disk",
-        flash_writes: Option<u64> ["1"] "pages programmed, for whatever reason; null if it is not an SSD",
-        erases: Option<u64> ["1"] "blocks erased; null if it is not an SSD",
-        ordered_erases: Option<u64> ["1"] "those of them because the SSD was told to collect; null if it is not an SSD",
-        gc_invocations: Option<u64> ["1"] "collections of elements, of a log-block FTL reclaimed log blocks; null if it is not an SSD",
-        gc_pages_moved: Option<u64> ["1"] "valid pages copied by collections and merges; null if it is not an SSD",
-        switch_merges: Option<u64> ["1"] "merges without copies, of a log-block FTL; null if it is not an SSD",
-        partial_merges: Option<u64> ["1"] "merges that completed a log block, of a log-block FTL; null if it is not an SSD",
-        full_merges: Option<u64> ["1"] "merges into a clean block, of a log-block FTL; null if it is not an SSD",
-        gc_time: Option<u64> ["ns"] "time of collections, summed over the elements; null if it is not an SSD",
-        unmapped_reads: Option<u64> ["1"] "pages read that the SSD does not hold (never written, or trimmed): no flash operation, no time; null if it is not an SSD",
+        disk: DiskResult => "what a disk did",
+        flash: FlashResult => "what an SSD did",
         wear: Option<Vec<WearClass>> ["-"] "blocks by erases since the start, warm-up included, in at most 128 classes that are not empty; null if it is not an SSD" = WearClass,
     }
 }
@@ -372,7 +313,7 @@ record! {
 
 record! {
     /// One span of simulated time. A request is credited to the span in which it arrived.
-    pub struct SeriesPoint {
+    pub struct SeriesPoint from SeriesBin {
         requests: u64 ["1"] "requests that arrived",
         host_bytes_read: u64 ["B"] "bytes asked for by reads that arrived",
         host_bytes_written: u64 ["B"] "bytes asked for by writes that arrived",

@@ -484,11 +484,7 @@ impl Experiment {
             saturated: timed.as_ref().and_then(|t| t.saturated.clone()),
             response: timed.as_ref().filter(|t| t.saturated.is_none()).map(|t| ResponseResult { ..t.response.clone() }),
             ssd,
-            avoidance: outcomes.avoidance.map(|did| AvoidanceResult {
-                passed_over: did.passed_over,
-                deferred_pages_destaged: did.deferred_pages_destaged,
-                all_avoided: did.all_avoided,
-            }),
+            avoidance: outcomes.avoidance.as_ref().map(AvoidanceResult::from),
             analytic,
             volumes,
             series,

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use destage_policy::buffer::GcCounters;
+
 use crate::measure::{
     FieldDoc, LatencySummary, ParamValue, ResultVersion, RunContext, Saturation, SeriesBin, VolumeResult, WearClass,
     record,
@@ -130,7 +132,7 @@ record! {
 
 record! {
     /// What `GCaR` did over the measured part of a run (specs §7).
-    pub struct AvoidanceResult {
+    pub struct AvoidanceResult from GcCounters {
         passed_over: u64 ["1"] "victims passed over because their element was avoided",
         deferred_pages_destaged: u64 ["1"] "dirty pages written after a collection because they had been passed over during it",
         all_avoided: u64 ["1"] "searches in which every victim lay on an avoided element",

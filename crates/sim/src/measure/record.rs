@@ -76,8 +76,28 @@ pub const fn joined_fields<const COUNT: usize>(parts: &[&[FieldDoc]]) -> [FieldD
 /// and `Better` a meaning that suits a sentence, and the title and axis of its chart
 /// (`["title", "axis"]`). With `column` in place of `figure` every table of runs ends in a column
 /// for it.
+///
+/// `pub struct NAME from SOURCE` is made of a reference to a `SOURCE`, whose fields of these names it
+/// takes.
 #[macro_export]
 macro_rules! record {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident from $source:ident {
+            $($field:ident : $type:ty [$unit:literal] $meaning:literal $({ $($figure:tt)+ })?),+ $(,)?
+        }
+    ) => {
+        $crate::record! {
+            $(#[$meta])*
+            pub struct $name { $($field: $type [$unit] $meaning $({ $($figure)+ })?),+ }
+        }
+
+        impl From<&$source> for $name {
+            fn from(source: &$source) -> Self {
+                Self { $($field: source.$field),+ }
+            }
+        }
+    };
     (
         $(#[$meta:meta])*
         pub struct $name:ident {

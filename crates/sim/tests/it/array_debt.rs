@@ -167,7 +167,7 @@ fn the_cache_device_lasts_as_long_as_what_is_written_leaves_it() {
                 assert!(wear.worn_bytes <= causes * PAGE && wear.worn_bytes * 10 > causes * PAGE * 9, "{policy}");
             } else {
                 assert!(wear.worn_bytes > causes * PAGE, "{policy}: a full SSD collects");
-                assert!(wear.worn_bytes <= device.flash_writes.expect("an SSD") * PAGE);
+                assert!(wear.worn_bytes <= device.flash.flash_writes.expect("an SSD") * PAGE);
             }
             let years = 1e9 / wear.worn_bytes as f64 * result.served_time as f64 / (365.0 * 86_400e9);
             assert!((wear.lifetime.expect("some was written") / years - 1.0).abs() < 1e-9, "{policy}");
@@ -192,7 +192,7 @@ fn the_cache_device_is_told_what_is_not_needed() {
             experiment.array.member_bytes = Some(4_096 * PAGE);
             let result = run_one(&experiment, &mixed(9, 12_000, 12_000, 500_000));
             let device = result.devices.last().expect("the cache device");
-            let copied = device.flash_writes.expect("an SSD") - device.counters.pages_written;
+            let copied = device.flash.flash_writes.expect("an SSD") - device.counters.pages_written;
             (device.counters.pages_trimmed, copied as f64 / device.counters.pages_written as f64)
         };
         let ((none, without), (trimmed, with)) = (run("off"), run("on"));

@@ -272,10 +272,10 @@ fn ssds_tell_of_pages_that_they_do_not_hold() {
     let requests = [write(0, 0, 2), read(10_000, 0, 4), read(20_000, 100, 1)];
     for (start, unmapped) in [(StartState::Empty, 3), (StartState::Full, 0)] {
         experiment.member = DeviceSetup::Ssd { config: arrays::small_ssd(), start };
-        assert_eq!(run_one(&experiment, &requests).devices[0].unmapped_reads, Some(unmapped));
+        assert_eq!(run_one(&experiment, &requests).devices[0].flash.unmapped_reads, Some(unmapped));
     }
     experiment.member = disks();
-    assert_eq!(run_one(&experiment, &requests).devices[0].unmapped_reads, None);
+    assert_eq!(run_one(&experiment, &requests).devices[0].flash.unmapped_reads, None);
 }
 
 #[test]

@@ -247,7 +247,8 @@ fn whatever_the_level_members_collect_together_if_they_are_told_to() {
         assert_eq!((orders(alone), alone.steps.collect), (0, 0));
         assert!(orders(together) > 30, "{level}: {} orders", orders(together));
         assert_eq!(orders(together), together.steps.collect);
-        let gc_time = |result: &ArrayResult| result.devices.iter().map(|device| device.gc_time).sum::<Option<u64>>();
+        let gc_time =
+            |result: &ArrayResult| result.devices.iter().map(|device| device.flash.gc_time).sum::<Option<u64>>();
         assert!(gc_time(together) > gc_time(alone), "who is told collects more");
         // Far above their thresholds the others have nothing to do.
         assert!(orders(watermark) > 0 && gc_time(watermark) <= gc_time(together));
@@ -258,8 +259,8 @@ fn whatever_the_level_members_collect_together_if_they_are_told_to() {
             assert_eq!(slices, result.served_time.div_ceil(found.overlap.slice));
             assert_eq!(found.reactive_rounds.is_some(), told);
             assert!(found.spans > 10 && found.shown.len() as u64 == found.spans.min(400), "{} spans", found.spans);
-            let ordered: Option<u64> = result.devices.iter().map(|device| device.ordered_erases).sum();
-            let erases: Option<u64> = result.devices.iter().map(|device| device.erases).sum();
+            let ordered: Option<u64> = result.devices.iter().map(|device| device.flash.ordered_erases).sum();
+            let erases: Option<u64> = result.devices.iter().map(|device| device.flash.erases).sum();
             assert!(ordered < erases && (told || ordered == Some(0)), "{ordered:?} of {erases:?}");
             let waited = (found.delayed_requests.expect("no backlog"), found.delayed_time.expect("no backlog"));
             let mean = result.response.as_ref().and_then(|response| response.all.as_ref()).expect("writes").mean;
@@ -267,7 +268,7 @@ fn whatever_the_level_members_collect_together_if_they_are_told_to() {
             assert!(waited.1 > 0 && waited.1 as f64 <= mean * result.counters.requests as f64);
             assert_eq!(result.series.bins.iter().map(|bin| bin.gc_delayed).sum::<u64>(), waited.0);
         }
-        assert!(together.devices.iter().any(|device| device.ordered_erases > Some(0)));
+        assert!(together.devices.iter().any(|device| device.flash.ordered_erases > Some(0)));
         // They collect together: that is the point of it.
         let means = |result| (of(result).overlap.mean_collecting, of(result).overlap.mean_together);
         assert!(means(together).0 > means(alone).0.map(|mean| 1.5 * mean), "{:?} {:?}", means(together), means(alone));
