@@ -1,86 +1,9 @@
-//! One column of a block: a prediction, what remains of each value, and its byte planes
-//! (docs/trace-format.md).
-//!
-//! A value is predicted (not at all, from the value before it, or from the end of the request
-//! before it), the remainder is divided by the greatest common divisor of the block's remainders,
-//! and byte k of every quotient goes to plane k. Values in which few distinct ones occur may go
-//! through a dictionary instead. The writer takes the way whose planes have the least order-0
-//! entropy.
+//! Writes columns.
 
 use std::io;
 
-use super::layout::{MAX_BLOCK_REQUESTS, id, u16_at, u32_at, u64_at};
-
-/// Bytes before a column's dictionary.
-const HEADER_BYTES: usize = 32;
-/// Bytes of a plane's entry.
-const PLANE_ENTRY_BYTES: usize = 8;
-/// Entries in a dictionary at most, so that an index is one plane.
-const MAX_DICTIONARY: usize = 256;
-/// Columns that a block is decoded from: the fields of a request, operation and FUA in one.
-pub(super) const COLUMNS: usize = 5;
-
-/// How a value follows from its quotient `q` (docs/trace-format.md has the numbers).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Encoding {
-    /// `base + unit * q`
-    Frame = 0,
-    /// previous value `+ base + unit * q`
-    Delta = 1,
-    /// previous value `+ unit * zigzag(q)`
-    Zigzag = 2,
-    /// previous value `+` previous length `+ unit * zigzag(q)`; of the offset column only
-    AfterEnd = 3,
-    /// entry `q` of the dictionary
-    Dictionary = 4,
-}
-
-impl Encoding {
-    const fn from_u8(n: u8) -> Option<Self> {
-        match n {
-            0 => Some(Self::Frame),
-            1 => Some(Self::Delta),
-            2 => Some(Self::Zigzag),
-            3 => Some(Self::AfterEnd),
-            4 => Some(Self::Dictionary),
-            _ => None,
-        }
-    }
-}
-
-/// How a plane is stored.
-mod form {
-    /// One byte, which every value has.
-    pub(super) const REPEATED: u8 = 0;
-    /// A byte per value.
-    pub(super) const STORED: u8 = 1;
-    /// A zstd frame that holds a byte per value.
-    pub(super) const ZSTD: u8 = 2;
-}
-
-const fn zigzag(delta: i64) -> u64 {
-    ((delta << 1) ^ (delta >> 63)).cast_unsigned()
-}
-
-const fn unzigzag(q: u64) -> u64 {
-    (q >> 1) ^ (q & 1).wrapping_neg()
-}
-
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-/// Planes that a quotient this large needs.
-const fn planes_for(max: u64) -> usize {
-    (64 - max.leading_zeros()).div_ceil(8) as usize
-}
-
-// ----------------------------------------------------------------------------------------------------------
-// writing
+use super::super::layout::{MAX_BLOCK_REQUESTS, id};
+use super::{Encoding, MAX_DICTIONARY, PLANE_ENTRY_BYTES, form, planes_for};
 
 /// A way to write a column, and its quotients.
 #[derive(Default)]
@@ -94,7 +17,7 @@ struct Candidate {
 }
 
 /// Writes columns; keeps its buffers from one to the next.
-pub(super) struct ColumnEncoder {
+pub(in crate::native) struct ColumnEncoder {
     zstd: zstd::bulk::Compressor<'static>,
     /// `c * log2(c)` in 1/256 bits for every count in a block.
     weights: Vec<u32>,
@@ -105,7 +28,7 @@ pub(super) struct ColumnEncoder {
 }
 
 impl ColumnEncoder {
-    pub(super) fn new(level: i32) -> io::Result<Self> {
+    pub(in crate::native) fn new(level: i32) -> io::Result<Self> {
         let mut zstd = zstd::bulk::Compressor::new(level)?;
         // Both are in the plane's entry and in the block's header.
         zstd.set_parameter(zstd::zstd_safe::CParameter::ContentSizeFlag(false))?;
@@ -128,7 +51,13 @@ impl ColumnEncoder {
 
     /// Appends the column `values` (1 to [`MAX_BLOCK_REQUESTS`]) to `out`. `lengths` are those of
     /// the same requests.
-    pub(super) fn encode(&mut self, column: u16, values: &[u64], lengths: &[u64], out: &mut Vec<u8>) -> io::Result<()> {
+    pub(in crate::native) fn encode(
+        &mut self,
+        column: u16,
+        values: &[u64],
+        lengths: &[u64],
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
         frame(values, &mut self.best);
         let mut best_cost = cost(&self.best, &self.weights);
         let mut consider = |candidate: &mut Candidate, best: &mut Candidate, weights: &[u32]| {
@@ -305,287 +234,20 @@ fn divisor(values: impl Iterator<Item = u64>) -> u64 {
     divisor
 }
 
-// ----------------------------------------------------------------------------------------------------------
-// reading
-
-/// What is wrong with a column or a block, and at which of its bytes.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) at: usize,
-    pub(super) reason: String,
+const fn zigzag(delta: i64) -> u64 {
+    ((delta << 1) ^ (delta >> 63)).cast_unsigned()
 }
 
-impl Fault {
-    pub(super) fn new(at: usize, reason: impl Into<String>) -> Self {
-        Self { at, reason: reason.into() }
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
     }
-}
-
-/// Decompresses the planes of a block's columns.
-pub(super) struct PlaneDecoder {
-    zstd: zstd::bulk::Decompressor<'static>,
-    /// Room for all planes of the columns that [`Request`](destage_plan::Request) needs.
-    planes: Vec<u8>,
-}
-
-/// What is left of the room for planes.
-pub(super) struct Room<'a> {
-    zstd: &'a mut zstd::bulk::Decompressor<'static>,
-    planes: &'a mut [u8],
-}
-
-impl PlaneDecoder {
-    pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { zstd: zstd::bulk::Decompressor::new()?, planes: vec![0; COLUMNS * 8 * MAX_BLOCK_REQUESTS] })
-    }
-
-    /// The whole room, for up to [`COLUMNS`] columns.
-    pub(super) fn room(&mut self) -> Room<'_> {
-        Room { zstd: &mut self.zstd, planes: &mut self.planes }
-    }
-}
-
-/// A column whose planes are decompressed, ready to give its values.
-pub(super) struct Column<'a> {
-    encoding: Encoding,
-    base: u64,
-    unit: u64,
-    /// What the next value is predicted from.
-    value: u64,
-    planes: usize,
-    parts: [&'a [u8]; 8],
-    dictionary: [u64; MAX_DICTIONARY],
-}
-
-impl<'a> Column<'a> {
-    /// Reads `bytes`, a whole column of `n` values (at most [`MAX_BLOCK_REQUESTS`]).
-    pub(super) fn open(bytes: &'a [u8], n: usize, column: u16, room: &mut Room<'a>) -> Result<Self, Fault> {
-        if bytes.len() < HEADER_BYTES {
-            return Err(Fault::new(0, format!("a column of {} B; its header alone has {HEADER_BYTES} B", bytes.len())));
-        }
-        let Some(encoding) = Encoding::from_u8(bytes[0]) else {
-            return Err(Fault::new(0, format!("column encoding {} is unknown; 0 to 4 are", bytes[0])));
-        };
-        if encoding == Encoding::AfterEnd && column != id::OFFSET {
-            return Err(Fault::new(0, "column encoding 3 is for the offset column only"));
-        }
-        let planes = usize::from(bytes[1]);
-        if planes > 8 || (encoding == Encoding::Dictionary && planes > 1) {
-            return Err(Fault::new(1, format!("{planes} byte planes; a value has 8, a dictionary index 1")));
-        }
-        let entries = usize::from(u16_at(bytes, 2));
-        let expected = if encoding == Encoding::Dictionary { 1..=MAX_DICTIONARY } else { 0..=0 };
-        if !expected.contains(&entries) {
-            return Err(Fault::new(2, format!("{entries} dictionary entries; 1 to 256 with encoding 4, else none")));
-        }
-        if u32_at(bytes, 4) != 0 {
-            return Err(Fault::new(4, "reserved bytes of a column's header are not zero"));
-        }
-        let (first, base, unit) = (u64_at(bytes, 8), u64_at(bytes, 16), u64_at(bytes, 24));
-        let plane_entries = HEADER_BYTES + entries * 8;
-        let mut data = plane_entries + planes * PLANE_ENTRY_BYTES;
-        if bytes.len() < data {
-            let reason = format!("a column of {} B; its dictionary and planes need {data} B", bytes.len());
-            return Err(Fault::new(0, reason));
-        }
-
-        let mut parts: [&[u8]; 8] = [&[]; 8];
-        for (k, part) in parts.iter_mut().enumerate().take(planes) {
-            let entry = plane_entries + k * PLANE_ENTRY_BYTES;
-            let [form, 0, 0, 0] = bytes[entry..entry + 4] else {
-                return Err(Fault::new(entry + 1, "reserved bytes of a plane's entry are not zero"));
-            };
-            let size = u32_at(bytes, entry + 4) as usize;
-            let Some(stored) = data.checked_add(size).and_then(|end| bytes.get(data..end)) else {
-                let left = bytes.len() - data;
-                return Err(Fault::new(entry + 4, format!("a plane of {size} B where the column has {left} B left")));
-            };
-            *part = match form {
-                form::REPEATED if size == 1 => {
-                    let plane = room.plane(n);
-                    plane.fill(stored[0]);
-                    plane
-                }
-                form::STORED if size == n => stored,
-                form::ZSTD => {
-                    let plane = room.plane(n);
-                    match room.zstd.decompress_to_buffer(stored, plane) {
-                        Ok(got) if got == n => plane,
-                        Ok(got) => return Err(Fault::new(data, format!("a plane of {got} values; the block has {n}"))),
-                        Err(e) => {
-                            let reason = format!("a plane of {n} values does not decompress: {e}");
-                            return Err(Fault::new(data, reason));
-                        }
-                    }
-                }
-                form::REPEATED | form::STORED => {
-                    return Err(Fault::new(entry + 4, format!("a plane of {size} B in form {form} for {n} values")));
-                }
-                _ => return Err(Fault::new(entry, format!("plane form {form} is unknown; 0 to 2 are"))),
-            };
-            data += size;
-        }
-        if data != bytes.len() {
-            return Err(Fault::new(data, format!("{} B after the column's last plane", bytes.len() - data)));
-        }
-
-        let mut dictionary = [0; MAX_DICTIONARY];
-        if encoding == Encoding::Dictionary {
-            let highest = parts[0].iter().copied().fold(0, u8::max);
-            if usize::from(highest) >= entries {
-                let reason = format!("dictionary index {highest} of {entries} entries");
-                return Err(Fault::new(plane_entries, reason));
-            }
-            for (i, slot) in dictionary.iter_mut().enumerate().take(entries) {
-                *slot = u64_at(bytes, HEADER_BYTES + i * 8);
-            }
-        }
-        let value = if encoding == Encoding::Delta { first.wrapping_sub(base) } else { first };
-        Ok(Self { encoding, base, unit, value, planes, parts, dictionary })
-    }
-
-    /// Gives the values from number `start` on, as many as `out` holds. Columns are read from the
-    /// beginning, without gaps. `lengths` are those of the same requests; the offset column alone
-    /// looks at them.
-    ///
-    /// Several plain loops over few values instead of one over all: each but the running sum
-    /// becomes vector code, and the values stay in the first-level cache meanwhile.
-    #[inline(always)]
-    pub(super) fn next(&mut self, start: usize, lengths: &[u64], out: &mut [u64]) {
-        gather(&self.parts[..self.planes], start, out);
-        match self.encoding {
-            Encoding::Frame => {
-                scale(self.unit, out);
-                add(self.base, out);
-            }
-            Encoding::Delta => {
-                scale(self.unit, out);
-                add(self.base, out);
-                self.value = running_sum(self.value, out);
-            }
-            Encoding::Zigzag => {
-                unzigzag_all(out);
-                scale(self.unit, out);
-                self.value = running_sum(self.value, out);
-            }
-            Encoding::AfterEnd => {
-                unzigzag_all(out);
-                scale(self.unit, out);
-                for (value, length) in out.iter_mut().skip(1).zip(lengths) {
-                    *value = value.wrapping_add(*length);
-                }
-                let last = running_sum(self.value, out);
-                self.value = last.wrapping_add(lengths.get(out.len() - 1).copied().unwrap_or(0));
-            }
-            Encoding::Dictionary => {
-                for value in out {
-                    // The highest index has been checked; the mask spares checking each.
-                    *value = self.dictionary[*value as usize & (MAX_DICTIONARY - 1)];
-                }
-            }
-        }
-    }
-}
-
-impl<'a> Room<'a> {
-    /// Room for a plane of `n` values. There is enough for eight planes of each of [`COLUMNS`]
-    /// columns.
-    fn plane(&mut self, n: usize) -> &'a mut [u8] {
-        let (plane, rest) = std::mem::take(&mut self.planes).split_at_mut(MAX_BLOCK_REQUESTS);
-        self.planes = rest;
-        &mut plane[..n]
-    }
-}
-
-/// Multiplies each value. Three cases, because there is no 64-bit multiplication in the vector
-/// instructions that every machine has.
-#[inline(always)]
-fn scale(unit: u64, values: &mut [u64]) {
-    if unit == 1 {
-        return;
-    }
-    if unit.is_power_of_two() {
-        let shift = unit.trailing_zeros();
-        for value in values {
-            *value <<= shift;
-        }
-    } else {
-        for value in values {
-            *value = value.wrapping_mul(unit);
-        }
-    }
-}
-
-#[inline(always)]
-fn add(base: u64, values: &mut [u64]) {
-    for value in values {
-        *value = value.wrapping_add(base);
-    }
-}
-
-#[inline(always)]
-fn unzigzag_all(values: &mut [u64]) {
-    for value in values {
-        *value = unzigzag(*value);
-    }
-}
-
-/// Replaces each value by the sum of `before` and all up to it, and gives the last.
-#[inline(always)]
-fn running_sum(before: u64, values: &mut [u64]) -> u64 {
-    values.iter_mut().fold(before, |sum, value| {
-        *value = value.wrapping_add(sum);
-        *value
-    })
-}
-
-/// Puts the bytes of the planes, from value `start` on, together.
-#[inline(always)]
-fn gather(planes: &[&[u8]], start: usize, out: &mut [u64]) {
-    /// Values at a time: of arrays the compiler knows the length, and makes vector code without
-    /// checks.
-    const GROUP: usize = 64;
-
-    fn put<const P: usize>(planes: &[&[u8]], start: usize, out: &mut [u64]) {
-        let planes: [&[u8]; P] = std::array::from_fn(|k| &planes[k][start..start + out.len()]);
-        let (planes, ends): ([&[[u8; GROUP]]; P], [&[u8]; P]) =
-            (planes.map(|plane| plane.as_chunks().0), planes.map(|plane| plane.as_chunks::<GROUP>().1));
-        let (groups, end) = out.as_chunks_mut::<GROUP>();
-        for (g, group) in groups.iter_mut().enumerate() {
-            let planes: [&[u8; GROUP]; P] = planes.map(|plane| &plane[g]);
-            for (i, value) in group.iter_mut().enumerate() {
-                *value = join(planes.map(|plane| plane[i]));
-            }
-        }
-        for (i, value) in end.iter_mut().enumerate() {
-            *value = join(ends.map(|plane| plane[i]));
-        }
-    }
-
-    #[inline(always)]
-    fn join<const P: usize>(bytes: [u8; P]) -> u64 {
-        let mut value = 0;
-        for (k, byte) in bytes.into_iter().enumerate() {
-            value |= u64::from(byte) << (8 * k);
-        }
-        value
-    }
-
-    match planes.len() {
-        0 => out.fill(0),
-        1 => put::<1>(planes, start, out),
-        2 => put::<2>(planes, start, out),
-        3 => put::<3>(planes, start, out),
-        4 => put::<4>(planes, start, out),
-        5 => put::<5>(planes, start, out),
-        6 => put::<6>(planes, start, out),
-        7 => put::<7>(planes, start, out),
-        _ => put::<8>(planes, start, out),
-    }
+    a
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Column, Fault, HEADER_BYTES, PlaneDecoder};
     use super::*;
 
     /// All values of a column, in uneven pieces.
