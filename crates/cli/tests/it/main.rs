@@ -13,6 +13,7 @@ mod compare;
 mod computed_if_asked_for;
 mod convert;
 mod dependencies;
+mod devices;
 mod documents;
 mod exit_status;
 mod findings;

@@ -334,7 +334,7 @@ fn op(pages: u32) -> impl Strategy<Value = Op> {
 }
 
 fn any_spec() -> impl Strategy<Value = String> {
-    // What writes through several channels has its models in `multi_channel.rs`.
+    // What writes through several channels has its models in `multi_channel/`.
     let all: Vec<_> = policies().iter().filter(|policy| !policy.chooses_channels).map(|policy| policy.name).collect();
     prop::sample::select(all).prop_flat_map(|policy| prop::sample::select(specs_of(policy)))
 }

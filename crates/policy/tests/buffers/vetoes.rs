@@ -56,7 +56,7 @@ const SPECS: [&str; 38] = [
 ];
 
 /// Returns what is swept: [`SPECS`], and every policy that is neither among them nor in
-/// `page_vetoes.rs`. What evicts through channels asks about these instead (`multi_channel.rs`).
+/// `page_vetoes.rs`. What evicts through channels asks about these instead (`multi_channel/`).
 fn specs() -> impl Iterator<Item = &'static str> {
     let asks = |policy: &&PolicyInfo| policy.name != "none" && !policy.chooses_channels;
     let others = policies().iter().filter(asks).map(|policy| policy.name);

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use destage_trace::{Content, Finding};
 
+use super::damage::samples;
 use super::*;
 
 /// A sample, and how it is cut into the pieces that are damaged.
