@@ -47,6 +47,8 @@ pub(crate) struct HistoryRun<'a> {
     cache: &'static HostCacheInfo,
     history: &'a History,
     cell: &'a Cell,
+    /// Members, and the cache's devices: kept, since what the cache needs is worked out from its parameters' text.
+    devices: u8,
     pub(crate) check: Parity,
     pub(crate) memory: Memory<Box<dyn Served>>,
     pub(crate) model: Model,
@@ -88,9 +90,9 @@ impl<'a> HistoryRun<'a> {
     pub(crate) fn new(cache: &'static HostCacheInfo, history: &'a History, options: Options, log: Option<Log>) -> Self {
         let cell = &history.cell;
         let members = (0..cell.geometry.members()).map(|_| cell.geometry.member_pages());
-        let pages = members.chain(cache.devices(cell.pages_of(cache)));
+        let pages: Vec<u64> = members.chain(cache.devices(cell.pages_of(cache))).collect();
         let planted = options.mutant.map(|mutant| Planted::new(mutant, history.seed));
-        let remains = Remains::fresh(pages.map(|pages| pages as usize * PAGE));
+        let remains = Remains::fresh(pages.iter().map(|pages| *pages as usize * PAGE));
         let mut run = Self {
             memory: Self::prepare(cache, history, remains, log.clone(), planted.as_ref()),
             check: if options.blind {
@@ -123,6 +125,7 @@ impl<'a> HistoryRun<'a> {
             cache,
             history,
             cell,
+            devices: pages.len() as u8,
         };
         run.memory.begin();
         run
@@ -237,8 +240,7 @@ impl<'a> HistoryRun<'a> {
 
     /// Members that do not hold the truth everywhere, and cache devices that do not answer.
     fn lost(&self) -> DevSet {
-        let devices = self.cell.geometry.members() + self.cache.devices(self.cell.pages_of(self.cache)).len() as u8;
-        let dead: DevSet = (0..devices).map(Dev).filter(|dev| !self.memory.answers(*dev)).collect();
+        let dead: DevSet = (0..self.devices).map(Dev).filter(|dev| !self.memory.answers(*dev)).collect();
         self.memory.engine().controller().array().degraded() | dead
     }
 

@@ -55,8 +55,7 @@ impl HistoryRun<'_> {
     }
 
     pub(crate) fn lose(&mut self, dev: u8, told: bool, beyond: bool) {
-        let devices = self.cell.geometry.members() + self.cache.devices(self.cell.pages_of(self.cache)).len() as u8;
-        if dev >= devices || !self.memory.answers(Dev(dev)) {
+        if dev >= self.devices || !self.memory.answers(Dev(dev)) {
             return;
         }
         let dev = Dev(dev);
