@@ -12,12 +12,12 @@
 //! round: its collection would ask all others, and theirs it.
 
 use destage_plan::{
-    Class, Condition, Control, Controller, Dev, DevSet, DeviceChange, Event, Nanos, OpId, Out, ParamSpec, Params,
-    Quota, Refusal, Row, SpecError, Step, StepSet, TimerId, TimerOwner, quantity,
+    Class, Control, Dev, DevSet, DeviceChange, Event, Nanos, OpId, Out, ParamSpec, Params, Quota, Refusal, SpecError,
+    Step, StepSet, TimerId, TimerOwner, quantity,
 };
-use destage_raid::array::{Array, MAX_MEMBERS, Sources};
+use destage_raid::array::MAX_MEMBERS;
 
-use crate::{CacheCounts, HostCacheError, LayerInfo, Rounds, Served};
+use crate::{CacheLayer, HostCacheError, LayerInfo, LayeredCache, Rounds, Served};
 
 const MODE: ParamSpec = ParamSpec {
     name: "mode",
@@ -123,9 +123,8 @@ struct Asked {
     quota: Quota,
 }
 
-/// A cache with its array, whose members collect together.
+/// Has the members of an array collect together.
 struct Coordinated {
-    inner: Box<dyn Served>,
     asks: Asks,
     proactive: Option<Proactive>,
     several: Option<Several>,
@@ -152,8 +151,7 @@ fn build(inner: Box<dyn Served>, params: &Params) -> Result<Box<dyn Served>, Hos
     if let Some(several) = several.filter(|several| several.of > members.into()) {
         return Err(HostCacheError::Members { key: MEMBERS.name, asked: several.of, members });
     }
-    Ok(Box::new(Coordinated {
-        inner,
+    let coordinated = Coordinated {
         asks,
         proactive,
         several,
@@ -162,7 +160,8 @@ fn build(inner: Box<dyn Served>, params: &Params) -> Result<Box<dyn Served>, Hos
         submitted: Nanos::ZERO,
         refused: false,
         rounds: Rounds::default(),
-    }))
+    };
+    Ok(Box::new(LayeredCache::new(coordinated, inner)))
 }
 
 fn several(soft: u32, params: &Params) -> Result<Option<Several>, SpecError> {
@@ -192,18 +191,19 @@ fn proactive(soft: u32, several: bool, params: &Params) -> Result<Option<Proacti
     Err(SpecError::Composition { spec: GGC.name.into(), reason })
 }
 
-impl Coordinated {
-    fn members(&self) -> DevSet {
-        self.inner.array().config().geometry.member_set()
-    }
+/// The members of the array.
+fn members(inner: &dyn Served) -> DevSet {
+    inner.array().config().geometry.member_set()
+}
 
+impl Coordinated {
     fn is_asked(&self, dev: Dev) -> bool {
         self.asked.iter().any(|asked| asked.dev == dev)
     }
 
     /// Asks all members, but for the one that collects already.
-    fn ask(&mut self, but: Option<Dev>, quota: Quota, out: &mut Out) {
-        for dev in (self.members() - self.lost).iter() {
+    fn ask(&mut self, members: DevSet, but: Option<Dev>, quota: Quota, out: &mut Out) {
+        for dev in (members - self.lost).iter() {
             if let Some(several) = &mut self.several {
                 several.near.remove(dev);
             }
@@ -216,12 +216,13 @@ impl Coordinated {
     }
 
     /// A member has begun to collect.
-    fn begins(&mut self, dev: Dev, blocks: u32, out: &mut Out) {
-        if !self.members().contains(dev) || self.is_asked(dev) || !self.inner.array().is_ready() {
+    fn begins(&mut self, dev: Dev, blocks: u32, inner: &dyn Served, out: &mut Out) {
+        let members = members(inner);
+        if !members.contains(dev) || self.is_asked(dev) || !inner.array().is_ready() {
             return;
         }
         self.rounds.reactive += 1;
-        self.ask(Some(dev), self.quota(blocks), out);
+        self.ask(members, Some(dev), self.quota(blocks), out);
     }
 
     /// What members are asked for when one collects so many blocks; 0 if that is not known.
@@ -240,15 +241,16 @@ impl Coordinated {
     }
 
     /// A member will have to collect soon.
-    fn comes_near(&mut self, dev: Dev, out: &mut Out) {
-        let is_member = self.members().contains(dev);
-        let answers = self.members() - self.lost;
+    fn comes_near(&mut self, dev: Dev, inner: &dyn Served, out: &mut Out) {
+        let members = members(inner);
+        let is_member = members.contains(dev);
+        let answers = members - self.lost;
         if let Some(several) = self.several.as_mut().filter(|_| is_member) {
             several.near.insert(dev);
             let are_enough = (several.near & answers).len() >= several.of.min(answers.len());
-            if are_enough && self.inner.array().is_ready() {
+            if are_enough && inner.array().is_ready() {
                 self.rounds.soft += 1;
-                self.ask(None, self.quota(0), out);
+                self.ask(members, None, self.quota(0), out);
             }
         }
         if let Some(proactive) = self.proactive.as_mut().filter(|_| is_member)
@@ -259,23 +261,23 @@ impl Coordinated {
     }
 
     /// Nothing may have been asked for a while.
-    fn is_quiet(&mut self, out: &mut Out) {
+    fn is_quiet(&mut self, inner: &dyn Served, out: &mut Out) {
         let Some(proactive) = &mut self.proactive else { return };
         let now = out.now();
         let quiet_at = self.submitted + proactive.idle;
         if now < quiet_at {
             out.timer(QUIET, quiet_at);
-        } else if out.live() > 0 || !self.inner.array().is_ready() {
+        } else if out.live() > 0 || !inner.array().is_ready() {
             out.timer(QUIET, now + proactive.idle);
         } else {
             proactive.is_near = false;
             self.rounds.proactive += 1;
-            self.ask(None, self.quota(0), out);
+            self.ask(members(inner), None, self.quota(0), out);
         }
     }
 
     /// Handles an event of an operation, if that is its own; whether it was.
-    fn handle_own(&mut self, event: Event<'_>, out: &mut Out) -> bool {
+    fn handle_own(&mut self, event: Event<'_>, inner: &mut dyn Served, out: &mut Out) -> bool {
         let (Event::Granted(op) | Event::OpDone(op) | Event::OpStuck { op, .. }) = event else { return false };
         let Some(at) = self.asked.iter().position(|asked| asked.op == op) else { return false };
         match event {
@@ -287,7 +289,7 @@ impl Coordinated {
                 // As from an operation of its own the array hears that a member does not answer.
                 for dev in devs.iter() {
                     self.lost.insert(dev);
-                    self.inner.handle(Event::Device { dev, change: DeviceChange::Failed }, out);
+                    inner.handle(Event::Device { dev, change: DeviceChange::Failed }, out);
                 }
             }
             _ => {
@@ -300,14 +302,14 @@ impl Coordinated {
     }
 }
 
-impl Controller for Coordinated {
-    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
-        if self.refused || self.handle_own(event, out) {
+impl CacheLayer for Coordinated {
+    fn handle(&mut self, event: Event<'_>, inner: &mut dyn Served, out: &mut Out) {
+        if self.refused || self.handle_own(event, inner, out) {
             return;
         }
         match event {
             Event::Start(start) => {
-                let cannot = self.members() - start.collectors;
+                let cannot = members(inner) - start.collectors;
                 if !cannot.is_empty() {
                     self.refused = true;
                     return out.refuse(Refusal::NoCollectors(cannot));
@@ -321,7 +323,7 @@ impl Controller for Coordinated {
                 // Nothing is known of the one in its place.
                 self.ends(dev);
             }
-            Event::Timer(QUIET) => return self.is_quiet(out),
+            Event::Timer(QUIET) => return self.is_quiet(inner, out),
             // It stops: nothing is to begin any more.
             Event::Control(Control::Clean) => {
                 (self.proactive, self.several) = (None, None);
@@ -329,59 +331,21 @@ impl Controller for Coordinated {
             }
             _ => {}
         }
-        self.inner.handle(event, out);
+        inner.handle(event, out);
         match event {
-            Event::DeviceGc { dev, on: true, blocks, .. } => self.begins(dev, blocks, out),
+            Event::DeviceGc { dev, on: true, blocks, .. } => self.begins(dev, blocks, inner, out),
             Event::DeviceGc { dev, on: false, .. } => self.ends(dev),
-            Event::DeviceNearGc(dev) => self.comes_near(dev, out),
+            Event::DeviceNearGc(dev) => self.comes_near(dev, inner, out),
             _ => {}
         }
     }
 
-    fn unnoted(&self) -> DevSet {
-        self.inner.unnoted()
-    }
-
-    fn condition(&self) -> Condition {
-        self.inner.condition()
-    }
-}
-
-impl Served for Coordinated {
-    fn array(&self) -> &Array {
-        self.inner.array()
-    }
-
-    fn is_caching(&self) -> bool {
-        self.inner.is_caching()
-    }
-
-    fn counts(&self) -> Option<&CacheCounts> {
-        self.inner.counts()
-    }
-
-    fn figures(&self) -> Vec<u64> {
-        self.inner.figures()
-    }
-
-    fn sources(&self, row: Row) -> Sources {
-        self.inner.sources(row)
-    }
-
-    fn stale_rows(&self) -> usize {
-        self.inner.stale_rows()
-    }
-
-    fn left_rows(&self) -> u64 {
-        self.inner.left_rows()
-    }
-
-    fn gc_warning(&self) -> Option<u32> {
+    fn gc_warning(&self, _: &dyn Served) -> Option<u32> {
         let proactive = self.proactive.map(|proactive| proactive.soft);
         proactive.or(self.several.map(|several| several.soft))
     }
 
-    fn rounds(&self) -> Option<Rounds> {
+    fn rounds(&self, _: &dyn Served) -> Option<Rounds> {
         Some(self.rounds)
     }
 }

@@ -5,6 +5,7 @@
 mod counts;
 mod ggc;
 mod info;
+mod layer;
 mod none;
 mod registry;
 mod ssd;
@@ -14,6 +15,7 @@ mod write_cache;
 
 pub use counts::{CacheCounts, Rounds};
 pub use info::{Build, CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, Medium, Registered, Wrap};
+pub use layer::{CacheLayer, LayeredCache};
 pub use registry::{
     HostCacheSpec, all_host_caches, all_host_caches_of, host_cache, host_cache_layers, host_caches, host_caches_of,
     serve,

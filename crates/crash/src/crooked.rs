@@ -1,11 +1,10 @@
-//! Faults planted between a controller and the executor, whichever that is: a controller around the controller plans
+//! Faults planted between a controller and the executor, whichever that is: a layer around the controller plans
 //! what that one would if it did its work badly, or tells the executor something else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use destage_cache::{CacheCounts, Rounds, Served};
-use destage_plan::{Buf, Class, Condition, Controller, DevSet, Event, Issue, OpId, Out, Row, Rows, Step, StepSet};
-use destage_raid::array::{Array, Sources};
+use destage_cache::{CacheLayer, LayeredCache, Served};
+use destage_plan::{Buf, Class, DevSet, Event, Issue, OpId, Out, Rows, Step, StepSet};
 
 use crate::{Dice, Mutant};
 
@@ -24,13 +23,12 @@ impl Crooked {
         let mut dice = Dice::part(seed, u64::MAX - 2);
         let left = dice.below(if self == Self::Plans(Mutant::UnreadMember) { 24 } else { 12 });
         let (seen, written, own) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
-        Box::new(Bent { inner, crooked: self, left: Some(left), seen, written, own })
+        Box::new(LayeredCache::new(Bent { crooked: self, left: Some(left), seen, written, own }, inner))
     }
 }
 
-/// A controller with a fault around it.
+/// A fault around a controller.
 struct Bent {
-    inner: Box<dyn Served>,
     crooked: Crooked,
     /// Of faults that happen once in a life: how many steps of their kind go well before; none when it has happened.
     left: Option<u64>,
@@ -62,8 +60,8 @@ impl Bent {
     }
 
     /// Changes what was planned.
-    fn bend(&mut self, mutant: Mutant, out: &mut Out) {
-        let members = self.inner.array().config().geometry.members();
+    fn bend(&mut self, mutant: Mutant, inner: &dyn Served, out: &mut Out) {
+        let members = inner.array().config().geometry.members();
         let is_written = |step: &Step| match step {
             Step::Write { ext, .. } | Step::WriteList { ext, .. } if ext.dev().0 < members => Some(ext.rows()),
             _ => None,
@@ -120,12 +118,12 @@ impl Bent {
     }
 }
 
-impl Controller for Bent {
-    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
+impl CacheLayer for Bent {
+    fn handle(&mut self, event: Event<'_>, inner: &mut dyn Served, out: &mut Out) {
         if self.handle_own(event, out) {
             return;
         }
-        self.inner.handle(event, out);
+        inner.handle(event, out);
         let Crooked::Plans(mutant) = self.crooked else { return };
         if let Event::OpDone(op) = event {
             for rows in self.written.remove(&op.0).into_iter().flatten() {
@@ -133,52 +131,10 @@ impl Controller for Bent {
                 self.own.push((own, rows));
             }
         }
-        self.bend(mutant, out);
+        self.bend(mutant, inner, out);
     }
 
-    fn unnoted(&self) -> DevSet {
-        if self.crooked == Crooked::NamedEarly { DevSet::EMPTY } else { self.inner.unnoted() }
-    }
-
-    fn condition(&self) -> Condition {
-        self.inner.condition()
-    }
-}
-
-impl Served for Bent {
-    fn array(&self) -> &Array {
-        self.inner.array()
-    }
-
-    fn is_caching(&self) -> bool {
-        self.inner.is_caching()
-    }
-
-    fn counts(&self) -> Option<&CacheCounts> {
-        self.inner.counts()
-    }
-
-    fn figures(&self) -> Vec<u64> {
-        self.inner.figures()
-    }
-
-    fn sources(&self, row: Row) -> Sources {
-        self.inner.sources(row)
-    }
-
-    fn stale_rows(&self) -> usize {
-        self.inner.stale_rows()
-    }
-
-    fn left_rows(&self) -> u64 {
-        self.inner.left_rows()
-    }
-
-    fn gc_warning(&self) -> Option<u32> {
-        self.inner.gc_warning()
-    }
-
-    fn rounds(&self) -> Option<Rounds> {
-        self.inner.rounds()
+    fn unnoted(&self, inner: &dyn Served) -> DevSet {
+        if self.crooked == Crooked::NamedEarly { DevSet::EMPTY } else { inner.unnoted() }
     }
 }

@@ -1,0 +1,95 @@
+//! Layers: what stands around a cache with its array, such as [GGC](crate::ggc) or a planted fault.
+//!
+//! A [`CacheLayer`] says only what it changes. [`LayeredCache`] is the one place that passes on all the rest, so a
+//! method that controllers get is forwarded once, whatever layers there are.
+
+use destage_plan::{Condition, Controller, DevSet, Event, Out, Row};
+use destage_raid::array::{Array, Sources};
+
+use crate::{CacheCounts, Rounds, Served};
+
+/// Changes how a cache with its array, `inner`, works. A provided method is what it is without the layer.
+pub trait CacheLayer: Send {
+    /// Handles an event in place of `inner`, which handles no event but by this layer.
+    fn handle(&mut self, event: Event<'_>, inner: &mut dyn Served, out: &mut Out);
+
+    /// Returns the devices of which a start would believe what they held before they failed.
+    fn unnoted(&self, inner: &dyn Served) -> DevSet {
+        inner.unnoted()
+    }
+
+    /// Returns the free blocks at which devices warn, as [`Served::gc_warning`].
+    fn gc_warning(&self, inner: &dyn Served) -> Option<u32> {
+        inner.gc_warning()
+    }
+
+    /// Returns how often devices were told to collect together, as [`Served::rounds`].
+    fn rounds(&self, inner: &dyn Served) -> Option<Rounds> {
+        inner.rounds()
+    }
+}
+
+/// A cache with its array in a layer.
+pub struct LayeredCache<L> {
+    layer: L,
+    inner: Box<dyn Served>,
+}
+
+impl<L: CacheLayer> LayeredCache<L> {
+    /// Puts a layer around a cache.
+    pub const fn new(layer: L, inner: Box<dyn Served>) -> Self {
+        Self { layer, inner }
+    }
+}
+
+impl<L: CacheLayer> Controller for LayeredCache<L> {
+    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
+        self.layer.handle(event, &mut *self.inner, out);
+    }
+
+    fn unnoted(&self) -> DevSet {
+        self.layer.unnoted(&*self.inner)
+    }
+
+    fn condition(&self) -> Condition {
+        self.inner.condition()
+    }
+}
+
+impl<L: CacheLayer> Served for LayeredCache<L> {
+    fn array(&self) -> &Array {
+        self.inner.array()
+    }
+
+    fn is_caching(&self) -> bool {
+        self.inner.is_caching()
+    }
+
+    fn counts(&self) -> Option<&CacheCounts> {
+        self.inner.counts()
+    }
+
+    fn figures(&self) -> Vec<u64> {
+        self.inner.figures()
+    }
+
+    fn sources(&self, row: Row) -> Sources {
+        self.inner.sources(row)
+    }
+
+    fn stale_rows(&self) -> usize {
+        self.inner.stale_rows()
+    }
+
+    fn left_rows(&self) -> u64 {
+        self.inner.left_rows()
+    }
+
+    fn gc_warning(&self) -> Option<u32> {
+        self.layer.gc_warning(&*self.inner)
+    }
+
+    fn rounds(&self) -> Option<Rounds> {
+        self.layer.rounds(&*self.inner)
+    }
+}
