@@ -17,7 +17,7 @@ use destage_plan::{
 };
 use destage_raid::array::MAX_MEMBERS;
 
-use crate::{CacheLayer, HostCacheError, LayerInfo, LayeredCache, Rounds, Served};
+use crate::{CacheLayer, HostCacheError, LayerInfo, LayerPlace, LayeredCache, Rounds, Served};
 
 const MODE: ParamSpec = ParamSpec {
     name: "mode",
@@ -70,8 +70,11 @@ pub(crate) static GGC: LayerInfo = LayerInfo {
             requests wait for one collection instead of for one after the other. It stands around a cache and \
             changes nothing else of it.",
     paper: "GGC in LAWC",
+    place: LayerPlace::Around,
     needs_collectors: true,
     params: &[MODE, QUOTA, IDLE, SOFT, MEMBERS],
+    replaces: &[],
+    figures: &[],
     small: |pages| {
         let small = if pages % 3 == 1 { [(MEMBERS.name, "1"), (SOFT.name, "9")] } else { PROACTIVE };
         small.map(|(key, value)| (key, value.to_owned())).to_vec()

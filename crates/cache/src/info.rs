@@ -69,19 +69,18 @@ pub struct HostCacheInfo {
     /// Parameters each with which it does something else than with its defaults: the crash harness tries all
     /// of them.
     pub modes: &'static [&'static [(&'static str, &'static str)]],
-    /// Why there is no such cache whose members write together (`sync+` before its name), if there
-    /// is none.
-    pub unsynchronised: Option<&'static str>,
-    /// What stands around it, if something does: the name has it before the cache's.
-    pub layer: Option<&'static LayerInfo>,
-    /// How it is built, without what stands around it; its [`Registered::new`] over an array.
+    /// Describes the cache whose members write together (`sync+` before its name), or says why there is none.
+    pub synchronised: Result<SynchronisedInfo, &'static str>,
+    /// The layers that it has, the innermost first; the name has them before the cache's.
+    pub layers: &'static [&'static LayerInfo],
+    /// How it is built, without its layers; its [`Registered::new`] over an array.
     pub build: Build,
 }
 
 /// Puts a cache of so many pages over an array.
 pub type Build = fn(u64, &ArrayConfig, &Params) -> Result<Box<dyn Served>, HostCacheError>;
 
-/// Puts a layer around a cache.
+/// Puts a layer around a cache, or beside it.
 pub type Wrap = fn(Box<dyn Served>, &Params) -> Result<Box<dyn Served>, HostCacheError>;
 
 impl HostCacheInfo {
@@ -105,8 +104,8 @@ impl HostCacheInfo {
             figures: &[],
             small: |_| Vec::new(),
             modes: &[&[]],
-            unsynchronised: Some("it holds nothing that has to be destaged"),
-            layer: None,
+            synchronised: Err("it holds nothing that has to be destaged"),
+            layers: &[],
             build: |pages, config, params| {
                 let cache = C::new(pages, config, params)?;
                 let share = (C::INFO.nv_slots)(pages, config, params);
@@ -117,7 +116,12 @@ impl HostCacheInfo {
 
     /// Whether the members must be devices that can be told to collect garbage.
     pub fn needs_collectors(&self) -> bool {
-        self.layer.is_some_and(|layer| layer.needs_collectors)
+        self.layers.iter().any(|layer| layer.needs_collectors)
+    }
+
+    /// Whether something stands around it.
+    pub fn has_layer_around(&self) -> bool {
+        self.layers.iter().any(|layer| layer.place == LayerPlace::Around)
     }
 
     /// The levels whose arrays it can serve.
@@ -137,7 +141,28 @@ impl HostCacheInfo {
     }
 }
 
-/// What there is to know about what can stand around a host cache.
+/// Describes a cache whose members write together, in the words of [`HostCacheInfo`].
+#[derive(Clone, Copy, Debug)]
+pub struct SynchronisedInfo {
+    /// The cache in one line.
+    pub title: &'static str,
+    /// What it does in two or three sentences.
+    pub about: &'static str,
+    /// Where it comes from.
+    pub paper: &'static str,
+}
+
+/// Where a layer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerPlace {
+    /// Beside the cache in its [`Tier`]: the cache asks it when to write. Only some caches do, see
+    /// [`HostCacheInfo::synchronised`].
+    Beside,
+    /// Around any cache with its array: it sees every event first.
+    Around,
+}
+
+/// What there is to know about a layer of a host cache.
 #[derive(Clone, Copy, Debug)]
 pub struct LayerInfo {
     /// The name on the command line: `NAME+CACHE`.
@@ -148,14 +173,20 @@ pub struct LayerInfo {
     pub about: &'static str,
     /// Where it comes from.
     pub paper: &'static str,
+    /// Where it stands.
+    pub place: LayerPlace,
     /// Whether the members must be devices that can be told to collect garbage.
     pub needs_collectors: bool,
     /// Its parameters.
     pub params: &'static [ParamSpec],
+    /// Parameters of caches that have other defaults in it.
+    pub replaces: &'static [ParamSpec],
+    /// What it counts, after what the cache does.
+    pub figures: &'static [CacheFigure],
     /// The parameters under which it does all that it does in tiny arrays too, around a cache of so
     /// many pages.
     pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
-    /// Puts it around a cache.
+    /// Puts it around a cache, or beside it.
     pub build: Wrap,
 }
 

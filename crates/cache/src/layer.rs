@@ -6,6 +6,7 @@
 use destage_plan::{Condition, Controller, DevSet, Event, Out, Row};
 use destage_raid::array::{Array, Sources};
 
+use crate::synchroniser::Synchroniser;
 use crate::{CacheCounts, Rounds, Served};
 
 /// Changes how a cache with its array, `inner`, works. A provided method is what it is without the layer.
@@ -83,6 +84,10 @@ impl<L: CacheLayer> Served for LayeredCache<L> {
 
     fn left_rows(&self) -> u64 {
         self.inner.left_rows()
+    }
+
+    fn synchronise(&mut self, synchroniser: Synchroniser) {
+        self.inner.synchronise(synchroniser);
     }
 
     fn gc_warning(&self) -> Option<u32> {

@@ -9,12 +9,16 @@ mod layer;
 mod none;
 mod registry;
 mod ssd;
+mod sync;
 mod synchroniser;
 mod tier;
 mod write_cache;
 
 pub use counts::{CacheCounts, Rounds};
-pub use info::{Build, CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, Medium, Registered, Wrap};
+pub use info::{
+    Build, CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, Medium, Registered, SynchronisedInfo,
+    Wrap,
+};
 pub use layer::{CacheLayer, LayeredCache};
 pub use registry::{
     HostCacheSpec, all_host_caches, all_host_caches_of, host_cache, host_cache_layers, host_caches, host_caches_of,

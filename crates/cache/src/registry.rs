@@ -1,22 +1,23 @@
 //! The one list of host caches: simulator, executors, crash harness and command line take them from
 //! here.
 //!
-//! To add one, write its file, with a `HostCache` and a `Registered`, and name both here and in
-//! `lib.rs`.
+//! To add one, write its file, with a `HostCache` and a `Registered`, name the file in `lib.rs` and the
+//! cache here.
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
-use destage_plan::{Params, PolicySpec, SpecError, names};
+use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, names};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
 use crate::ssd::{Kdd, Leavo, TRIM, WriteAround, WriteBack, WriteThrough};
-use crate::write_cache::{IWC, LAWC, STOW, SYNC_IWC, SYNC_STOW, SYNC_WOW, WOW};
-use crate::{HostCacheError, HostCacheInfo, LayerInfo, Registered, Served};
+use crate::sync::{self, SYNC};
+use crate::write_cache::{IWC, LAWC, STOW, WOW};
+use crate::{CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, Registered, Served, SynchronisedInfo};
 
 /// A host cache as a user names it: `name` or `name:key=value`, known to exist and to have these
 /// parameters.
@@ -35,50 +36,109 @@ static CACHES: &[&HostCacheInfo] = &[
     &Leavo::INFO,
     &Kdd::INFO,
     &WOW,
-    &SYNC_WOW,
     &STOW,
-    &SYNC_STOW,
     &IWC,
-    &SYNC_IWC,
     &LAWC,
 ];
 
-/// What can stand around each of them.
-static LAYERS: &[&LayerInfo] = &[&GGC];
+/// The layers.
+static LAYERS: &[&LayerInfo] = &[&SYNC, &GGC];
 
-/// Each cache in each layer. They live as long as the program, as those do of which they are made.
-static COMPOSED: LazyLock<Vec<HostCacheInfo>> = LazyLock::new(|| {
-    let composed = LAYERS.iter().flat_map(|layer| CACHES.iter().map(|cache| within(layer, cache)));
-    composed.collect()
+/// Each cache with each layer that can stand beside it, in the order of the caches.
+static BESIDE: LazyLock<Vec<CacheComposition>> = LazyLock::new(|| {
+    let caches = CACHES.iter().filter(|cache| cache.synchronised.is_ok());
+    caches.flat_map(|cache| layers(LayerPlace::Beside).map(|layer| CacheComposition::new(layer, cache))).collect()
 });
 
-/// A cache in a layer.
-fn within(layer: &'static LayerInfo, cache: &HostCacheInfo) -> HostCacheInfo {
-    let params = [layer.params, cache.params].concat();
-    HostCacheInfo {
-        name: format!("{}+{}", layer.name, cache.name).leak(),
-        title: format!("{}, around {}", layer.title, cache.name).leak(),
-        about: format!("{} {}", layer.about, cache.about).leak(),
-        paper: layer.paper,
-        params: params.leak(),
-        layer: Some(layer),
-        ..*cache
+/// Each cache, with what stands beside it or without, in each layer that stands around caches.
+static AROUND: LazyLock<Vec<CacheComposition>> = LazyLock::new(|| {
+    let around = layers(LayerPlace::Around);
+    around.flat_map(|layer| host_caches().map(move |cache| CacheComposition::new(layer, cache))).collect()
+});
+
+fn layers(place: LayerPlace) -> impl Iterator<Item = &'static LayerInfo> {
+    LAYERS.iter().copied().filter(move |layer| layer.place == place)
+}
+
+/// A cache with a layer. It owns what its [`HostCacheInfo`] refers to.
+struct CacheComposition {
+    cache: &'static HostCacheInfo,
+    name: String,
+    title: String,
+    about: String,
+    paper: &'static str,
+    params: Vec<ParamSpec>,
+    figures: Vec<CacheFigure>,
+    layers: Vec<&'static LayerInfo>,
+    info: OnceLock<HostCacheInfo>,
+}
+
+impl CacheComposition {
+    fn new(layer: &'static LayerInfo, cache: &'static HostCacheInfo) -> Self {
+        let of_cache = cache.params.iter().map(|param| {
+            let replaced = layer.replaces.iter().find(|replaced| replaced.name == param.name);
+            *replaced.unwrap_or(param)
+        });
+        let of_layer = layer.params.iter().copied();
+        let (title, about, paper, params) = match (layer.place, cache.synchronised) {
+            (LayerPlace::Beside, Ok(SynchronisedInfo { title, about, paper })) => {
+                (title.to_owned(), about.to_owned(), paper, of_cache.chain(of_layer).collect())
+            }
+            _ => (
+                format!("{}, around {}", layer.title, cache.name),
+                format!("{} {}", layer.about, cache.about),
+                layer.paper,
+                of_layer.chain(of_cache).collect(),
+            ),
+        };
+        Self {
+            cache,
+            name: format!("{}+{}", layer.name, cache.name),
+            title,
+            about,
+            paper,
+            params,
+            figures: [cache.figures, layer.figures].concat(),
+            layers: [cache.layers, &[layer]].concat(),
+            info: OnceLock::new(),
+        }
+    }
+
+    fn info(&'static self) -> &'static HostCacheInfo {
+        self.info.get_or_init(|| HostCacheInfo {
+            name: &self.name,
+            title: &self.title,
+            about: &self.about,
+            paper: self.paper,
+            params: &self.params,
+            figures: &self.figures,
+            layers: &self.layers,
+            synchronised: if self.layers.iter().any(|layer| layer.place == LayerPlace::Beside) {
+                Err(sync::ALREADY)
+            } else {
+                self.cache.synchronised
+            },
+            ..*self.cache
+        })
     }
 }
 
-/// Every host cache, with nothing around it.
+/// Every host cache, with nothing around it: alone, then with what can stand beside it.
 pub fn host_caches() -> impl Iterator<Item = &'static HostCacheInfo> {
-    CACHES.iter().copied()
+    CACHES.iter().flat_map(|&cache| {
+        let beside = BESIDE.iter().filter(|composition| std::ptr::eq(composition.cache, cache));
+        std::iter::once(cache).chain(beside.map(CacheComposition::info))
+    })
 }
 
 /// What can stand around host caches.
 pub fn host_cache_layers() -> impl Iterator<Item = &'static LayerInfo> {
-    LAYERS.iter().copied()
+    layers(LayerPlace::Around)
 }
 
 /// Every host cache, first with nothing around it, then with everything that can be.
 pub fn all_host_caches() -> impl Iterator<Item = &'static HostCacheInfo> {
-    host_caches().chain(COMPOSED.iter())
+    host_caches().chain(AROUND.iter().map(CacheComposition::info))
 }
 
 /// The host cache of this name, which may name what stands around it.
@@ -106,11 +166,11 @@ impl HostCacheSpec {
     /// The cache with parameters under which so few pages do all that many do, in one of its
     /// [modes](HostCacheInfo::modes), by number around; if it can trim what it does not need, whether it does.
     pub fn small(info: &'static HostCacheInfo, pages: u64, mode: usize, trims: bool) -> Self {
-        let around = info.layer.map_or_else(Vec::new, |layer| (layer.small)(pages));
+        let layers = info.layers.iter().flat_map(|layer| (layer.small)(pages));
         let mode = info.modes[mode % info.modes.len()].iter().map(|(key, value)| (*key, (*value).to_owned()));
         let trims =
             (trims && info.params.iter().any(|param| param.name == TRIM.name)).then(|| (TRIM.name, "on".to_owned()));
-        let given = around.into_iter().chain((info.small)(pages)).chain(mode).chain(trims);
+        let given = layers.chain((info.small)(pages)).chain(mode).chain(trims);
         let given = given.map(|(key, value)| (key.to_owned(), value)).collect();
         let spec = PolicySpec { name: info.name.to_owned(), given };
         Self::resolve(info, &spec).expect("a cache takes the parameters that it names itself")
@@ -142,10 +202,7 @@ impl HostCacheSpec {
     pub fn build(&self, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Served>, HostCacheError> {
         self.check_pages(array, pages)?;
         let cache = (self.info.build)(pages, array, &self.params)?;
-        match self.info.layer {
-            Some(layer) => (layer.build)(cache, &self.params),
-            None => Ok(cache),
-        }
+        self.info.layers.iter().try_fold(cache, |cache, layer| (layer.build)(cache, &self.params))
     }
 
     /// Slots of the NVRAM that it takes beside the array's if it has so many pages.
@@ -219,8 +276,8 @@ impl fmt::Debug for HostCacheSpec {
 
 /// Why there is no cache of this name, if that is as its members cannot be made to write together.
 fn unsynchronised(name: &str) -> Option<SpecError> {
-    let bare = LAYERS.iter().find_map(|layer| name.strip_prefix(layer.name)?.strip_prefix('+')).unwrap_or(name);
-    let why = host_cache(bare.strip_prefix("sync+")?)?.unsynchronised?;
+    let around = host_cache_layers().find_map(|layer| name.strip_prefix(layer.name)?.strip_prefix('+'));
+    let why = host_cache(around.unwrap_or(name).strip_prefix("sync+")?)?.synchronised.err()?;
     let names = host_caches().map(|info| info.name).filter(|name| name.starts_with("sync+"));
     let names = names.collect::<Vec<_>>().join(", ");
     let reason = format!("sync+ has members wait for each other that are destaged to, but {why}; there are {names}");

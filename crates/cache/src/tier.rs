@@ -10,6 +10,7 @@ use destage_plan::{
 };
 use destage_raid::array::{Above, Absorbed, Array, Degraded, Duty, Lost, Seg, Sources, Taken, Versions};
 
+use crate::synchroniser::Synchroniser;
 use crate::{CacheCounts, Rounds};
 
 /// What a host cache decides, over what every cache shares ([`Tier`]). What a method does unless a
@@ -265,9 +266,11 @@ enum Work<T> {
     Own { part: T },
 }
 
-/// What the operations above an array are for.
+/// What the operations above an array are for, and who says when some of them begin.
 pub struct Operations<T> {
     works: Vec<Option<Work<T>>>,
+    /// Says when what the cache chose is written, if the cache is not to say so alone.
+    pub(crate) synchroniser: Option<Synchroniser>,
 }
 
 impl<T: Copy> Operations<T> {
@@ -377,6 +380,8 @@ pub trait Served: Controller + Send {
     /// How often a cache that [delays parity](crate::HostCacheInfo::delays_parity) left that of a row
     /// behind data that it had covered so far.
     fn left_rows(&self) -> u64;
+    /// Has the members write what the cache chose together.
+    fn synchronise(&mut self, synchroniser: Synchroniser);
 
     /// Free blocks at which devices are to say that they will have to collect soon, in hundredths of a
     /// percent; none if they need not.
@@ -393,7 +398,7 @@ pub trait Served: Controller + Send {
 impl<C: HostCache> Tier<C> {
     /// Serves the array with this cache.
     pub const fn new(array: Array, cache: C) -> Self {
-        let upper = Upper { cache, operations: Operations { works: Vec::new() }, held: Vec::new() };
+        let upper = Upper { cache, operations: Operations { works: Vec::new(), synchroniser: None }, held: Vec::new() };
         Self { array, upper }
     }
 }
@@ -414,6 +419,7 @@ impl<C: HostCache> Served for Tier<C> {
     fn figures(&self) -> Vec<u64> {
         let mut figures = Vec::new();
         self.upper.cache.figures(&mut figures);
+        figures.extend(self.upper.operations.synchroniser.iter().flat_map(Synchroniser::figures));
         figures
     }
 
@@ -427,6 +433,10 @@ impl<C: HostCache> Served for Tier<C> {
 
     fn left_rows(&self) -> u64 {
         self.upper.cache.left_rows()
+    }
+
+    fn synchronise(&mut self, synchroniser: Synchroniser) {
+        self.upper.operations.synchroniser = Some(synchroniser);
     }
 }
 
@@ -507,7 +517,7 @@ impl<C: HostCache> Above for Upper<C> {
             }
             Event::Device { dev, change: DeviceChange::Replaced } => {
                 self.cache.replaced(dev);
-                self.cache.event(event, array, out);
+                self.pass_on(event, array, out);
             }
             Event::Start(start) => {
                 let mut above = start.nv.iter().filter(|held| Array::is_above(&held.tag));
@@ -515,20 +525,18 @@ impl<C: HostCache> Above for Upper<C> {
                     array.refuse_nvram(out);
                 }
                 if !array.is_refused() {
-                    self.cache.event(event, array, out);
+                    self.pass_on(event, array, out);
                 }
             }
             Event::Control(Control::Drain) => {
                 self.cache.drain(out);
-                self.cache.event(event, array, out);
+                self.pass_on(event, array, out);
             }
             Event::Timer(_)
             | Event::Device { .. }
             | Event::DeviceGc { .. }
             | Event::DeviceNearGc(_)
-            | Event::Control(_) => {
-                self.cache.event(event, array, out);
-            }
+            | Event::Control(_) => self.pass_on(event, array, out),
             Event::PhaseDone(_) => {}
         }
     }
@@ -562,6 +570,14 @@ impl<C: HostCache> Above for Upper<C> {
 }
 
 impl<C: HostCache> Upper<C> {
+    /// Something happened that is nobody's operation.
+    fn pass_on(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+        if let Some(synchroniser) = &mut self.operations.synchroniser {
+            synchroniser.event(out.now(), &event);
+        }
+        self.cache.event(event, array, out);
+    }
+
     #[cold]
     fn prepare(&mut self, op: OpId, intent: StepSet, array: &mut Array, out: &mut Out) {
         let Work::Write { frag, .. } = *self.operations.get(op) else { unreachable!("the operation is a write") };

@@ -63,7 +63,7 @@ where
         max_pages: MAX_PAGES,
         nv_slots: |pages, _, _| journal::slots(pages),
         delays_parity: true,
-        unsynchronised: Some("what it leaves for later is parity, which is updated row by row"),
+        synchronised: Err("what it leaves for later is parity, which is updated row by row"),
         // Two sets, so that both lookup and eviction matter, and rows that are cleaned soon.
         small: |pages| {
             let idle = (behind::IDLE_AFTER.name, "2ms".to_owned());

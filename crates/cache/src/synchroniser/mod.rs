@@ -1,7 +1,8 @@
 //! LAWC's synchroniser: what is to be written to the members next is written to all of them
 //! together, so that their collections of garbage begin together (specs §8.5, §8.10).
 //!
-//! A cache chooses what goes next, tells what it has [`Ready`] after every event that may have
+//! It is a [layer](crate::LayerPlace::Beside) beside a cache, since only the cache can take what it chose back
+//! into its order. The cache chooses what goes next, tells what it has [`Ready`] after every event that may have
 //! changed that, or when the time [is over](Synchroniser::is_due), and writes when that is
 //! [released](Synchroniser::releases). What it writes, strips of members or groups of all, does not
 //! matter here.
@@ -45,14 +46,11 @@ pub(crate) const EMPTY: ParamSpec = ParamSpec {
     help: "whether members are waited for that nothing is cached for",
 };
 
-/// A timeout under which tiny arrays do all that large ones do: for some sizes one that is given,
-/// for the others one that follows collections.
-pub(crate) fn small(pages: u64) -> (&'static str, String) {
-    (TIMEOUT.name, if pages % 3 == 1 { "auto" } else { "1ms" }.to_owned())
-}
+/// What it counts: see [`Synchroniser::figures`].
+pub(crate) const FIGURES: usize = 2;
 
 /// Goes off when what is ready waits no longer.
-const SYNC: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
+const WAITED: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
 
 /// When the timer begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +76,7 @@ pub(crate) struct Ready {
 
 /// Why it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Release {
+pub(crate) enum Release {
     /// All are ready.
     Together,
     /// The time is up.
@@ -87,24 +85,9 @@ enum Release {
     Full,
 }
 
-/// What it counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Releases {
-    /// All members were ready.
-    pub(crate) together: u64,
-    /// The time was up.
-    pub(crate) timeouts: u64,
-    /// Writes waited for room.
-    pub(crate) full: u64,
-    /// Times that a time began, and how long these were in all, in nanoseconds, if nothing else
-    /// came first.
-    pub(crate) waits: u64,
-    pub(crate) timeout: u64,
-}
-
 /// Decides when what is ready is written.
 #[derive(Clone, Debug)]
-pub(crate) struct Synchroniser {
+pub struct Synchroniser {
     members: DevSet,
     /// What is ready waits for the other members that long.
     timeout: Timeout,
@@ -117,7 +100,9 @@ pub(crate) struct Synchroniser {
     deadline: Option<Nanos>,
     /// What the timer was set to.
     timer: Option<Nanos>,
-    releases: Releases,
+    /// Times that a time began, and how long these were in all, in nanoseconds, if nothing else came first.
+    waits: u64,
+    timeout_sum: u64,
 }
 
 impl Synchroniser {
@@ -142,13 +127,13 @@ impl Synchroniser {
     }
 
     const fn of(members: DevSet, timeout: Timeout, begins: Begins, on_full: bool, empty_blocks: bool) -> Self {
-        let releases = Releases { together: 0, timeouts: 0, full: 0, waits: 0, timeout: 0 };
-        Self { members, timeout, begins, on_full, empty_blocks, deadline: None, timer: None, releases }
+        let (deadline, timer) = (None, None);
+        Self { members, timeout, begins, on_full, empty_blocks, deadline, timer, waits: 0, timeout_sum: 0 }
     }
 
-    /// What it counted.
-    pub(crate) const fn counts(&self) -> Releases {
-        self.releases
+    /// What it counted: its [`FIGURES`].
+    pub(crate) const fn figures(&self) -> [u64; FIGURES] {
+        [self.waits, self.timeout_sum]
     }
 
     /// Something happened to a device, or it announces something.
@@ -161,28 +146,22 @@ impl Synchroniser {
         self.timer.is_some_and(|at| at <= now)
     }
 
-    /// Whether all that is chosen is written now. It is asked after every event that may change
+    /// Why all that is chosen is written now, if it is. It is asked after every event that may change
     /// that, and sets a timer, which is the first of those above the array.
-    pub(crate) fn releases(&mut self, ready: &Ready, out: &mut Out) -> bool {
+    pub(crate) fn releases(&mut self, ready: &Ready, out: &mut Out) -> Option<Release> {
         let release = self.decide(out.now(), ready);
         if self.deadline != self.timer {
             self.timer = self.deadline;
             match self.timer {
                 Some(at) => {
-                    self.releases.waits += 1;
-                    self.releases.timeout += at.0 - out.now().0;
-                    out.timer(SYNC, at);
+                    self.waits += 1;
+                    self.timeout_sum += at.0 - out.now().0;
+                    out.timer(WAITED, at);
                 }
-                None => out.cancel(SYNC),
+                None => out.cancel(WAITED),
             }
         }
-        match release {
-            None => return false,
-            Some(Release::Together) => self.releases.together += 1,
-            Some(Release::Timeout) => self.releases.timeouts += 1,
-            Some(Release::Full) => self.releases.full += 1,
-        }
-        true
+        release
     }
 
     fn decide(&mut self, now: Nanos, ready: &Ready) -> Option<Release> {

@@ -17,7 +17,7 @@ const FREES: usize = 64;
 impl WriteCache {
     /// Decides what is destaged next (specs §8.10.7): the upper layer first, then the members in order.
     pub(super) fn destage(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
-        if self.sync.is_some() && self.lower.is_none() {
+        if self.is_synchronised && self.lower.is_none() {
             self.destage_together(array, operations, out);
         } else {
             while let Some(group) = self.next_group() {
@@ -45,14 +45,19 @@ impl WriteCache {
                 let members = self.members_of_group(group);
                 self.upper.as_mut().expect("groups are its").choose(group, members);
             }
-            let (Some(upper), Some(sync)) = (&mut self.upper, &mut self.sync) else { return };
+            let (Some(upper), Some(sync)) = (&mut self.upper, &mut operations.synchroniser) else { return };
             if self.broken {
                 return;
             }
             let ready = upper.ready(self.geometry.member_set(), !self.waiting.is_empty());
             let at_once = self.cleaning || self.drain.is_some();
-            if at_once && ready.chosen.is_empty() || !at_once && !sync.releases(&ready, out) {
-                return;
+            if at_once {
+                if ready.chosen.is_empty() {
+                    return;
+                }
+            } else {
+                let Some(release) = sync.releases(&ready, out) else { return };
+                self.figures.released(release);
             }
             upper.take_ready(&mut released);
             for chosen in released.drain(..) {
@@ -107,7 +112,7 @@ impl WriteCache {
     fn destage_strips(&mut self, operations: &mut Operations<Own>, out: &mut Out) {
         let at_once = self.cleaning || self.drain.is_some();
         let Some(lower) = &mut self.lower else { return };
-        let is_due = self.sync.as_ref().is_some_and(|sync| sync.is_due(out.now()));
+        let is_due = operations.synchroniser.as_ref().is_some_and(|sync| sync.is_due(out.now()));
         if !std::mem::take(&mut lower.changed) && !is_due && !at_once {
             return;
         }
@@ -118,16 +123,15 @@ impl WriteCache {
         }
         // What is stored into a strip that is ready goes along, once it is there.
         let is_ready = |member: &super::Strips| member.candidate.is_some_and(|strip| member.pool.can_go(strip));
-        if let Some(sync) = self.sync.as_mut().filter(|_| !at_once) {
+        if let Some(sync) = operations.synchroniser.as_mut().filter(|_| !at_once) {
             let mut ready = Ready::default();
             for (dev, member) in (0..).map(Dev).zip(&lower.members) {
                 let has = [is_ready(member), member.under_way.is_some(), member.pool.is_empty(), member.is_short];
                 let sets = [&mut ready.chosen, &mut ready.busy, &mut ready.empty, &mut ready.short];
                 sets.into_iter().zip(has).filter(|(_, has)| *has).for_each(|(set, _)| set.insert(dev));
             }
-            if !sync.releases(&ready, out) {
-                return;
-            }
+            let Some(release) = sync.releases(&ready, out) else { return };
+            self.figures.released(release);
         }
         for dev in 0..lower.members.len() {
             let Some(lower) = &mut self.lower else { return };

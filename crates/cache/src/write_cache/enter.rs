@@ -301,7 +301,7 @@ impl WriteCache {
     /// Members that write together are told whether a row waits for room in them, after all has
     /// entered that can: one that came later may have taken the last of it.
     pub(super) fn note_short(&mut self) {
-        if self.sync.is_none() || self.lower.is_none() {
+        if !self.is_synchronised || self.lower.is_none() {
             return;
         }
         let singles = self.entering.singles().fold(DevSet::EMPTY, |all, entering| all | self.short_of_room(entering));

@@ -6,10 +6,9 @@ use destage_plan::Params;
 use destage_raid::array::ArrayConfig;
 
 use super::options::{self, RECENCY};
-use super::registered::{self, info, serve};
+use super::registered::{info, serve};
 use super::{WriteCache, figures};
-use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
-use crate::{HostCacheError, HostCacheInfo, Served};
+use crate::{HostCacheError, HostCacheInfo, Served, SynchronisedInfo};
 
 /// [The lower layer](super) alone.
 pub static IWC: HostCacheInfo = HostCacheInfo {
@@ -17,25 +16,14 @@ pub static IWC: HostCacheInfo = HostCacheInfo {
             strips of each member are destaged on their own, at the pace of that member.",
     min_pages,
     params: &[RECENCY],
+    synchronised: Ok(SynchronisedInfo {
+        title: "IWC of which all members write their next strips at the same time",
+        about: "IWC of which all members write their next strips at the same time, so that SSDs collect garbage \
+                together and requests wait for fewer collections. After a timeout, or when room is needed, strips go \
+                without the others.",
+        paper: "IWC+S in LAWC",
+    }),
     ..info("iwc", "NVRAM in equal parts for the members, each destaged strip by strip on its own", "IWC in LAWC", new)
-};
-
-/// The same with members that write together.
-pub static SYNC_IWC: HostCacheInfo = HostCacheInfo {
-    about: "IWC of which all members write their next strips at the same time, so that SSDs collect garbage together \
-            and requests wait for fewer collections. After a timeout, or when room is needed, strips go without the \
-            others.",
-    min_pages,
-    params: &[RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
-    figures: &figures::names(&figures::OF_SYNC),
-    unsynchronised: Some(registered::SYNCHRONISED),
-    small: |pages| vec![synchroniser::small(pages)],
-    ..info(
-        "sync+iwc",
-        "IWC of which all members write their next strips at the same time",
-        "IWC+S in LAWC",
-        new_synchronised,
-    )
 };
 
 fn min_pages(array: &ArrayConfig, _: &Params) -> u64 {
@@ -45,10 +33,4 @@ fn min_pages(array: &ArrayConfig, _: &Params) -> u64 {
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     let lower = options::lower(pages, &array.geometry, params)?;
     serve(pages, array, WriteCache::new(&figures::ALL, array, None, Some(lower)))
-}
-
-fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    let lower = options::lower(pages, &array.geometry, params)?;
-    let sync = Synchroniser::new(array.geometry.member_set(), params)?;
-    serve(pages, array, WriteCache::new(&figures::OF_SYNC, array, None, Some(lower)).synchronised(sync))
 }

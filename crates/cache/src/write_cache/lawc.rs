@@ -5,12 +5,20 @@ use destage_plan::Params;
 use destage_raid::array::ArrayConfig;
 
 use super::options::{self, RECENCY, SHARE};
-use super::registered::{self, info, serve};
+use super::registered::{info, serve};
 use super::{WriteCache, figures};
-use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
-use crate::{HostCacheError, HostCacheInfo, Served};
+use crate::sync::{self, SYNC};
+use crate::synchroniser::{EMPTY, FULL, TIMEOUT, TIMER};
+use crate::{CacheFigure, HostCacheError, HostCacheInfo, Served};
 
-/// [Both layers](super).
+/// What every write cache counts, then what the synchroniser does.
+const FIGURES: [CacheFigure; 9] = {
+    let [a, b, c, d, e, f, g] = figures::names(&figures::ALL);
+    let [h, i] = sync::FIGURES;
+    [a, b, c, d, e, f, g, h, i]
+};
+
+/// [Both layers](super), never without the synchroniser.
 pub static LAWC: HostCacheInfo = HostCacheInfo {
     about: "Writes enter a small WOW, so that a burst is answered before its parity is made. From there stripes move \
             into caches of the members, parity being made on the way, and all members write their next strips at the \
@@ -21,19 +29,14 @@ pub static LAWC: HostCacheInfo = HostCacheInfo {
         (u64::from(array.geometry.members()) - 1) * 100 / (100 - share) + 1
     },
     params: &[SHARE, RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
-    figures: &figures::names(&figures::OF_SYNC),
-    unsynchronised: Some(registered::SYNCHRONISED),
-    small: |pages| vec![synchroniser::small(pages)],
+    figures: &FIGURES,
+    synchronised: Err(sync::ALREADY),
+    layers: &[&SYNC],
     ..info("lawc", "small WOW in front of members' caches that make parity early and write together", "LAWC", new)
 };
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     let small = pages * options::share(params)? / 100;
     let lower = options::lower(pages - small, &array.geometry, params)?;
-    let sync = Synchroniser::new(array.geometry.member_set(), params)?;
-    serve(
-        pages,
-        array,
-        WriteCache::new(&figures::OF_SYNC, array, Some(options::small(small)), Some(lower)).synchronised(sync),
-    )
+    serve(pages, array, WriteCache::new(&figures::ALL, array, Some(options::small(small)), Some(lower)))
 }

@@ -48,7 +48,6 @@ use destage_raid::array::{Absorbed, Array, ArrayConfig, Degraded, Seg};
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 
-use crate::synchroniser::Synchroniser;
 use crate::{CacheCounts, HostCache, Operations, Pages};
 use drain::Drain;
 use enter::{Entering, Waiting};
@@ -59,10 +58,10 @@ use queue::Queue;
 use store::{Layer, Place, Store};
 use upper::{Request, Upper};
 
-pub use iwc::{IWC, SYNC_IWC};
+pub use iwc::IWC;
 pub use lawc::LAWC;
-pub use stow::{STOW, SYNC_STOW};
-pub use wow::{SYNC_WOW, WOW};
+pub use stow::STOW;
+pub use wow::WOW;
 
 /// What operations of the cache's own are for.
 #[derive(Clone, Copy, Debug)]
@@ -131,8 +130,8 @@ pub struct WriteCache {
     store: Store,
     upper: Option<Upper>,
     lower: Option<Lower>,
-    /// If what is destaged next is destaged to all members together.
-    sync: Option<Synchroniser>,
+    /// What is destaged next is destaged to all members together.
+    is_synchronised: bool,
     /// Writes that have not entered, or not all of them.
     waiting: VecDeque<Waiting>,
     /// Pages that enter the upper layer in one piece at most. New versions of pages that are held take slots
@@ -187,7 +186,7 @@ impl WriteCache {
             geometry,
             upper,
             lower,
-            sync: None,
+            is_synchronised: false,
             waiting: VecDeque::new(),
             most_at_once: u64::MAX,
             look_again: false,
@@ -212,11 +211,6 @@ impl WriteCache {
             spare_puts: Vec::new(),
             spare_places: Vec::new(),
         }
-    }
-
-    /// Has members write together.
-    fn synchronised(self, sync: Synchroniser) -> Self {
-        Self { sync: Some(sync), ..self }
     }
 
     fn has_parity(&self) -> bool {
@@ -353,10 +347,7 @@ impl HostCache for WriteCache {
         self.plan_read(op, pages, dst, array, out)
     }
 
-    fn event(&mut self, event: Event<'_>, _: &mut Array, out: &mut Out) {
-        if let Some(sync) = &mut self.sync {
-            sync.event(out.now(), &event);
-        }
+    fn event(&mut self, event: Event<'_>, _: &mut Array, _: &mut Out) {
         match event {
             Event::Start(_) => self.begin(),
             Event::Control(Control::Clean) => self.cleaning = true,
@@ -371,6 +362,7 @@ impl HostCache for WriteCache {
         if !array.is_ready() {
             return;
         }
+        self.is_synchronised = operations.synchroniser.is_some();
         for row in self.healed.drain(..) {
             array.let_go(row, out);
         }
@@ -421,8 +413,7 @@ impl HostCache for WriteCache {
     }
 
     fn figures(&self, into: &mut Vec<u64>) {
-        let releases = self.sync.as_ref().map(Synchroniser::counts).unwrap_or_default();
-        into.extend(self.counted.iter().map(|(_, count)| count(&self.figures, &releases)));
+        into.extend(self.counted.iter().map(|(_, count)| count(&self.figures)));
     }
 }
 

@@ -32,14 +32,6 @@ pub(super) const GROUPS: ParamSpec = ParamSpec {
     help: "groups destaged at a time at most: 1 as LAWC compares it, 20 in WOW's paper",
 };
 
-/// As [`GROUPS`], where groups wait until all members have something to write: a group seldom has a page for
-/// each of them.
-pub(super) const GROUPS_TOGETHER: ParamSpec = ParamSpec {
-    default: "20",
-    help: "groups destaged at a time at most: 20 in WOW's paper; few have little that all members wait for together",
-    ..GROUPS
-};
-
 pub(super) const SEQ: ParamSpec = ParamSpec {
     name: "seq",
     default: "off",

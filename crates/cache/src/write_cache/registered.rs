@@ -10,9 +10,6 @@ use crate::{Build, HostCacheError, HostCacheInfo, Medium, Served, Tier};
 /// The most pages: their slots are numbered in 32 bits.
 const MAX_PAGES: u64 = 1 << 30;
 
-/// Why what is synchronised cannot be once more.
-pub(super) const SYNCHRONISED: &str = "its members write together already";
-
 /// What there is to know about every cache of this kind.
 pub(super) const fn info(name: &'static str, title: &'static str, paper: &'static str, build: Build) -> HostCacheInfo {
     HostCacheInfo {
@@ -23,7 +20,6 @@ pub(super) const fn info(name: &'static str, title: &'static str, paper: &'stati
         bytes_per_page: |_| 200,
         nv_slots: |pages, array, _| options::slots(pages, array.geometry.members()),
         figures: const { &figures::names(&figures::ALL) },
-        unsynchronised: None,
         build,
         ..HostCacheInfo::new::<NoCache>(name, title, paper)
     }

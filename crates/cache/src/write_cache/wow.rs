@@ -4,13 +4,12 @@
 use destage_plan::{Params, SpecError};
 use destage_raid::array::ArrayConfig;
 
-use super::options::{self, GROUPS, GROUPS_TOGETHER, HIGH, LOW, SEQ};
-use super::registered::{self, info, serve};
+use super::options::{self, GROUPS, HIGH, LOW, SEQ};
+use super::registered::{info, serve};
 use super::streams::Streams;
 use super::upper::Upper;
 use super::{WriteCache, figures};
-use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
-use crate::{HostCacheError, HostCacheInfo, Served};
+use crate::{HostCacheError, HostCacheInfo, Served, SynchronisedInfo};
 
 /// Runs of writes that are kept in mind.
 const RUNS: usize = 32;
@@ -29,36 +28,18 @@ pub static WOW: HostCacheInfo = HostCacheInfo {
         small.push((SEQ.name, if pages % 3 == 1 { "on" } else { "off" }.to_owned()));
         small
     },
+    synchronised: Ok(SynchronisedInfo {
+        title: "WOW whose groups wait until all members have something to write",
+        about: "WOW of which the stripes chosen next wait until all members have something to write, and then go to all \
+                of them together, so that SSDs collect garbage at the same time. After a timeout, or when room is \
+                needed, they go without the others.",
+        paper: "WOW in LAWC",
+    }),
     ..info("wow", "NVRAM destaged stripe by stripe, round and round; those hit go a round later", "WOW in LAWC", new)
-};
-
-/// The same with groups that go together.
-pub static SYNC_WOW: HostCacheInfo = HostCacheInfo {
-    params: &[LOW, HIGH, GROUPS_TOGETHER, SEQ, TIMEOUT, TIMER, FULL, EMPTY],
-    figures: &figures::names(&figures::OF_RUNS_SYNC),
-    small: |pages| {
-        let mut small = (WOW.small)(pages);
-        small.push(synchroniser::small(pages));
-        small
-    },
-    title: "WOW whose groups wait until all members have something to write",
-    about: "WOW of which the stripes chosen next wait until all members have something to write, and then go to all \
-            of them together, so that SSDs collect garbage at the same time. After a timeout, or when room is \
-            needed, they go without the others.",
-    name: "sync+wow",
-    unsynchronised: Some(registered::SYNCHRONISED),
-    build: new_synchronised,
-    ..WOW
 };
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     serve(pages, array, WriteCache::new(&figures::OF_RUNS, array, Some(upper(pages, params)?), None))
-}
-
-fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    let upper = upper(pages, params)?;
-    let sync = Synchroniser::new(array.geometry.member_set(), params)?;
-    serve(pages, array, WriteCache::new(&figures::OF_RUNS_SYNC, array, Some(upper), None).synchronised(sync))
 }
 
 fn upper(pages: u64, params: &Params) -> Result<Upper, SpecError> {

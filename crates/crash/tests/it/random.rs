@@ -51,7 +51,7 @@ fn try_all(cache: &'static HostCacheInfo, level: Level) {
     let limits = Limits { level: Some(level), ..Limits::default() };
     for (from, count) in seeds() {
         // What stands around a cache does not change it.
-        let count = if cache.layer.is_some() { count / 5 } else { count };
+        let count = if cache.has_layer_around() { count / 5 } else { count };
         match explore(cache, from..from + count, &limits, Options::default()) {
             Ok(report) => print(cache, level, &report),
             Err(failure) => panic!("{}", explain(cache, &failure)),

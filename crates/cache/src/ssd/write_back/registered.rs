@@ -44,7 +44,7 @@ impl Registered for WriteBack {
         holds_dirty: true,
         params: &[WAYS, dirty::HIGH, dirty::LOW, dirty::IDLE_AFTER, dirty::AT_ONCE, LOG, TRIM],
         figures: &[WRITTEN_BACK, WAITED, LOST],
-        unsynchronised: Some("it writes pages back one by one, with their parity"),
+        synchronised: Err("it writes pages back one by one, with their parity"),
         // Two sets, so that both lookup and eviction matter, and pages that are written back soon.
         small: |pages| {
             let idle = (dirty::IDLE_AFTER.name, "2ms".to_owned());

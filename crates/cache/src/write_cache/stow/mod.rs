@@ -12,13 +12,12 @@ use destage_raid::Geometry;
 use destage_raid::array::ArrayConfig;
 
 use self::rings::Constants;
-use super::options::{self, GROUPS, GROUPS_TOGETHER, HIGH, LOW};
-use super::registered::{self, info, serve};
+use super::options::{self, GROUPS, HIGH, LOW};
+use super::registered::{info, serve};
 use super::streams::Streams;
 use super::upper::Upper;
 use super::{WriteCache, figures};
-use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
-use crate::{HostCacheError, HostCacheInfo, Served};
+use crate::{HostCacheError, HostCacheInfo, Served, SynchronisedInfo};
 
 pub(super) use rings::Rings;
 
@@ -109,53 +108,18 @@ pub static STOW: HostCacheInfo = HostCacheInfo {
         small.extend(constants.map(|(key, value)| (key, value.to_owned())));
         small
     },
+    synchronised: Ok(SynchronisedInfo {
+        title: "STOW whose groups wait until all members have something to write",
+        about: "STOW of which the stripes chosen next wait until all members have something to write, and then go to all \
+                of them together, so that SSDs collect garbage at the same time. After a timeout, or when room is \
+                needed, they go without the others.",
+        paper: "STOW in LAWC",
+    }),
     ..info("stow", "WOW with sequential writes in a ring of their own; from the abstract alone", "STOW in LAWC", new)
-};
-
-/// The same with groups that go together.
-pub static SYNC_STOW: HostCacheInfo = HostCacheInfo {
-    params: &[
-        LOW,
-        HIGH,
-        GROUPS_TOGETHER,
-        RUN,
-        STREAMS,
-        SHARE,
-        LEAST,
-        MOST,
-        STEP,
-        MARGIN,
-        STRETCH,
-        HYSTERESIS,
-        TIMEOUT,
-        TIMER,
-        FULL,
-        EMPTY,
-    ],
-    figures: &figures::names(&figures::OF_RINGS_SYNC),
-    small: |pages| {
-        let mut small = (STOW.small)(pages);
-        small.push(synchroniser::small(pages));
-        small
-    },
-    title: "STOW whose groups wait until all members have something to write",
-    about: "STOW of which the stripes chosen next wait until all members have something to write, and then go to all \
-            of them together, so that SSDs collect garbage at the same time. After a timeout, or when room is \
-            needed, they go without the others.",
-    name: "sync+stow",
-    unsynchronised: Some(registered::SYNCHRONISED),
-    build: new_synchronised,
-    ..STOW
 };
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     serve(pages, array, WriteCache::new(&figures::OF_RINGS, array, Some(upper(pages, array, params)?), None))
-}
-
-fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    let upper = upper(pages, array, params)?;
-    let sync = Synchroniser::new(array.geometry.member_set(), params)?;
-    serve(pages, array, WriteCache::new(&figures::OF_RINGS_SYNC, array, Some(upper), None).synchronised(sync))
 }
 
 fn upper(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Upper, SpecError> {

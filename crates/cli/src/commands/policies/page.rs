@@ -214,7 +214,7 @@ impl Entry {
                     ("its size is that", size.to_owned()),
                     ("arrays", listed(info.levels().map(|level| level.to_string()))),
                 ];
-                if info.layer.is_none() {
+                if !info.has_layer_around() {
                     let around = host_cache_layers().map(|layer| format!("{}+", layer.name));
                     facts.push(("layers that go around it", listed(around)));
                 }
