@@ -25,4 +25,4 @@ pub use registry::{
     serve,
 };
 pub use ssd::log as metadata_log;
-pub use tier::{HostCache, Operations, Pages, Served, Tier, Write};
+pub use tier::{HostCache, Operations, Pages, RequestAdmission, Served, Tier, Write, WriteStage};

@@ -51,39 +51,18 @@ pub trait HostCache: Versions + Send + 'static {
         false
     }
 
-    /// Takes a write, or not: then it opens the operations that have it
-    /// [take](Operations::open_taken) all of its pages, now or later.
-    fn take(&mut self, frag: &Frag, array: &mut Array, operations: &mut Operations<Self::Part>, out: &mut Out) -> bool {
-        let _ = (frag, array, operations, out);
-        false
-    }
-
-    /// Whether a request has to wait since an earlier write of the same pages does, which the cache has
-    /// not let in so far.
-    fn holds_back(&self, frag: &Frag) -> bool {
-        let _ = frag;
-        false
-    }
-
-    /// The pages of a write that held others back and has been let in, or refused, since it was asked last.
-    fn entered(&mut self) -> Option<Range<u64>> {
-        None
-    }
-
-    /// Plans what takes pages of a write that is [absorbed](destage_raid::array::Approach::Absorbed) or
-    /// [taken](Taken), which are there after the steps `after`; the steps after which it has them. None
-    /// if it will do so later, and then call [`Array::finish_absorbed`]; unless the operation is planned
-    /// anew before.
-    fn absorb(
+    /// Lets a read, write or discard in, or not. If it takes a write, it opens the operations that have it
+    /// [take](Operations::open_taken) all of its pages, now or later. A read or discard of pages of a write that has
+    /// not [entered](Operations::entered) waits, and is submitted again when that has.
+    fn submit(
         &mut self,
-        op: OpId,
-        pages: Absorbed,
-        after: StepSet,
+        frag: &Frag,
         array: &mut Array,
+        operations: &mut Operations<Self::Part>,
         out: &mut Out,
-    ) -> Option<StepSet> {
-        let _ = (op, pages, after, array, out);
-        unreachable!("a cache that absorbs says how")
+    ) -> RequestAdmission {
+        let _ = (frag, array, operations, out);
+        RequestAdmission::Array
     }
 
     /// A step that it asked to be told of is done; whether it was one.
@@ -127,28 +106,18 @@ pub trait HostCache: Versions + Send + 'static {
         array.plan_read_seg(op, seg, frag.page, dst, self, out)
     }
 
-    /// The array's part of a write is planned: plans the cache's part, either in the same operation
-    /// or in [parts](Operations::open_part) of it; the steps after which the operation has done its
-    /// own. None if it has to know more before it has planned all: it calls
-    /// [`Operations::finish_write`] then.
+    /// Plans the cache's part in a write, which is as far as `stage` says; the steps after which the operation has
+    /// done that. None if it has to know more before all is planned: it calls what the [stage](WriteStage) names then.
     fn write(
         &mut self,
         op: OpId,
-        write: Write<'_>,
+        stage: WriteStage<'_>,
         array: &mut Array,
         operations: &mut Operations<Self::Part>,
         out: &mut Out,
     ) -> Option<StepSet> {
         let _ = (op, array, operations, out);
-        Some(write.after)
-    }
-
-    /// A write whose parity is left alone is to be [prepared](destage_raid::array::Approach::Prepared) for: plans
-    /// what that takes, and calls [`Array::finish_prepared`], now or later, unless the operation is planned anew
-    /// before. The rows' intent is set after the steps `intent`.
-    fn prepare(&mut self, op: OpId, frag: &Frag, intent: StepSet, array: &mut Array, out: &mut Out) {
-        let _ = (op, frag, intent, array, out);
-        unreachable!("a cache that prepares says how")
+        Some(stage.planned().after)
     }
 
     /// A write has failed: nothing is known of what the array holds of the segment beyond its being
@@ -233,6 +202,51 @@ impl Pages<'_> {
     }
 }
 
+/// Who plans a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestAdmission {
+    /// The array, and the cache when it is [read](HostCache::read) or [written](HostCache::write).
+    Array,
+    /// The cache, which takes the write.
+    Taken,
+    /// Nobody yet: it waits for an earlier write.
+    Waits,
+}
+
+/// How far a write is when the cache plans its part.
+#[derive(Clone, Copy, Debug)]
+pub enum WriteStage<'a> {
+    /// The array's part is planned. The cache's is planned in the same operation, or in
+    /// [parts](Operations::open_part) of it; if not at once, it calls [`Operations::finish_write`].
+    Planned(Write<'a>),
+    /// What is [absorbed](destage_raid::array::Approach::Absorbed) or [taken](Taken) is there after the steps `after`,
+    /// and the cache takes it. If not at once, it calls [`Array::finish_absorbed`], unless the operation is planned
+    /// anew before.
+    Absorbed {
+        /// The pages.
+        pages: &'a Absorbed,
+        /// When these are done, the pages are there.
+        after: StepSet,
+    },
+    /// A write whose parity is left alone is to be [prepared](destage_raid::array::Approach::Prepared) for. The cache
+    /// calls [`Array::finish_prepared`], now or later, unless the operation is planned anew before.
+    Prepared {
+        /// The fragment.
+        frag: &'a Frag,
+        /// When these are done, the rows' intent is set.
+        intent: StepSet,
+    },
+}
+
+impl<'a> WriteStage<'a> {
+    /// Returns the write whose part on the array is planned. Of a cache that neither absorbs nor prepares there is no
+    /// other stage.
+    pub fn planned(self) -> Write<'a> {
+        let Self::Planned(write) = self else { unreachable!("a cache that absorbs or prepares says how") };
+        write
+    }
+}
+
 /// A write whose part on the array is planned.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
@@ -269,6 +283,8 @@ enum Work<T> {
 /// What the operations above an array are for, and who says when some of them begin.
 pub struct Operations<T> {
     works: Vec<Option<Work<T>>>,
+    /// Pages of writes that held others back and do so no longer.
+    entered: Vec<Range<u64>>,
     /// Says when what the cache chose is written, if the cache is not to say so alone.
     pub(crate) synchroniser: Option<Synchroniser>,
 }
@@ -309,6 +325,11 @@ impl<T: Copy> Operations<T> {
         let op = array.open_taken(frag, seg, taken, out);
         self.set(op, Work::Write { frag: *frag, seg, left: 0, ok: true });
         op
+    }
+
+    /// Lets requests go that waited for a write of these pages, which was let in or refused.
+    pub fn entered(&mut self, pages: Range<u64>) {
+        self.entered.push(pages);
     }
 
     /// Answers pages of a fragment as failed: they cannot be taken.
@@ -398,7 +419,11 @@ pub trait Served: Controller + Send {
 impl<C: HostCache> Tier<C> {
     /// Serves the array with this cache.
     pub const fn new(array: Array, cache: C) -> Self {
-        let upper = Upper { cache, operations: Operations { works: Vec::new(), synchroniser: None }, held: Vec::new() };
+        let upper = Upper {
+            cache,
+            operations: Operations { works: Vec::new(), entered: Vec::new(), synchroniser: None },
+            held: Vec::new(),
+        };
         Self { array, upper }
     }
 }
@@ -482,8 +507,11 @@ impl<C: HostCache> Above for Upper<C> {
 
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         match event {
-            Event::Submit(frag) if self.waits(&frag, self.held.len()) => self.held.push(frag),
-            Event::Submit(frag) => self.submit(&frag, array, out),
+            Event::Submit(frag) => {
+                if self.is_behind(&frag, self.held.len()) || !self.submit(&frag, array, out) {
+                    self.held.push(frag);
+                }
+            }
             Event::Granted(op) => self.granted(op, array, out),
             Event::StepDone { op, step, outcome } if self.cache.step_done(op, step, outcome, out) => {}
             // The steps of a write that has parts.
@@ -545,7 +573,9 @@ impl<C: HostCache> Above for Upper<C> {
         match duty {
             Duty::Finish { op, after, merged } => self.finish_write(op, after, merged, array, out),
             Duty::Absorb { op, after } => {
-                if let Some(done) = self.cache.absorb(op, *array.absorbed(), after, array, out) {
+                let pages = *array.absorbed();
+                let stage = WriteStage::Absorbed { pages: &pages, after };
+                if let Some(done) = self.cache.write(op, stage, array, &mut self.operations, out) {
                     array.finish_absorbed(op, done, out);
                 }
             }
@@ -581,19 +611,20 @@ impl<C: HostCache> Upper<C> {
     #[cold]
     fn prepare(&mut self, op: OpId, intent: StepSet, array: &mut Array, out: &mut Out) {
         let Work::Write { frag, .. } = *self.operations.get(op) else { unreachable!("the operation is a write") };
-        self.cache.prepare(op, &frag, intent, array, out);
+        let stage = WriteStage::Prepared { frag: &frag, intent };
+        let done = self.cache.write(op, stage, array, &mut self.operations, out);
+        debug_assert!(done.is_none(), "the cache says to the array what it has prepared");
     }
 
     /// Whether a request has to wait for an earlier one on the same pages, of those that are held the first
     /// `behind`.
     #[inline]
-    fn waits(&self, frag: &Frag, behind: usize) -> bool {
-        let may = frag.op != HostOp::Flush;
-        may && (self.cache.holds_back(frag) || behind > 0 && self.is_behind(frag, behind))
+    fn is_behind(&self, frag: &Frag, behind: usize) -> bool {
+        frag.op != HostOp::Flush && behind > 0 && self.overlaps_held(frag, behind)
     }
 
     #[cold]
-    fn is_behind(&self, frag: &Frag, behind: usize) -> bool {
+    fn overlaps_held(&self, frag: &Frag, behind: usize) -> bool {
         let reads = |frag: &Frag| frag.op == HostOp::Read;
         let pages = pages_of(frag);
         self.held[..behind].iter().any(|other| overlap(&pages, &pages_of(other)) && !(reads(frag) && reads(other)))
@@ -602,41 +633,49 @@ impl<C: HostCache> Upper<C> {
     /// Submits what waits for no write any more, in order; whether there was any.
     #[inline]
     fn let_go(&mut self, array: &mut Array, out: &mut Out) -> bool {
-        let Some(first) = self.cache.entered() else { return false };
-        if self.held.is_empty() {
-            while self.cache.entered().is_some() {}
+        if self.operations.entered.is_empty() {
             return false;
         }
-        self.let_go_of(first, array, out)
+        if self.held.is_empty() {
+            self.operations.entered.clear();
+            return false;
+        }
+        self.let_held_go(array, out)
     }
 
-    /// Nothing waits for a write of these pages any more, nor of others that have entered.
     #[cold]
-    fn let_go_of(&mut self, first: Range<u64>, array: &mut Array, out: &mut Out) -> bool {
-        let mut free = vec![first];
-        free.extend(std::iter::from_fn(|| self.cache.entered()));
+    fn let_held_go(&mut self, array: &mut Array, out: &mut Out) -> bool {
+        let mut free = std::mem::take(&mut self.operations.entered);
         let before = self.held.len();
         let mut index = 0;
         while let Some(&frag) = self.held.get(index) {
             let pages = pages_of(&frag);
-            if !free.iter().any(|free| overlap(free, &pages)) || self.waits(&frag, index) {
-                index += 1;
-            } else {
+            let may_go = free.iter().any(|free| overlap(free, &pages)) && !self.is_behind(&frag, index);
+            if may_go && self.submit(&frag, array, out) {
                 self.held.remove(index);
                 // Others may have waited for this one.
                 free.push(pages);
-                self.submit(&frag, array, out);
+            } else {
+                index += 1;
             }
         }
         self.held.len() < before
     }
 
+    /// Submits a request, unless the cache has it wait; whether it does not.
     #[inline]
-    fn submit(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) {
+    fn submit(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) -> bool {
+        if frag.op == HostOp::Flush {
+            array.open_flush(Some(frag), out);
+            return true;
+        }
+        match self.cache.submit(frag, array, &mut self.operations, out) {
+            RequestAdmission::Array => {}
+            RequestAdmission::Taken => return true,
+            RequestAdmission::Waits => return false,
+        }
         match frag.op {
-            HostOp::Flush => {
-                array.open_flush(Some(frag), out);
-            }
+            HostOp::Flush => unreachable!("the array has flushes"),
             HostOp::Read => {
                 let mut from = 0;
                 while from < frag.pages {
@@ -647,7 +686,6 @@ impl<C: HostCache> Upper<C> {
                     from += pages;
                 }
             }
-            HostOp::Write | HostOp::WriteZeroes if self.cache.take(frag, array, &mut self.operations, out) => {}
             HostOp::Write | HostOp::WriteZeroes | HostOp::Discard => {
                 let mut skipped = 0;
                 for seg in array.segments(frag.page, frag.pages) {
@@ -663,6 +701,7 @@ impl<C: HostCache> Upper<C> {
                 }
             }
         }
+        true
     }
 
     fn granted(&mut self, op: OpId, array: &mut Array, out: &mut Out) {
@@ -730,7 +769,8 @@ impl<C: HostCache> Upper<C> {
             unreachable!("the operation is a write")
         };
         let write = Write { frag: &frag, seg, after, merged, again: left > 0 };
-        let Some(after) = self.cache.write(op, write, array, &mut self.operations, out) else {
+        let stage = WriteStage::Planned(write);
+        let Some(after) = self.cache.write(op, stage, array, &mut self.operations, out) else {
             return self.set_write(op, |left, ok| (left.max(1), ok));
         };
         match self.operations.get(op) {

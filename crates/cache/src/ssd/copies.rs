@@ -18,7 +18,9 @@ use super::frames::{BYTES_PER_PAGE, Came, Frame, Frames, MAX_ARRAY_PAGES, MAX_PA
 use super::journal::{self, Journal};
 use super::of;
 use super::trims::{TRIM, Trims};
-use crate::{CacheCounts, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, Write};
+use crate::{
+    CacheCounts, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, Write, WriteStage,
+};
 
 /// Pages that one operation looks up: it has 64 steps, and a page may take a read and a write.
 const READ_PAGES: u16 = 16;
@@ -510,12 +512,12 @@ impl<W: Writes> HostCache for Copies<W> {
     fn write(
         &mut self,
         op: OpId,
-        write: Write<'_>,
+        stage: WriteStage<'_>,
         array: &mut Array,
         operations: &mut Operations<Part>,
         out: &mut Out,
     ) -> Option<StepSet> {
-        Some(self.write_with(op, write, array, operations, |_, _| true, out))
+        Some(self.write_with(op, stage.planned(), array, operations, |_, _| true, out))
     }
 
     fn write_failed(&mut self, seg: Seg, array: &Array) {

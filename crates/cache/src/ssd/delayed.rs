@@ -22,7 +22,8 @@ use super::of;
 use super::trims::TRIM;
 use super::write_through::Through;
 use crate::{
-    CacheCounts, CacheFigure, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, Write,
+    CacheCounts, CacheFigure, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered,
+    WriteStage,
 };
 
 /// What all of them take.
@@ -346,22 +347,22 @@ impl<K: Keeps> HostCache for Delayed<K> {
     fn write(
         &mut self,
         op: OpId,
-        write: Write<'_>,
+        stage: WriteStage<'_>,
         array: &mut Array,
         operations: &mut Operations<Part<K::Part>>,
         out: &mut Out,
     ) -> Option<StepSet> {
         self.behind.asked(out.now());
+        if let WriteStage::Prepared { frag, intent } = stage {
+            self.kept.prepare(op, frag, intent, &mut self.copies, array, out);
+            return None;
+        }
+        let write = stage.planned();
         if self.kept.has_work(op) {
             return self.kept.write(op, &write, &mut self.copies, out);
         }
         let Self { copies, kept, .. } = self;
         Some(copies.write_with(op, write, array, operations, |page, frames| kept.admits(page, frames), out))
-    }
-
-    fn prepare(&mut self, op: OpId, frag: &Frag, intent: StepSet, array: &mut Array, out: &mut Out) {
-        self.behind.asked(out.now());
-        self.kept.prepare(op, frag, intent, &mut self.copies, array, out);
     }
 
     fn write_failed(&mut self, seg: Seg, array: &Array) {

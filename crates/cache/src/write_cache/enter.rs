@@ -88,7 +88,7 @@ impl WriteCache {
                         break;
                     }
                 }
-                self.entered.push(waiting.pages());
+                operations.entered(waiting.pages());
             }
             return;
         }
@@ -113,7 +113,7 @@ impl WriteCache {
                 continue;
             }
             self.waiting.remove(index);
-            self.entered.push(waiting.pages());
+            operations.entered(waiting.pages());
         }
     }
 

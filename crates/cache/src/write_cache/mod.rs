@@ -37,18 +37,17 @@ mod versions;
 mod wow;
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use destage_plan::{
     Buf, Control, Dev, Event, Frag, HostOp, NvHeld, NvPut, NvSlot, OpId, Out, Row, StepNo, StepOutcome, StepSet,
 };
 use destage_raid::Geometry;
-use destage_raid::array::{Absorbed, Array, ArrayConfig, Degraded, Seg};
+use destage_raid::array::{Array, ArrayConfig, Degraded, Seg};
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 
-use crate::{CacheCounts, HostCache, Operations, Pages};
+use crate::{CacheCounts, HostCache, Operations, Pages, RequestAdmission, WriteStage};
 use drain::Drain;
 use enter::{Entering, Waiting};
 use figures::{Counted, Figures};
@@ -140,8 +139,6 @@ pub struct WriteCache {
     most_at_once: u64,
     /// A group has left the upper layer, or a write came: waiting ones are looked at again.
     look_again: bool,
-    /// The pages of those that waited and do so no longer.
-    entered: Vec<Range<u64>>,
     /// Pages of which the old versions are being read.
     reading: HashMap<OpId, (StepSet, Entering), FixedState>,
     /// Pages that wait for room or slots.
@@ -190,7 +187,6 @@ impl WriteCache {
             waiting: VecDeque::new(),
             most_at_once: u64::MAX,
             look_again: false,
-            entered: Vec::new(),
             reading: HashMap::default(),
             entering: Queue::new(),
             jobs: Vec::new(),
@@ -293,7 +289,17 @@ impl HostCache for WriteCache {
         held.len == page_bytes && self.store.load(held.slot, &held.tag, upper, lower, self.geometry.member_pages())
     }
 
-    fn take(&mut self, frag: &Frag, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) -> bool {
+    fn submit(
+        &mut self,
+        frag: &Frag,
+        array: &mut Array,
+        operations: &mut Operations<Own>,
+        out: &mut Out,
+    ) -> RequestAdmission {
+        if !matches!(frag.op, HostOp::Write | HostOp::WriteZeroes) {
+            let waits = self.waiting.iter().any(|waiting| waiting.overlaps(frag));
+            return if waits { RequestAdmission::Waits } else { RequestAdmission::Array };
+        }
         self.requests += 1;
         let request = self.requests;
         if let Some(upper) = &mut self.upper {
@@ -304,28 +310,22 @@ impl HostCache for WriteCache {
         } else {
             self.pass_on(frag, request, array, operations, out);
         }
-        true
+        RequestAdmission::Taken
     }
 
-    fn holds_back(&self, frag: &Frag) -> bool {
-        // Writes wait with the others.
-        !matches!(frag.op, HostOp::Write | HostOp::WriteZeroes)
-            && self.waiting.iter().any(|waiting| waiting.overlaps(frag))
-    }
-
-    fn entered(&mut self) -> Option<Range<u64>> {
-        self.entered.pop()
-    }
-
-    fn absorb(
+    fn write(
         &mut self,
         op: OpId,
-        pages: Absorbed,
-        after: StepSet,
+        stage: WriteStage<'_>,
         array: &mut Array,
+        _: &mut Operations<Own>,
         out: &mut Out,
     ) -> Option<StepSet> {
-        self.begin_entering(op, &pages, after, array, out)
+        match stage {
+            WriteStage::Absorbed { pages, after } => self.begin_entering(op, pages, after, array, out),
+            // A discard.
+            _ => Some(stage.planned().after),
+        }
     }
 
     fn step_done(&mut self, op: OpId, step: StepNo, _: StepOutcome, _: &Out) -> bool {

@@ -1,6 +1,6 @@
 //! What a cache has kept as a delta and cannot be decoded is given to nobody, and tried once.
 
-use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Operations, Pages, Registered, Served, Write};
+use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Operations, Pages, Registered, Served, WriteStage};
 use destage_plan::{
     Buf, DevSet, Engine, HostNotice, HostOp, HostRequest, Nanos, OpId, Out, Params, Shape, Span, Start, Step,
     StepOutcome, StepSet,
@@ -40,11 +40,12 @@ impl HostCache for Decodes {
     fn write(
         &mut self,
         op: OpId,
-        write: Write<'_>,
+        stage: WriteStage<'_>,
         _: &mut Array,
         _: &mut Operations<()>,
         out: &mut Out,
     ) -> Option<StepSet> {
+        let write = stage.planned();
         Some(write.after | Self::decode(op, write.frag.host(0), StepSet::EMPTY, out))
     }
 }

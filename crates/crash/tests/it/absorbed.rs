@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered};
+use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, WriteStage};
 use destage_crash::{Limits, Options, Report, explore, shrink};
 use destage_plan::{
     Buf, Column, ColumnSet, Control, Event, Ext, HostOp, List, Nanos, NvHeld, NvPut, NvSlot, OpId, Out, Params,
     PutList, Row, Rows, Step, StepKind, StepSet, Tag, TimerId, TimerOwner,
 };
-use destage_raid::array::{Absorbed, Approach, Array, ArrayConfig, Degraded, Seg, Source, Sources, Updated, Versions};
+use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Seg, Source, Sources, Updated, Versions};
 use destage_raid::{Geometry, Level};
 
 type Place = (Row, Column);
@@ -192,14 +192,15 @@ impl HostCache for Absorbs {
         true
     }
 
-    fn absorb(
+    fn write(
         &mut self,
         op: OpId,
-        pages: Absorbed,
-        after: StepSet,
+        stage: WriteStage<'_>,
         array: &mut Array,
+        _: &mut Operations<Own>,
         out: &mut Out,
     ) -> Option<StepSet> {
+        let WriteStage::Absorbed { pages, after } = stage else { return Some(stage.planned().after) };
         self.reserved.remove(&op);
         self.seq += 1;
         let mut puts = Vec::new();

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Registered, Write};
+use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Registered, WriteStage};
 use destage_crash::{Limits, Options, Report, explore, shrink};
 use destage_plan::{
     Class, Column, ColumnSet, Dev, DevSet, Event, Ext, HostOp, Nanos, OpId, Out, Params, Row, Rows, Step, StepSet,
@@ -259,11 +259,12 @@ impl HostCache for Delays {
     fn write(
         &mut self,
         op: OpId,
-        write: Write<'_>,
+        stage: WriteStage<'_>,
         array: &mut Array,
         _: &mut Operations<()>,
         out: &mut Out,
     ) -> Option<StepSet> {
+        let write = stage.planned();
         self.clock += 1;
         if !self.work(op).delayed {
             self.drop_work(op);

@@ -1,7 +1,7 @@
 //! Caches that go on after the host is answered: what they do then must not delay what the answer
 //! relies on.
 
-use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Operations, Registered, Write};
+use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Operations, Registered, WriteStage};
 use destage_crash::{Limits, Options, explore, shrink};
 use destage_plan::{Buf, Ext, List, OpId, Out, Params, PutList, Step, StepSet};
 use destage_raid::Level;
@@ -18,11 +18,12 @@ impl HostCache for FreesLater {
     fn write(
         &mut self,
         op: OpId,
-        write: Write<'_>,
+        stage: WriteStage<'_>,
         _: &mut Array,
         _: &mut Operations<()>,
         out: &mut Out,
     ) -> Option<StepSet> {
+        let write = stage.planned();
         out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees: List::EMPTY }, write.after);
         Some(write.after)
     }
@@ -48,11 +49,12 @@ impl HostCache for ReadsLater {
     fn write(
         &mut self,
         op: OpId,
-        write: Write<'_>,
+        stage: WriteStage<'_>,
         array: &mut Array,
         _: &mut Operations<()>,
         out: &mut Out,
     ) -> Option<StepSet> {
+        let write = stage.planned();
         let page = array.pages_of(write.seg).next().expect("a write has a page");
         let dst = out.tmp(op, 1);
         if array.check_whole(page, 1).is_ok() {

@@ -101,7 +101,7 @@ impl WriteBack {
             if self.has_lost_rest(&frag) {
                 // It came before that was known.
                 operations.refuse(&frag, frag.pages, out);
-                self.entered.push(waiting.range());
+                operations.entered(waiting.range());
                 continue;
             }
             if !self.is_caching() && self.may_lose_rest(&frag) {
@@ -134,7 +134,7 @@ impl WriteBack {
                 self.waiting.push_front(waiting);
                 return;
             }
-            self.entered.push(waiting.range());
+            operations.entered(waiting.range());
         }
     }
 

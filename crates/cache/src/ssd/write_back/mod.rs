@@ -29,7 +29,6 @@ mod room;
 mod versions;
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use destage_plan::{Buf, Dev, DevSet, Event, Frag, HostOp, NvHeld, OpId, Out, Row, StepNo, StepOutcome, StepSet};
 use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg};
@@ -41,7 +40,7 @@ use super::copies::{Copies, Whole};
 use super::frames::{Frame, Frames};
 use super::journal::{self, Journal};
 use super::write_through::Through;
-use crate::{CacheCounts, HostCache, Operations, Pages, Write};
+use crate::{CacheCounts, HostCache, Operations, Pages, RequestAdmission, Write, WriteStage};
 use dirty::{Dirty, Need, place};
 use enter::{Placed, Reading, Store, Waiting};
 use room::Room;
@@ -64,8 +63,6 @@ pub(crate) struct WriteBack {
     every_write: bool,
     /// Writes that were not let in, or not all of them.
     waiting: VecDeque<Waiting>,
-    /// The pages of those that waited and do so no longer.
-    entered: Vec<Range<u64>>,
     /// By operation.
     stores: Vec<Option<Store>>,
     /// Lists to be used again.
@@ -279,32 +276,27 @@ impl HostCache for WriteBack {
         journal.claim_done(op, step, frames) || journal.has_read(op, step, geometry, out)
     }
 
-    fn take(&mut self, frag: &Frag, array: &mut Array, operations: &mut Operations<Part>, out: &mut Out) -> bool {
-        let _ = array;
+    fn submit(
+        &mut self,
+        frag: &Frag,
+        _: &mut Array,
+        operations: &mut Operations<Part>,
+        out: &mut Out,
+    ) -> RequestAdmission {
+        if !matches!(frag.op, HostOp::Write | HostOp::WriteZeroes) {
+            let waits = self.waiting.iter().any(|waiting| waiting.overlaps(frag));
+            return if waits { RequestAdmission::Waits } else { RequestAdmission::Array };
+        }
         self.dirty.asked(out.now());
         if self.has_lost_rest(frag) {
             operations.refuse(frag, frag.pages, out);
-            return true;
+            return RequestAdmission::Taken;
         }
         if !self.is_caching() && self.waiting.is_empty() && !self.may_lose_rest(frag) {
-            return false;
+            return RequestAdmission::Array;
         }
         self.waiting.push_back(Waiting::new(*frag));
-        true
-    }
-
-    fn holds_back(&self, frag: &Frag) -> bool {
-        // Writes wait with the others.
-        !matches!(frag.op, HostOp::Write | HostOp::WriteZeroes)
-            && self.waiting.iter().any(|waiting| waiting.overlaps(frag))
-    }
-
-    fn entered(&mut self) -> Option<Range<u64>> {
-        self.entered.pop()
-    }
-
-    fn absorb(&mut self, op: OpId, pages: Absorbed, after: StepSet, _: &mut Array, out: &mut Out) -> Option<StepSet> {
-        self.begin_entering(op, &pages, after, out)
+        RequestAdmission::Taken
     }
 
     fn read(
@@ -349,11 +341,15 @@ impl HostCache for WriteBack {
     fn write(
         &mut self,
         op: OpId,
-        write: Write<'_>,
+        stage: WriteStage<'_>,
         array: &mut Array,
         _: &mut Operations<Part>,
-        _: &mut Out,
+        out: &mut Out,
     ) -> Option<StepSet> {
+        if let WriteStage::Absorbed { pages, after } = stage {
+            return self.begin_entering(op, pages, after, out);
+        }
+        let write = stage.planned();
         if !self.is_stored(op) {
             self.drop_copies(write.seg, array);
             self.heals(op, &write, array);

@@ -71,7 +71,6 @@ impl Registered for WriteBack {
             every_write: array.regime == Regime::EveryWrite,
             copies,
             waiting: VecDeque::new(),
-            entered: Vec::new(),
             stores: Vec::new(),
             spare: Vec::new(),
             reading: Vec::new(),
