@@ -7,7 +7,7 @@ use destage_plan::{Condition, Controller, DevSet, Event, Out, Row};
 use destage_raid::array::{Array, Sources};
 
 use crate::synchroniser::Synchroniser;
-use crate::{CacheCounts, Rounds, Served};
+use crate::{HostCacheStatus, Rounds, Served, StaleParity};
 
 /// Changes how a cache with its array, `inner`, works. A provided method is what it is without the layer.
 pub trait CacheLayer: Send {
@@ -62,12 +62,12 @@ impl<L: CacheLayer> Served for LayeredCache<L> {
         self.inner.array()
     }
 
-    fn is_caching(&self) -> bool {
-        self.inner.is_caching()
+    fn status(&self) -> HostCacheStatus<'_> {
+        self.inner.status()
     }
 
-    fn counts(&self) -> Option<&CacheCounts> {
-        self.inner.counts()
+    fn stale_parity(&self) -> StaleParity {
+        self.inner.stale_parity()
     }
 
     fn figures(&self) -> Vec<u64> {
@@ -76,14 +76,6 @@ impl<L: CacheLayer> Served for LayeredCache<L> {
 
     fn sources(&self, row: Row) -> Sources {
         self.inner.sources(row)
-    }
-
-    fn stale_rows(&self) -> usize {
-        self.inner.stale_rows()
-    }
-
-    fn left_rows(&self) -> u64 {
-        self.inner.left_rows()
     }
 
     fn synchronise(&mut self, synchroniser: Synchroniser) {

@@ -25,4 +25,6 @@ pub use registry::{
     serve,
 };
 pub use ssd::log as metadata_log;
-pub use tier::{HostCache, Operations, Pages, RequestAdmission, Served, Tier, Write, WriteStage};
+pub use tier::{
+    HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, Served, StaleParity, Tier, Write, WriteStage,
+};

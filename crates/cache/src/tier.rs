@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use destage_plan::{
-    Buf, Claim, Class, Condition, Control, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId,
-    Out, Row, Step, StepNo, StepOutcome, StepSet,
+    Buf, Claim, Class, Condition, Control, Controller, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out,
+    Row, Step, StepNo, StepOutcome, StepSet,
 };
 use destage_raid::array::{Above, Absorbed, Array, Degraded, Duty, Lost, Seg, Sources, Taken, Versions};
 
@@ -23,20 +23,10 @@ pub trait HostCache: Versions + Send + 'static {
     /// Pages that one operation of a read looks up at most: it has 64 steps.
     const READ_PAGES: u16 = u16::MAX;
 
-    /// Devices answer no more, at the start or from now on; members among them are the array's
-    /// concern.
-    fn lose(&mut self, devs: DevSet) {
-        let _ = devs;
-    }
-
-    /// Devices of its own that failed, and of which a start would believe what they held.
-    fn unnoted(&self) -> DevSet {
-        DevSet::EMPTY
-    }
-
-    /// Whether it keeps a note of pages that were lost with a device of its own.
-    fn notes_losses(&self) -> bool {
-        false
+    /// Devices answer no more, at the start or from now on, or one stands in the place of another, of which nothing
+    /// is known. Members among them are the array's concern.
+    fn device_changed(&mut self, devs: DevSet, change: DeviceChange) {
+        let _ = (devs, change);
     }
 
     /// An event was handled, by whomever: what is due is begun (specs §8.10.7).
@@ -69,11 +59,6 @@ pub trait HostCache: Versions + Send + 'static {
     fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome, out: &Out) -> bool {
         let _ = (op, step, outcome, out);
         false
-    }
-
-    /// A device stands in the place of one that is not a member. Nothing is known of what it holds.
-    fn replaced(&mut self, dev: Dev) {
-        let _ = dev;
     }
 
     /// Plans the read of some pages of a fragment; the steps after which they are in `dst`. Plans
@@ -133,15 +118,14 @@ pub trait HostCache: Versions + Send + 'static {
     }
 
     /// Something happened that is nobody's operation: a life begins, a timer of its own is due, a
-    /// device changed, an order came from outside.
+    /// device changed, an order came from outside. If that is to [drain](Control::Drain), what was answered so far is
+    /// written back to the members at once, and [`Out::drained`] says when it is there, or what can be of it: a cache
+    /// that holds copies alone says so now.
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
-        let _ = (event, array, out);
-    }
-
-    /// What was answered so far is to be written back to the members, at once and whatever else has a
-    /// say in that otherwise. [`Out::drained`] says when it is there, or what can be of it.
-    fn drain(&mut self, out: &mut Out) {
-        out.drained();
+        let _ = array;
+        if let Event::Control(Control::Drain) = event {
+            out.drained();
+        }
     }
 
     /// What is planned of the operation will not come about. Either it is planned anew or it ends.
@@ -154,25 +138,50 @@ pub trait HostCache: Versions + Send + 'static {
         let _ = op;
     }
 
-    /// Whether it is in use: what it needs is there.
-    fn is_caching(&self) -> bool {
-        true
+    /// Returns how the cache is now. It is asked after every event.
+    fn status(&self) -> HostCacheStatus<'_> {
+        HostCacheStatus::default()
     }
 
-    /// What the cache had, if it keeps account of that.
-    fn counts(&self) -> Option<&CacheCounts> {
-        None
-    }
-
-    /// How often the parity of a row was left behind data that it had covered so far.
-    fn left_rows(&self) -> u64 {
-        0
+    /// Returns how far parity is behind what the cache was given.
+    fn stale_parity(&self) -> StaleParity {
+        StaleParity::default()
     }
 
     /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self, into: &mut Vec<u64>) {
         let _ = into;
     }
+}
+
+/// How a cache is at some moment.
+#[derive(Clone, Copy, Debug)]
+pub struct HostCacheStatus<'a> {
+    /// It is in use: what it needs is there.
+    pub is_caching: bool,
+    /// Devices of its own that failed, and of which a start would believe what they held.
+    pub unnoted: DevSet,
+    /// It keeps a note of pages that were lost with a device of its own.
+    pub notes_losses: bool,
+    /// What it had, if it keeps account of that.
+    pub counts: Option<&'a CacheCounts>,
+}
+
+impl Default for HostCacheStatus<'_> {
+    /// In use, without anything that could be lost or counted.
+    fn default() -> Self {
+        Self { is_caching: true, unnoted: DevSet::EMPTY, notes_losses: false, counts: None }
+    }
+}
+
+/// How far parity is behind data.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StaleParity {
+    /// Rows whose parity does not cover the newest version of their data.
+    pub stale_rows: usize,
+    /// How often a cache that [delays parity](crate::HostCacheInfo::delays_parity) left that of a row behind data that
+    /// it had covered so far.
+    pub left_rows: u64,
 }
 
 /// Some pages of a fragment that are read.
@@ -388,21 +397,31 @@ struct Upper<C: HostCache> {
 pub trait Served: Controller + Send {
     /// The array.
     fn array(&self) -> &Array;
-    /// Whether the cache is in use: what it needs is there.
-    fn is_caching(&self) -> bool;
-    /// What the cache had, if it keeps account of that.
-    fn counts(&self) -> Option<&CacheCounts>;
+    /// How the cache is.
+    fn status(&self) -> HostCacheStatus<'_>;
+    /// How far parity is behind data.
+    fn stale_parity(&self) -> StaleParity;
     /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self) -> Vec<u64>;
     /// Where the pages of a row are.
     fn sources(&self, row: Row) -> Sources;
-    /// Rows whose parity does not cover the newest version of their data.
-    fn stale_rows(&self) -> usize;
-    /// How often a cache that [delays parity](crate::HostCacheInfo::delays_parity) left that of a row
-    /// behind data that it had covered so far.
-    fn left_rows(&self) -> u64;
     /// Has the members write what the cache chose together.
     fn synchronise(&mut self, synchroniser: Synchroniser);
+
+    /// Whether the cache is in use: what it needs is there.
+    fn is_caching(&self) -> bool {
+        self.status().is_caching
+    }
+
+    /// What the cache had, if it keeps account of that.
+    fn counts(&self) -> Option<&CacheCounts> {
+        self.status().counts
+    }
+
+    /// Rows whose parity does not cover the newest version of their data.
+    fn stale_rows(&self) -> usize {
+        self.stale_parity().stale_rows
+    }
 
     /// Free blocks at which devices are to say that they will have to collect soon, in hundredths of a
     /// percent; none if they need not.
@@ -433,12 +452,12 @@ impl<C: HostCache> Served for Tier<C> {
         &self.array
     }
 
-    fn is_caching(&self) -> bool {
-        self.upper.cache.is_caching()
+    fn status(&self) -> HostCacheStatus<'_> {
+        self.upper.cache.status()
     }
 
-    fn counts(&self) -> Option<&CacheCounts> {
-        self.upper.cache.counts()
+    fn stale_parity(&self) -> StaleParity {
+        self.upper.cache.stale_parity()
     }
 
     fn figures(&self) -> Vec<u64> {
@@ -452,14 +471,6 @@ impl<C: HostCache> Served for Tier<C> {
         self.upper.cache.sources(row)
     }
 
-    fn stale_rows(&self) -> usize {
-        self.upper.cache.stale_rows()
-    }
-
-    fn left_rows(&self) -> u64 {
-        self.upper.cache.left_rows()
-    }
-
     fn synchronise(&mut self, synchroniser: Synchroniser) {
         self.upper.operations.synchroniser = Some(synchroniser);
     }
@@ -468,11 +479,14 @@ impl<C: HostCache> Served for Tier<C> {
 impl<C: HostCache> Controller for Tier<C> {
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         // The cache knows of a loss before anything is planned anew because of it.
-        match event {
-            Event::OpStuck { devs, .. } => self.upper.cache.lose(devs),
-            Event::Start(start) => self.upper.cache.lose(start.missing),
-            Event::Device { dev, change: DeviceChange::Failed } => self.upper.cache.lose(DevSet::one(dev)),
-            _ => {}
+        let lost = match event {
+            Event::OpStuck { devs, .. } => Some(devs),
+            Event::Start(start) => Some(start.missing),
+            Event::Device { dev, change: DeviceChange::Failed } => Some(DevSet::one(dev)),
+            _ => None,
+        };
+        if let Some(devs) = lost {
+            self.upper.cache.device_changed(devs, DeviceChange::Failed);
         }
         self.array.handle(event, &mut self.upper, out);
         if self.array.is_refused() {
@@ -491,11 +505,11 @@ impl<C: HostCache> Controller for Tier<C> {
     }
 
     fn unnoted(&self) -> DevSet {
-        self.array.unnoted() | self.upper.cache.unnoted()
+        self.array.unnoted() | self.upper.cache.status().unnoted
     }
 
     fn condition(&self) -> Condition {
-        let losses = !self.array.lost().is_empty() || self.upper.cache.notes_losses();
+        let losses = !self.array.lost().is_empty() || self.upper.cache.status().notes_losses;
         Condition { unfilled: self.array.degraded(), losses }
     }
 }
@@ -544,7 +558,7 @@ impl<C: HostCache> Above for Upper<C> {
                 }
             }
             Event::Device { dev, change: DeviceChange::Replaced } => {
-                self.cache.replaced(dev);
+                self.cache.device_changed(DevSet::one(dev), DeviceChange::Replaced);
                 self.pass_on(event, array, out);
             }
             Event::Start(start) => {
@@ -555,10 +569,6 @@ impl<C: HostCache> Above for Upper<C> {
                 if !array.is_refused() {
                     self.pass_on(event, array, out);
                 }
-            }
-            Event::Control(Control::Drain) => {
-                self.cache.drain(out);
-                self.pass_on(event, array, out);
             }
             Event::Timer(_)
             | Event::Device { .. }

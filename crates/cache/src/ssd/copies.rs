@@ -8,7 +8,8 @@
 use std::marker::PhantomData;
 
 use destage_plan::{
-    Buf, Column, ColumnSet, Dev, DevSet, Frag, HostOp, OpId, Out, ParamSpec, Params, Row, Rows, Step, StepSet,
+    Buf, Column, ColumnSet, Dev, DevSet, DeviceChange, Frag, HostOp, OpId, Out, ParamSpec, Params, Row, Rows, Step,
+    StepSet,
 };
 use destage_raid::Geometry;
 use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg, Versions};
@@ -19,7 +20,8 @@ use super::journal::{self, Journal};
 use super::of;
 use super::trims::{TRIM, Trims};
 use crate::{
-    CacheCounts, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, Write, WriteStage,
+    CacheCounts, HostCache, HostCacheError, HostCacheInfo, HostCacheStatus, Medium, Operations, Pages, Registered,
+    Write, WriteStage,
 };
 
 /// Pages that one operation looks up: it has 64 steps, and a page may take a read and a write.
@@ -168,6 +170,11 @@ impl<W: Writes> Copies<W> {
     pub(super) fn plan_journal(&mut self, op: OpId, part: journal::Part, out: &mut Out) {
         let journal = self.journal.as_mut().expect("its journal has opened the operation");
         self.counts.meta_writes += journal.plan(op, part, &mut self.frames, &self.geometry, out);
+    }
+
+    /// Whether its device is there.
+    pub(super) fn is_caching(&self) -> bool {
+        self.frames.is_enabled()
     }
 
     pub(super) fn row(&self, page: u64) -> Row {
@@ -467,15 +474,12 @@ impl<W: Writes> HostCache for Copies<W> {
 
     const READ_PAGES: u16 = READ_PAGES;
 
-    fn lose(&mut self, devs: DevSet) {
+    fn device_changed(&mut self, devs: DevSet, change: DeviceChange) {
         if devs.contains(self.frames.dev()) {
-            self.frames.lose();
-        }
-    }
-
-    fn replaced(&mut self, dev: Dev) {
-        if dev == self.frames.dev() {
-            self.frames.replace();
+            match change {
+                DeviceChange::Failed => self.frames.lose(),
+                DeviceChange::Replaced => self.frames.replace(),
+            }
         }
     }
 
@@ -562,11 +566,7 @@ impl<W: Writes> HostCache for Copies<W> {
         of(&mut self.written, op).drain(..).for_each(|came| self.frames.arrives(came));
     }
 
-    fn is_caching(&self) -> bool {
-        self.frames.is_enabled()
-    }
-
-    fn counts(&self) -> Option<&CacheCounts> {
-        Some(&self.counts)
+    fn status(&self) -> HostCacheStatus<'_> {
+        HostCacheStatus { is_caching: self.is_caching(), counts: Some(&self.counts), ..HostCacheStatus::default() }
     }
 }

@@ -7,8 +7,8 @@
 //! members hold, and their pages leave the cache.
 
 use destage_plan::{
-    Buf, Column, ColumnSet, Dev, DevSet, Event, Frag, HostOp, NvHeld, OpId, Out, ParamSpec, Params, Row, Rows, StepNo,
-    StepOutcome, StepSet,
+    Buf, Column, ColumnSet, Control, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out, ParamSpec, Params,
+    Row, Rows, StepNo, StepOutcome, StepSet,
 };
 use destage_raid::Level;
 use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Lost, Seg, Source, Sources, Updated, Versions};
@@ -22,8 +22,8 @@ use super::of;
 use super::trims::TRIM;
 use super::write_through::Through;
 use crate::{
-    CacheCounts, CacheFigure, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered,
-    WriteStage,
+    CacheFigure, HostCache, HostCacheError, HostCacheInfo, HostCacheStatus, Medium, Operations, Pages, Registered,
+    StaleParity, WriteStage,
 };
 
 /// What all of them take.
@@ -84,6 +84,10 @@ pub(super) fn new<K: Keeps>(pages: u64, array: &ArrayConfig, params: &Params) ->
 }
 
 impl<K: Keeps> Delayed<K> {
+    fn is_caching(&self) -> bool {
+        self.copies.is_caching()
+    }
+
     fn journal(&self) -> Option<&Journal> {
         self.copies.journal.as_deref()
     }
@@ -211,10 +215,6 @@ impl<K: Keeps> Versions for Delayed<K> {
         }
     }
 
-    fn stale_rows(&self) -> usize {
-        self.behind.len()
-    }
-
     fn holds(&self, row: Row) -> bool {
         let Copies { frames, geometry, .. } = &self.copies;
         self.behind.get(row).is_some() || self.journal().is_some_and(|journal| journal.holds(row, frames, geometry))
@@ -242,10 +242,15 @@ impl<K: Keeps> HostCache for Delayed<K> {
         }
     }
 
-    fn lose(&mut self, devs: DevSet) {
-        if devs.contains(self.copies.frames.dev()) && self.is_caching() {
+    fn device_changed(&mut self, devs: DevSet, change: DeviceChange) {
+        let has_own = devs.contains(self.copies.frames.dev());
+        if change == DeviceChange::Replaced && !has_own {
+            return;
+        }
+        // What the device held before another took its place is lost as well.
+        if has_own && self.is_caching() {
             self.kept.lose(&mut self.copies.frames);
-            self.copies.lose(devs);
+            self.copies.device_changed(devs, DeviceChange::Failed);
             self.behind.lose_covered();
         }
         if let Some(journal) = &mut self.copies.journal {
@@ -254,17 +259,8 @@ impl<K: Keeps> HostCache for Delayed<K> {
         if !devs.is_empty() {
             self.behind.hurry();
         }
-    }
-
-    fn unnoted(&self) -> DevSet {
-        let believed = self.journal().is_some_and(|journal| !journal.is_recovered());
-        if believed { DevSet::one(self.copies.frames.dev()) } else { DevSet::EMPTY }
-    }
-
-    fn replaced(&mut self, dev: Dev) {
-        if dev == self.copies.frames.dev() {
-            self.lose(DevSet::one(dev));
-            self.copies.replaced(dev);
+        if change == DeviceChange::Replaced {
+            self.copies.device_changed(devs, change);
             if let Some(journal) = &mut self.copies.journal {
                 journal.replaced();
             }
@@ -300,7 +296,12 @@ impl<K: Keeps> HostCache for Delayed<K> {
                     journal.started(start.intents, bytes);
                 }
             }
-            Event::Control(_) => self.behind.hurry(),
+            Event::Control(control) => {
+                if control == Control::Drain {
+                    self.behind.drain();
+                }
+                self.behind.hurry();
+            }
             _ => {}
         }
     }
@@ -378,10 +379,6 @@ impl<K: Keeps> HostCache for Delayed<K> {
         }
     }
 
-    fn drain(&mut self, _: &mut Out) {
-        self.behind.drain();
-    }
-
     fn undone(&mut self, op: OpId) {
         self.kept.drop_work(op, &mut self.copies);
         self.copies.undone(op);
@@ -399,16 +396,14 @@ impl<K: Keeps> HostCache for Delayed<K> {
         }
     }
 
-    fn is_caching(&self) -> bool {
-        self.copies.is_caching()
+    fn status(&self) -> HostCacheStatus<'_> {
+        let is_believed = self.journal().is_some_and(|journal| !journal.is_recovered());
+        let unnoted = if is_believed { DevSet::one(self.copies.frames.dev()) } else { DevSet::EMPTY };
+        HostCacheStatus { unnoted, ..self.copies.status() }
     }
 
-    fn counts(&self) -> Option<&CacheCounts> {
-        self.copies.counts()
-    }
-
-    fn left_rows(&self) -> u64 {
-        self.behind.left_rows
+    fn stale_parity(&self) -> StaleParity {
+        StaleParity { stale_rows: self.behind.len(), left_rows: self.behind.left_rows }
     }
 
     fn figures(&self, into: &mut Vec<u64>) {

@@ -47,7 +47,7 @@ use destage_raid::array::{Array, ArrayConfig, Degraded, Seg};
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 
-use crate::{CacheCounts, HostCache, Operations, Pages, RequestAdmission, WriteStage};
+use crate::{CacheCounts, HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, StaleParity, WriteStage};
 use drain::Drain;
 use enter::{Entering, Waiting};
 use figures::{Counted, Figures};
@@ -351,6 +351,7 @@ impl HostCache for WriteCache {
         match event {
             Event::Start(_) => self.begin(),
             Event::Control(Control::Clean) => self.cleaning = true,
+            Event::Control(Control::Drain) => self.drain = Some(Drain::of(self.store.last_seq())),
             _ => {}
         }
     }
@@ -376,10 +377,6 @@ impl HostCache for WriteCache {
         if self.drain.is_some() && self.is_drained() {
             out.drained();
         }
-    }
-
-    fn drain(&mut self, _: &mut Out) {
-        self.drain = Some(Drain::of(self.store.last_seq()));
     }
 
     fn plan_part(&mut self, op: OpId, own: Own, array: &mut Array, out: &mut Out) {
@@ -408,8 +405,12 @@ impl HostCache for WriteCache {
         }
     }
 
-    fn counts(&self) -> Option<&CacheCounts> {
-        Some(&self.counts)
+    fn status(&self) -> HostCacheStatus<'_> {
+        HostCacheStatus { counts: Some(&self.counts), ..HostCacheStatus::default() }
+    }
+
+    fn stale_parity(&self) -> StaleParity {
+        StaleParity { stale_rows: if self.has_parity() { self.store.uncovered_rows() } else { 0 }, left_rows: 0 }
     }
 
     fn figures(&self, into: &mut Vec<u64>) {

@@ -73,10 +73,6 @@ impl Versions for WriteCache {
         }
     }
 
-    fn stale_rows(&self) -> usize {
-        if self.has_parity() { self.store.uncovered_rows() } else { 0 }
-    }
-
     fn holds(&self, row: Row) -> bool {
         self.torn.contains(&row)
     }

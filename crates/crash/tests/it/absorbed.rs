@@ -236,6 +236,7 @@ impl HostCache for Absorbs {
         match event {
             Event::Timer(_) => self.idle = true,
             Event::Control(Control::Clean) => self.cleaning = true,
+            Event::Control(Control::Drain) => self.draining = true,
             _ => {}
         }
     }
@@ -265,10 +266,6 @@ impl HostCache for Absorbs {
                 self.writing.insert(place, (op, slot));
             }
         }
-    }
-
-    fn drain(&mut self, _: &mut Out) {
-        self.draining = true;
     }
 
     fn plan_part(&mut self, op: OpId, own: Own, array: &mut Array, out: &mut Out) {

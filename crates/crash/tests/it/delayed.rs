@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Registered, WriteStage};
+use destage_cache::{
+    HostCache, HostCacheError, HostCacheInfo, HostCacheStatus, Medium, Operations, Registered, StaleParity, WriteStage,
+};
 use destage_crash::{Limits, Options, Report, explore, shrink};
 use destage_plan::{
-    Class, Column, ColumnSet, Dev, DevSet, Event, Ext, HostOp, Nanos, OpId, Out, Params, Row, Rows, Step, StepSet,
-    TimerId, TimerOwner,
+    Class, Column, ColumnSet, Control, Dev, DevSet, DeviceChange, Event, Ext, HostOp, Nanos, OpId, Out, Params, Row,
+    Rows, Step, StepSet, TimerId, TimerOwner,
 };
 use destage_raid::array::{Approach, Array, ArrayConfig, Seg, Source, Sources, Updated, Versions};
 use destage_raid::{Geometry, Level};
@@ -209,10 +211,6 @@ impl Versions for Delays {
         }
     }
 
-    fn stale_rows(&self) -> usize {
-        self.stale().count()
-    }
-
     fn holds(&self, row: Row) -> bool {
         self.departs(Rows::new(row, 1))
     }
@@ -225,7 +223,10 @@ impl Versions for Delays {
 impl HostCache for Delays {
     type Part = ();
 
-    fn lose(&mut self, devs: DevSet) {
+    fn device_changed(&mut self, devs: DevSet, change: DeviceChange) {
+        if change == DeviceChange::Replaced {
+            return;
+        }
         self.has_lost |= !devs.is_empty();
         if !devs.contains(self.dev()) || !self.enabled {
             return;
@@ -251,6 +252,9 @@ impl HostCache for Delays {
     }
 
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+        if let Event::Control(Control::Drain) = event {
+            self.draining = Some(self.stale().map(|(page, _)| self.row(page).0).collect());
+        }
         if matches!(event, Event::Timer(_) | Event::Control(_)) {
             self.update_all(array, out);
         }
@@ -298,10 +302,6 @@ impl HostCache for Delays {
         }
     }
 
-    fn drain(&mut self, _: &mut Out) {
-        self.draining = Some(self.stale().map(|(page, _)| self.row(page).0).collect());
-    }
-
     fn undone(&mut self, op: OpId) {
         self.drop_work(op);
     }
@@ -328,8 +328,12 @@ impl HostCache for Delays {
         }
     }
 
-    fn is_caching(&self) -> bool {
-        self.enabled
+    fn status(&self) -> HostCacheStatus<'_> {
+        HostCacheStatus { is_caching: self.enabled, ..HostCacheStatus::default() }
+    }
+
+    fn stale_parity(&self) -> StaleParity {
+        StaleParity { stale_rows: self.stale().count(), left_rows: 0 }
     }
 }
 

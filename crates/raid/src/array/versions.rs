@@ -244,11 +244,6 @@ pub trait Versions {
         let _ = (op, rows, columns, updated);
     }
 
-    /// Rows whose parity does not cover the newest version of their data.
-    fn stale_rows(&self) -> usize {
-        0
-    }
-
     /// Whether the intent of a row that is consistent on stable storage, or stale there, has to
     /// stay. When it need not any more, the array is [told](super::Array::let_go).
     fn holds(&self, row: Row) -> bool {

@@ -97,7 +97,7 @@ pub(super) fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals
             })
             .collect(),
         rounds: controller.rounds(),
-        left_rows: controller.left_rows(),
+        left_rows: controller.stale_parity().left_rows,
         area,
     }
 }

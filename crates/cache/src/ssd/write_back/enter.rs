@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use super::dirty::place;
 use super::{Part, WriteBack};
+use crate::Operations;
 use crate::ssd::behind::page_of;
 use crate::ssd::copies::Copies;
 use crate::ssd::frames::{Frame, Soiling};
 use crate::ssd::of;
-use crate::{HostCache, Operations};
 use destage_plan::{Column, Frag, OpId, Out, Row, Rows, Step, StepNo, StepSet};
 use destage_raid::array::{Absorbed, Array, Seg, Taken};
 

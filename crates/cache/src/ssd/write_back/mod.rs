@@ -30,7 +30,9 @@ mod versions;
 
 use std::collections::VecDeque;
 
-use destage_plan::{Buf, Dev, DevSet, Event, Frag, HostOp, NvHeld, OpId, Out, Row, StepNo, StepOutcome, StepSet};
+use destage_plan::{
+    Buf, Control, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out, Row, StepNo, StepOutcome, StepSet,
+};
 use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg};
 use destage_raid::{Geometry, Level};
 use foldhash::fast::FixedState;
@@ -40,7 +42,7 @@ use super::copies::{Copies, Whole};
 use super::frames::{Frame, Frames};
 use super::journal::{self, Journal};
 use super::write_through::Through;
-use crate::{CacheCounts, HostCache, Operations, Pages, RequestAdmission, Write, WriteStage};
+use crate::{HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, StaleParity, Write, WriteStage};
 use dirty::{Dirty, Need, place};
 use enter::{Placed, Reading, Store, Waiting};
 use room::Room;
@@ -111,6 +113,10 @@ impl WriteBack {
 
     fn journal_mut(&mut self) -> &mut Journal {
         self.copies.journal.as_deref_mut().expect("it has a log")
+    }
+
+    fn is_caching(&self) -> bool {
+        self.copies.is_caching()
     }
 
     fn has_parity(&self) -> bool {
@@ -188,26 +194,19 @@ impl HostCache for WriteBack {
         Journal::is_own(&held.tag) && self.journal_mut().load(held)
     }
 
-    fn lose(&mut self, devs: DevSet) {
-        if devs.contains(self.frames().dev()) && self.is_caching() {
+    fn device_changed(&mut self, devs: DevSet, change: DeviceChange) {
+        let has_own = devs.contains(self.frames().dev());
+        if change == DeviceChange::Replaced && !has_own {
+            return;
+        }
+        // What the device held before another took its place is lost as well.
+        if has_own && self.is_caching() {
             self.lose_dirty();
-            self.copies.lose(devs);
+            self.copies.device_changed(devs, DeviceChange::Failed);
         }
         self.journal_mut().lose(devs);
-    }
-
-    fn unnoted(&self) -> DevSet {
-        if self.journal().is_recovered() { DevSet::EMPTY } else { DevSet::one(self.frames().dev()) }
-    }
-
-    fn notes_losses(&self) -> bool {
-        !self.lost.is_empty() || self.journal().notes_losses()
-    }
-
-    fn replaced(&mut self, dev: Dev) {
-        if dev == self.frames().dev() {
-            self.lose(DevSet::one(dev));
-            self.copies.replaced(dev);
+        if change == DeviceChange::Replaced {
+            self.copies.device_changed(devs, change);
             self.journal_mut().replaced();
         }
     }
@@ -254,6 +253,7 @@ impl HostCache for WriteBack {
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         match event {
             Event::Timer(dirty::IDLE) => self.dirty.timer(out),
+            Event::Control(Control::Drain) => self.drains = true,
             Event::Start(start) => {
                 let (bytes, config) = (out.page_bytes(), array.config());
                 assert_eq!(
@@ -368,10 +368,6 @@ impl HostCache for WriteBack {
         }
     }
 
-    fn drain(&mut self, _: &mut Out) {
-        self.drains = true;
-    }
-
     fn undone(&mut self, op: OpId) {
         self.healing.remove(&op);
         self.take_back(op);
@@ -394,12 +390,15 @@ impl HostCache for WriteBack {
         }
     }
 
-    fn is_caching(&self) -> bool {
-        self.copies.is_caching()
+    fn status(&self) -> HostCacheStatus<'_> {
+        let is_recovered = self.journal().is_recovered();
+        let unnoted = if is_recovered { DevSet::EMPTY } else { DevSet::one(self.frames().dev()) };
+        let notes_losses = !self.lost.is_empty() || self.journal().notes_losses();
+        HostCacheStatus { unnoted, notes_losses, ..self.copies.status() }
     }
 
-    fn counts(&self) -> Option<&CacheCounts> {
-        self.copies.counts()
+    fn stale_parity(&self) -> StaleParity {
+        StaleParity { stale_rows: if self.has_parity() { self.dirty.rows() } else { 0 }, left_rows: 0 }
     }
 
     fn figures(&self, into: &mut Vec<u64>) {

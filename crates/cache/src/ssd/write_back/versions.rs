@@ -114,10 +114,6 @@ impl Versions for WriteBack {
         }
     }
 
-    fn stale_rows(&self) -> usize {
-        if self.has_parity() { self.dirty.rows() } else { 0 }
-    }
-
     fn holds(&self, row: Row) -> bool {
         self.torn.contains(&row) || self.journal().holds(row, self.frames(), self.geometry())
     }
