@@ -15,9 +15,9 @@ use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Lost, Seg, Sou
 
 use super::behind::{self, Behind, page_of};
 use super::copies::{Copies, WAYS};
-use super::frames::{BYTES_PER_PAGE, MAX_PAGES};
+use super::frames::{BYTES_PER_PAGE, Frames, MAX_PAGES};
 use super::journal::{self, Journal};
-use super::keeps::{Keeps, Known, MOST_PAGES, Part};
+use super::keeps::{Keeps, KeptWrite, Known, MOST_PAGES, PageHome, Part};
 use super::of;
 use super::trims::TRIM;
 use super::write_through::Through;
@@ -79,7 +79,7 @@ pub(super) fn new<K: Keeps>(pages: u64, array: &ArrayConfig, params: &Params) ->
     let log = journal::log_pages(pages, array.page_bytes, params)?;
     let mut copies = Copies::with_log(pages, log, array, params)?;
     let kept = K::new(&mut copies.frames, array.geometry.data_columns().into(), params)?;
-    let behind = Behind::new(&copies.frames, kept.prepares(), params)?;
+    let behind = Behind::new(&copies.frames, kept.rules().prepares, params)?;
     Ok(Delayed { copies, behind, kept, planned: Vec::new() })
 }
 
@@ -103,7 +103,7 @@ impl<K: Keeps> Delayed<K> {
             let page = page_of(&copies.geometry, row, column);
             let frame = copies.frames.get(page);
             if frame.is_none() {
-                if !kept.prepares() || !columns.is_single() {
+                if !kept.rules().prepares || !columns.is_single() {
                     return None;
                 }
                 approach = Approach::Prepared;
@@ -134,7 +134,7 @@ impl<K: Keeps> Versions for Delayed<K> {
         if std::mem::replace(of(&mut self.planned, op), true) {
             self.copies.distrust(rows, seg.columns);
         }
-        let few = seg.rows * seg.columns.len() <= K::MAX_DELAYED as u32;
+        let few = seg.rows * seg.columns.len() <= MOST_PAGES as u32;
         let may = may_delay && host == HostOp::Write && few && rows.count == seg.rows && self.is_caching();
         if may && let Some(approach) = self.keep(op, rows, seg.columns) {
             return approach;
@@ -165,15 +165,15 @@ impl<K: Keeps> Versions for Delayed<K> {
                 let newest = self.kept.newest(frame, frames);
                 let is_made = matches!(newest, Source::Delta(_)) && !stale.columns.contains(column);
                 made += u32::from(is_made);
-                if !is_made || made <= self.kept.most_made() {
+                if !is_made || made <= self.kept.rules().most_made {
                     sources.set_newest(column, newest);
                 }
             }
             if stale.columns.contains(column) {
-                let covered = match frame {
-                    _ if stale.lost.contains(column) => Source::Lost,
-                    Some(frame) => self.kept.covered_in(frame, frames),
-                    None => self.kept.covered_of(page, frames),
+                let covered = if stale.lost.contains(column) {
+                    Source::Lost
+                } else {
+                    self.kept.covered_source(frame.map_or(PageHome::Bare(page), PageHome::Frame), frames)
                 };
                 sources.set_stale(column, covered);
             }
@@ -187,8 +187,8 @@ impl<K: Keeps> Versions for Delayed<K> {
         for column in geometry.data_set().iter() {
             let page = page_of(geometry, row, column);
             match frames.get(page) {
-                Some(frame) => self.kept.uses(op, frame, frames),
-                None if stale.columns.contains(column) => self.kept.uses_of(op, page, frames),
+                Some(frame) => self.kept.uses(op, PageHome::Frame(frame), frames),
+                None if stale.columns.contains(column) => self.kept.uses(op, PageHome::Bare(page), frames),
                 None => {}
             }
         }
@@ -207,10 +207,9 @@ impl<K: Keeps> Versions for Delayed<K> {
             let covered = self.behind.written(row, columns, updated, frames);
             for column in covered.iter() {
                 let page = page_of(geometry, row, column);
-                match frames.get(page).filter(|frame| frames.is_stale(*frame)) {
-                    Some(frame) => self.kept.covered(frame, columns.contains(column), frames),
-                    None => self.kept.covered_without(page, frames),
-                }
+                let frame = frames.get(page).filter(|frame| frames.is_stale(*frame));
+                let home = frame.map_or(PageHome::Bare(page), PageHome::Frame);
+                self.kept.covered(home, columns.contains(column), frames);
             }
         }
     }
@@ -326,7 +325,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
     ) -> Result<StepSet, Degraded> {
         self.behind.asked(out.now());
         let Self { copies, behind, kept, .. } = self;
-        let admits = kept.admits_reads();
+        let admits = kept.rules().admits_reads;
         copies.read_by(op, pages, dst, array, kept, |row, column| admits && !behind.is_stale(row, column), out)
     }
 
@@ -354,16 +353,15 @@ impl<K: Keeps> HostCache for Delayed<K> {
         out: &mut Out,
     ) -> Option<StepSet> {
         self.behind.asked(out.now());
-        if let WriteStage::Prepared { frag, intent } = stage {
-            self.kept.prepare(op, frag, intent, &mut self.copies, array, out);
-            return None;
-        }
-        let write = stage.planned();
-        if self.kept.has_work(op) {
-            return self.kept.write(op, &write, &mut self.copies, out);
-        }
         let Self { copies, kept, .. } = self;
-        Some(copies.write_with(op, write, array, operations, |page, frames| kept.admits(page, frames), out))
+        match kept.write(op, stage, copies, array, out) {
+            KeptWrite::After(done) => Some(done),
+            KeptWrite::Later => None,
+            KeptWrite::Not => {
+                let admits = |page, frames: &Frames| kept.admits(page, frames);
+                Some(copies.write_with(op, stage.planned(), array, operations, admits, out))
+            }
+        }
     }
 
     fn write_failed(&mut self, seg: Seg, array: &Array) {

@@ -9,9 +9,9 @@ use super::copies::{Copies, FrameReader};
 use super::frames::{Frame, Frames};
 use super::journal;
 use super::write_through::Through;
-use crate::{HostCacheError, Operations, Write};
+use crate::{HostCacheError, Operations, WriteStage};
 
-/// Pages of a write whose parity is left behind, at most.
+/// Pages of a write whose parity is left behind, at most: an operation has 64 steps.
 pub(super) const MOST_PAGES: usize = 16;
 
 /// A page that is written, with the frame that the cache finds it by if there is one.
@@ -42,22 +42,56 @@ impl<K> From<Frag> for Part<K> {
     }
 }
 
+/// Where the cache finds a page, or what it has of it.
+#[derive(Clone, Copy)]
+pub(crate) enum PageHome {
+    /// By this frame.
+    Frame(Frame),
+    /// In no frame: a stale page of which it has something else.
+    Bare(u64),
+}
+
+/// What a way to keep versions is good for.
+#[derive(Clone, Copy)]
+pub(crate) struct KeepsRules {
+    /// What the parity covers of pages that are in no frame can be kept, too: then what is needed for that is
+    /// [prepared](WriteStage::Prepared) before they are written.
+    pub(super) prepares: bool,
+    /// Pages that are read come into frames.
+    pub(super) admits_reads: bool,
+    /// So many pages of a row, the stale ones among them, may be made of a page and a delta when all of the row are
+    /// read: what else is so is taken from its member.
+    pub(super) most_made: u32,
+}
+
+impl Default for KeepsRules {
+    fn default() -> Self {
+        Self { prepares: false, admits_reads: true, most_made: u32::MAX }
+    }
+}
+
+/// What is planned of a write whose parity may be left behind.
+pub(crate) enum KeptWrite {
+    /// Nothing: it is not kept.
+    Not,
+    /// It is in the cache after these steps.
+    After(StepSet),
+    /// Not all yet: what its [stage](WriteStage) names is called later.
+    Later,
+}
+
 /// How what the parity covers of a page is kept beside what is newer.
 pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     /// What operations of its own are for.
     type Part: Copy + Send;
 
-    /// Pages of a write that may be kept so, at most [`MOST_PAGES`]: an operation has 64 steps.
-    const MAX_DELAYED: usize;
-
-    /// Whether what the parity covers of pages that are in no frame can be kept, too: then what is needed for
-    /// that is [prepared](Self::prepare) before they are written.
-    fn prepares(&self) -> bool {
-        false
-    }
-
     /// For a cache of these frames, over an array of so many data columns.
     fn new(frames: &mut Frames, columns: u32, params: &Params) -> Result<Self, HostCacheError>;
+
+    /// What it is good for.
+    fn rules(&self) -> KeepsRules {
+        KeepsRules::default()
+    }
 
     /// Of an earlier life: whether the slot is one of its own.
     fn load(&mut self, held: &NvHeld) -> bool {
@@ -66,42 +100,26 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     }
 
     /// Has what is written of these pages kept beside what the parity covers, if there is room; whether
-    /// there is. All are in frames unless it [prepares](Self::prepares).
+    /// there is. All are in frames unless it [prepares](KeepsRules::prepares).
     fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, behind: &mut Behind) -> bool;
 
     /// What was to be kept will not come about.
     fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>);
 
-    /// Whether something of what an operation writes is [kept](Self::keep).
-    fn has_work(&self, op: OpId) -> bool;
-
-    /// Plans how that comes into the cache; the steps after which it is there, or nothing if
-    /// [`Operations::finish_write`] is called later.
-    fn write(&mut self, op: OpId, write: &Write<'_>, copies: &mut Copies<Through>, out: &mut Out) -> Option<StepSet>;
-
-    /// Plans what has to be done before pages of which some are in no frame are written, after which
-    /// [`Array::finish_prepared`] is called, now or later.
-    fn prepare(
+    /// Plans how what is [kept](Self::keep) of a write comes into the cache, or what has to be done before it is
+    /// written.
+    fn write(
         &mut self,
         op: OpId,
-        frag: &Frag,
-        intent: StepSet,
+        stage: WriteStage<'_>,
         copies: &mut Copies<Through>,
         array: &mut Array,
         out: &mut Out,
-    ) {
-        let _ = (op, frag, intent, copies, array, out);
-        unreachable!("a cache that prepares says how")
-    }
+    ) -> KeptWrite;
 
     /// Whether a page that is written with its parity comes into a frame, or stays in the one that it has.
     fn admits(&mut self, page: u64, frames: &Frames) -> bool {
         let _ = (page, frames);
-        true
-    }
-
-    /// Whether pages that are read come into frames.
-    fn admits_reads(&self) -> bool {
         true
     }
 
@@ -134,47 +152,23 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
         let _ = (copies, behind, array, operations, out);
     }
 
-    /// Where what the parity covers is of a stale page.
-    fn covered_in(&self, frame: Frame, frames: &Frames) -> Source {
-        Source::Page(frames.ext(frames.covered(frame)))
-    }
-
-    /// So many pages of a row, the stale ones among them, may be made of a page and a delta when all of the row are
-    /// read: what else is so is taken from its member.
-    fn most_made(&self) -> u32 {
-        u32::MAX
-    }
-
     /// Frames that are owed.
     fn owed(&self, frames: &Frames) -> Owed<'_>;
 
     /// Where the newest version of a page is.
     fn newest(&self, frame: Frame, frames: &Frames) -> Source;
 
+    /// Where what the parity covers is of a stale page.
+    fn covered_source(&self, home: PageHome, frames: &Frames) -> Source;
+
     /// An operation reads all versions of a page.
-    fn uses(&mut self, op: OpId, frame: Frame, frames: &mut Frames);
-
-    /// Where what the parity covers is of a stale page that is in no frame.
-    fn covered_of(&self, page: u64, frames: &Frames) -> Source {
-        let _ = (page, frames);
-        Source::Lost
-    }
-
-    /// An operation reads all there is of a stale page that is in no frame.
-    fn uses_of(&mut self, op: OpId, page: u64, frames: &mut Frames) {
-        let _ = (op, page, frames);
-    }
+    fn uses(&mut self, op: OpId, home: PageHome, frames: &mut Frames);
 
     /// An operation reads nothing any more.
     fn released(&mut self, op: OpId, frames: &mut Frames);
 
-    /// The parity covers the newest version of a page, which has just been written if `written`.
-    fn covered(&mut self, frame: Frame, written: bool, frames: &mut Frames);
-
-    /// The parity covers the newest version of a page that was stale and in no frame.
-    fn covered_without(&mut self, page: u64, frames: &mut Frames) {
-        let _ = (page, frames);
-    }
+    /// The parity covers the newest version of a page that was stale, which has just been written if `written`.
+    fn covered(&mut self, home: PageHome, written: bool, frames: &mut Frames);
 
     /// The device is lost, with all that it held.
     fn lose(&mut self, frames: &mut Frames) {

@@ -10,10 +10,10 @@ use super::behind::{self, Behind, Owed};
 use super::copies::{Copies, FrameReader, Whole};
 use super::delayed::{self, Delayed};
 use super::frames::{Frame, Frames};
-use super::keeps::{Keeps, Known};
+use super::keeps::{Keeps, KeptWrite, Known, PageHome};
 use super::of;
 use super::write_through::Through;
-use crate::{CacheFigure, HostCacheError, HostCacheInfo, Registered, Write};
+use crate::{CacheFigure, HostCacheError, HostCacheInfo, Registered, WriteStage};
 
 const PARAMS: [ParamSpec; 8] = delayed::PARAMS;
 
@@ -72,8 +72,6 @@ impl FrameReader for Pairs {
 impl Keeps for Pairs {
     type Part = Infallible;
 
-    const MAX_DELAYED: usize = 16;
-
     fn new(_: &mut Frames, _: u32, _: &Params) -> Result<Self, HostCacheError> {
         Ok(Self::default())
     }
@@ -114,11 +112,18 @@ impl Keeps for Pairs {
         copies.unclaim(op);
     }
 
-    fn has_work(&self, op: OpId) -> bool {
-        self.renewals.get(op.index()).is_some_and(|renewals| !renewals.is_empty())
-    }
-
-    fn write(&mut self, op: OpId, write: &Write<'_>, copies: &mut Copies<Through>, out: &mut Out) -> Option<StepSet> {
+    fn write(
+        &mut self,
+        op: OpId,
+        stage: WriteStage<'_>,
+        copies: &mut Copies<Through>,
+        _: &mut Array,
+        out: &mut Out,
+    ) -> KeptWrite {
+        if self.renewals.get(op.index()).is_none_or(Vec::is_empty) {
+            return KeptWrite::Not;
+        }
+        let write = stage.planned();
         let mut after = write.after;
         let logged = copies.plan_claims(op, out);
         for renewal in &self.renewals[op.index()] {
@@ -132,7 +137,7 @@ impl Keeps for Pairs {
             let step = Step::Write { ext: copies.frames.ext(frame), src, fua: false };
             after |= out.step(op, step, write.after | logged);
         }
-        Some(after)
+        KeptWrite::After(after)
     }
 
     fn plan_part(&mut self, _: OpId, part: Infallible, _: &mut Copies<Through>, _: &mut Array, _: &mut Out) {
@@ -158,7 +163,15 @@ impl Keeps for Pairs {
         Source::Page(frames.ext(frame))
     }
 
-    fn uses(&mut self, op: OpId, frame: Frame, frames: &mut Frames) {
+    fn covered_source(&self, home: PageHome, frames: &Frames) -> Source {
+        match home {
+            PageHome::Frame(frame) => Source::Page(frames.ext(frames.covered(frame))),
+            PageHome::Bare(_) => Source::Lost,
+        }
+    }
+
+    fn uses(&mut self, op: OpId, home: PageHome, frames: &mut Frames) {
+        let PageHome::Frame(frame) = home else { return };
         let named = of(&mut self.named, op);
         let covered = frames.covered(frame);
         for frame in [Some(frame), (covered != frame).then_some(covered)].into_iter().flatten() {
@@ -171,7 +184,8 @@ impl Keeps for Pairs {
         of(&mut self.named, op).drain(..).for_each(|frame| frames.done(frame));
     }
 
-    fn covered(&mut self, frame: Frame, written: bool, frames: &mut Frames) {
+    fn covered(&mut self, home: PageHome, written: bool, frames: &mut Frames) {
+        let PageHome::Frame(frame) = home else { return };
         if written || frames.covered(frame) == frame {
             frames.forget(frame);
         } else {

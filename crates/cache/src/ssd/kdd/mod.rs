@@ -12,7 +12,7 @@ mod staging;
 mod zone;
 
 use destage_plan::{
-    Buf, ColumnSet, Frag, List, NvHeld, NvSlot, OpId, Out, ParamSpec, Params, PutList, Span, Step, StepNo, StepOutcome,
+    Buf, ColumnSet, List, NvHeld, NvSlot, OpId, Out, ParamSpec, Params, PutList, Span, Step, StepNo, StepOutcome,
     StepSet,
 };
 use destage_raid::array::{Array, ArrayConfig, Source};
@@ -30,9 +30,9 @@ use super::copies::{Copies, FrameReader};
 use super::delayed::{self, Delayed};
 use super::frames::{Frame, Frames};
 use super::journal;
-use super::keeps::{self, Keeps, Known};
+use super::keeps::{self, Keeps, KeepsRules, KeptWrite, Known, PageHome};
 use super::write_through::Through;
-use crate::{CacheFigure, HostCacheError, HostCacheInfo, Operations, Registered, Write};
+use crate::{CacheFigure, HostCacheError, HostCacheInfo, Operations, Registered, WriteStage};
 
 /// Pages of a row that are kept with deltas: what reads all of them has 64 steps.
 const MAX_OLD: u32 = 10;
@@ -272,10 +272,6 @@ impl FrameReader for Changes {
 impl Keeps for Changes {
     type Part = Part;
 
-    /// Three steps for each page, one for each column, of which a row has no more than [`MAX_OLD`], and one that
-    /// logs what all of them need: at most 59 of 64.
-    const MAX_DELAYED: usize = 16;
-
     fn new(frames: &mut Frames, columns: u32, params: &Params) -> Result<Self, HostCacheError> {
         let most = most_staged(frames.len().into()) as usize;
         let staging = Staging::new(params.number(STAGING.name, 1..=65_536)?, most);
@@ -317,8 +313,12 @@ impl Keeps for Changes {
         known
     }
 
-    fn prepares(&self) -> bool {
-        self.misses.delayed
+    fn rules(&self) -> KeepsRules {
+        KeepsRules {
+            prepares: self.misses.delayed,
+            admits_reads: self.misses.admit != NEVER,
+            most_made: self.most_made,
+        }
     }
 
     fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, behind: &mut Behind) -> bool {
@@ -379,18 +379,6 @@ impl Keeps for Changes {
         true
     }
 
-    fn prepare(
-        &mut self,
-        op: OpId,
-        frag: &Frag,
-        intent: StepSet,
-        copies: &mut Copies<Through>,
-        array: &mut Array,
-        out: &mut Out,
-    ) {
-        self.hits.prepare(op, frag, intent, copies, &mut self.deltas, array, out);
-    }
-
     fn admits(&mut self, page: u64, frames: &Frames) -> bool {
         frames.contains(page)
             || match &mut self.ghosts {
@@ -399,29 +387,38 @@ impl Keeps for Changes {
             }
     }
 
-    fn admits_reads(&self) -> bool {
-        self.misses.admit != NEVER
-    }
-
     fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>) {
         self.rewrites.drop_work(op, &mut copies.frames, &mut self.deltas);
         self.hits.drop_work(op, copies, &mut self.deltas);
     }
 
-    fn has_work(&self, op: OpId) -> bool {
-        self.hits.has_work(op)
-    }
-
-    fn write(&mut self, op: OpId, write: &Write<'_>, copies: &mut Copies<Through>, out: &mut Out) -> Option<StepSet> {
+    /// Takes three steps for each page, one for each column, of which a row has no more than [`MAX_OLD`], and one that
+    /// logs what all of them need: at most 59 of 64.
+    fn write(
+        &mut self,
+        op: OpId,
+        stage: WriteStage<'_>,
+        copies: &mut Copies<Through>,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> KeptWrite {
+        if let WriteStage::Prepared { frag, intent } = stage {
+            self.hits.prepare(op, frag, intent, copies, &mut self.deltas, array, out);
+            return KeptWrite::Later;
+        }
+        if !self.hits.has_work(op) {
+            return KeptWrite::Not;
+        }
+        let write = stage.planned();
         if self.hits.is_prepared(op) {
-            return Some(write.after);
+            return KeptWrite::After(write.after);
         }
         let new = |page| match write.frag.sectors {
             Some(_) => (write.merged, write.after),
             None => (write.frag.host((page - write.frag.page) as u16), StepSet::EMPTY),
         };
         self.hits.encode(op, new, copies, out);
-        None
+        KeptWrite::Later
     }
 
     fn plan_part(&mut self, op: OpId, part: Part, copies: &mut Copies<Through>, _: &mut Array, out: &mut Out) {
@@ -496,24 +493,19 @@ impl Keeps for Changes {
         self.deltas.newest(frame, frames)
     }
 
-    fn covered_in(&self, frame: Frame, frames: &Frames) -> Source {
-        self.deltas.covered_in(frame, frames)
+    fn covered_source(&self, home: PageHome, frames: &Frames) -> Source {
+        match home {
+            PageHome::Frame(frame) => self.deltas.covered_in(frame, frames),
+            PageHome::Bare(page) => self.deltas.covered(page, frames),
+        }
     }
 
-    fn most_made(&self) -> u32 {
-        self.most_made
-    }
-
-    fn uses(&mut self, op: OpId, frame: Frame, frames: &mut Frames) {
-        self.deltas.uses(op, Key::Frame(frame), frames);
-    }
-
-    fn covered_of(&self, page: u64, frames: &Frames) -> Source {
-        self.deltas.covered(page, frames)
-    }
-
-    fn uses_of(&mut self, op: OpId, page: u64, frames: &mut Frames) {
-        self.deltas.uses(op, Key::Page(page), frames);
+    fn uses(&mut self, op: OpId, home: PageHome, frames: &mut Frames) {
+        let key = match home {
+            PageHome::Frame(frame) => Key::Frame(frame),
+            PageHome::Bare(page) => Key::Page(page),
+        };
+        self.deltas.uses(op, key, frames);
     }
 
     fn released(&mut self, op: OpId, frames: &mut Frames) {
@@ -521,7 +513,14 @@ impl Keeps for Changes {
         self.deltas.released(op, frames);
     }
 
-    fn covered(&mut self, frame: Frame, written: bool, frames: &mut Frames) {
+    fn covered(&mut self, home: PageHome, written: bool, frames: &mut Frames) {
+        let frame = match home {
+            PageHome::Frame(frame) => frame,
+            PageHome::Bare(page) => {
+                self.deltas.drop_delta(Key::Page(page), frames);
+                return self.deltas.zone.is_not_bare(page);
+            }
+        };
         let stays = self.reclaim != Reclaim::Free && !written && !self.stops;
         if stays && self.deltas.cover(frame, frames) {
             frames.cover_made(frame);
@@ -533,11 +532,6 @@ impl Keeps for Changes {
         // What the page was and what has changed is not needed any more.
         self.deltas.drop_delta(Key::Frame(frame), frames);
         free(frame, frames, &mut self.deltas);
-    }
-
-    fn covered_without(&mut self, page: u64, frames: &mut Frames) {
-        self.deltas.drop_delta(Key::Page(page), frames);
-        self.deltas.zone.is_not_bare(page);
     }
 
     fn lose(&mut self, frames: &mut Frames) {
