@@ -4,9 +4,11 @@
 
 mod counts;
 mod ggc;
+mod host_cache;
 mod info;
 mod layer;
 mod none;
+mod operations;
 mod registry;
 mod ssd;
 mod sync;
@@ -15,16 +17,16 @@ mod tier;
 mod write_cache;
 
 pub use counts::{CacheCounts, Rounds};
+pub use host_cache::{HostCache, HostCacheStatus, Pages, RequestAdmission, StaleParity, Write, WriteStage};
 pub use info::{
     Build, CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, Medium, Registered, SynchronisedInfo,
     Wrap,
 };
 pub use layer::{CacheLayer, LayeredCache};
+pub use operations::Operations;
 pub use registry::{
     HostCacheSpec, all_host_caches, all_host_caches_of, host_cache, host_cache_layers, host_caches, host_caches_of,
     serve,
 };
 pub use ssd::log as metadata_log;
-pub use tier::{
-    HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, Served, StaleParity, Tier, Write, WriteStage,
-};
+pub use tier::{Served, Tier};

@@ -1,0 +1,115 @@
+//! What the operations above an array are for.
+
+use std::ops::Range;
+
+use destage_plan::{Claim, Class, Frag, OpId, Out, Step, StepSet};
+use destage_raid::array::{Array, Seg, Taken};
+
+use crate::synchroniser::Synchroniser;
+
+/// What an operation is for.
+#[derive(Clone, Copy)]
+pub(crate) enum Work<T> {
+    /// Reads pages of a fragment, from this one on.
+    Read { frag: Frag, from: u16, pages: u16 },
+    /// Reads a segment of a fragment.
+    ReadSeg { frag: Frag, seg: Seg },
+    /// Writes a segment. `left` of its parts are not done: its own steps, and the operations that
+    /// were opened for it.
+    Write { frag: Frag, seg: Seg, left: u32, ok: bool },
+    /// Pages of which nothing is done.
+    Skip { frag: Frag, pages: u16, ok: bool },
+    /// A part of a write.
+    Part { part: T, parent: OpId },
+    /// The cache's own.
+    Own { part: T },
+}
+
+/// What the operations above an array are for, and who says when some of them begin.
+pub struct Operations<T> {
+    pub(crate) works: Vec<Option<Work<T>>>,
+    /// Pages of writes that held others back and do so no longer.
+    pub(crate) entered: Vec<Range<u64>>,
+    /// Says when what the cache chose is written, if the cache is not to say so alone.
+    pub(crate) synchroniser: Option<Synchroniser>,
+}
+
+impl<T: Copy> Operations<T> {
+    /// Opens an operation that does a part of a write, which is acknowledged no sooner than all its
+    /// parts are done. It may use the fragment's bytes.
+    pub fn open_part(&mut self, parent: OpId, part: T, out: &mut Out) -> OpId {
+        let Some(Some(Work::Write { frag, left, .. })) = self.works.get_mut(parent.index()) else {
+            unreachable!("only writes have parts")
+        };
+        *left = (*left).max(1) + 1;
+        let frag = frag.id;
+        let op = out.open(Class::Internal, None, Some(frag));
+        self.set(op, Work::Part { part, parent });
+        op
+    }
+
+    /// Plans the end of a write whose cache's part could not be [planned](crate::HostCache::write) at once: it
+    /// is done after these steps.
+    pub fn finish_write(&mut self, op: OpId, after: StepSet, out: &mut Out) {
+        let Some(Some(Work::Write { left, .. })) = self.works.get(op.index()) else {
+            unreachable!("the operation is a write")
+        };
+        debug_assert!(*left > 0, "its own steps are counted");
+        out.step_notify(op, Step::Join, after);
+    }
+
+    /// Opens the operation that writes a segment of a fragment to the array.
+    pub fn open_write(&mut self, frag: &Frag, seg: Seg, array: &mut Array, out: &mut Out) -> OpId {
+        let op = array.open_write(frag, seg, out);
+        self.set(op, Work::Write { frag: *frag, seg, left: 0, ok: true });
+        op
+    }
+
+    /// Opens the operation that has the cache take a segment of a fragment.
+    pub fn open_taken(&mut self, frag: &Frag, seg: Seg, taken: Taken, array: &mut Array, out: &mut Out) -> OpId {
+        let op = array.open_taken(frag, seg, taken, out);
+        self.set(op, Work::Write { frag: *frag, seg, left: 0, ok: true });
+        op
+    }
+
+    /// Lets requests go that waited for a write of these pages, which was let in or refused.
+    pub fn entered(&mut self, pages: Range<u64>) {
+        self.entered.push(pages);
+    }
+
+    /// Answers pages of a fragment as failed: they cannot be taken.
+    pub fn refuse(&mut self, frag: &Frag, pages: u16, out: &mut Out) {
+        let op = out.open(Class::Internal, None, Some(frag.id));
+        self.set(op, Work::Skip { frag: *frag, pages, ok: false });
+    }
+
+    /// Opens an operation of the cache's own. It is [planned](crate::HostCache::plan_part) as parts of writes
+    /// are, and anew if a device fails meanwhile.
+    pub fn open_own(&mut self, claim: Option<Claim>, part: T, out: &mut Out) -> OpId {
+        let op = out.open(Class::Destage, claim, None);
+        self.set(op, Work::Own { part });
+        op
+    }
+
+    pub(crate) fn set(&mut self, op: OpId, work: Work<T>) {
+        if self.works.len() <= op.index() {
+            self.works.resize(op.index() + 1, None);
+        }
+        self.works[op.index()] = Some(work);
+    }
+
+    pub(crate) fn get(&self, op: OpId) -> &Work<T> {
+        self.works[op.index()].as_ref().expect("the operation is known")
+    }
+
+    /// The operation has ended; of which write it was a part, if it was one.
+    pub(crate) fn end(&mut self, op: OpId) -> Option<OpId> {
+        let work = self.works.get_mut(op.index())?;
+        let parent = match work {
+            Some(Work::Part { parent, .. }) => Some(*parent),
+            _ => None,
+        };
+        *work = None;
+        parent
+    }
+}
