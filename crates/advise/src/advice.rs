@@ -50,7 +50,7 @@ record! {
 }
 
 record! {
-    /// What is advised for a trace.
+    /// Holds the advice for a trace.
     pub struct Advice {
         trace: String ["-"] "the trace or workload, as the user gave it",
         requests: u64 ["1"] "requests of it",

@@ -1,4 +1,4 @@
-//! What a host cache decides, and what it is asked and tells for that.
+//! Defines the contract of a host cache: the decisions that each cache makes for itself.
 
 use destage_plan::{Buf, Control, DevSet, DeviceChange, Event, Frag, NvHeld, OpId, Out, StepNo, StepOutcome, StepSet};
 use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg, Versions};
@@ -6,37 +6,37 @@ use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg, Versions};
 use crate::CacheCounts;
 use crate::Operations;
 
-/// What a host cache decides, over what every cache shares ([`Tier`](crate::Tier)). What a method does unless a
-/// cache has it otherwise is what an array without a cache does. Where versions of pages are, if not
-/// on the members, it says as [`Versions`].
+/// Decides for one host cache; [`Tier`](crate::Tier) does the work that all caches share. Each provided method does
+/// what an array without a cache does. A cache whose page versions are not all on the members reports their places
+/// as [`Versions`].
 pub trait HostCache: Versions + Send + 'static {
-    /// What a part of a write is for.
+    /// Identifies the purpose of one part of a write.
     type Part: Copy + Send;
 
-    /// Pages that one operation of a read looks up at most: it has 64 steps.
+    /// Limits the pages that one operation of a read looks up: an operation has at most 64 steps.
     const READ_PAGES: u16 = u16::MAX;
 
-    /// Devices answer no more, at the start or from now on, or one stands in the place of another, of which nothing
-    /// is known. Members among them are the array's concern.
+    /// Handles devices that failed, at the start or now, or that were replaced by devices of unknown content. The array
+    /// itself handles the members among them.
     fn device_changed(&mut self, devs: DevSet, change: DeviceChange) {
         let _ = (devs, change);
     }
 
-    /// An event was handled, by whomever: what is due is begun (specs §8.10.7).
+    /// Begins whatever is due, after every event (specs §8.10.7).
     fn turn(&mut self, array: &mut Array, operations: &mut Operations<Self::Part>, out: &mut Out) {
         let _ = (array, operations, out);
     }
 
-    /// Takes a slot of the NVRAM that was in use when this life began, by its tag; whether it is its
-    /// own and understood, and has as many bytes as that takes. If not, the start is refused.
+    /// Takes a slot of the NVRAM that was in use when this life began, by its tag. Returns true if the slot is this
+    /// cache's own, is understood and has the expected number of bytes; otherwise the start is refused.
     fn load(&mut self, held: &NvHeld, page_bytes: u32) -> bool {
         let _ = (held, page_bytes);
         false
     }
 
-    /// Lets a read, write or discard in, or not. If it takes a write, it opens the operations that have it
-    /// [take](Operations::open_taken) all of its pages, now or later. A read or discard of pages of a write that has
-    /// not [entered](Operations::entered) waits, and is submitted again when that has.
+    /// Decides who plans a read, write or discard. A cache that takes a write opens the operations that
+    /// [take](Operations::open_taken) all of its pages, now or later. Reads and discards of pages of a write that has
+    /// not [entered](Operations::entered) wait, and are submitted again when it has.
     fn submit(
         &mut self,
         frag: &Frag,
@@ -48,14 +48,16 @@ pub trait HostCache: Versions + Send + 'static {
         RequestAdmission::Array
     }
 
-    /// A step that it asked to be told of is done; whether it was one.
+    /// Handles the end of a step that this cache asked to be notified of. Returns true if the step was one of those.
     fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome, out: &Out) -> bool {
         let _ = (op, step, outcome, out);
         false
     }
 
-    /// Plans the read of some pages of a fragment; the steps after which they are in `dst`. Plans
-    /// nothing if it fails: the pages are then read segment by segment.
+    /// Plans the read of some pages of a fragment. Returns the steps after which the pages are in `dst`.
+    ///
+    /// # Errors
+    /// If the array is degraded: nothing is planned, and the pages are read segment by segment.
     fn read(
         &mut self,
         op: OpId,
@@ -67,8 +69,11 @@ pub trait HostCache: Versions + Send + 'static {
         array.plan_read(op, pages.first(), pages.count, pages.in_fragment(dst, pages.from), out)
     }
 
-    /// Plans the read of a segment of an array that has lost a member; the steps after which its
-    /// pages are in `dst`, which is for the fragment from its first page on.
+    /// Plans the read of a segment of an array that has lost a member. Returns the steps after which the segment's
+    /// pages are in `dst`, which holds the fragment from its first page on.
+    ///
+    /// # Errors
+    /// If too many members are lost for the segment to be computed.
     fn read_segment(
         &mut self,
         op: OpId,
@@ -84,8 +89,8 @@ pub trait HostCache: Versions + Send + 'static {
         array.plan_read_seg(op, seg, frag.page, dst, self, out)
     }
 
-    /// Plans the cache's part in a write, which is as far as `stage` says; the steps after which the operation has
-    /// done that. None if it has to know more before all is planned: it calls what the [stage](WriteStage) names then.
+    /// Plans the cache's part in a write that has come to `stage`. Returns the steps after which that part is done, or
+    /// `None` if the cache cannot plan all of it yet: it then calls the method that the [stage](WriteStage) names.
     fn write(
         &mut self,
         op: OpId,
@@ -98,8 +103,7 @@ pub trait HostCache: Versions + Send + 'static {
         Some(stage.planned().after)
     }
 
-    /// A write has failed: nothing is known of what the array holds of the segment beyond its being
-    /// old or new sector by sector.
+    /// Handles a failed write: each sector of the segment on the array is either old or new.
     fn write_failed(&mut self, seg: Seg, array: &Array) {
         let _ = (seg, array);
     }
@@ -110,10 +114,9 @@ pub trait HostCache: Versions + Send + 'static {
         out.close(op);
     }
 
-    /// Something happened that is nobody's operation: a life begins, a timer of its own is due, a
-    /// device changed, an order came from outside. If that is to [drain](Control::Drain), what was answered so far is
-    /// written back to the members at once, and [`Out::drained`] says when it is there, or what can be of it: a cache
-    /// that holds copies alone says so now.
+    /// Handles an event that belongs to no operation: the begin of a life, a timer of this cache, a changed device, or
+    /// a command from outside. On [`Control::Drain`] the cache writes all acknowledged data back to the members and
+    /// calls [`Out::drained`] when it has; a cache that holds only copies calls it at once.
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         let _ = array;
         if let Event::Control(Control::Drain) = event {
@@ -121,81 +124,80 @@ pub trait HostCache: Versions + Send + 'static {
         }
     }
 
-    /// What is planned of the operation will not come about. Either it is planned anew or it ends.
+    /// Forgets the steps planned for the operation, which will not run. The operation is planned anew or ends.
     fn undone(&mut self, op: OpId) {
         let _ = op;
     }
 
-    /// All steps of the operation are done.
+    /// Handles the end of all steps of the operation.
     fn done(&mut self, op: OpId) {
         let _ = op;
     }
 
-    /// Returns how the cache is now. It is asked after every event.
+    /// Returns the cache's present status; called after every event.
     fn status(&self) -> HostCacheStatus<'_> {
         HostCacheStatus::default()
     }
 
-    /// Returns how far parity is behind what the cache was given.
+    /// Returns how much parity is stale.
     fn stale_parity(&self) -> StaleParity {
         StaleParity::default()
     }
 
-    /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
+    /// Appends the cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self, into: &mut Vec<u64>) {
         let _ = into;
     }
 }
 
-/// How a cache is at some moment.
+/// Reports the status of a cache.
 #[derive(Clone, Copy, Debug)]
 pub struct HostCacheStatus<'a> {
-    /// It is in use: what it needs is there.
+    /// The cache is in use: its device or NVRAM is there.
     pub is_caching: bool,
-    /// Devices of its own that failed, and of which a start would believe what they held.
+    /// Failed devices of the cache whose content a start would still trust.
     pub unnoted: DevSet,
-    /// It keeps a note of pages that were lost with a device of its own.
+    /// The cache keeps a record of pages that were lost with its device.
     pub notes_losses: bool,
-    /// What it had, if it keeps account of that.
+    /// Hits and misses, if the cache counts them.
     pub counts: Option<&'a CacheCounts>,
 }
 
 impl Default for HostCacheStatus<'_> {
-    /// In use, without anything that could be lost or counted.
+    /// Returns the status of a cache that is in use and has nothing to lose or to count.
     fn default() -> Self {
         Self { is_caching: true, unnoted: DevSet::EMPTY, notes_losses: false, counts: None }
     }
 }
 
-/// How far parity is behind data.
+/// Counts the rows whose parity is stale.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StaleParity {
     /// Rows whose parity does not cover the newest version of their data.
     pub stale_rows: usize,
-    /// How often a cache that [delays parity](crate::HostCacheInfo::delays_parity) left that of a row behind data that
-    /// it had covered so far.
+    /// Times that a cache that [delays parity](crate::HostCacheInfo::delays_parity) made the parity of a row stale.
     pub left_rows: u64,
 }
 
-/// Some pages of a fragment that are read.
+/// Selects pages of a fragment that is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Pages<'a> {
     /// The fragment.
     pub frag: &'a Frag,
-    /// The first of them, in the fragment.
+    /// First page, counted within the fragment.
     pub from: u16,
-    /// How many.
+    /// Number of pages.
     pub count: u16,
 }
 
 impl Pages<'_> {
-    /// The first of them, in the array.
+    /// Returns the first page, counted within the array.
     pub const fn first(&self) -> u64 {
         self.frag.page + self.from as u64
     }
 
-    /// Where a page of the fragment goes, if `dst` is for the fragment from its first page on. A
-    /// fragment that is a part of a page has only the one.
+    /// Returns the buffer of a page of the fragment, where `dst` holds the fragment from its first page on. A fragment
+    /// that is a part of a page has only that page.
     pub const fn in_fragment(&self, dst: Buf, page: u16) -> Buf {
         match dst {
             Buf::Host { frag, page: first } => Buf::Host { frag, page: first + page },
@@ -204,30 +206,30 @@ impl Pages<'_> {
     }
 }
 
-/// Who plans a request.
+/// Names the planner of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestAdmission {
     /// The array, and the cache when it is [read](HostCache::read) or [written](HostCache::write).
     Array,
     /// The cache, which takes the write.
     Taken,
-    /// Nobody yet: it waits for an earlier write.
+    /// None yet: the request waits for an earlier write.
     Waits,
 }
 
-/// How far a write is when the cache plans its part.
+/// Tells the cache how far a write has come when the cache plans its part.
 #[derive(Clone, Copy, Debug)]
 pub enum WriteStage<'a> {
     /// The array's part is planned. The cache's is planned in the same operation, or in
     /// [parts](Operations::open_part) of it; if not at once, it calls [`Operations::finish_write`].
     Planned(Write<'a>),
-    /// What is [absorbed](destage_raid::array::Approach::Absorbed) or [taken](destage_raid::array::Taken) is there after the steps `after`,
-    /// and the cache takes it. If not at once, it calls [`Array::finish_absorbed`], unless the operation is planned
-    /// anew before.
+    /// The pages that the cache [absorbs](destage_raid::array::Approach::Absorbed) or
+    /// [takes](destage_raid::array::Taken) are ready after the steps `after`. A cache that cannot plan this at once
+    /// calls [`Array::finish_absorbed`] later, unless the operation is planned anew before.
     Absorbed {
         /// The pages.
         pages: &'a Absorbed,
-        /// When these are done, the pages are there.
+        /// Steps after which the pages are ready.
         after: StepSet,
     },
     /// A write whose parity is left alone is to be [prepared](destage_raid::array::Approach::Prepared) for. The cache
@@ -235,7 +237,7 @@ pub enum WriteStage<'a> {
     Prepared {
         /// The fragment.
         frag: &'a Frag,
-        /// When these are done, the rows' intent is set.
+        /// Steps after which the rows' intent is set.
         intent: StepSet,
     },
 }
@@ -254,12 +256,12 @@ impl<'a> WriteStage<'a> {
 pub struct Write<'a> {
     /// The fragment.
     pub frag: &'a Frag,
-    /// What of it.
+    /// The segment of it that is written.
     pub seg: Seg,
-    /// When these are done, so is the array's part.
+    /// Steps after which the array's part is done.
     pub after: StepSet,
     /// Of a write smaller than a page: the page as it will be, after these steps.
     pub merged: Buf,
-    /// Whether parts of it were opened already: it is planned anew, since a member was lost.
+    /// Parts of it were opened already: it is planned anew because a member was lost.
     pub again: bool,
 }

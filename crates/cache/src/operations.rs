@@ -1,4 +1,4 @@
-//! What the operations above an array are for.
+//! Keeps the purpose of every operation above an array.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use destage_raid::array::{Array, Seg, Taken};
 
 use crate::synchroniser::Synchroniser;
 
-/// What an operation is for.
+/// Tells the purpose of an operation.
 #[derive(Clone, Copy)]
 pub(crate) enum Work<T> {
     /// Reads pages of a fragment, from this one on.
@@ -25,12 +25,12 @@ pub(crate) enum Work<T> {
     Own { part: T },
 }
 
-/// What the operations above an array are for, and who says when some of them begin.
+/// Keeps the purpose of every operation above an array, and the synchroniser that some of them wait for.
 pub struct Operations<T> {
     pub(crate) works: Vec<Option<Work<T>>>,
-    /// Pages of writes that held others back and do so no longer.
+    /// Pages of writes that blocked other requests until now.
     pub(crate) entered: Vec<Range<u64>>,
-    /// Says when what the cache chose is written, if the cache is not to say so alone.
+    /// Decides when the cache writes the pages it chose, if the cache does not decide alone.
     pub(crate) synchroniser: Option<Synchroniser>,
 }
 
@@ -102,7 +102,7 @@ impl<T: Copy> Operations<T> {
         self.works[op.index()].as_ref().expect("the operation is known")
     }
 
-    /// The operation has ended; of which write it was a part, if it was one.
+    /// Forgets an operation that has ended. Returns the write that it was a part of, if any.
     pub(crate) fn end(&mut self, op: OpId) -> Option<OpId> {
         let work = self.works.get_mut(op.index())?;
         let parent = match work {

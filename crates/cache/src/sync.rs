@@ -1,4 +1,4 @@
-//! The layer `sync+`: a [`Synchroniser`] beside a cache.
+//! Registers the layer `sync+`: a [`Synchroniser`] beside a cache.
 
 use destage_plan::{ParamSpec, Params};
 
@@ -15,10 +15,10 @@ const GROUPS_TOGETHER: ParamSpec = ParamSpec {
     help: "groups destaged at a time at most: 20 in WOW's paper; few have little that all members wait for together",
 };
 
-/// Why what is synchronised cannot be once more.
+/// Says why a synchronised cache takes no second synchroniser.
 pub(crate) const ALREADY: &str = "its members write together already";
 
-/// What there is to know about the layer.
+/// Describes the layer.
 pub(crate) static SYNC: LayerInfo = LayerInfo {
     name: "sync",
     title: "what is chosen next waits until all members have something to write",
@@ -34,7 +34,7 @@ pub(crate) static SYNC: LayerInfo = LayerInfo {
     build,
 };
 
-/// What it counts.
+/// Lists the layer's figures.
 pub(crate) const FIGURES: [CacheFigure; synchroniser::FIGURES] = [
     CacheFigure {
         name: "sync_waits",

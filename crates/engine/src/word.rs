@@ -7,7 +7,7 @@ use destage_raid::settings::{ArraySetting, DURABILITY, PARITY};
 use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, VariantAccess, Visitor};
 use serde::ser::{self, Serializer};
 
-/// How parity is updated.
+/// Names the methods of updating parity.
 pub(crate) mod parity {
     use super::{Deserializer, PARITY, ParityMethod, Serializer, deserialize_word, serialize_word};
 
@@ -21,7 +21,7 @@ pub(crate) mod parity {
     }
 }
 
-/// What is promised of acknowledged writes.
+/// Names the durability modes.
 pub(crate) mod durability {
     use super::{DURABILITY, Deserializer, Regime, Serializer, deserialize_word, serialize_word};
 

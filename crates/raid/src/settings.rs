@@ -9,21 +9,21 @@ use destage_plan::quantity;
 use crate::array::{ParityMethod, Regime};
 use crate::{Layout, Level};
 
-/// What a command calls a setting, and what its help says of it.
+/// Describes a setting as one command shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct ShownSetting {
     /// The flag without `--`, and the key in files.
     pub name: &'static str,
-    /// What stands for its value in the help.
+    /// Placeholder of its value in the help.
     pub value: &'static str,
-    /// What it does.
+    /// Help text.
     pub help: &'static str,
 }
 
 /// A setting of an array, whose values are of this type.
 #[derive(Clone, Copy, Debug)]
 pub struct ArraySetting<T> {
-    /// As `destage sim` has it, and scenario files.
+    /// Name and help in `destage sim` and in scenario files.
     pub simulated: ShownSetting,
     /// As `destage create` has it, and under the same name descriptions.
     pub created: ShownSetting,
@@ -45,7 +45,7 @@ impl<T> ArraySetting<T> {
     }
 }
 
-/// The level and the number of members.
+/// Declares the level and the number of members.
 pub const LEVEL: ArraySetting<(Level, u32)> = ArraySetting {
     simulated: ShownSetting {
         name: "array",
@@ -58,7 +58,7 @@ pub const LEVEL: ArraySetting<(Level, u32)> = ArraySetting {
     parse: level_and_members,
 };
 
-/// Where parity lies; by default as md has it.
+/// Declares the parity layout; the default is md's.
 pub const LAYOUT: ArraySetting<Layout> = ArraySetting {
     simulated: ShownSetting {
         name: "layout",
@@ -75,7 +75,7 @@ pub const LAYOUT: ArraySetting<Layout> = ArraySetting {
     parse: parsed,
 };
 
-/// Bytes of contiguous data on a member.
+/// Declares the bytes of contiguous data on a member.
 pub const CHUNK: ArraySetting<u64> = ArraySetting {
     simulated: ShownSetting { name: "chunk", value: "SIZE", help: "Contiguous data on a member" },
     created: ShownSetting { name: "chunk", value: "SIZE", help: "A chunk" },
@@ -84,7 +84,7 @@ pub const CHUNK: ArraySetting<u64> = ArraySetting {
     parse: quantity::bytes,
 };
 
-/// Bytes of a page.
+/// Declares the bytes of a page.
 pub const PAGE: ArraySetting<u64> = ArraySetting {
     simulated: ShownSetting { name: "page", value: "SIZE", help: "Page size" },
     created: ShownSetting { name: "page", value: "SIZE", help: "A page, in which caches and parity work" },
@@ -93,7 +93,7 @@ pub const PAGE: ArraySetting<u64> = ArraySetting {
     parse: quantity::bytes,
 };
 
-/// Bytes that are used of each member.
+/// Declares the bytes used of each member.
 pub const MEMBER_SIZE: ArraySetting<u64> = ArraySetting {
     simulated: ShownSetting {
         name: "member-size",
@@ -106,7 +106,7 @@ pub const MEMBER_SIZE: ArraySetting<u64> = ArraySetting {
     parse: quantity::bytes,
 };
 
-/// How the parity of a row that is written in part is updated. `DiskSim`'s way is there to compare with it.
+/// Declares the parity update method of partial row writes. `disksim` exists for comparison with `DiskSim`.
 pub const PARITY: ArraySetting<ParityMethod> = ArraySetting {
     simulated: ShownSetting {
         name: "parity",
@@ -123,7 +123,7 @@ pub const PARITY: ArraySetting<ParityMethod> = ArraySetting {
     parse: parity,
 };
 
-/// What is promised of acknowledged writes.
+/// Declares the durability mode of acknowledged writes.
 pub const DURABILITY: ArraySetting<Regime> = ArraySetting {
     simulated: ShownSetting {
         name: "regime",

@@ -2,23 +2,23 @@
 
 use destage_sim::buffer::DeviceConfig;
 
-/// A setting.
+/// Describes a setting in the help, and says to which simulations it applies.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// Its name: `--NAME`, and in a scenario file a key (`ssd.planes` is `planes` in the table
     /// `[ssd]`).
     pub name: &'static str,
-    /// What stands for its value in the help.
+    /// Placeholder of its value in the help.
     pub value: &'static str,
     /// The value where none is given; empty where there is none.
     pub default: &'static str,
     /// Which simulations look at it.
     pub applies_to: AppliesTo,
-    /// What it does.
+    /// Help text.
     pub help: &'static str,
-    /// How many values it takes.
+    /// Number of values that it takes.
     pub takes: Takes,
-    /// Where a result says its value.
+    /// Place of its value in a result.
     pub recorded: Recorded,
 }
 
@@ -105,7 +105,7 @@ impl AppliesTo {
     }
 }
 
-/// Where a result says the value of a setting.
+/// Tells the place of a setting's value in a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// Among its settings.
@@ -122,7 +122,7 @@ pub enum Recorded {
     Nowhere,
 }
 
-/// How many values a setting takes.
+/// Tells the number of values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// One.

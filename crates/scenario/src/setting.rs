@@ -1,4 +1,4 @@
-//! Settings as constants of a type: who reads a setting names its constant, so that the compiler knows every reader.
+//! Declares settings as constants of a type. Readers name the constant, which makes them visible to the compiler.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! How several owners read values, and write them.
+//! Reads and writes the values that settings of several owners have.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -46,7 +46,7 @@ pub(crate) const EMPTY: ParamSpec = ParamSpec {
     help: "whether members are waited for that nothing is cached for",
 };
 
-/// What it counts: see [`Synchroniser::figures`].
+/// Counts the entries of [`Synchroniser::figures`].
 pub(crate) const FIGURES: usize = 2;
 
 /// Goes off when what is ready waits no longer.
@@ -131,7 +131,7 @@ impl Synchroniser {
         Self { members, timeout, begins, on_full, empty_blocks, deadline, timer, waits: 0, timeout_sum: 0 }
     }
 
-    /// What it counted: its [`FIGURES`].
+    /// Returns the values of the layer's figures, in their order.
     pub(crate) const fn figures(&self) -> [u64; FIGURES] {
         [self.waits, self.timeout_sum]
     }

@@ -69,7 +69,7 @@ declare_settings! {
     );
 }
 
-/// What a device takes until it is worn out.
+/// Reads the bytes that a device endures being written.
 fn endurance(text: &str) -> std::result::Result<u64, String> {
     q::bytes(text)
         .ok()

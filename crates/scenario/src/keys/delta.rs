@@ -29,7 +29,7 @@ declare_settings! {
     );
 }
 
-/// How long deltas are.
+/// Reads the lengths of deltas.
 fn lengths(text: &str) -> std::result::Result<Lengths, String> {
     const PATTERNS: [(&str, Pattern); 4] =
         [("runs", Pattern::Runs), ("one-run", Pattern::OneRun), ("words", Pattern::Words), ("bytes", Pattern::Bytes)];

@@ -104,7 +104,7 @@ declare_settings! {
     .recorded(Recorded::Nowhere);
 }
 
-/// How the experiment is carried out.
+/// Reads the threads and memory that the experiment may use.
 pub fn resources(settings: &Settings) -> Result<Resources<'static>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Resources { threads: THREADS.get_or(settings, processors)?, memory_bytes: MEMORY.get(settings)?, stop: None })

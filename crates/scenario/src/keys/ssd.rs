@@ -14,8 +14,8 @@ use crate::setting::declare_settings;
 use crate::values::{decimal_text, parsed, thousandths, time_text, word};
 use crate::{AppliesTo, Key, Recorded, ScenarioError, Setting, Settings};
 
-/// What is said of the size of an SSD.
-pub(crate) enum Size {
+/// Tells the size of an SSD as the settings give it.
+pub(crate) enum SsdSize {
     /// So many bytes at least.
     Bytes(u64),
     /// What the trace touches.
@@ -62,7 +62,7 @@ declare_settings! {
         "A paper's SSD, lawc, gcar, cawr or 80gb, or a drive, pm9a3, 980pro, 850evo or p4320; the other keys change it",
         parsed,
     );
-    pub(crate) const CAPACITY: Setting<Size> = Setting::one(
+    pub(crate) const CAPACITY: Setting<SsdSize> = Setting::one(
         "ssd.capacity",
         "SIZE|fit|preset",
         "",
@@ -339,7 +339,7 @@ pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConf
     c.transfer_ps_per_byte = TRANSFER.get_or(settings, c.transfer_ps_per_byte)?;
     c.lanes = PARALLEL_UNITS.get_or(settings, c.planes)?;
     c.queue_depth = QUEUE_DEPTH.get_or(settings, c.queue_depth)?;
-    let Some(Size::Bytes(bytes)) = CAPACITY.optional(settings)? else { return Ok(config) };
+    let Some(SsdSize::Bytes(bytes)) = CAPACITY.optional(settings)? else { return Ok(config) };
     if BLOCKS_PER_PLANE.is_given(settings) {
         return Err(ScenarioError::new(
             "'ssd.blocks-per-plane' and 'ssd.capacity' both say how large the SSD is; leave one of them out",
@@ -402,12 +402,12 @@ fn queue_depth(text: &str) -> std::result::Result<Option<u32>, String> {
     }
 }
 
-fn size(text: &str) -> std::result::Result<Size, String> {
+fn size(text: &str) -> std::result::Result<SsdSize, String> {
     match text {
-        "fit" => Ok(Size::Fit),
-        "preset" => Ok(Size::Preset),
+        "fit" => Ok(SsdSize::Fit),
+        "preset" => Ok(SsdSize::Preset),
         _ => match q::bytes(text) {
-            Ok(bytes) if bytes > 0 => Ok(Size::Bytes(bytes)),
+            Ok(bytes) if bytes > 0 => Ok(SsdSize::Bytes(bytes)),
             _ => Err("a size such as 512GiB, fit or preset".into()),
         },
     }
@@ -417,25 +417,25 @@ fn size(text: &str) -> std::result::Result<Size, String> {
 /// what is reproduced; a drive stands for its kind.
 const SIZED: [Key; 5] = [PRESET.key(), ELEMENTS.key(), PLANES.key(), BLOCKS_PER_PLANE.key(), LBA_OVERFLOW.key()];
 
-/// Whether a drive is chosen and nothing is said of its size, or that it is to fit.
+/// Returns true if a drive is chosen without a size, or is to fit the trace.
 pub(crate) fn fits(settings: &Settings) -> Result<bool> {
     let is_drive = PRESET.get_by(settings, |name| Ok::<_, String>(drive(name).is_some()))?;
     Ok(match CAPACITY.optional(settings)? {
-        Some(Size::Fit) => true,
+        Some(SsdSize::Fit) => true,
         None => is_drive && SIZED[1..4].iter().all(|key| !settings.is_given(key)),
-        Some(Size::Bytes(_) | Size::Preset) => false,
+        Some(SsdSize::Bytes(_) | SsdSize::Preset) => false,
     })
 }
 
-/// Whether an SSD is to fit the trace.
+/// Returns the capacity of an SSD: given, or fitted to the trace.
 pub(crate) fn capacity(settings: &Settings, requests: &Requests) -> Result<Capacity> {
     array_capacity(settings, requests, false)
 }
 
-/// Whether SSDs are to fit the trace, or, if they are members of which so much is used, that.
+/// Returns the capacity of an array's SSDs: given, fitted to the trace, or as much as is used of each member.
 pub(crate) fn array_capacity(settings: &Settings, requests: &Requests, sized: bool) -> Result<Capacity> {
     let decided = if sized { &SIZED[3..4] } else { &SIZED[3..] };
-    if let Some(Size::Fit) = CAPACITY.optional(settings)? {
+    if let Some(SsdSize::Fit) = CAPACITY.optional(settings)? {
         if let Some(key) = decided.iter().find(|key| settings.is_given(key)) {
             return Err(ScenarioError::new(format_args!(
                 "'{}' has no meaning with ssd.capacity = fit, which decides it: leave one of them out",

@@ -1,7 +1,7 @@
 //! A curve of hits as `destage trace mrc --json` prints it, with names, units and meanings.
 
 use super::{Found, SampledCurve, Scope};
-use crate::measure::{InputResult, ParamValue, ResultVersion, Setting, record};
+use crate::measure::{InputResult, ParamValue, RecordedSetting, ResultVersion, record};
 
 record! {
     /// The hits of a policy at a size.
@@ -30,7 +30,7 @@ record! {
         input: InputResult ["-"] "what came in; characteristics and sizes are null" = InputResult,
         page_bytes: u64 ["B"] "page size",
         pages_per_block: u32 ["1"] "pages in a logical block",
-        settings: Vec<Setting> ["-"] "settings in force that are not named elsewhere" = Setting,
+        settings: Vec<RecordedSetting> ["-"] "settings in force that are not named elsewhere" = RecordedSetting,
         warmup_requests: u64 ["1"] "requests that fill the buffer first and do not count",
         accesses: u64 ["1"] "page accesses that count: read_pages + write_pages",
         read_pages: u64 ["1"] "page accesses of read requests",
@@ -55,7 +55,7 @@ impl CurveResult {
             input: found.input.clone(),
             page_bytes,
             pages_per_block: scope.replay.geometry.pages_per_block(),
-            settings: Setting::all(&scope.replay.settings),
+            settings: RecordedSetting::all(&scope.replay.settings),
             warmup_requests: found.warmup_requests,
             accesses: accesses.all(),
             read_pages: accesses.reads,

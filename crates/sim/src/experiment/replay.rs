@@ -1,10 +1,10 @@
-//! How an experiment replays its trace, be it over buffers or over arrays.
+//! Replays a trace, for experiments over buffers and over arrays alike.
 
 use destage_plan::PageGeometry;
 
 use super::{Capacity, PassEnd, Reading};
 use crate::input::{Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
-use crate::measure::{RunContext, Setting};
+use crate::measure::{RecordedSetting, RunContext};
 
 /// Which requests of a trace take part, when they arrive, and where they lie.
 #[derive(Clone, Debug)]
@@ -16,13 +16,13 @@ pub struct TraceReplay {
     /// How large the device is, or the array: a disk is as large as it is, and of an array's other members
     /// `member_bytes` says how much is used, if it is given.
     pub capacity: Capacity,
-    /// What becomes of addresses beyond it.
+    /// Treatment of addresses beyond the capacity.
     pub lba_overflow: LbaOverflow,
     /// Operations that take part.
     pub ops: Ops,
     /// Volumes that take part.
     pub volumes: Volumes,
-    /// How much faster the trace is played.
+    /// Factor by which the trace is played faster.
     pub speed: Speed,
     /// At most so many requests are read.
     pub limit: Option<u64>,
@@ -69,7 +69,7 @@ impl TraceReplay {
     pub(crate) fn context(&self, host: HostModel, warmup_requests: u64, end: &PassEnd, fits: &str) -> RunContext {
         RunContext {
             host: host.to_string(),
-            settings: Setting::all(&self.settings),
+            settings: RecordedSetting::all(&self.settings),
             input: end.input(&self.trace),
             findings: end.findings(self.lba_overflow, fits),
             warmup_requests,

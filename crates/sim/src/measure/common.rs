@@ -21,13 +21,13 @@ impl ParamValue {
 
 record! {
     /// A setting in force, as the user could give it.
-    pub struct Setting {
+    pub struct RecordedSetting {
         name: String ["-"] "key, as in `destage sim --help`",
         value: String ["-"] "value",
     }
 }
 
-impl Setting {
+impl RecordedSetting {
     /// Settings with their names.
     pub(crate) fn all(settings: &[(String, String)]) -> Vec<Self> {
         settings.iter().map(|(name, value)| Self { name: name.clone(), value: value.clone() }).collect()
@@ -55,7 +55,7 @@ record! {
     /// How requests came in, and what to know before believing the figures: the same for buffers and arrays.
     pub struct RunContext {
         host: String ["-"] "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)",
-        settings: Vec<Setting> ["-"] "every other setting that was given or has a default" = Setting,
+        settings: Vec<RecordedSetting> ["-"] "every other setting that was given or has a default" = RecordedSetting,
         input: InputResult ["-"] "what was read, left out and changed" = InputResult,
         findings: Vec<Finding> ["-"] "what makes the result say less than it seems to, the same at each run of the program" = Finding,
         warmup_requests: u64 ["1"] "requests before the measured part",

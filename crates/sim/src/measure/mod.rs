@@ -18,7 +18,8 @@ mod wear;
 pub(crate) use backlog::growing;
 pub use backlog::{Backlog, Saturation};
 pub use common::{
-    InputResult, ParamValue, ResultVersion, RunContext, SCHEMA, Setting, SizesResult, TraceCharacteristics, VERSION,
+    InputResult, ParamValue, RecordedSetting, ResultVersion, RunContext, SCHEMA, SizesResult, TraceCharacteristics,
+    VERSION,
 };
 pub use estimate::Estimate;
 pub(crate) use finding::percent;

@@ -15,27 +15,27 @@ pub struct FieldDoc {
     /// The fields of a nested structure.
     #[serde(skip_serializing_if = "<[FieldDoc]>::is_empty")]
     pub fields: &'static [FieldDoc],
-    /// How people are shown it, if it is a figure.
+    /// Heading and format for people, if it is a figure.
     #[serde(skip)]
     pub figure: Option<FigureDoc>,
 }
 
-/// How a field that is a figure is shown to people.
+/// Describes how people see a field that is a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FigureDoc {
-    /// What stands above it.
+    /// Heading.
     pub heading: &'static str,
-    /// What stands above it where a terminal's table has little room.
+    /// Heading where a terminal's table has little room.
     pub short: &'static str,
-    /// How it is shown.
+    /// Format.
     pub show: Show,
     /// Which value is better.
     pub better: Better,
-    /// What it is, in a sentence.
+    /// Meaning, in a sentence.
     pub meaning: &'static str,
     /// The title of its chart, and what stands at the axis; empty if it has none.
     pub chart: [&'static str; 2],
-    /// Whether tables of runs have a column for it without naming it.
+    /// Tables of runs have a column for it without naming it.
     pub is_column: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How the figures of results are shown to people.
+//! Formats figures of results for people.
 
 use destage_plan::quantity::{show_count, show_time};
 
@@ -13,7 +13,7 @@ pub enum Better {
     Neither,
 }
 
-/// How a value is shown.
+/// Chooses the format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
     /// A whole number.
@@ -33,7 +33,7 @@ pub enum Show {
 }
 
 impl Show {
-    /// As the page's scripts know it.
+    /// Returns the word that the page's scripts use.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -46,13 +46,13 @@ impl Show {
         }
     }
 
-    /// What is known by that word.
+    /// Returns the format of that word.
     pub fn by_word(word: &str) -> Option<Self> {
         let all = [Self::Count, Self::Time, Self::Percent, Self::Decimals, Self::Bytes, Self::Rate, Self::Years];
         all.into_iter().find(|show| show.word() == word)
     }
 
-    /// A value in words; `places` are the decimals of what is not a count, a time or a size.
+    /// Formats a value; `places` are the decimals of values that are neither counts, times nor sizes.
     pub fn text(self, value: f64, places: usize) -> String {
         match self {
             Self::Count => show_count(value as u64),
