@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use destage_sim::curve::{self, Found};
-use destage_sim::experiment::Progress;
-use destage_sim::input::Warmup;
+use destage_sim::curve::{self, Found, Scope};
+use destage_sim::experiment::{Capacity, Progress, TraceReplay};
+use destage_sim::input::{LbaOverflow, Warmup};
 
 use crate::keys::cache::CACHE;
 use crate::keys::host::WARMUP;
@@ -80,19 +80,24 @@ impl Looked {
         }
         if requests.needs_sizes(&settings)? {
             let scope = simulation::simulation(&settings, &requests.before_sizes())?.scope();
-            let found = self.found.get(&format!("{of} {scope:?}")).cloned();
-            let found = if let Some(found) = found {
-                found
+            let key = format!("{of} {:?}", Scope { replay: decisive(&scope.replay), ..scope.clone() });
+            let found = if let Some(found) = self.found.get(&key) {
+                Arc::clone(found)
             } else {
                 let resources = sim::resources(&settings)?;
                 let looked = curve::lru(&scope, resources, &mut || requests.open(0), progress);
                 Arc::new(looked.map_err(SizesError::from)?)
             };
-            self.found.insert(format!("{of} {scope:?}"), Arc::clone(&found));
+            self.found.insert(key, Arc::clone(&found));
             let page = scope.replay.geometry.page_bytes();
             let sizes = requests.sized_as(found).caches(&settings, page)?.unwrap_or_default();
             settings.flag(CACHE.name(), sizes.iter().map(u64::to_string).collect())?;
         }
         Ok(settings)
     }
+}
+
+/// Returns the replay without what a pass over the trace does not depend on: the device below and the settings.
+fn decisive(replay: &TraceReplay) -> TraceReplay {
+    TraceReplay { capacity: Capacity::Given, lba_overflow: LbaOverflow::Wrap, settings: Vec::new(), ..replay.clone() }
 }

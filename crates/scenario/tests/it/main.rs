@@ -1,4 +1,5 @@
-//! Workloads, and where their requests go.
+//! Workloads, where their requests go, and passes over traces.
 
 mod locality;
+mod looked;
 mod workloads;
