@@ -162,7 +162,7 @@ fn followed(simulation: &Simulation, settings: &Settings) -> Vec<(&'static str, 
             }
         }
     }
-    values.retain(|(name, _)| !settings.given().any(|(key, _)| key.name == *name));
+    values.retain(|(name, _)| !settings.has(name));
     values
 }
 

@@ -55,6 +55,11 @@ impl<T> Setting<T> {
         Self { key: Key { recorded, ..self.key }, parse: self.parse }
     }
 
+    /// Returns the same setting, without a default.
+    pub(crate) const fn without_default(self) -> Self {
+        Self { key: Key { default: "", ..self.key }, parse: self.parse }
+    }
+
     /// Returns what the help says of it.
     pub const fn key(&self) -> Key {
         self.key

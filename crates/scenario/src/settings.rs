@@ -137,8 +137,13 @@ impl Settings {
         Ok(())
     }
 
+    /// Returns the key of this name, which is one of those of these settings.
+    fn known(&self, name: &str) -> &'static Key {
+        self.keys.iter().find(|key| key.name == name).unwrap_or_else(|| panic!("'{name}' is not a key"))
+    }
+
     fn find(&self, name: &str) -> (&'static Key, Given) {
-        let key = self.keys.iter().find(|key| key.name == name).unwrap_or_else(|| panic!("'{name}' is not a key"));
+        let key = self.known(name);
         let given = self.given.get(name).cloned().unwrap_or_else(|| {
             let values = key.default.split(',').filter(|v| !v.is_empty()).map(str::to_owned).collect();
             let values = if key.takes == Takes::Several || key.default.is_empty() {
@@ -170,7 +175,7 @@ impl Settings {
 
     /// What was given, in the order of names; given again as flags it is the same.
     pub fn given(&self) -> impl Iterator<Item = (&'static Key, &[String])> {
-        self.given.iter().map(|(name, given)| (self.find(name).0, given.values.as_slice()))
+        self.given.iter().map(|(name, given)| (self.known(name), given.values.as_slice()))
     }
 
     /// Every setting in force that has a value, as text.
@@ -185,9 +190,14 @@ impl Settings {
         wanted.map(value).filter(|(_, value)| !value.is_empty()).collect()
     }
 
-    /// Whether the user gave the key.
+    /// Returns true if the user gave the key of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.given.contains_key(name)
+    }
+
+    /// Returns true if the user gave the key.
     pub fn is_given(&self, key: &Key) -> bool {
-        self.given.contains_key(key.name)
+        self.has(key.name)
     }
 
     /// All values of a key, through `parse`, whose error says what would be right.

@@ -88,7 +88,7 @@ declare_settings! {
     /// Lists the settings of a trace beside those of its stream.
     table TRACE;
 
-    const LENGTH: Setting<Length> = Setting::one(
+    pub(crate) const LENGTH: Setting<Length> = Setting::one(
         "length",
         "REQUESTS|TIME",
         "100000",
@@ -96,7 +96,7 @@ declare_settings! {
         "How many requests, or for how long: 60s",
         parsed,
     );
-    const SEED: Setting<u64> = Setting::one(
+    pub(crate) const SEED: Setting<u64> = Setting::one(
         "seed",
         "SEED",
         "1",

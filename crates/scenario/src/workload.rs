@@ -42,22 +42,8 @@ declare_settings! {
         "A paper's own synthetic workload, or a stand-in for a trace",
         kind,
     );
-    const LENGTH: Setting<Length> = Setting::one(
-        "length",
-        "REQUESTS|TIME",
-        "",
-        AppliesTo::All,
-        "How many requests, or for how long: 60s",
-        parsed,
-    );
-    const SEED: Setting<u64> = Setting::one(
-        "seed",
-        "SEED",
-        "1",
-        AppliesTo::All,
-        "Which of the traces with these properties",
-        q::count,
-    );
+    const LENGTH: Setting<Length> = synth::LENGTH.without_default();
+    const SEED: Setting<u64> = synth::SEED;
 }
 
 declare_settings! {

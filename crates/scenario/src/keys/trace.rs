@@ -40,14 +40,7 @@ declare_settings! {
     )
     .recorded(Recorded::Field);
     /// Holds changes to the workload.
-    pub const WORKLOAD_SET: Setting<String> = Setting::one(
-        "workload-set",
-        "KEY=VALUE ...",
-        "",
-        AppliesTo::All,
-        synth::WORKLOAD_SET_HELP,
-        parsed,
-    );
+    pub const WORKLOAD_SET: Setting<String> = synth::WORKLOAD_SET;
     /// Holds the format of the trace, if its content does not decide.
     pub const FORMAT: Setting<FormatSpec> = Setting::one(
         "format",
