@@ -71,7 +71,7 @@ pub struct HostCacheInfo {
     pub modes: &'static [&'static [(&'static str, &'static str)]],
     /// Describes the cache whose members write together (`sync+` before its name), or says why there is none.
     pub synchronised: Result<SynchronisedInfo, &'static str>,
-    /// The layers that it has, the innermost first; the name has them before the cache's.
+    /// The layers that it has, the innermost first. Its name lists them in front, except a layer that it is never without.
     pub layers: &'static [&'static LayerInfo],
     /// How it is built, without its layers; its [`Registered::new`] over an array.
     pub build: Build,

@@ -17,7 +17,7 @@ const FREES: usize = 64;
 impl WriteCache {
     /// Decides what is destaged next (specs §8.10.7): the upper layer first, then the members in order.
     pub(super) fn destage(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
-        if self.is_synchronised && self.lower.is_none() {
+        if operations.synchroniser.is_some() && self.lower.is_none() {
             self.destage_together(array, operations, out);
         } else {
             while let Some(group) = self.next_group() {

@@ -271,7 +271,7 @@ impl WriteCache {
     }
 
     /// Has pages enter that wait for room: first fit in the order of waiting (specs §8.10.15).
-    pub(super) fn enter(&mut self, array: &mut Array, out: &mut Out) {
+    pub(super) fn enter(&mut self, array: &mut Array, is_synchronised: bool, out: &mut Out) {
         if self.entering.is_empty() {
             return;
         }
@@ -289,7 +289,9 @@ impl WriteCache {
                 array.finish_absorbed(entering.op, done, out);
             }
         }
-        self.note_short();
+        if is_synchronised {
+            self.note_short();
+        }
     }
 
     /// The members whose caches have no room.
@@ -300,8 +302,8 @@ impl WriteCache {
 
     /// Members that write together are told whether a row waits for room in them, after all has
     /// entered that can: one that came later may have taken the last of it.
-    pub(super) fn note_short(&mut self) {
-        if !self.is_synchronised || self.lower.is_none() {
+    fn note_short(&mut self) {
+        if self.lower.is_none() {
             return;
         }
         let singles = self.entering.singles().fold(DevSet::EMPTY, |all, entering| all | self.short_of_room(entering));
@@ -310,6 +312,14 @@ impl WriteCache {
         for (dev, member) in lower.members.iter_mut().enumerate() {
             let is_short = short.contains(Dev(dev as u8));
             lower.changed |= std::mem::replace(&mut member.is_short, is_short) != is_short;
+        }
+    }
+
+    /// Tells members that write together that nothing waits for room in them any more.
+    pub(super) fn forget_short(&mut self) {
+        let Some(lower) = &mut self.lower else { return };
+        for member in &mut lower.members {
+            lower.changed |= std::mem::take(&mut member.is_short);
         }
     }
 

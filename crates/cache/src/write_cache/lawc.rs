@@ -18,6 +18,10 @@ const FIGURES: [CacheFigure; 9] = {
     [a, b, c, d, e, f, g, h, i]
 };
 
+// A parameter or figure of the synchroniser would be missing here alone: other caches are composed with it.
+const _: () =
+    assert!(FIGURES.len() == figures::ALL.len() + SYNC.figures.len() && LAWC.params.len() == 2 + SYNC.params.len());
+
 /// [Both layers](super), never without the synchroniser.
 pub static LAWC: HostCacheInfo = HostCacheInfo {
     about: "Writes enter a small WOW, so that a burst is answered before its parity is made. From there stripes move \

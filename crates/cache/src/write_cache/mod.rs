@@ -129,8 +129,6 @@ pub struct WriteCache {
     store: Store,
     upper: Option<Upper>,
     lower: Option<Lower>,
-    /// What is destaged next is destaged to all members together.
-    is_synchronised: bool,
     /// Writes that have not entered, or not all of them.
     waiting: VecDeque<Waiting>,
     /// Pages that enter the upper layer in one piece at most. New versions of pages that are held take slots
@@ -183,7 +181,6 @@ impl WriteCache {
             geometry,
             upper,
             lower,
-            is_synchronised: false,
             waiting: VecDeque::new(),
             most_at_once: u64::MAX,
             look_again: false,
@@ -363,14 +360,13 @@ impl HostCache for WriteCache {
         if !array.is_ready() {
             return;
         }
-        self.is_synchronised = operations.synchroniser.is_some();
         for row in self.healed.drain(..) {
             array.let_go(row, out);
         }
         self.hopeless |= std::mem::take(&mut self.gave_up) && !array.is_broken();
         let broken = self.has_parity() && (self.hopeless || array.is_broken());
         self.look_again |= std::mem::replace(&mut self.broken, broken) != broken;
-        self.enter(array, out);
+        self.enter(array, operations.synchroniser.is_some(), out);
         self.let_in(array, operations, out);
         self.destage(array, operations, out);
         self.free(operations, out);

@@ -37,7 +37,7 @@ impl Versions for WriteCache {
         self.reading.remove(&op);
         self.entering.remove(op);
         if self.entering.is_empty() {
-            self.note_short();
+            self.forget_short();
         }
     }
 
