@@ -145,15 +145,27 @@ pub fn declared_columns(is_array: bool) -> &'static [DeclaredColumn] {
 fn columns_of(fields: &[FieldDoc]) -> Vec<DeclaredColumn> {
     fn add(columns: &mut Vec<DeclaredColumn>, prefix: &str, list: Option<&'static str>, fields: &[FieldDoc]) {
         for field in fields {
-            let path = || &*format!("{prefix}{}", field.name).leak();
+            let path = format!("{prefix}{}", field.name);
             if let Some(figure) = field.figure.filter(|figure| figure.is_column) {
-                let place = list.map_or_else(|| Place::At(path()), |list| Place::Total(list, field.name));
+                let place = match list {
+                    None => Place::At(path.clone().leak()),
+                    Some(list) => {
+                        assert!(
+                            prefix.is_empty(),
+                            "{list}: {path} is in no record of the list itself, so it has no sum"
+                        );
+                        Place::Total(list, field.name)
+                    }
+                };
                 columns.push(DeclaredColumn { figure: Figure::declared(figure, place), short: figure.short });
             }
-            if is_list(field) {
-                add(columns, "", Some(path()), field.fields);
+            if field.fields.is_empty() {
+                continue;
+            }
+            if is_list(field) && list.is_none() {
+                add(columns, "", Some(path.leak()), field.fields);
             } else {
-                add(columns, &format!("{}.", path()), list, field.fields);
+                add(columns, &format!("{path}."), list, field.fields);
             }
         }
     }
