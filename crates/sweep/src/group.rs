@@ -162,10 +162,9 @@ impl Member {
 
 /// Returns the names and values of settings that an experiment depends on: those that were given, but for its trace.
 pub(crate) fn settings_of(settings: &Settings) -> Vec<(String, Vec<String>)> {
-    // Devices that do not fit into memory together are simulated in several passes.
     let given = settings.given().filter(|(key, _)| match key.name {
         name if name == TRACE.name() => false,
-        // It decides how many passes a run takes.
+        // It decides in how many passes devices are simulated that do not fit into memory together.
         name if name == MEMORY.name() => true,
         _ => key.decides_results(),
     });
