@@ -28,13 +28,13 @@ fn run(cache: &'static str, of: u8, seed: u64, events: u64, log: &Log) -> Result
         let may = pair.under_way.len() < case.depth && pair.has_slots(&case);
         if may && (pair.flight.is_empty() || dice.below(3) == 0) {
             requests += 1;
-            pair.submit(draw(&mut dice, &case, &pair.sizes, pair.end, requests));
+            pair.submit(draw(&mut dice, &case, &pair.sizes, &pair.earlier, requests));
         } else if !pair.flight.is_empty() {
             pair.end_one(&mut dice);
         } else if pair.wait() {
         } else if pair.under_way.is_empty() {
             requests += 1;
-            pair.submit(draw(&mut dice, &case, &pair.sizes, pair.end, requests));
+            pair.submit(draw(&mut dice, &case, &pair.sizes, &pair.earlier, requests));
         } else {
             return Err((event + 1, "requests wait for ever".to_owned()));
         }

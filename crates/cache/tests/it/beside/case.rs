@@ -127,25 +127,66 @@ fn draw_stow(options: &mut Options, chunk: u64, pages: u64, dice: &mut TestRng) 
     )
 }
 
-/// A request near others, or right behind the one that ended at page `last`: from a sector to more
-/// than the cache.
-pub fn draw(dice: &mut TestRng, case: &Case, sizes: &ArraySizes, last: u64, tag: u64) -> HostRequest {
+/// What a request covers, before its ends are cut to sectors.
+#[derive(Clone, Copy, Debug)]
+enum Span {
+    /// One page.
+    Page,
+    /// A few pages, in one stripe or two.
+    Few,
+    /// The fewest pages in a line that hold a parity row whole.
+    Row,
+    /// From inside a stripe into the next, or into the one after that.
+    Across(u64),
+    /// Up to twice the cache.
+    Long,
+    /// From inside an earlier request, or from before it into it.
+    Again,
+}
+
+const SPANS: [Span; 9] = [
+    Span::Page,
+    Span::Page,
+    Span::Few,
+    Span::Few,
+    Span::Row,
+    Span::Across(1),
+    Span::Across(2),
+    Span::Long,
+    Span::Again,
+];
+
+/// Draws the request with this tag. It lies near others, right behind the last of the `earlier` ones or over one of
+/// them, and is between a sector and more than the cache long.
+pub fn draw(dice: &mut TestRng, case: &Case, sizes: &ArraySizes, earlier: &[HostRequest], tag: u64) -> HostRequest {
     let op = match dice.below(20) {
         0..=13 => HostOp::Write,
         14 => HostOp::WriteZeroes,
         _ => HostOp::Read,
     };
-    let all = sizes.pages;
+    let (all, stripe, chunk) = (sizes.pages, sizes.stripe, case.shape.chunk);
     let room = if dice.below(2) == 0 { all } else { all.div_ceil(4) };
-    // Where the one before ended, or anywhere.
-    let first = if dice.below(4) == 0 { last % all } else { dice.below(room) };
-    let pages = match dice.below(8) {
-        0..=4 => dice.within(1, 3),
-        5 | 6 => dice.within(1, sizes.stripe + 1),
-        _ => dice.within(1, 2 * case.pages + 1),
+    let behind = earlier.last().map_or(0, |last| (last.offset + last.len).div_ceil(PAGE) % all);
+    let near = if dice.below(4) == 0 { behind } else { dice.below(room) };
+    let (first, pages) = match SPANS[dice.below(SPANS.len() as u64) as usize] {
+        Span::Page => (near, 1),
+        Span::Few => (near, dice.within(2, 4)),
+        Span::Row => (near / stripe * stripe + dice.below(chunk), stripe - chunk + 1),
+        Span::Across(borders) => {
+            let first = near / stripe * stripe + dice.below(stripe);
+            (first, (borders - 1) * stripe + stripe - first % stripe + dice.within(1, stripe))
+        }
+        Span::Long => (near, dice.within(1, 2 * case.pages + 1)),
+        Span::Again if earlier.is_empty() => (near, 2),
+        Span::Again => {
+            let HostRequest { offset, len, .. } = earlier[dice.below(earlier.len() as u64) as usize];
+            let (begin, end) = (offset / PAGE, (offset + len).div_ceil(PAGE));
+            let first = dice.within(begin.saturating_sub(2), end - 1);
+            (first, begin.saturating_sub(first) + dice.within(1, 4))
+        }
     };
     let (mut offset, mut len) = (first * PAGE, pages.min(all - first) * PAGE);
-    if dice.below(6) == 0 {
+    if dice.below(4) == 0 {
         let cut = dice.below(PAGE / SECTOR) * SECTOR;
         offset += cut;
         len -= cut;

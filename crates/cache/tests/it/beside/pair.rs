@@ -16,8 +16,8 @@ pub struct Pair {
     pub model: Model,
     pub sizes: ArraySizes,
     counted: &'static [CacheFigure],
-    /// The page after the request that was submitted last.
-    pub end: u64,
+    /// The requests that were submitted last, the newest at the end.
+    pub earlier: Vec<HostRequest>,
     /// Commands of members in flight, in the order of issue, and all that were issued since the
     /// last comparison.
     pub flight: Vec<(Issue, Step)>,
@@ -34,6 +34,9 @@ pub struct Pair {
     /// The cache has said that nothing is in the NVRAM only.
     pub is_clean: bool,
 }
+
+/// Requests that later ones may overlap on purpose.
+const EARLIER: usize = 8;
 
 /// Whether a step reads, and what; none if it does neither that nor write.
 fn extent(step: &Step) -> Option<(bool, Extent)> {
@@ -74,7 +77,7 @@ impl Pair {
             model,
             sizes,
             counted: host_cache(case.name).expect("it is registered").figures,
-            end: 0,
+            earlier: Vec::new(),
             flight: Vec::new(),
             issued,
             quick_reads: case.quick_reads,
@@ -100,7 +103,10 @@ impl Pair {
     pub fn submit(&mut self, request: HostRequest) {
         let bytes = data(&request, SECTOR);
         self.content.apply(&request, &bytes);
-        self.end = (request.offset + request.len).div_ceil(PAGE);
+        if self.earlier.len() == EARLIER {
+            self.earlier.remove(0);
+        }
+        self.earlier.push(request);
         let reads = request.op == HostOp::Read;
         let found = if reads { self.content.of(&request).to_vec() } else { Vec::new() };
         let (mut pages, mut frags) = (0, Vec::new());
