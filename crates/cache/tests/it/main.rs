@@ -26,3 +26,4 @@ mod write_back;
 mod write_caches;
 mod write_caches_losses;
 mod write_caches_model;
+mod write_caches_readings;

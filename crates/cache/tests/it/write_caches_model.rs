@@ -9,15 +9,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 use destage_exec::Log;
-use destage_plan::Control;
+use destage_plan::{Control, HostRequest};
 use destage_testkit::TestRng;
 
-use crate::beside::{Case, Pair, draw};
+use crate::beside::{Case, PAGE, Pair, draw};
+use crate::model::Reading;
+
+/// Draws a request that the policy serves as this reading has it: by the paper's these are single pages.
+fn draw_for(reading: Reading, dice: &mut TestRng, case: &Case, pair: &Pair, tag: u64) -> HostRequest {
+    let request = draw(dice, case, &pair.sizes, &pair.earlier, tag);
+    match reading {
+        Reading::AsBuilt => request,
+        Reading::Paper => HostRequest { offset: request.offset / PAGE * PAGE, len: PAGE, ..request },
+    }
+}
 
 /// Runs a case for so many events, and then to its end; what went wrong after how many.
-fn run(cache: &'static str, of: u8, seed: u64, events: u64, log: &Log) -> Result<u64, (u64, String)> {
+fn run(cache: &'static str, of: u8, seed: u64, events: u64, log: &Log, reading: Reading) -> Result<u64, (u64, String)> {
     let mut dice = TestRng::new(seed << 8 | u64::from(of));
-    let case = Case::draw(cache, of, &mut dice);
+    let mut case = Case::draw(cache, of, &mut dice);
+    case.options.reading = reading;
     let mut pair = Pair::new(&case);
     pair.memory.keep_log(Arc::clone(log));
     let mut requests = 0;
@@ -28,13 +39,15 @@ fn run(cache: &'static str, of: u8, seed: u64, events: u64, log: &Log) -> Result
         let may = pair.under_way.len() < case.depth && pair.has_slots(&case);
         if may && (pair.flight.is_empty() || dice.below(3) == 0) {
             requests += 1;
-            pair.submit(draw(&mut dice, &case, &pair.sizes, &pair.earlier, requests));
+            let request = draw_for(reading, &mut dice, &case, &pair, requests);
+            pair.submit(request);
         } else if !pair.flight.is_empty() {
             pair.end_one(&mut dice);
         } else if pair.wait() {
         } else if pair.under_way.is_empty() {
             requests += 1;
-            pair.submit(draw(&mut dice, &case, &pair.sizes, &pair.earlier, requests));
+            let request = draw_for(reading, &mut dice, &case, &pair, requests);
+            pair.submit(request);
         } else {
             return Err((event + 1, "requests wait for ever".to_owned()));
         }
@@ -80,7 +93,7 @@ fn try_all(cache: &'static str) {
             let log = Log::default();
             let all = |events| {
                 log.lock().unwrap_or_else(PoisonError::into_inner).clear();
-                let all = catch_unwind(AssertUnwindSafe(|| run(cache, of, seed, events, &log)));
+                let all = catch_unwind(AssertUnwindSafe(|| run(cache, of, seed, events, &log, Reading::AsBuilt)));
                 all.unwrap_or_else(|_| Err((events, "a panic".to_owned())))
             };
             match all(EVENTS) {
@@ -144,4 +157,17 @@ fn synchronised_stow() {
 #[test]
 fn lawc() {
     try_all("lawc");
+}
+
+/// While requests are single pages the specs' reading of the caches is what is built.
+#[test]
+fn single_pages_are_served_as_the_paper_says() {
+    for cache in ["wow", "stow", "iwc", "sync+iwc", "sync+wow", "sync+stow", "lawc"] {
+        for of in [0, 4, 5, 6] {
+            for seed in 0..2 {
+                let all = run(cache, of, seed, EVENTS, &Log::default(), Reading::Paper);
+                assert!(all.is_ok(), "{cache} over RAID-{of}, seed {seed}: {all:?}");
+            }
+        }
+    }
 }

@@ -166,7 +166,11 @@ impl Pair {
 
     /// A member has done something that is drawn.
     pub fn end_one(&mut self, dice: &mut TestRng) {
-        let at = dice.below(self.flight.len() as u64) as usize;
+        self.end_at(dice.below(self.flight.len() as u64) as usize);
+    }
+
+    /// A member has done the command that is at this place in the order of issue.
+    pub fn end_at(&mut self, at: usize) {
         let step = extent(&self.flight[at].1);
         let before = self.flight[..at].iter().filter(|(_, other)| extent(other) == step).count();
         let (reads, extent) = step.expect("all else has ended");

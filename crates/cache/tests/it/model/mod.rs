@@ -3,7 +3,8 @@
 //! and in which order, which requests are answered, and what is counted.
 //!
 //! Where §8 leaves something open the model follows the code:
-//! * What §8.7 calls a request is a fragment: what a request has in one stripe, or a part of one page.
+//! * What §8.7 calls a request is a fragment: what a request has in one stripe, or a part of one page. [`Reading`]
+//!   says where that is not what the specs say.
 //! * An event of §8.10.7 is a step that ends; a commit of the NVRAM is one, and commits end in the order
 //!   of issue. What was let in and is not in the NVRAM so far keeps its entry from being destaged.
 //! * What of a row is in the small cache, or in WOW, when its part of a destage begins goes along, be it
@@ -25,7 +26,7 @@ mod sync;
 use std::collections::VecDeque;
 
 use pool::{Entry, Pool};
-pub use shape::{Cell, Frag, Method, Options, Shape};
+pub use shape::{Cell, Frag, Method, Options, Reading, Shape};
 use stow::Apart;
 pub use stow::Stow;
 
@@ -102,7 +103,7 @@ struct Waiting {
 }
 
 enum Event {
-    Submit(Frag),
+    Submit(Vec<Frag>),
     Granted(usize),
     Ended(usize),
     Clean,
@@ -153,7 +154,8 @@ pub struct Model {
     /// Whether reads are quick.
     quick_reads: bool,
     waiting: Vec<Waiting>,
-    held: Vec<Frag>,
+    /// Requests, or pieces of them, that wait for others on the same pages.
+    held: Vec<Vec<Frag>>,
     look_again: bool,
     entering: Vec<usize>,
     /// An operation that has ended: others wait for its claim until this is over.
@@ -163,6 +165,8 @@ pub struct Model {
     below: Vec<(Cell, u64)>,
     version: u64,
     ids: u64,
+    /// By the paper's reading: the request of which a piece began last, its number, and whether it is sequential.
+    begun: Option<(u64, u64, bool)>,
     clean: bool,
     pub now: u64,
     pub reads: Vec<Extent>,
@@ -224,6 +228,7 @@ impl Model {
             below: Vec::new(),
             version: 0,
             ids: 0,
+            begun: None,
             clean: false,
             now: 0,
             reads: Vec::new(),
@@ -237,8 +242,16 @@ impl Model {
 
     /// A request comes, in pieces.
     pub fn submit(&mut self, frags: &[Frag]) {
-        self.events.extend(frags.iter().map(|frag| Event::Submit(*frag)));
+        if self.reads_paper() && !frags[0].reads {
+            self.events.push_back(Event::Submit(frags.to_vec()));
+        } else {
+            self.events.extend(frags.iter().map(|frag| Event::Submit(vec![*frag])));
+        }
         self.go_on();
+    }
+
+    pub(super) fn reads_paper(&self) -> bool {
+        self.options.reading == Reading::Paper
     }
 
     /// The order to hold nothing any more.
@@ -324,8 +337,10 @@ impl Model {
                 continue;
             };
             match event {
-                Event::Submit(frag) if self.waits(&frag, self.held.len()) => self.held.push(frag),
-                Event::Submit(frag) => self.begin(frag),
+                Event::Submit(frags) if frags.iter().any(|frag| self.waits(frag, self.held.len())) => {
+                    self.held.push(frags);
+                }
+                Event::Submit(frags) => self.begin_all(&frags),
                 Event::Granted(op) => self.plan(op),
                 Event::Ended(op) => {
                     if !self.phase_ended(op) {

@@ -57,10 +57,10 @@ impl Model {
         }
     }
 
-    /// No overtaking (§8.10.13); as many rows as there is room for.
+    /// No overtaking (§8.10.13); as many rows, or pages, as there is room for.
     pub(super) fn let_in_wow(&mut self) {
         while let Some(waiting) = self.waiting.first().copied() {
-            let rows = self.rows_of(&waiting.frag);
+            let rows = self.admitted_together(&waiting.frag);
             let from = waiting.entered;
             let mut to = from;
             let mut taken = 0;
@@ -82,25 +82,34 @@ impl Model {
     pub(super) fn let_in_small(&mut self) {
         let mut index = 0;
         while index < self.waiting.len() {
-            let Waiting { frag, id, seen, .. } = self.waiting[index];
-            let cells = self.rows_of(&frag).concat();
-            let behind = self.waiting[..index].iter().any(|earlier| earlier.frag.overlaps(&frag));
+            let first = self.waiting[index];
+            // By the paper's reading the pieces of a request are decided upon together.
+            let alike = |other: &&Waiting| self.reads_paper() && other.id == first.id;
+            let count = 1 + self.waiting[index + 1..].iter().take_while(alike).count();
+            let pieces = self.waiting[index..index + count].to_vec();
+            let cells: Vec<Cell> = pieces.iter().flat_map(|piece| self.rows_of(&piece.frag).concat()).collect();
+            let overlaps = |earlier: &Waiting| pieces.iter().any(|piece| earlier.frag.overlaps(&piece.frag));
+            let behind = self.waiting[..index].iter().any(overlaps);
             let chunk = self.shape.chunk;
             let depends = cells.iter().any(|cell| self.upper.page(cell.0 / chunk, *cell).is_some());
             let larger = cells.len() > self.upper.capacity;
             if !behind && self.upper.capacity > 0 && self.needs(&cells) <= self.upper_free() {
-                let rows = self.rows_of(&frag);
-                self.store(self.waiting[index], &rows);
-            } else if !behind && !depends && (!seen || larger) {
+                for piece in pieces {
+                    let rows = self.rows_of(&piece.frag);
+                    self.store(piece, &rows);
+                }
+            } else if !behind && !depends && (!first.seen || larger) {
                 self.figures[5] += 1;
-                self.pass_on(frag, id);
+                for piece in pieces {
+                    self.pass_on(piece.frag, piece.id);
+                }
             } else {
-                self.figures[6] += u64::from(!seen);
-                self.waiting[index].seen = true;
-                index += 1;
+                self.figures[6] += u64::from(!first.seen);
+                self.waiting[index..index + count].iter_mut().for_each(|piece| piece.seen = true);
+                index += count;
                 continue;
             }
-            self.waiting.remove(index);
+            self.waiting.drain(index..index + count);
         }
     }
 

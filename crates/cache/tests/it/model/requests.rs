@@ -8,11 +8,11 @@ impl Model {
         let before = self.held.len();
         let mut index = 0;
         while index < self.held.len() {
-            if self.waits(&self.held[index], index) {
+            if self.held[index].iter().any(|frag| self.waits(frag, index)) {
                 index += 1;
             } else {
-                let frag = self.held.remove(index);
-                self.begin(frag);
+                let frags = self.held.remove(index);
+                self.begin_all(&frags);
             }
         }
         self.held.len() < before
@@ -22,10 +22,30 @@ impl Model {
     pub(super) fn waits(&self, frag: &Frag, behind: usize) -> bool {
         let behind_held = |other: &Frag| other.overlaps(frag) && !(other.reads && frag.reads);
         frag.reads && self.waiting.iter().any(|waiting| waiting.frag.overlaps(frag))
-            || self.held[..behind].iter().any(behind_held)
+            || self.held[..behind].iter().flatten().any(behind_held)
     }
 
-    pub(super) fn begin(&mut self, frag: Frag) {
+    pub(super) fn begin_all(&mut self, frags: &[Frag]) {
+        for frag in frags {
+            self.begin(*frag);
+        }
+    }
+
+    /// The number of the request that a piece of a write is of, and whether it is sequential.
+    fn number(&mut self, frag: &Frag) -> (u64, bool) {
+        let goes_on = self.options.upper.is_some() && self.options.runs > 0 && self.comes(frag);
+        match self.begun {
+            Some((request, id, sequential)) if self.reads_paper() && request == frag.request => {
+                return (id, sequential);
+            }
+            _ => self.ids += 1,
+        }
+        self.figures[7] += u64::from(goes_on);
+        self.begun = Some((frag.request, self.ids, goes_on));
+        (self.ids, goes_on)
+    }
+
+    fn begin(&mut self, frag: Frag) {
         if frag.reads {
             let cells: Vec<Cell> = (0..frag.pages).map(|page| self.shape.cell(frag.page + page)).collect();
             let columns: Vec<usize> = cells.iter().map(|cell| cell.1).collect();
@@ -35,14 +55,12 @@ impl Model {
             self.open(Kind::Read(frag), Some(claim), cells, 0);
             return;
         }
-        self.ids += 1;
+        let (id, sequential) = self.number(&frag);
         if self.options.upper.is_some() {
-            let sequential = self.options.runs > 0 && self.comes(&frag);
-            self.figures[7] += u64::from(sequential);
-            self.waiting.push(Waiting { frag, id: self.ids, sequential, entered: 0, seen: false });
+            self.waiting.push(Waiting { frag, id, sequential, entered: 0, seen: false });
             self.look_again = true;
         } else {
-            self.pass_on(frag, self.ids);
+            self.pass_on(frag, id);
         }
     }
 
@@ -51,6 +69,14 @@ impl Model {
         let mut cells: Vec<Cell> = (0..frag.pages).map(|page| self.shape.cell(frag.page + page)).collect();
         cells.sort_unstable();
         cells.chunk_by(|a, b| a.0 == b.0).map(<[Cell]>::to_vec).collect()
+    }
+
+    /// What of a write WOW lets in at a time, one after the other.
+    pub(super) fn admitted_together(&self, frag: &Frag) -> Vec<Vec<Cell>> {
+        if self.reads_paper() {
+            return (0..frag.pages).map(|page| vec![self.shape.cell(frag.page + page)]).collect();
+        }
+        self.rows_of(frag)
     }
 
     pub(super) fn parity_columns(&self) -> Vec<usize> {
