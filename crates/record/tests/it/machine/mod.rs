@@ -1,7 +1,7 @@
 //! What the tests need of the machine: a loop device over a file, tools, root; or the reason why it
 //! is not there.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,6 +31,8 @@ pub struct Loop {
     pub folder: tempfile::TempDir,
     /// While it is locked udev does not read from the device whenever somebody has closed it.
     lock: Option<File>,
+    /// Settings of its queue as they were: it keeps what it is told beyond being detached.
+    before: Mutex<Vec<(PathBuf, String)>>,
 }
 
 impl Loop {
@@ -47,7 +49,7 @@ impl Loop {
         File::create(&image).and_then(|file| file.set_len(bytes)).map_err(|error| error.to_string())?;
         let image = image.to_string_lossy();
         let path = tool("losetup", &[options, &["--find", "--show", &image]].concat())?;
-        let mut made = Self { path: path.into(), folder, lock: None };
+        let mut made = Self { path: path.into(), folder, lock: None, before: Mutex::default() };
         // udev looks at a new device, where there is udev.
         let _ = tool("udevadm", &["settle"]);
         let lock = File::open(&made.path).and_then(|file| file.lock().map(|()| file));
@@ -62,9 +64,20 @@ impl Loop {
 
     /// Lets the device take no more than so many KiB at once: what is larger is split.
     pub fn split_at(&self, kib: u32) {
+        self.set("max_sectors_kb", kib);
+    }
+
+    /// Gives the device so many tags, at least 4: no more requests are under way at once.
+    pub fn limit_tags(&self, tags: u32) {
+        self.set("nr_requests", tags);
+    }
+
+    fn set(&self, setting: &str, value: u32) {
         let name = self.path.file_name().expect("a device has a name").to_string_lossy();
-        let file = format!("/sys/block/{name}/queue/max_sectors_kb");
-        std::fs::write(file, kib.to_string()).expect("root may change it");
+        let file = PathBuf::from(format!("/sys/block/{name}/queue/{setting}"));
+        let before = fs::read_to_string(&file).expect("it is a setting of every queue");
+        fs::write(&file, value.to_string()).expect("root may change it");
+        self.before.lock().unwrap_or_else(PoisonError::into_inner).push((file, before));
     }
 
     /// A file in the temporary folder.
@@ -76,6 +89,10 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         self.lock = None;
+        let before = self.before.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (file, before) in before.iter().rev() {
+            let _ = fs::write(file, before);
+        }
         let _ = tool("losetup", &["--detach", self.name()]);
     }
 }
