@@ -19,6 +19,7 @@ mod sync;
 mod tier_caches_model;
 mod tier_model_examples;
 mod tier_model_figures;
+mod tier_readings;
 mod tier_warm;
 mod undecodable;
 mod walkthrough;

@@ -5,13 +5,31 @@
 //! Left out are the metadata log, which has a model of its own (`metadata_log` of `crates/cache`), and options beyond
 //! the paper.
 
+use destage_plan::HostOp;
 use destage_testkit::{TestRng, soak};
 
-use crate::tier_beside::{Case, Pair};
-use crate::tier_model::Op;
+use crate::tier_beside::{Case, Pair, Request};
 
 /// Accesses of a case before all is cleaned.
 const ACCESSES: u64 = 500;
+
+/// The caches whose models serve requests of several pages.
+const SEVERAL: [&str; 2] = ["write-around", "write-through"];
+
+/// A request near a page: one page, or several, or parts of pages, in a third of all; a few write zeros, trim, or flush.
+fn draw(op: HostOp, near: u64, case: &Case, pair: &Pair, dice: &mut TestRng) -> Request {
+    if dice.below(3) > 0 || !SEVERAL.contains(&case.name) {
+        return Request::page(op, near);
+    }
+    let other = match dice.below(20) {
+        0 => return Request::flush(),
+        1 => HostOp::WriteZeroes,
+        2 => HostOp::Discard,
+        _ => op,
+    };
+    let request = Request::draw(other, near, case.params.shape, pair.pages(), dice);
+    if pair.has_room(request) { request } else { Request::page(op, near) }
+}
 
 /// Runs a case; what went wrong after how many accesses.
 fn run(cache: &'static str, m: u64, seed: u64) -> Result<[u64; 5], (u64, String)> {
@@ -23,10 +41,11 @@ fn run(cache: &'static str, m: u64, seed: u64) -> Result<[u64; 5], (u64, String)
         if dice.below(80) == 0 {
             pair.idle().map_err(at)?;
         }
-        let op = if dice.below(100) < case.reads { Op::Read } else { Op::Write };
+        let op = if dice.below(100) < case.reads { HostOp::Read } else { HostOp::Write };
         // Half of all near each other.
         let room = if dice.below(2) == 0 { pair.pages() } else { pair.pages().div_ceil(5) };
-        pair.access(op, dice.below(room), &mut dice).map_err(at)?;
+        let request = draw(op, dice.below(room), &case, &pair, &mut dice);
+        pair.serve(request, &mut dice).map_err(at)?;
         if access % 100 == 0 {
             pair.check_all().map_err(at)?;
         }
@@ -36,7 +55,7 @@ fn run(cache: &'static str, m: u64, seed: u64) -> Result<[u64; 5], (u64, String)
     pair.check_all().map_err(at)?;
     // What is cached is found.
     for page in 0..pair.pages() {
-        pair.access(Op::Read, page, &mut dice).map_err(at)?;
+        pair.serve(Request::page(HostOp::Read, page), &mut dice).map_err(at)?;
     }
     pair.check_all().map_err(at)?;
     Ok(pair.seen())

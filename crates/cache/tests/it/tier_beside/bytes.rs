@@ -1,5 +1,7 @@
 //! What pages hold: the newest version, the one that the parity covers, and the one that deltas are made against.
 
+use std::ops::Range;
+
 use super::PAGE;
 use destage_testkit::TestRng;
 
@@ -19,14 +21,25 @@ impl Bytes {
         Self { newest: zeros.clone(), covered: zeros.clone(), base: zeros }
     }
 
-    /// Changes some bytes of a page, or most; the length of the delta against its base.
-    pub fn change(&mut self, page: u64, dice: &mut TestRng) -> u32 {
+    /// Changes some bytes of these of a page, or most; the length of the delta against its base.
+    pub fn change(&mut self, page: u64, bytes: Range<u64>, dice: &mut TestRng) -> u32 {
         let newest = &mut self.newest[page as usize];
-        let count = if dice.below(30) == 0 { PAGE } else { dice.within(1, 5) };
+        let all = bytes.end - bytes.start;
+        let count = if dice.below(30) == 0 { all } else { dice.within(1, 5) };
         for at in 0..count {
-            let at = if count == PAGE { at } else { dice.below(PAGE) };
+            let at = bytes.start + if count == all { at } else { dice.below(all) };
             newest[at as usize] = dice.draw() as u8;
         }
+        self.delta(page)
+    }
+
+    /// Makes bytes of a page zero.
+    pub fn clear(&mut self, page: u64, bytes: Range<u64>) {
+        self.newest[page as usize][bytes.start as usize..bytes.end as usize].fill(0);
+    }
+
+    fn delta(&self, page: u64) -> u32 {
+        let newest = &self.newest[page as usize];
         let mut delta = [0; PAGE as usize];
         destage_delta::encode(&self.base[page as usize], newest, &mut delta) as u32
     }

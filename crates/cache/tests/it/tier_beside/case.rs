@@ -7,7 +7,7 @@ use destage_raid::{Geometry, Level};
 use destage_testkit::TestRng;
 
 use super::{LONG, PAGE};
-use crate::tier_model::params::{Method, Params, RcwFromCache, Shape};
+use crate::tier_model::params::{Method, Params, RcwFromCache, Reading, Shape};
 
 /// A case: an array, a cache, and what is asked of them.
 #[derive(Clone, Debug)]
@@ -65,7 +65,8 @@ impl Case {
             _ => (2, 100),
         };
         let pages = ways * dice.within(1, 5).max(least.div_ceil(ways));
-        let high = dice.within(10, most);
+        let owes = matches!(name, "leavo" | "kdd" | "write-back");
+        let high = if owes { dice.within(10, most) } else { 0 };
         let low = dice.below(high + 1);
         let set_low = [0, 30, 60, 100][dice.below(4) as usize];
         let staging = [1, 1, 2, 5][dice.below(4) as usize];
@@ -97,6 +98,7 @@ impl Case {
         }
         let params = Params {
             method: [Method::Min, Method::Min, Method::Rmw, Method::Rcw][dice.below(4) as usize],
+            reading: Reading::AsBuilt,
             stale_visible: true,
             pages,
             associativity: ways,

@@ -3,12 +3,14 @@
 mod bytes;
 mod case;
 mod pair;
+mod request;
 
 use destage_plan::Nanos;
 
 pub use bytes::Bytes;
 pub use case::Case;
 pub use pair::Pair;
+pub use request::Request;
 
 pub const PAGE: u64 = 64;
 pub const SECTOR: u64 = 16;

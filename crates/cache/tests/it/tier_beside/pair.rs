@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use destage_cache::{CacheFigure, Served, host_cache, serve};
@@ -11,10 +12,11 @@ use destage_raid::Geometry;
 use destage_raid::array::{Change, Delta, DeltaPlace, Source, Sources};
 use destage_testkit::TestRng;
 
-use super::{Bytes, Case, PAGE, SECTOR};
-use crate::tier_model::counters::{self, Ask, Cause, For, Outcome, Place};
+use super::{Bytes, Case, PAGE, Request, SECTOR};
+use crate::tier_model::counters::{self, Ask, Cause, Counters, For, Outcome, Place};
 use crate::tier_model::kdd::Where;
-use crate::tier_model::params::Shape;
+use crate::tier_model::params::{Params, Shape};
+use crate::tier_model::request::{Fragment, Kind, pieces};
 use crate::tier_model::sets::Slot;
 use crate::tier_model::staging::Role;
 use crate::tier_model::{Model, Op, State, build};
@@ -27,11 +29,12 @@ pub struct Pair {
     geometry: Geometry,
     figures: &'static [CacheFigure],
     issued: Arc<Mutex<Vec<(Issue, Step)>>>,
-    /// Commands of devices in flight, in the order of issue, and all that were issued since the last
-    /// comparison; of each the row that it cleans, if it does.
-    flight: Vec<Option<Row>>,
+    /// Commands of devices in flight, in the order of issue: of each the row that it cleans, if it does, and the first that
+    /// its operation has claimed.
+    flight: Vec<(Option<Row>, Option<Row>)>,
     /// Rows that the model cleans, in order.
     cleaned: Vec<u64>,
+    /// All that were issued since the last comparison.
     recent: Vec<(Option<Row>, Step)>,
     bytes: Bytes,
     /// Slots of the NVRAM are told by the deltas in them.
@@ -41,6 +44,7 @@ pub struct Pair {
     beside: [u64; 2],
     /// Dirty pages are on no member.
     is_back: bool,
+    params: Params,
     /// The first page of the SSD that is a slot.
     first: u64,
     accesses: u64,
@@ -57,7 +61,7 @@ impl Pair {
         let controller = serve(&case.cache, &config, first + case.params.pages).expect("a cache that can be");
         let members = (0..k + m).map(|_| geometry.member_pages());
         let devices = members.chain([first + case.params.pages]).map(|pages| (pages * PAGE) as usize);
-        let mut memory = Memory::prepare(controller, Remains::fresh(devices), host, 4);
+        let mut memory = Memory::prepare(controller, Remains::fresh(devices), host, 1);
         let issued = Arc::new(Mutex::new(Vec::new()));
         let list = Arc::clone(&issued);
         memory.set_tamper(Box::new(move |issue, step| {
@@ -82,6 +86,7 @@ impl Pair {
             cleans_stripes: case.params.clean_stripes,
             beside: [0; 2],
             is_back: case.name == "write-back",
+            params: case.params,
             first,
             accesses: 0,
         };
@@ -102,35 +107,136 @@ impl Pair {
         [counters.evictions, counters.shortages, counters.cleaned, counters.deltas, raw]
     }
 
-    /// Has both serve an access.
-    pub fn access(&mut self, op: Op, page: u64, dice: &mut TestRng) -> Result<(), String> {
-        let len = (op == Op::Write).then(|| self.bytes.change(page, dice));
-        self.accesses += 1;
-        let (tag, newest) = (self.accesses, self.bytes.newest[page as usize]);
-        let (kind, data): (_, &[u8]) = match op {
-            Op::Read => (HostOp::Read, &[]),
-            Op::Write => (HostOp::Write, &newest),
+    pub fn counters(&self) -> Counters {
+        self.model.counters()
+    }
+
+    /// Whether a request can be served without anything being cleaned meanwhile: what is cleaned between the pages of a
+    /// request is not told by either reading. That is so where nothing is behind its members or parity and nothing will
+    /// be; else all sets have room for all of it, and the thresholds are far. What goes beyond the paper is asked for single
+    /// pages.
+    pub fn has_room(&self, request: Request) -> bool {
+        let fragments = self.outline(request);
+        let pages: BTreeSet<u64> = fragments.into_iter().flat_map(|fragment| fragment.pages).collect();
+        let (count, state) = (pages.len() as u64, self.model.state());
+        let owing = |slot: &&Slot| !matches!(slot, Slot::Free | Slot::Clean(_));
+        let owed = state.slots.iter().filter(owing).count() as u64;
+        if self.is_back && request.op == HostOp::Discard {
+            return false;
+        }
+        let is_beyond_paper = self.params.delay_misses || self.params.keep_clean;
+        if self.params.dirty_high == 0 || request.op == HostOp::Read && owed == 0 && !is_beyond_paper && !self.is_back {
+            return true;
+        }
+        if is_beyond_paper || count <= 1 && !self.is_back {
+            return !is_beyond_paper;
+        }
+        let all = state.slots.len() as u64;
+        let deltas = if self.has_deltas { count } else { 0 };
+        let rows: BTreeSet<u64> = pages.iter().map(|&page| self.shape.row(page)).collect();
+        let has_set_room = |(set, slots): (u64, &[Slot])| {
+            let is_room = |slot: &&Slot| match slot {
+                Slot::Free => true,
+                Slot::Clean(page) => !self.is_back && !rows.contains(&self.shape.row(*page)),
+                _ => false,
+            };
+            let needed = pages.iter().filter(|page| self.params.set(**page) == set).count() as u64 + deltas;
+            slots.iter().filter(is_room).count() as u64 >= needed
         };
-        let asked = self.model.access(op, page, len);
+        (owed + 2 * count) * 100 <= self.params.dirty_high * all
+            && owed + 3 * count + 2 <= all
+            && (0..).zip(state.slots.chunks(self.params.set_pages() as usize)).all(has_set_room)
+    }
+
+    /// Has both serve a request.
+    pub fn serve(&mut self, request: Request, dice: &mut TestRng) -> Result<(), String> {
+        let Request { op, offset, len } = request;
+        self.accesses += 1;
+        let tag = self.accesses;
+        let fragments = self.fragments(request, dice);
+        let bytes = self.newest(request);
+        let mut asked = Outcome::default();
+        for fragment in &fragments {
+            let is_page = fragment.pages.len() == 1 && !fragment.is_part;
+            asked.extend(match fragment.kind {
+                Kind::Read if is_page => self.model.access(Op::Read, fragment.pages[0], None),
+                Kind::Write if is_page => {
+                    let page = fragment.pages[0];
+                    self.model.access(Op::Write, page, fragment.deltas.get(&page).copied())
+                }
+                _ => self.model.serve(fragment),
+            });
+        }
         self.cleaned = cleaned_by(&asked);
-        let request = HostRequest { tag, op: kind, offset: page * PAGE, len: PAGE, fua: false };
-        self.memory.submit(request, data).expect("a request in range");
+        let data = if matches!(op, HostOp::Write) { &bytes[..] } else { &[] };
+        self.memory.submit(HostRequest { tag, op, offset, len, fua: false }, data).expect("a request in range");
         self.settle();
+        let at = |why| format!("{request:?}, in {fragments:?}: {why}");
         let mut answered = false;
         while let Some(notice) = self.memory.next_notice() {
             let HostNotice::Acked { tag, ok, .. } = notice else { continue };
             answered = ok;
-            if op == Op::Read && self.memory.request_bytes(tag) != newest {
-                return Err(format!("wrong bytes for page {page}"));
+            if op == HostOp::Read && self.memory.request_bytes(tag) != bytes {
+                return Err(at("wrong bytes".to_owned()));
             }
         }
         if !answered {
-            return Err(format!("{op:?} of page {page} is not answered"));
+            return Err(at("it is not answered".to_owned()));
         }
-        self.compare(&asked).and_then(|state| self.compare_row(self.shape.row(page), &state)).map_err(|why| {
-            let hit = if asked.hit { "hit" } else { "miss" };
-            format!("{op:?} of page {page} in row {}, a {hit}, delta {len:?}: {why}", self.shape.row(page))
-        })
+        let state = self.compare(&asked).map_err(at)?;
+        let rows: BTreeSet<u64> = fragments.iter().flat_map(|of| &of.pages).map(|page| self.shape.row(*page)).collect();
+        rows.into_iter().try_for_each(|row| self.compare_row(row, &state)).map_err(at)
+    }
+
+    /// A request in fragments, without deltas.
+    fn outline(&self, Request { op, offset, len }: Request) -> Vec<Fragment> {
+        let kind = match op {
+            HostOp::Read => Kind::Read,
+            HostOp::Write => Kind::Write,
+            HostOp::WriteZeroes => Kind::Zero,
+            HostOp::Discard => Kind::Trim,
+            HostOp::Flush => return Vec::new(),
+        };
+        let stripe = |page| self.shape.stripe(self.shape.row(page));
+        let mut fragments: Vec<Fragment> = Vec::new();
+        for page in offset / PAGE..(offset + len).div_ceil(PAGE) {
+            let is_part = covers(offset, len, page) != (0..PAGE);
+            if kind == Kind::Trim && is_part {
+                continue;
+            }
+            let goes_on = |last: &&mut Fragment| !is_part && !last.is_part && stripe(last.pages[0]) == stripe(page);
+            match fragments.last_mut().filter(goes_on) {
+                Some(last) => last.pages.push(page),
+                None => fragments.push(Fragment { kind, pages: vec![page], is_part, deltas: BTreeMap::new() }),
+            }
+        }
+        fragments
+    }
+
+    /// What the model hears of a request, which takes effect on the bytes.
+    fn fragments(&mut self, request: Request, dice: &mut TestRng) -> Vec<Fragment> {
+        let mut fragments = self.outline(request);
+        for fragment in &mut fragments {
+            let whole_rows =
+                pieces(self.shape, fragment).concat().into_iter().filter(|row| row.len() as u64 == self.shape.k);
+            let trimmed: Vec<u64> = whole_rows.flatten().collect();
+            for &page in &fragment.pages {
+                let bytes = covers(request.offset, request.len, page);
+                match fragment.kind {
+                    Kind::Write => drop(fragment.deltas.insert(page, self.bytes.change(page, bytes, dice))),
+                    Kind::Zero => self.bytes.clear(page, bytes),
+                    Kind::Trim if trimmed.contains(&page) => self.bytes.clear(page, bytes),
+                    Kind::Read | Kind::Trim => {}
+                }
+            }
+        }
+        fragments
+    }
+
+    /// The bytes that a request reads or writes.
+    fn newest(&self, Request { offset, len, .. }: Request) -> Vec<u8> {
+        let byte = |at: u64| self.bytes.newest[(at / PAGE) as usize][(at % PAGE) as usize];
+        (offset..offset + len).map(byte).collect()
     }
 
     /// Nothing is asked for long: all rows are cleaned.
@@ -168,16 +274,17 @@ impl Pair {
         let issued = std::mem::take(&mut *self.issued.lock().expect("nobody panics over it"));
         for (Issue { op, .. }, step) in issued {
             let engine = self.memory.engine();
-            let cleans = |claim: &destage_plan::Claim| engine.request_of(op).is_none() && !claim.w.is_empty();
-            let claim = engine.claim(op).filter(cleans);
-            let cleans = claim.map(|claim| self.geometry.row(claim.stripe, claim.first));
-            self.flight.push(cleans);
+            let first = |claim: destage_plan::Claim| self.geometry.row(claim.stripe, claim.first);
+            let claim = engine.claim(op);
+            let cleans = claim.filter(|claim| engine.request_of(op).is_none() && !claim.w.is_empty()).map(first);
+            self.flight.push((cleans, claim.map(first)));
             self.recent.push((cleans, step));
         }
     }
 
     /// Lets all end but timers, and what cleans last: that of an access begins when its row is found to be behind, but
-    /// does not change what the access finds. Rows that are cleaned at the same time end in the model's order.
+    /// does not change what the access finds. Rows that are cleaned at the same time end in the model's order, and pieces
+    /// of a request in that of their rows, after what they have given to the cache.
     fn settle(&mut self) {
         self.note_issues();
         while self.memory.runnable() > 0 {
@@ -185,7 +292,8 @@ impl Pair {
             let mut at = self.flight.len();
             if at == self.memory.runnable() {
                 let place = |row: Row| self.cleaned.iter().position(|other| *other == row.0).unwrap_or(usize::MAX);
-                at = (0..at).min_by_key(|at| self.flight[*at].map(place)).expect("something is in flight");
+                let order = |(cleans, row): (Option<Row>, _)| (cleans.map(place), row);
+                at = (0..at).min_by_key(|at| order(self.flight[*at])).expect("something is in flight");
                 self.flight.remove(at);
             }
             self.memory.run(Pick::At(at), &NoCheck).expect("the controller goes on");
@@ -202,7 +310,6 @@ impl Pair {
                 Step::Write { ext, .. } | Step::WriteList { ext, .. } => (false, ext),
                 _ => continue,
             };
-            assert!(ext.pages() == 1 || cleans.is_some(), "a page is asked for");
             for page in (0..).take(ext.pages().into()) {
                 asks.extend(self.ask(reads, Ext::new(ext.dev(), ext.first() + page, 1), cleans, &mut seen));
             }
@@ -488,6 +595,12 @@ impl Pair {
         }
         Ok(())
     }
+}
+
+/// Which of a page's bytes a request covers.
+fn covers(offset: u64, len: u64, page: u64) -> Range<u64> {
+    let at = |byte: u64| byte.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
+    at(offset)..at(offset + len)
 }
 
 /// The rows that the model has cleaned, in order.

@@ -56,6 +56,46 @@ pub fn write(params: &Params, page: u64, stale: bool, old: Old, cached: impl Fn(
     (reads, writes)
 }
 
+/// The write of pages of one row with parity, as one (§9.8.18): `old` are the pages of the row that are newer than what
+/// its parity covers; `is_part` if only a part of the one page is written. `covered` and `newest` say how the cache
+/// reads what the parity covers of a page, and its newest version, if it has them.
+pub fn write_row(
+    params: &Params,
+    pages: &[u64],
+    old: &[u64],
+    is_part: bool,
+    covered: impl Fn(u64) -> Option<Vec<Ask>>,
+    newest: impl Fn(u64) -> Option<Vec<Ask>>,
+) -> Plan {
+    let shape = params.shape;
+    let row = shape.row(pages[0]);
+    let visible = params.cache_visible || params.stale_visible && !old.is_empty();
+    let ask =
+        |cached: Option<Vec<Ask>>, page| cached.filter(|_| visible).unwrap_or_else(|| vec![member_read(shape, page)]);
+    let rest: Vec<Ask> = pages.iter().filter(|_| is_part).flat_map(|&page| ask(newest(page), page)).collect();
+    let mut rmw: Vec<Ask> = pages.iter().flat_map(|&page| ask(covered(page), page)).collect();
+    rmw.extend(parity_reads(shape, row));
+    let others = shape.pages(row).filter(|page| !pages.contains(page));
+    let rcw: Vec<Ask> = others.flat_map(|page| ask(newest(page), page)).collect();
+    let is_whole = pages.len() as u64 == shape.k && !is_part;
+    let is_forced = !old.iter().all(|page| pages.contains(page));
+    let mut reads = match params.method {
+        _ if is_whole => Vec::new(),
+        Method::Rcw if !is_forced => rcw,
+        Method::Min if !is_forced && of_members(&rmw) >= of_members(&rcw) + usize::from(is_part) => rcw,
+        _ => rmw,
+    };
+    reads.extend(rest);
+    if old.is_empty() {
+        // One read serves both: what the page was, and what it is beside what is written.
+        reads.sort_unstable();
+        reads.dedup();
+    }
+    let mut writes: Vec<Ask> = pages.iter().map(|&page| member_write(shape, page)).collect();
+    writes.extend(parity_writes(shape, row));
+    (reads, writes)
+}
+
 fn of_members(asks: &[Ask]) -> usize {
     asks.iter().filter(|ask| matches!(ask, Ask::MemberRead { .. })).count()
 }

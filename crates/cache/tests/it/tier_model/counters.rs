@@ -97,6 +97,11 @@ impl Outcome {
         }
     }
 
+    /// Adds what comes after it.
+    pub fn extend(&mut self, next: Self) {
+        self.phases.extend(next.phases);
+    }
+
     /// All that is asked for, in order.
     pub fn asks(&self) -> impl Iterator<Item = Ask> + '_ {
         self.phases.iter().flat_map(|phase| phase.asks.iter().copied())
@@ -157,13 +162,18 @@ impl Counters {
 
     /// Counts an access and what it asked.
     pub fn access(&mut self, op: Op, outcome: &Outcome) {
+        self.page(op, outcome.hit);
+        self.count(outcome);
+    }
+
+    /// Counts a page that was read or written.
+    pub const fn page(&mut self, op: Op, is_hit: bool) {
         let (all, hits) = match op {
             Op::Read => (&mut self.reads, &mut self.read_hits),
             Op::Write => (&mut self.writes, &mut self.write_hits),
         };
         *all += 1;
-        *hits += u64::from(outcome.hit);
-        self.count(outcome);
+        *hits += is_hit as u64;
     }
 
     /// Counts what cleaning asks of members: whether it writes, and what.

@@ -68,6 +68,7 @@ pub mod kdd;
 pub mod leavo;
 pub mod log;
 pub mod params;
+pub mod request;
 pub mod sets;
 pub mod staging;
 pub mod through;
@@ -77,6 +78,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use counters::{Counters, Outcome};
 use log::Log;
 use params::Params;
+use request::Fragment;
 use sets::{Sets, Slot};
 use staging::Staged;
 
@@ -125,6 +127,12 @@ pub trait Model {
     /// A page is read or written. A write has the length in bytes of its delta against the version that the
     /// parity covers, from 1 to a page's; only KDD looks at it.
     fn access(&mut self, op: Op, page: u64, delta_len: Option<u32>) -> Outcome;
+
+    /// What a request has in one stripe is read or written. A read or a write of one whole page is an
+    /// [access](Self::access), whatever the reading.
+    fn serve(&mut self, fragment: &Fragment) -> Outcome {
+        request::by_page(self, fragment)
+    }
 
     /// The host is idle for long: the parity of all rows is brought up to date.
     fn idle(&mut self) -> Outcome {

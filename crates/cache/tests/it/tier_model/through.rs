@@ -2,7 +2,8 @@
 
 use super::array::{self, Old};
 use super::counters::{Ask, Cause, Counters, For, Outcome, Place};
-use super::params::Params;
+use super::params::{Params, Reading};
+use super::request::{self, Fragment, Kind as Asked, READ_TOGETHER};
 use super::sets::{Sets, Slot};
 use super::{Model, Op, State};
 
@@ -73,7 +74,100 @@ impl Through {
     }
 }
 
+impl Through {
+    /// A slot for a page that none of a fragment is at work on, if there is one.
+    fn take(&mut self, page: u64, busy: &[u64]) -> Option<u64> {
+        let set = self.params.set(page);
+        let slot = self.sets.free(set).or_else(|| {
+            let slot = self.sets.oldest_clean(set, busy)?;
+            self.counters.evictions += 1;
+            self.sets.put(slot, Slot::Free);
+            Some(slot)
+        })?;
+        self.sets.put(slot, Slot::Clean(page));
+        Some(slot)
+    }
+
+    fn serve_read(&mut self, fragment: &Fragment, out: &mut Outcome) {
+        let (mut busy, mut filled) = (Vec::new(), Vec::new());
+        for pages in fragment.pages.chunks(READ_TOGETHER) {
+            let hits: Vec<Option<u64>> = pages.iter().map(|&page| self.sets.find(page)).collect();
+            for &slot in hits.iter().flatten() {
+                self.sets.touch(slot);
+                busy.push(slot);
+                out.phase(For::Reads, vec![Ask::SsdRead { place: Place::Slot(slot), cause: Cause::Data }]);
+            }
+            for (&page, hit) in pages.iter().zip(&hits) {
+                self.counters.page(Op::Read, hit.is_some());
+                if hit.is_some() {
+                    continue;
+                }
+                out.phase(For::Reads, vec![array::member_read(self.params.shape, page)]);
+                if let Some(slot) = self.take(page, &busy) {
+                    busy.push(slot);
+                    filled.push(slot);
+                    out.phase(For::Fill, vec![Ask::SsdWrite { place: Place::Slot(slot), cause: Cause::Fill }]);
+                }
+            }
+        }
+        for slot in filled {
+            self.sets.touch(slot);
+        }
+    }
+
+    fn serve_write(&mut self, fragment: &Fragment, out: &mut Outcome) {
+        let (mut busy, mut filled) = (Vec::new(), Vec::new());
+        for piece in request::pieces(self.params.shape, fragment) {
+            for row in &piece {
+                let plan = array::write_row(&self.params, row, &[], fragment.is_part, |_| None, |_| None);
+                out.phase(For::Reads, plan.0);
+                out.phase(For::Writes, plan.1);
+            }
+            for page in request::ascending(&piece) {
+                let hit = self.sets.find(page);
+                if fragment.kind == Asked::Write {
+                    self.counters.page(Op::Write, hit.is_some());
+                }
+                if self.kind != Kind::Through || fragment.kind != Asked::Write {
+                    if let Some(slot) = hit {
+                        self.sets.put(slot, Slot::Free);
+                    }
+                } else if let Some(slot) = hit.or_else(|| self.take(page, &busy)) {
+                    busy.push(slot);
+                    filled.push(slot);
+                    out.phase(For::Writes, vec![Ask::SsdWrite { place: Place::Slot(slot), cause: Cause::Data }]);
+                }
+            }
+        }
+        for slot in filled {
+            self.sets.touch(slot);
+        }
+    }
+
+    fn serve_trim(&mut self, fragment: &Fragment) {
+        for row in request::pieces(self.params.shape, fragment).concat() {
+            for page in row.iter().filter(|_| row.len() as u64 == self.params.shape.k) {
+                self.sets.find(*page).into_iter().for_each(|slot| self.sets.put(slot, Slot::Free));
+            }
+        }
+    }
+}
+
 impl Model for Through {
+    fn serve(&mut self, fragment: &Fragment) -> Outcome {
+        if self.params.reading == Reading::Paper {
+            return request::by_page(self, fragment);
+        }
+        let mut out = Outcome::default();
+        match fragment.kind {
+            Asked::Read => self.serve_read(fragment, &mut out),
+            Asked::Write | Asked::Zero => self.serve_write(fragment, &mut out),
+            Asked::Trim => self.serve_trim(fragment),
+        }
+        self.counters.count(&out);
+        out
+    }
+
     fn access(&mut self, op: Op, page: u64, _: Option<u32>) -> Outcome {
         let slot = self.sets.find(page);
         let mut out = Outcome { hit: slot.is_some(), ..Outcome::default() };

@@ -1,0 +1,73 @@
+//! Requests of several pages, and of parts of pages.
+//!
+//! By the specs (§0.1) a request is so many accesses of a page each, in ascending order, one after the other:
+//! [`by_page`]. What covers part of a page is an access of the page; what else the page holds is read first.
+//!
+//! What destage's caches do otherwise ([`Reading::AsBuilt`](super::params::Reading::AsBuilt)):
+//! * A request is served in fragments: what it has of whole pages in one stripe, and each part of a page.
+//! * A fragment is written in [pieces]: the rows one after the other of which it has the same columns. They are
+//!   decided on one after the other, before any of them has ended.
+//! * A piece that is written with its parity modifies or computes that once a row (§9.8.18 allows both).
+//! * *Hits of a read are looked up first*, [`READ_TOGETHER`] pages at a time: no miss among these takes the slot of a
+//!   later hit, and all of what is filled is younger than all hits.
+//! * *The rest of a page that is written in part is read from its member* though the cache has it. By §0.1 it is on a
+//!   miss alone.
+//! * Zeros that are written, and rows that are trimmed, leave the cache. The specs know of neither.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::counters::Outcome;
+use super::params::Shape;
+use super::{Model, Op};
+
+/// Pages of a read that are looked up at a time.
+pub const READ_TOGETHER: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Read,
+    Write,
+    /// Zeros are written.
+    Zero,
+    /// Whole rows become zeros without being written; what else is trimmed stays as it is.
+    Trim,
+}
+
+/// What a request has of whole pages in one stripe, or of one page in part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    pub kind: Kind,
+    pub pages: Vec<u64>,
+    pub is_part: bool,
+    /// The length of the delta of each page that is written, against the version that the parity covers.
+    pub deltas: BTreeMap<u64, u32>,
+}
+
+/// Rows one after the other, and of each the pages that are written, which are in the same columns.
+pub type Piece = Vec<Vec<u64>>;
+
+/// The fragment by rows, and rows of the same columns together.
+pub fn pieces(shape: Shape, fragment: &Fragment) -> Vec<Piece> {
+    let rows: BTreeSet<u64> = fragment.pages.iter().map(|&page| shape.row(page)).collect();
+    let of_row = |row| fragment.pages.iter().copied().filter(|&page| shape.row(page) == row).collect::<Vec<_>>();
+    let columns = |pages: &Vec<u64>| pages.iter().map(|&page| shape.column(page)).collect::<Vec<_>>();
+    let rows: Vec<Vec<u64>> = rows.into_iter().map(of_row).collect();
+    rows.chunk_by(|a, b| columns(a) == columns(b)).map(<[Vec<u64>]>::to_vec).collect()
+}
+
+/// The pages of a piece in ascending order.
+pub fn ascending(piece: &Piece) -> Vec<u64> {
+    let pages: BTreeSet<u64> = piece.iter().flatten().copied().collect();
+    pages.into_iter().collect()
+}
+
+/// Has a model serve a fragment page by page (§0.1).
+pub fn by_page(model: &mut (impl Model + ?Sized), fragment: &Fragment) -> Outcome {
+    assert!(matches!(fragment.kind, Kind::Read | Kind::Write), "the specs know of reads and writes");
+    let mut all = Outcome::default();
+    for &page in &fragment.pages {
+        let op = if fragment.kind == Kind::Read { Op::Read } else { Op::Write };
+        all.extend(model.access(op, page, fragment.deltas.get(&page).copied()));
+    }
+    all
+}
