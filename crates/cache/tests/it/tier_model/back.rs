@@ -4,7 +4,8 @@
 use super::array::{self, Old};
 use super::counters::{Ask, Cause, Counters, For, Key, Outcome, Place};
 use super::log::{Fact, Log};
-use super::params::Params;
+use super::params::{Params, Reading};
+use super::request::{self, Fragment, Kind, READ_TOGETHER};
 use super::sets::{Sets, Slot};
 use super::{Model, Op, State};
 
@@ -93,7 +94,82 @@ impl Back {
     }
 }
 
+impl Back {
+    /// Reads what a fragment has, which its sets have room for.
+    fn serve_read(&mut self, fragment: &Fragment, out: &mut Outcome) {
+        let mut filled = Vec::new();
+        for pages in fragment.pages.chunks(READ_TOGETHER) {
+            let hits: Vec<Option<u64>> = pages.iter().map(|&page| self.sets.find(page)).collect();
+            for &slot in hits.iter().flatten() {
+                self.sets.touch(slot);
+                out.phase(For::Reads, vec![Ask::SsdRead { place: Place::Slot(slot), cause: Cause::Data }]);
+            }
+            for (&page, hit) in pages.iter().zip(&hits) {
+                self.counters.page(Op::Read, hit.is_some());
+                if hit.is_none() {
+                    out.phase(For::Reads, vec![array::member_read(self.params.shape, page)]);
+                    let slot = self.room(page, out);
+                    self.sets.put(slot, Slot::Clean(page));
+                    filled.push(slot);
+                    out.phase(For::Fill, vec![Ask::SsdWrite { place: Place::Slot(slot), cause: Cause::Fill }]);
+                }
+            }
+        }
+        for slot in filled {
+            self.sets.touch(slot);
+        }
+    }
+
+    /// Writes pages into slots, those that are cached into their own.
+    fn serve_write(&mut self, fragment: &Fragment, out: &mut Outcome) {
+        let mut taken = Vec::new();
+        for page in request::pieces(self.params.shape, fragment).concat().concat() {
+            let hit = self.sets.find(page);
+            self.counters.page(Op::Write, hit.is_some());
+            if fragment.is_part {
+                let shape = self.params.shape;
+                // What its member has as well is read from there.
+                let at = hit.filter(|&slot| self.sets.get(slot) == Slot::Dirty(page));
+                let rest = at.map(|slot| Ask::SsdRead { place: Place::Slot(slot), cause: Cause::Data });
+                out.phase(For::Reads, vec![rest.unwrap_or_else(|| array::member_read(shape, page))]);
+            }
+            let slot = hit.unwrap_or_else(|| self.room(page, out));
+            let was = self.sets.get(slot);
+            self.sets.put(slot, Slot::Dirty(page));
+            self.sets.touch(slot);
+            if hit.is_none() {
+                taken.push(slot);
+            }
+            out.phase(For::Writes, vec![Ask::SsdWrite { place: Place::Slot(slot), cause: Cause::Data }]);
+            if was != Slot::Dirty(page) {
+                self.put(slot, Fact::Dirty(page), out);
+            }
+        }
+        for slot in taken {
+            self.sets.touch(slot);
+        }
+    }
+}
+
 impl Model for Back {
+    fn serve(&mut self, fragment: &Fragment) -> Outcome {
+        if self.params.reading == Reading::Paper {
+            return request::by_page(self, fragment);
+        }
+        let mut out = Outcome::default();
+        match fragment.kind {
+            Kind::Read => self.serve_read(fragment, &mut out),
+            Kind::Write | Kind::Zero => self.serve_write(fragment, &mut out),
+            Kind::Trim => unreachable!("rows that are trimmed are not asked of it"),
+        }
+        if self.sets.total().dirty * 100 > self.params.dirty_high * self.sets.slots().len() as u64 {
+            self.clean_to(self.params.dirty_low, &mut out);
+        }
+        self.counters.count(&out);
+        self.counters.reinserted = self.log.reinserted();
+        out
+    }
+
     fn access(&mut self, op: Op, page: u64, _: Option<u32>) -> Outcome {
         let hit = self.sets.find(page);
         let mut out = Outcome { hit: hit.is_some(), ..Outcome::default() };
