@@ -14,7 +14,7 @@ use crate::tier_beside::{Case, Pair, Request};
 const ACCESSES: u64 = 500;
 
 /// The caches whose models serve requests of several pages.
-const SEVERAL: [&str; 3] = ["write-around", "write-through", "write-back"];
+const SEVERAL: [&str; 4] = ["write-around", "write-through", "write-back", "leavo"];
 
 /// A request near a page: one page, or several, or parts of pages, in a third of all; a few write zeros, trim, or flush.
 fn draw(op: HostOp, near: u64, case: &Case, pair: &Pair, dice: &mut TestRng) -> Request {

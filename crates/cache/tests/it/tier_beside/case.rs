@@ -55,7 +55,10 @@ impl Case {
     /// A case of a cache over an array with so many parities.
     pub fn draw(name: &'static str, m: u64, dice: &mut TestRng) -> Self {
         let shape = Shape { k: dice.within(2, 5), m, chunk: dice.within(1, 4) };
-        let ways = dice.within(2, 16);
+        // Requests of several pages need room, if there is something to be cleaned.
+        let owes = matches!(name, "leavo" | "kdd" | "write-back");
+        let is_roomy = owes && name != "kdd" && dice.below(2) == 0;
+        let ways = if is_roomy { dice.within(12, 48) } else { dice.within(2, 16) };
         let reclaim = if name == "kdd" { ["free", "rewrite", "keep"][dice.below(3) as usize] } else { "free" };
         // KDD delays parity only while there is room for all deltas that are under way, beside those that stay with what
         // is clean.
@@ -65,8 +68,7 @@ impl Case {
             _ => (2, 100),
         };
         let pages = ways * dice.within(1, 5).max(least.div_ceil(ways));
-        let owes = matches!(name, "leavo" | "kdd" | "write-back");
-        let high = if owes { dice.within(10, most) } else { 0 };
+        let high = if owes { dice.within(if is_roomy { most / 2 } else { 10 }, most) } else { 0 };
         let low = dice.below(high + 1);
         let set_low = [0, 30, 60, 100][dice.below(4) as usize];
         let staging = [1, 1, 2, 5][dice.below(4) as usize];
@@ -121,7 +123,8 @@ impl Case {
             bypass_full: true,
             ..Params::new(shape, pages)
         };
-        let stripes = (pages * dice.within(1, 4)).div_ceil(shape.k * shape.chunk).max(2);
+        let share = if is_roomy { 2 } else { 4 };
+        let stripes = (pages * dice.within(1, share)).div_ceil(shape.k * shape.chunk).max(2);
         Self { name, cache, params, stripes, reads: [10, 30, 70][dice.below(3) as usize] }
     }
 }

@@ -7,7 +7,9 @@ use super::array::{self, Old};
 use super::cleaning::{self, Delayed};
 use super::counters::{Ask, Cause, Counters, For, Key, Outcome, Place};
 use super::log::{Fact, Log};
-use super::params::{DazFull, Params, RcwFromCache, Rewrite};
+use super::params::{DazFull, Params, RcwFromCache, Reading, Rewrite};
+use super::pieces::{self, ByPiece};
+use super::request::{self, Fragment};
 use super::sets::{Sets, Slot};
 use super::{Model, Op, State};
 
@@ -228,7 +230,123 @@ impl Delayed for Leavo {
     }
 }
 
+impl ByPiece for Leavo {
+    /// Page by page the slot of its newest version, if it is another than before.
+    type Kept = Vec<(u64, Option<u64>)>;
+
+    fn sets_mut(&mut self) -> &mut Sets {
+        &mut self.sets
+    }
+
+    fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
+    fn is_old(&self, page: u64) -> bool {
+        self.newest.contains_key(&page)
+    }
+
+    fn covered(&self, page: u64) -> Option<Vec<Ask>> {
+        self.covered(page)
+    }
+
+    fn newest(&self, page: u64) -> Option<Vec<Ask>> {
+        let slot = self.newest.get(&page).copied().or_else(|| self.sets.find(page))?;
+        Some(vec![read(slot, Cause::Data)])
+    }
+
+    fn room(&mut self, page: u64, pinned: &[u64], out: &mut Outcome) -> Option<u64> {
+        self.room(page, pinned, out)
+    }
+
+    fn take_short(&mut self) -> Option<u64> {
+        self.short.take()
+    }
+
+    fn named(&self, row: u64) -> Vec<u64> {
+        self.named(row)
+    }
+
+    fn admits_read(&self, _: u64) -> bool {
+        true
+    }
+
+    fn admits_write(&mut self, _: u64) -> bool {
+        true
+    }
+
+    fn comes(&mut self, page: u64, slot: u64, out: &mut Outcome) {
+        self.sets.put(slot, Slot::Clean(page));
+        self.put(&[(slot, Fact::Clean(page))], out);
+    }
+
+    fn goes(&mut self, page: u64, to: Slot, out: &mut Outcome) {
+        let slots = [self.sets.find(page), self.newest.remove(&page)];
+        for slot in slots.into_iter().flatten() {
+            self.sets.put(slot, to);
+            self.put(&[(slot, Fact::Free)], out);
+        }
+    }
+
+    fn forget_stale(&mut self, row: u64) {
+        self.stale.remove(&row);
+    }
+
+    fn keep(&mut self, pages: &[u64], fragment: &Fragment, busy: &[u64], out: &mut Outcome) -> Option<Self::Kept> {
+        let own: Vec<u64> = pages.iter().filter_map(|&page| self.sets.find(page)).collect();
+        let pinned = [busy, &own].concat();
+        let mut fresh = Vec::new();
+        for &page in pages {
+            let new = self.room(page, &pinned, out);
+            if new.is_none() && !self.is_old(page) {
+                let taken = fresh.into_iter().filter_map(|(_, slot)| slot);
+                taken.for_each(|slot| self.sets.put(slot, Slot::Free));
+                return None;
+            }
+            if let Some(slot) = new {
+                self.sets.put(slot, Slot::New(page));
+            }
+            fresh.push((page, new));
+        }
+        for (&(page, new), slot) in fresh.iter().zip(own) {
+            if fragment.is_part {
+                out.phase(For::Reads, ByPiece::newest(self, page).expect("it is cached"));
+            }
+            let place = new.or_else(|| self.newest.get(&page).copied()).expect("it has a slot of its own");
+            out.phase(For::Writes, vec![array::member_write(self.params.shape, page), write(place, Cause::Data)]);
+            self.sets.put(slot, Slot::Old(page));
+            self.sets.touch(slot);
+            self.stale.insert(self.params.shape.row(page));
+        }
+        Some(fresh)
+    }
+
+    fn kept(&mut self, kept: Self::Kept, _: &Fragment, _: &[u64], out: &mut Outcome) {
+        for (page, new) in kept.into_iter().rev() {
+            let Some(new) = new else { continue };
+            let slot = self.sets.find(page).expect("it is cached");
+            let mut facts = vec![(new, Fact::New(page))];
+            match self.newest.insert(page, new) {
+                None => facts.push((slot, Fact::Pair(page))),
+                Some(before) => {
+                    self.sets.put(before, Slot::Free);
+                    facts.push((before, Fact::Free));
+                }
+            }
+            self.put(&facts, out);
+            self.sets.touch(slot);
+        }
+    }
+}
+
 impl Model for Leavo {
+    fn serve(&mut self, fragment: &Fragment) -> Outcome {
+        match self.params.reading {
+            Reading::Paper => request::by_page(self, fragment),
+            Reading::AsBuilt => pieces::serve(self, fragment),
+        }
+    }
+
     fn access(&mut self, op: Op, page: u64, _: Option<u32>) -> Outcome {
         let hit = self.sets.find(page);
         let mut out = Outcome { hit: hit.is_some(), ..Outcome::default() };

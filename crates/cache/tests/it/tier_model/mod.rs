@@ -68,6 +68,7 @@ pub mod kdd;
 pub mod leavo;
 pub mod log;
 pub mod params;
+pub mod pieces;
 pub mod request;
 pub mod sets;
 pub mod staging;

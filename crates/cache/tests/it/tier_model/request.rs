@@ -7,11 +7,23 @@
 //! * A request is served in fragments: what it has of whole pages in one stripe, and each part of a page.
 //! * A fragment is written in [pieces]: the rows one after the other of which it has the same columns. They are
 //!   decided on one after the other, before any of them has ended.
+//! * *Whole pieces are delayed.* `LeavO` and KDD leave the parity behind only if every page of a piece is cached, and
+//!   the piece has at most [`MOST_DELAYED`] pages. By §9.2 and §9.4 each page that is cached is a write hit.
 //! * A piece that is written with its parity modifies or computes that once a row (§9.8.18 allows both).
+//! * The parity of a row that is behind is computed also if all of its old pages are written, and no more of members
+//!   has to be read for that. By §9.4 it is modified then, unless all of the row is written.
+//! * *Old pages that are written with their parity leave the cache*, as §9.4 allows.
+//! * *A piece with rows that are behind is written row by row*, and comes into the cache with its last row. What the
+//!   cache has of the rows after the first is dropped before they are written, and counts as missed.
 //! * *Hits of a read are looked up first*, [`READ_TOGETHER`] pages at a time: no miss among these takes the slot of a
 //!   later hit, and all of what is filled is younger than all hits.
-//! * *The rest of a page that is written in part is read from its member* though the cache has it. By §0.1 it is on a
-//!   miss alone.
+//! * What was filled, and the pairs of `LeavO`, take their place in the LRU order when they are written. The pairs of a
+//!   piece do so last page first.
+//! * *Deltas of a piece are packed late.* A delta is packed when it is in the NVRAM: those of a piece are not when the
+//!   first of them finds no room, so that what was staged before is packed alone, or the piece's first delta if nothing
+//!   was. By §9.4 all that is staged is packed.
+//! * *The rest of a page that is written in part is read from its member* though the cache has it, unless its row is
+//!   behind, or the page is dirty. By §0.1 it is on a miss alone.
 //! * Zeros that are written, and rows that are trimmed, leave the cache. The specs know of neither.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +31,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::counters::Outcome;
 use super::params::Shape;
 use super::{Model, Op};
+
+/// Pages of a piece whose parity is left behind, at most.
+pub const MOST_DELAYED: usize = 16;
 
 /// Pages of a read that are looked up at a time.
 pub const READ_TOGETHER: usize = 16;
@@ -61,6 +76,12 @@ pub fn ascending(piece: &Piece) -> Vec<u64> {
     pages.into_iter().collect()
 }
 
+/// The rows of a piece that is written with its parity as they are written together: those of which the parity is behind
+/// are on their own.
+pub fn batches(piece: &Piece, is_stale: impl Fn(u64) -> bool) -> Vec<Piece> {
+    piece.chunk_by(|a, b| !is_stale(a[0]) && !is_stale(b[0])).map(<[Vec<u64>]>::to_vec).collect()
+}
+
 /// Has a model serve a fragment page by page (§0.1).
 pub fn by_page(model: &mut (impl Model + ?Sized), fragment: &Fragment) -> Outcome {
     assert!(matches!(fragment.kind, Kind::Read | Kind::Write), "the specs know of reads and writes");
@@ -70,4 +91,26 @@ pub fn by_page(model: &mut (impl Model + ?Sized), fragment: &Fragment) -> Outcom
         all.extend(model.access(op, page, fragment.deltas.get(&page).copied()));
     }
     all
+}
+
+/// What happens after the pieces of a fragment were begun: to one after the other, but first what none of them waits for.
+pub struct Later<T> {
+    events: Vec<(Option<usize>, T)>,
+}
+
+impl<T> Later<T> {
+    pub const fn new() -> Self {
+        Self { events: Vec::new() }
+    }
+
+    /// Something will happen to a piece, by its number, or before anything happens to one.
+    pub fn put(&mut self, piece: Option<usize>, what: T) {
+        self.events.push((piece, what));
+    }
+
+    /// What happens next.
+    pub fn next(&mut self) -> Option<T> {
+        let (at, _) = self.events.iter().enumerate().min_by_key(|(_, (piece, _))| *piece)?;
+        Some(self.events.remove(at).1)
+    }
 }

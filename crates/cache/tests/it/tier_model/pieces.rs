@@ -1,0 +1,262 @@
+//! How what delays parity serves a fragment of several pages, or of a part of one, as it is built
+//! (see [`request`](super::request)).
+
+use super::Op;
+use super::array;
+use super::cleaning::{self, Delayed};
+use super::counters::{Ask, Cause, Counters, For, Outcome, Place};
+use super::request::{self, Fragment, Kind, Later, MOST_DELAYED, Piece, READ_TOGETHER};
+use super::sets::{Sets, Slot};
+
+/// What `LeavO` and KDD do each in its own way.
+pub trait ByPiece: Delayed {
+    /// What is to come into the cache of pages whose parity is left behind.
+    type Kept;
+
+    fn sets_mut(&mut self) -> &mut Sets;
+
+    fn counters_mut(&mut self) -> &mut Counters;
+
+    /// Whether the parity covers an older version of a page.
+    fn is_old(&self, page: u64) -> bool;
+
+    /// How to read what the parity covers of a page, and its newest version, if the cache has it.
+    fn covered(&self, page: u64) -> Option<Vec<Ask>>;
+    fn newest(&self, page: u64) -> Option<Vec<Ask>>;
+
+    /// A free slot of a page's set, not at the cost of the pinned ones.
+    fn room(&mut self, page: u64, pinned: &[u64], out: &mut Outcome) -> Option<u64>;
+
+    /// The set in which no room was found since this was asked last.
+    fn take_short(&mut self) -> Option<u64>;
+
+    /// What a write with parity pins of a row.
+    fn named(&self, row: u64) -> Vec<u64>;
+
+    /// Whether a page that is read, or written and not cached, comes in.
+    fn admits_read(&self, page: u64) -> bool;
+    fn admits_write(&mut self, page: u64) -> bool;
+
+    /// A page is in a slot, and its parity covers it.
+    fn comes(&mut self, page: u64, slot: u64, out: &mut Outcome);
+
+    /// Nothing is held of a page any more; its slots become this.
+    fn goes(&mut self, page: u64, to: Slot, out: &mut Outcome);
+
+    fn forget_stale(&mut self, row: u64);
+
+    /// Begins to write pages that are cached without their parity, if there is room.
+    fn keep(&mut self, pages: &[u64], fragment: &Fragment, busy: &[u64], out: &mut Outcome) -> Option<Self::Kept>;
+
+    /// They are written.
+    fn kept(&mut self, kept: Self::Kept, fragment: &Fragment, busy: &[u64], out: &mut Outcome);
+}
+
+/// What happens to a piece after it was begun.
+enum Then<K> {
+    /// Its pages are written, and their parity is left behind.
+    Kept(K),
+    /// The parity of a row covers these pages: what the cache has of them, if they are old, is of no use any more. Nor
+    /// does it need these slots.
+    Covered(Vec<u64>, Vec<u64>),
+    /// The rows of a piece from this batch on are written.
+    Goes(usize, Vec<Piece>, usize),
+    /// A page is in its slot.
+    Filled(u64),
+    /// A slot is not read any more, and is free.
+    Freed(u64),
+}
+
+/// Serves a fragment.
+pub fn serve<C: ByPiece>(cache: &mut C, fragment: &Fragment) -> Outcome {
+    let mut out = Outcome::default();
+    cache.take_short();
+    match fragment.kind {
+        Kind::Read => read(cache, fragment, &mut out),
+        Kind::Write | Kind::Zero => Writing::new(cache, fragment, &mut out).run(),
+        Kind::Trim => trim(cache, fragment, &mut out),
+    }
+    let short = cache.take_short();
+    cleaning::after_access(cache, short, &mut out);
+    cache.counters_mut().count(&out);
+    out
+}
+
+/// A page's slot is the most recently used.
+fn touch(cache: &mut impl ByPiece, page: u64) {
+    if let Some(slot) = cache.sets().find(page) {
+        cache.sets_mut().touch(slot);
+    }
+}
+
+fn read(cache: &mut impl ByPiece, fragment: &Fragment, out: &mut Outcome) {
+    let (mut busy, mut filled) = (Vec::new(), Vec::new());
+    for pages in fragment.pages.chunks(READ_TOGETHER) {
+        let hits: Vec<Option<u64>> = pages.iter().map(|&page| cache.sets().find(page)).collect();
+        for (&page, _) in pages.iter().zip(&hits).filter(|(_, hit)| hit.is_some()) {
+            touch(cache, page);
+            out.phase(For::Reads, cache.newest(page).expect("it is cached"));
+        }
+        busy.extend(hits.iter().flatten());
+        for (&page, hit) in pages.iter().zip(&hits) {
+            cache.counters_mut().page(Op::Read, hit.is_some());
+            if hit.is_some() {
+                continue;
+            }
+            out.phase(For::Reads, vec![array::member_read(cache.params().shape, page)]);
+            if cache.admits_read(page)
+                && let Some(slot) = cache.room(page, &busy, out)
+            {
+                busy.push(slot);
+                filled.push(page);
+                cache.comes(page, slot, out);
+                out.phase(For::Fill, vec![Ask::SsdWrite { place: Place::Slot(slot), cause: Cause::Fill }]);
+            }
+        }
+    }
+    for page in filled {
+        touch(cache, page);
+    }
+}
+
+fn trim(cache: &mut impl ByPiece, fragment: &Fragment, out: &mut Outcome) {
+    let shape = cache.params().shape;
+    for row in request::pieces(shape, fragment).concat() {
+        if row.len() as u64 == shape.k {
+            for &page in &row {
+                cache.goes(page, Slot::Free, out);
+            }
+            cache.forget_stale(shape.row(row[0]));
+        }
+    }
+}
+
+/// A fragment that is written.
+struct Writing<'a, C: ByPiece> {
+    cache: &'a mut C,
+    fragment: &'a Fragment,
+    out: &'a mut Outcome,
+    /// Slots that make no room for others.
+    busy: Vec<u64>,
+    later: Later<Then<C::Kept>>,
+}
+
+impl<'a, C: ByPiece> Writing<'a, C> {
+    const fn new(cache: &'a mut C, fragment: &'a Fragment, out: &'a mut Outcome) -> Self {
+        Self { cache, fragment, out, busy: Vec::new(), later: Later::new() }
+    }
+
+    fn run(mut self) {
+        let shape = self.cache.params().shape;
+        for (at, piece) in request::pieces(shape, self.fragment).into_iter().enumerate() {
+            let pages = piece.concat();
+            let is_cached = pages.iter().all(|&page| self.cache.sets().find(page).is_some());
+            let may = self.fragment.kind == Kind::Write && is_cached && pages.len() <= MOST_DELAYED;
+            let kept = if may { self.cache.keep(&pages, self.fragment, &self.busy, self.out) } else { None };
+            if let Some(kept) = kept {
+                for _ in &pages {
+                    self.cache.counters_mut().page(Op::Write, true);
+                }
+                self.later.put(Some(at), Then::Kept(kept));
+            } else {
+                let is_stale = |page| self.cache.stale().contains(&shape.row(page));
+                let batches = request::batches(&piece, is_stale);
+                self.write_batch(at, batches, 0);
+            }
+        }
+        while let Some(next) = self.later.next() {
+            match next {
+                Then::Kept(kept) => self.cache.kept(kept, self.fragment, &self.busy, self.out),
+                Then::Covered(pages, named) => {
+                    self.cover(&pages);
+                    self.busy.retain(|slot| !named.contains(slot));
+                }
+                Then::Goes(at, batches, number) => self.write_batch(at, batches, number),
+                Then::Filled(page) => {
+                    self.busy.retain(|&slot| self.cache.sets().find(page) != Some(slot));
+                    touch(self.cache, page);
+                }
+                Then::Freed(slot) => self.cache.sets_mut().put(slot, Slot::Free),
+            }
+        }
+    }
+
+    /// Writes a batch of a piece with its parity, and then the rest.
+    fn write_batch(&mut self, at: usize, batches: Vec<Piece>, number: usize) {
+        let shape = self.cache.params().shape;
+        if number > 0 {
+            // What the cache has of the rest is not trusted, but for old pages.
+            for page in batches[number..].concat().concat() {
+                if !self.cache.is_old(page) {
+                    self.cache.goes(page, Slot::Free, self.out);
+                }
+            }
+        }
+        let batch = &batches[number];
+        for row in batch {
+            let old: Vec<u64> = shape.pages(shape.row(row[0])).filter(|&page| self.cache.is_old(page)).collect();
+            let (covered, newest) = (|page| self.cache.covered(page), |page| self.cache.newest(page));
+            let plan = array::write_row(self.cache.params(), row, &old, self.fragment.is_part, covered, newest);
+            self.out.phase(For::Reads, plan.0);
+            self.out.phase(For::Writes, plan.1);
+        }
+        let row = shape.row(batch[0][0]);
+        let mut named = Vec::new();
+        if self.cache.stale().contains(&row) {
+            // What is cached of a row that is behind is read for its parity.
+            named = self.cache.named(row);
+            self.busy.extend(&named);
+            self.later.put(Some(at), Then::Covered(batch[0].clone(), named.clone()));
+        }
+        if number + 1 == batches.len() {
+            self.come(at, &batches.concat(), &named);
+        } else {
+            self.later.put(Some(at), Then::Goes(at, batches, number + 1));
+        }
+    }
+
+    /// Pages that are written with their parity come into the cache.
+    fn come(&mut self, at: usize, piece: &Piece, named: &[u64]) {
+        let is_zero = self.fragment.kind == Kind::Zero;
+        for page in request::ascending(piece) {
+            let hit = self.cache.sets().find(page);
+            if !is_zero {
+                self.cache.counters_mut().page(Op::Write, hit.is_some());
+            }
+            if self.cache.is_old(page) {
+                continue;
+            }
+            let mut slot = hit;
+            if let Some(held) = hit.filter(|held| named.contains(held) || is_zero) {
+                // It is found no more, and free when it is not read any more.
+                self.cache.goes(page, Slot::New(page), self.out);
+                self.later.put(Some(at), Then::Freed(held));
+                slot = None;
+            }
+            if is_zero || hit.is_none() && !self.cache.admits_write(page) {
+                continue;
+            }
+            if let Some(slot) = slot.or_else(|| self.cache.room(page, &self.busy, self.out)) {
+                self.busy.push(slot);
+                self.cache.comes(page, slot, self.out);
+                let place = Place::Slot(slot);
+                self.out.phase(For::Writes, vec![Ask::SsdWrite { place, cause: Cause::Data }]);
+                self.later.put(None, Then::Filled(page));
+            }
+        }
+    }
+
+    /// The parity of a row covers pages of it that were written.
+    fn cover(&mut self, pages: &[u64]) {
+        let shape = self.cache.params().shape;
+        let row = shape.row(pages[0]);
+        for &page in pages {
+            if self.cache.is_old(page) {
+                self.cache.goes(page, Slot::Free, self.out);
+            }
+        }
+        if shape.pages(row).all(|page| !self.cache.is_old(page)) {
+            self.cache.forget_stale(row);
+        }
+    }
+}
