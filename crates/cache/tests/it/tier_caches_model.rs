@@ -13,12 +13,9 @@ use crate::tier_beside::{Case, Pair, Request};
 /// Accesses of a case before all is cleaned.
 const ACCESSES: u64 = 500;
 
-/// The caches whose models serve requests of several pages.
-const SEVERAL: [&str; 4] = ["write-around", "write-through", "write-back", "leavo"];
-
 /// A request near a page: one page, or several, or parts of pages, in a third of all; a few write zeros, trim, or flush.
 fn draw(op: HostOp, near: u64, case: &Case, pair: &Pair, dice: &mut TestRng) -> Request {
-    if dice.below(3) > 0 || !SEVERAL.contains(&case.name) {
+    if dice.below(3) > 0 {
         return Request::page(op, near);
     }
     let other = match dice.below(20) {

@@ -57,7 +57,7 @@ impl Case {
         let shape = Shape { k: dice.within(2, 5), m, chunk: dice.within(1, 4) };
         // Requests of several pages need room, if there is something to be cleaned.
         let owes = matches!(name, "leavo" | "kdd" | "write-back");
-        let is_roomy = owes && name != "kdd" && dice.below(2) == 0;
+        let is_roomy = owes && dice.below(2) == 0;
         let ways = if is_roomy { dice.within(12, 48) } else { dice.within(2, 16) };
         let reclaim = if name == "kdd" { ["free", "rewrite", "keep"][dice.below(3) as usize] } else { "free" };
         // KDD delays parity only while there is room for all deltas that are under way, beside those that stay with what

@@ -4,6 +4,7 @@
 mod check;
 mod clean;
 mod deltas;
+mod serve;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,9 @@ use super::array::{self, Old};
 use super::cleaning;
 use super::counters::{Ask, Cause, Counters, For, Key, Outcome, Place};
 use super::log::{At, Fact, Log};
-use super::params::{DazFull, Params, TooLong};
+use super::params::{DazFull, Params, Reading, TooLong};
+use super::pieces;
+use super::request::{self, Fragment};
 use super::sets::{Sets, Slot};
 use super::staging::{Role, Staging};
 use super::{Model, Op, State};
@@ -190,7 +193,7 @@ impl Kdd {
         out.phase(For::Reads, vec![read(slot, Cause::Data)]);
         self.drop_delta(page, Role::Newest);
         let rewrite = self.is_too_long(len) && self.params.too_long == TooLong::Rewrite;
-        if !rewrite && self.place(page, len, Some(slot), out) {
+        if !rewrite && self.place(page, len, &[slot], out) {
             self.write_delayed(page, len, &[], out);
         } else {
             self.write_with_parity(page, Some(slot), Old::AtHand, out);
@@ -251,7 +254,7 @@ impl Kdd {
         }
         self.pages.insert(page, Held { slot, ..Held::default() });
         let too_long = self.is_too_long(len) && self.params.too_long == TooLong::Rewrite;
-        let placed = !too_long && self.place(page, len, slot, out);
+        let placed = !too_long && self.place(page, len, slot.as_slice(), out);
         if let Some(at) = before {
             self.release(at);
         }
@@ -331,8 +334,20 @@ impl Kdd {
 }
 
 impl Model for Kdd {
+    fn serve(&mut self, fragment: &Fragment) -> Outcome {
+        match self.params.reading {
+            Reading::Paper => request::by_page(self, fragment),
+            Reading::AsBuilt => {
+                let out = pieces::serve(self, fragment);
+                self.counters.reinserted = self.log.reinserted();
+                out
+            }
+        }
+    }
+
     fn access(&mut self, op: Op, page: u64, delta_len: Option<u32>) -> Outcome {
         let hit = self.held(page).slot;
+        self.staging.settle();
         let mut out = Outcome { hit: hit.is_some(), ..Outcome::default() };
         self.short = None;
         match op {

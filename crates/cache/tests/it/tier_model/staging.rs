@@ -21,11 +21,15 @@ pub struct Staging {
     bytes: u64,
     /// Oldest first.
     list: Vec<Staged>,
+    /// The last so many are on their way into the NVRAM.
+    coming: usize,
+    /// A page is being packed: what is packed after it waits until that is done.
+    is_packing: bool,
 }
 
 impl Staging {
     pub const fn new(bytes: u64) -> Self {
-        Self { bytes, list: Vec::new() }
+        Self { bytes, list: Vec::new(), coming: 0, is_packing: false }
     }
 
     pub fn list(&self) -> &[Staged] {
@@ -39,6 +43,13 @@ impl Staging {
     pub fn push(&mut self, page: u64, role: Role, len: u32) {
         assert!(self.fits(len) && !self.list.iter().any(|staged| staged.page == page && staged.role == role));
         self.list.push(Staged { page, role, len });
+        self.coming += usize::from(!self.is_packing);
+    }
+
+    /// All deltas are in the NVRAM.
+    pub const fn settle(&mut self) {
+        self.coming = 0;
+        self.is_packing = false;
     }
 
     pub fn remove(&mut self, page: u64, role: Role) {
@@ -52,15 +63,18 @@ impl Staging {
         newest.expect("the delta is staged").role = Role::Covered;
     }
 
-    /// Takes the oldest deltas that fit into so many bytes, until the first that does not.
+    /// Takes the oldest deltas that fit into so many bytes, until the first that does not, or is not in the NVRAM so far.
+    /// If none is, the first is waited for, and packed alone.
     pub fn take(&mut self, bytes: u32) -> Vec<Staged> {
+        let there = (self.list.len() - self.coming).max(1);
+        (self.coming, self.is_packing) = (0, true);
         let mut left = bytes;
         let fits = |staged: &&Staged| {
             let rest = left.checked_sub(staged.len);
             left = rest.unwrap_or(left);
             rest.is_some()
         };
-        let count = self.list.iter().take_while(fits).count();
+        let count = self.list[..there].iter().take_while(fits).count();
         self.list.drain(..count).collect()
     }
 

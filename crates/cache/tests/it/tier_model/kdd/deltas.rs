@@ -28,9 +28,9 @@ impl Kdd {
         self.sets.put(at.slot, if valid == 1 { Slot::Free } else { Slot::Delta(valid - 1) });
     }
 
-    /// Finds a place for the newest delta of a page, whose slot is pinned and whose row is not cleaned
+    /// Finds a place for the newest delta of a page, whose slot is among the pinned and whose row is not cleaned
     /// meanwhile; whether there is one.
-    pub(super) fn place(&mut self, page: u64, len: u32, pinned: Option<u64>, out: &mut Outcome) -> bool {
+    pub(super) fn place(&mut self, page: u64, len: u32, pinned: &[u64], out: &mut Outcome) -> bool {
         let row = self.row(page);
         loop {
             let staged = !self.is_too_long(len);
@@ -59,14 +59,14 @@ impl Kdd {
     }
 
     /// A free slot for deltas: in the set with fewest delta pages that has a free or a clean one.
-    fn dez(&mut self, pinned: Option<u64>, out: &mut Outcome) -> Option<u64> {
+    fn dez(&mut self, pinned: &[u64], out: &mut Outcome) -> Option<u64> {
         let mut sets: Vec<u64> = (0..self.sets.sets()).collect();
         sets.sort_by_key(|&set| (self.sets.tally(set).delta, set));
         for set in sets {
             if let Some(slot) = self.sets.free(set) {
                 return Some(slot);
             }
-            if let Some(slot) = self.sets.oldest_clean(set, pinned.as_slice()) {
+            if let Some(slot) = self.sets.oldest_clean(set, pinned) {
                 self.evict(slot, out);
                 return Some(slot);
             }
