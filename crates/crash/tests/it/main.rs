@@ -15,4 +15,5 @@ mod points;
 mod random;
 mod replay;
 mod ring;
+mod shown_by;
 mod slips;

@@ -17,11 +17,13 @@ use destage_exec::Slip::{
 };
 use destage_exec::SyncPoint::{
     self, Ahead, Answer, Commit, Copied, CreateDevice, CreateEmptied, CreateIntents, CreateNvram, Flush, Fua, Intents,
-    Marks, OpenDevice, OpenIntents, OpenJournal, OpenMarks, OpenNvram, ReplaceDevice, Roster, Tail,
+    Marks, OpenDevice, OpenIntents, OpenJournal, OpenMarks, OpenNvram, ReplaceDevice, ReplaceFolder, Roster, Tail,
 };
 use destage_exec::Unfit::{Stale, Torn};
 use destage_raid::Level;
 use rayon::prelude::*;
+
+use crate::shown_by::seeds;
 
 /// Syncs of files, not of folders, that are told as done before they are; [`in_steps_of_the_nvram`] has the one of its start.
 const LATE: [Slip; 8] = [
@@ -65,8 +67,43 @@ const SHORT: [Slip; 4] = [UnheardRead, ShortWrite, ShortRead, ShortHole];
 /// Histories of each cell where a fault is looked for.
 const SEEDS: u64 = 400;
 
+/// The seeds at which those show that take many.
+const SHOWN_BY: [(Slip, u64); 17] = [
+    (NotAnew(OpenIntents), 39),
+    (UnheardRead, 24),
+    (UnheardRead, 39),
+    (Unheard(ReplaceFolder), 26),
+    (Unheard(CreateDevice), 25),
+    (Late(ReplaceDevice), 21),
+    (ShortHole, 19),
+    (Unheard(OpenJournal), 16),
+    (Unheard(Roster), 13),
+    (Unheard(CreateEmptied), 13),
+    (Missing(OpenMarks), 13),
+    (Unheard(Intents), 12),
+    (Unheard(ReplaceDevice), 11),
+    (Unheard(Fua), 11),
+    (NotAnew(OpenNvram), 11),
+    (Unheard(Flush), 10),
+    (Unheard(OpenDevice), 9),
+];
+
 /// Histories of steps of the NVRAM alone.
 const STORE_SEEDS: u64 = 6_000;
+
+/// The seeds of these at which those show that take many.
+const STORE_SHOWN_BY: [(Slip, u64); 10] = [
+    (Late(Tail), 3157),
+    (Unheard(Copied), 453),
+    (Missing(Tail), 179),
+    (TooSoon(Tail), 179),
+    (Paired(Tail), 179),
+    (Believes(Stale), 173),
+    (Missing(Copied), 157),
+    (TooSoon(Copied), 157),
+    (Unheard(Tail), 152),
+    (Held(Tail), 151),
+];
 
 /// Where a fault is looked for: arrays without a cache and with one on a device, and one whose cache is in the NVRAM if
 /// that is what the fault is about.
@@ -81,7 +118,9 @@ fn cells(slip: Option<Slip>) -> &'static [(&'static str, Level)] {
 /// After how many cuts something is found, and what.
 fn first(options: FilesOptions) -> Option<String> {
     let mut cuts = 0;
-    (0..SEEDS).find_map(|seed| {
+    let known: &[_] = if options.slip.is_some() { &SHOWN_BY } else { &[] };
+    let known: Vec<_> = known.iter().map(|&(slip, seed)| (Some(slip), seed)).collect();
+    seeds(&known, &options.slip, 0..SEEDS).find_map(|seed| {
         cells(options.slip).iter().find_map(|(name, level)| {
             let cache = host_caches().find(|cache| cache.name == *name).expect("a cache of this name");
             match run_files(cache, seed, FilesOptions { level: Some(*level), ..options }) {
@@ -185,7 +224,7 @@ fn in_steps_of_the_nvram() {
         [Late(OpenNvram), Held(OpenNvram), Paired(Ahead), Believes(Torn), Believes(Stale)],
     ];
     for slip in slips.into_iter().flatten() {
-        let found = (0..STORE_SEEDS).find_map(|seed| run_store(seed, Some(slip)).err());
+        let found = seeds(&STORE_SHOWN_BY, &slip, 0..STORE_SEEDS).find_map(|seed| run_store(seed, Some(slip)).err());
         let found = found.unwrap_or_else(|| panic!("nothing finds {slip:?}"));
         println!("{slip:?}: seed {}: {}", found.seed, found.what);
     }

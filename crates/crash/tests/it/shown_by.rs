@@ -1,0 +1,12 @@
+//! Where a planted fault is looked for first.
+
+use std::ops::Range;
+
+/// Seeds at which to look for a fault: those that have shown it before, and then all. In the soak it is looked for from the
+/// first seed on, so that what a fault takes to be found is known.
+pub fn seeds<T: PartialEq>(shown_by: &[(T, u64)], fault: &T, all: Range<u64>) -> impl Iterator<Item = u64> + use<T> {
+    let is_soak = std::env::var_os("DESTAGE_SOAK").is_some();
+    let known = shown_by.iter().filter(|(of, seed)| !is_soak && of == fault && all.contains(seed));
+    let known: Vec<u64> = known.map(|(_, seed)| *seed).collect();
+    known.into_iter().chain(all)
+}
