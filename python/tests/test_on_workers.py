@@ -58,7 +58,7 @@ def on(cluster, cli, *arguments: object, status: int = 0) -> str:
 
 def test_advice_is_the_same(cluster, cli, trace, tmp_path):
     call = ["advise", trace, "--limit", "12000", "--warmup", "10%", "--budget", "8MiB", "--json"]
-    call += ["--policy", "lru,fab,clock,bplru,lb-clock,2q,gcar+lru,cflru"]
+    call += ["--policy", "lru,fab,2q,gcar+lru"]
     here = cli(*call)
     assert here.returncode == 0, here.stderr
     assert on(cluster, cli, *call) == here.stdout

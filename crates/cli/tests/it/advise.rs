@@ -73,7 +73,7 @@ fn advice_is_the_same_with_any_number_of_threads_and_on_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page");
     let with = |threads: &str, more: &[&str]| {
-        let requests = ["advise", "--workload", "exchange", "--limit", "40000", "--policy", "lru,fifo,lb-clock"];
+        let requests = ["advise", "--workload", "exchange", "--limit", "12000", "--policy", "lru,fifo,lb-clock"];
         quietly(&[&requests[..], &["--progress=false", "--threads", threads], more].concat())
     };
     let shown = with("2", &["--report", page.to_str().unwrap()]);
