@@ -1,4 +1,7 @@
-"""The part that is written in Rust (crates/python). What is not in `destage` itself is not for use."""
+"""The part that is written in Rust (crates/python). What is not in `destage` itself is not for use.
+
+What the package hands on as it is stands here with its types. Other functions need not: what calls them has types of its own.
+"""
 
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -86,3 +89,5 @@ def write_trace(
     latency_ns: Sequence[int | None] | None,
     level: int | None,
 ) -> int: ...
+
+def __getattr__(name: str) -> Any: ...
