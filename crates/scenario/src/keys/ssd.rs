@@ -59,7 +59,7 @@ declare_settings! {
         "NAME",
         "lawc",
         AppliesTo::Ssd,
-        "A paper's SSD, lawc, gcar, cawr or 80gb, or a drive, pm9a3, 980pro, 850evo or p4320; the other keys change it",
+        "A paper's SSD, such as gcar, or a drive, such as pm9a3; docs/presets.md has all, and the other keys change it",
         parsed,
     );
     pub(crate) const CAPACITY: Setting<SsdSize> = Setting::one(
