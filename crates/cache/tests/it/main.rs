@@ -3,6 +3,7 @@
 
 mod beside;
 mod model;
+mod spec_reading;
 mod tier_beside;
 mod tier_model;
 mod walk;

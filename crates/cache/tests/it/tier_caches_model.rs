@@ -8,24 +8,24 @@
 use destage_plan::HostOp;
 use destage_testkit::{TestRng, soak};
 
-use crate::tier_beside::{Case, Pair, Request};
+use crate::tier_beside::{Case, DrawnRequest, Pair};
 
 /// Accesses of a case before all is cleaned.
 const ACCESSES: u64 = 500;
 
-/// A request near a page: one page, or several, or parts of pages, in a third of all; a few write zeros, trim, or flush.
-fn draw(op: HostOp, near: u64, case: &Case, pair: &Pair, dice: &mut TestRng) -> Request {
+/// Draws a request near a page. A third have several pages, or parts of pages; a few write zeros, trim or flush.
+fn draw(op: HostOp, near: u64, case: &Case, pair: &Pair, dice: &mut TestRng) -> DrawnRequest {
     if dice.below(3) > 0 {
-        return Request::page(op, near);
+        return DrawnRequest::page(op, near);
     }
     let other = match dice.below(20) {
-        0 => return Request::flush(),
+        0 => return DrawnRequest::flush(),
         1 => HostOp::WriteZeroes,
         2 => HostOp::Discard,
         _ => op,
     };
-    let request = Request::draw(other, near, case.params.shape, pair.pages(), dice);
-    if pair.has_room(request) { request } else { Request::page(op, near) }
+    let request = DrawnRequest::draw(other, near, case.params.shape, pair.pages(), dice);
+    if pair.has_room(request) { request } else { DrawnRequest::page(op, near) }
 }
 
 /// Runs a case; what went wrong after how many accesses.
@@ -52,7 +52,7 @@ fn run(cache: &'static str, m: u64, seed: u64) -> Result<[u64; 5], (u64, String)
     pair.check_all().map_err(at)?;
     // What is cached is found.
     for page in 0..pair.pages() {
-        pair.serve(Request::page(HostOp::Read, page), &mut dice).map_err(at)?;
+        pair.serve(DrawnRequest::page(HostOp::Read, page), &mut dice).map_err(at)?;
     }
     pair.check_all().map_err(at)?;
     Ok(pair.seen())

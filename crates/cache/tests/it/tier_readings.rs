@@ -1,17 +1,18 @@
-//! Smallest cases in which the caches on an SSD do not do what the specs say (`Reading` of the naive model). Each has a
+//! Smallest cases in which the caches on an SSD do not do what the specs say (`SpecReading` of the naive model). Each has a
 //! request of several pages, or of a part of one; `docs/specs/tier.md` lists them.
 
 use destage_plan::HostOp;
 use destage_testkit::TestRng;
 
-use crate::tier_beside::{Case, PAGE, Pair, Request, SECTOR};
+use crate::spec_reading::SpecReading;
+use crate::tier_beside::{Case, DrawnRequest, PAGE, Pair, SECTOR};
 use crate::tier_model::counters::Counters;
-use crate::tier_model::params::{Params, RcwFromCache, Reading, Shape};
+use crate::tier_model::params::{Params, RcwFromCache, Shape};
 
-/// RAID-5 of four data columns and two rows a stripe: page 0 to 7 are the first two rows, column by column.
+/// RAID-5 of four data columns and two rows a stripe: pages 0 to 7 are the first two rows, column by column.
 const SHAPE: Shape = Shape { k: 4, m: 1, chunk: 2 };
 
-/// A cache of so many pages in one set, of which many may wait to be cleaned.
+/// Returns a cache of so many pages in one set, with far thresholds of cleaning.
 fn case(name: &'static str, shape: Shape, pages: u64) -> Case {
     let params = Params {
         stale_visible: true,
@@ -38,19 +39,19 @@ fn case(name: &'static str, shape: Shape, pages: u64) -> Case {
     Case { name, cache, params, stripes: 4, reads: 0 }
 }
 
-fn reads(pages: impl IntoIterator<Item = u64>) -> Vec<Request> {
-    pages.into_iter().map(|page| Request::page(HostOp::Read, page)).collect()
+fn reads(pages: impl IntoIterator<Item = u64>) -> Vec<DrawnRequest> {
+    pages.into_iter().map(|page| DrawnRequest::page(HostOp::Read, page)).collect()
 }
 
-/// Pages one after the other.
-const fn pages(op: HostOp, first: u64, count: u64) -> Request {
-    Request { op, offset: first * PAGE, len: count * PAGE }
+/// Returns a request of pages one after the other.
+const fn pages(op: HostOp, first: u64, count: u64) -> DrawnRequest {
+    DrawnRequest { op, offset: first * PAGE, len: count * PAGE }
 }
 
 /// Serves requests of single pages and then one more. Checks that the cache does as it is built, and that it departs from
 /// the specs in the last. Returns what is counted as it is built, and by the specs.
-fn assert_differs(case: &Case, before: &[Request], last: Request, seed: u64) -> [Counters; 2] {
-    [Reading::AsBuilt, Reading::Paper].map(|reading| {
+fn assert_differs(case: &Case, before: &[DrawnRequest], last: DrawnRequest, seed: u64) -> [Counters; 2] {
+    [SpecReading::AsBuilt, SpecReading::Paper].map(|reading| {
         let mut case = case.clone();
         case.params.reading = reading;
         let (mut pair, mut dice) = (Pair::new(&case), TestRng::new(seed));
@@ -58,7 +59,7 @@ fn assert_differs(case: &Case, before: &[Request], last: Request, seed: u64) -> 
             assert_eq!(pair.serve(request, &mut dice), Ok(()), "{}", case.cache);
         }
         let served = pair.serve(last, &mut dice);
-        assert_eq!(served.is_ok(), reading == Reading::AsBuilt, "{} as {reading:?}: {served:?}", case.cache);
+        assert_eq!(served.is_ok(), reading == SpecReading::AsBuilt, "{} as {reading:?}: {served:?}", case.cache);
         pair.counters()
     })
 }
@@ -120,7 +121,7 @@ fn hits_of_a_read_are_looked_up_before_its_misses() {
 #[test]
 fn the_rest_of_a_cached_page_is_read_from_its_member() {
     for name in ["write-around", "write-through"] {
-        let sector = Request { op: HostOp::Write, offset: 0, len: SECTOR };
+        let sector = DrawnRequest { op: HostOp::Write, offset: 0, len: SECTOR };
         let shape = Shape { k: 2, m: 1, chunk: 1 };
         let counted = assert_differs(&case(name, shape, 16), &reads([0]), sector, 0);
         assert_eq!(counted.map(|of| of.data_reads), [3, 2], "{name}");

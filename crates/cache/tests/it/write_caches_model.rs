@@ -13,19 +13,26 @@ use destage_plan::{Control, HostRequest};
 use destage_testkit::TestRng;
 
 use crate::beside::{Case, PAGE, Pair, draw};
-use crate::model::Reading;
+use crate::spec_reading::SpecReading;
 
-/// Draws a request that the policy serves as this reading has it: by the paper's these are single pages.
-fn draw_for(reading: Reading, dice: &mut TestRng, case: &Case, pair: &Pair, tag: u64) -> HostRequest {
+/// Draws a request. By the paper's reading it is a single page: only those are served alike.
+fn draw_for(reading: SpecReading, dice: &mut TestRng, case: &Case, pair: &Pair, tag: u64) -> HostRequest {
     let request = draw(dice, case, &pair.sizes, &pair.earlier, tag);
     match reading {
-        Reading::AsBuilt => request,
-        Reading::Paper => HostRequest { offset: request.offset / PAGE * PAGE, len: PAGE, ..request },
+        SpecReading::AsBuilt => request,
+        SpecReading::Paper => HostRequest { offset: request.offset / PAGE * PAGE, len: PAGE, ..request },
     }
 }
 
 /// Runs a case for so many events, and then to its end; what went wrong after how many.
-fn run(cache: &'static str, of: u8, seed: u64, events: u64, log: &Log, reading: Reading) -> Result<u64, (u64, String)> {
+fn run(
+    cache: &'static str,
+    of: u8,
+    seed: u64,
+    events: u64,
+    log: &Log,
+    reading: SpecReading,
+) -> Result<u64, (u64, String)> {
     let mut dice = TestRng::new(seed << 8 | u64::from(of));
     let mut case = Case::draw(cache, of, &mut dice);
     case.options.reading = reading;
@@ -93,7 +100,7 @@ fn try_all(cache: &'static str) {
             let log = Log::default();
             let all = |events| {
                 log.lock().unwrap_or_else(PoisonError::into_inner).clear();
-                let all = catch_unwind(AssertUnwindSafe(|| run(cache, of, seed, events, &log, Reading::AsBuilt)));
+                let all = catch_unwind(AssertUnwindSafe(|| run(cache, of, seed, events, &log, SpecReading::AsBuilt)));
                 all.unwrap_or_else(|_| Err((events, "a panic".to_owned())))
             };
             match all(EVENTS) {
@@ -159,13 +166,13 @@ fn lawc() {
     try_all("lawc");
 }
 
-/// While requests are single pages the specs' reading of the caches is what is built.
+/// Checks that the caches follow the specs while requests are single pages.
 #[test]
 fn single_pages_are_served_as_the_paper_says() {
     for cache in ["wow", "stow", "iwc", "sync+iwc", "sync+wow", "sync+stow", "lawc"] {
         for of in [0, 4, 5, 6] {
             for seed in 0..2 {
-                let all = run(cache, of, seed, EVENTS, &Log::default(), Reading::Paper);
+                let all = run(cache, of, seed, EVENTS, &Log::default(), SpecReading::Paper);
                 assert!(all.is_ok(), "{cache} over RAID-{of}, seed {seed}: {all:?}");
             }
         }

@@ -1,12 +1,13 @@
-//! Smallest cases in which the write caches do not do what the specs and LAWC's paper say (`Reading` of the naive
+//! Smallest cases in which the write caches do not do what the specs and LAWC's paper say (`SpecReading` of the naive
 //! model). Each has requests of several pieces or several pages of a row; `docs/host-side.md` lists them.
 
 use destage_plan::{Control, HostOp, HostRequest};
 
 use crate::beside::{Case, PAGE, Pair, SECTOR};
-use crate::model::{Options, Reading, Shape};
+use crate::model::{Options, Shape};
+use crate::spec_reading::SpecReading;
 
-/// Writes these runs of sectors one right after the other, and then has all written back. Returns where cache and model
+/// Writes these runs of sectors one right after the other, and then writes all back. Returns where cache and model
 /// differ first.
 fn write_all(case: &Case, writes: &[(u64, u64)]) -> Result<(), String> {
     let mut pair = Pair::new(case);
@@ -30,15 +31,15 @@ fn write_all(case: &Case, writes: &[(u64, u64)]) -> Result<(), String> {
 
 /// Checks that a cache does as it is built, and differs from the paper's reading in this.
 fn assert_differs(mut case: Case, writes: &[(u64, u64)], difference: &str) {
-    case.options.reading = Reading::AsBuilt;
+    case.options.reading = SpecReading::AsBuilt;
     assert_eq!(write_all(&case, writes), Ok(()), "{}", case.cache);
-    case.options.reading = Reading::Paper;
+    case.options.reading = SpecReading::Paper;
     assert_eq!(write_all(&case, writes), Err(difference.to_owned()), "{}", case.cache);
 }
 
 const SECTORS: u64 = PAGE / SECTOR;
 
-/// WOW of so many pages that destages nothing before it is full.
+/// Returns WOW of so many pages that destages nothing before it is full.
 fn wow(shape: Shape, pages: u64, groups: u64, runs: usize) -> Case {
     let seq = if runs > 0 { "on" } else { "off" };
     let cache = format!("wow:low=100:high=100:groups={groups}:seq={seq}");

@@ -127,9 +127,9 @@ fn draw_stow(options: &mut Options, chunk: u64, pages: u64, dice: &mut TestRng) 
     )
 }
 
-/// What a request covers, before its ends are cut to sectors.
+/// Selects the pages of a request, before its ends are cut to sectors.
 #[derive(Clone, Copy, Debug)]
-enum Span {
+enum RequestSpan {
     /// One page.
     Page,
     /// A few pages, in one stripe or two.
@@ -144,16 +144,16 @@ enum Span {
     Again,
 }
 
-const SPANS: [Span; 9] = [
-    Span::Page,
-    Span::Page,
-    Span::Few,
-    Span::Few,
-    Span::Row,
-    Span::Across(1),
-    Span::Across(2),
-    Span::Long,
-    Span::Again,
+const SPANS: [RequestSpan; 9] = [
+    RequestSpan::Page,
+    RequestSpan::Page,
+    RequestSpan::Few,
+    RequestSpan::Few,
+    RequestSpan::Row,
+    RequestSpan::Across(1),
+    RequestSpan::Across(2),
+    RequestSpan::Long,
+    RequestSpan::Again,
 ];
 
 /// Draws the request with this tag. It lies near others, right behind the last of the `earlier` ones or over one of
@@ -169,16 +169,16 @@ pub fn draw(dice: &mut TestRng, case: &Case, sizes: &ArraySizes, earlier: &[Host
     let behind = earlier.last().map_or(0, |last| (last.offset + last.len).div_ceil(PAGE) % all);
     let near = if dice.below(4) == 0 { behind } else { dice.below(room) };
     let (first, pages) = match SPANS[dice.below(SPANS.len() as u64) as usize] {
-        Span::Page => (near, 1),
-        Span::Few => (near, dice.within(2, 4)),
-        Span::Row => (near / stripe * stripe + dice.below(chunk), stripe - chunk + 1),
-        Span::Across(borders) => {
+        RequestSpan::Page => (near, 1),
+        RequestSpan::Few => (near, dice.within(2, 4)),
+        RequestSpan::Row => (near / stripe * stripe + dice.below(chunk), stripe - chunk + 1),
+        RequestSpan::Across(borders) => {
             let first = near / stripe * stripe + dice.below(stripe);
             (first, (borders - 1) * stripe + stripe - first % stripe + dice.within(1, stripe))
         }
-        Span::Long => (near, dice.within(1, 2 * case.pages + 1)),
-        Span::Again if earlier.is_empty() => (near, 2),
-        Span::Again => {
+        RequestSpan::Long => (near, dice.within(1, 2 * case.pages + 1)),
+        RequestSpan::Again if earlier.is_empty() => (near, 2),
+        RequestSpan::Again => {
             let HostRequest { offset, len, .. } = earlier[dice.below(earlier.len() as u64) as usize];
             let (begin, end) = (offset / PAGE, (offset + len).div_ceil(PAGE));
             let first = dice.within(begin.saturating_sub(2), end - 1);

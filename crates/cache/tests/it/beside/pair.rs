@@ -35,7 +35,7 @@ pub struct Pair {
     pub is_clean: bool,
 }
 
-/// Requests that later ones may overlap on purpose.
+/// Limits how many requests later ones may overlap on purpose.
 const EARLIER: usize = 8;
 
 /// Whether a step reads, and what; none if it does neither that nor write.
@@ -169,7 +169,7 @@ impl Pair {
         self.end_at(dice.below(self.flight.len() as u64) as usize);
     }
 
-    /// A member has done the command that is at this place in the order of issue.
+    /// Ends the command of a member at this place in the order of issue.
     pub fn end_at(&mut self, at: usize) {
         let step = extent(&self.flight[at].1);
         let before = self.flight[..at].iter().filter(|(_, other)| extent(other) == step).count();

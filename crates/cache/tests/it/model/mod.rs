@@ -3,8 +3,7 @@
 //! and in which order, which requests are answered, and what is counted.
 //!
 //! Where §8 leaves something open the model follows the code:
-//! * What §8.7 calls a request is a fragment: what a request has in one stripe, or a part of one page. [`Reading`]
-//!   says where that is not what the specs say.
+//! * What §8.7 calls a request is a fragment: what a request has in one stripe, or a part of one page.
 //! * An event of §8.10.7 is a step that ends; a commit of the NVRAM is one, and commits end in the order
 //!   of issue. What was let in and is not in the NVRAM so far keeps its entry from being destaged.
 //! * What of a row is in the small cache, or in WOW, when its part of a destage begins goes along, be it
@@ -13,6 +12,13 @@
 //!   §8.10.12, and WOW's rows are operations of their own.
 //! * Without parity only writes of the same pages wait for each other, not those of the same row.
 //! * §8.10.28 is about the end of a simulation; after the order to be clean all goes without delay.
+//!
+//! [`SpecReading::Paper`] departs from that where a request has several pieces, or several pages of a row:
+//! * WOW admits pages one by one in ascending order, as space is freed (§8.0; A2b). As built it makes room for all pages
+//!   of a row before the first of them enters.
+//! * A request's own earlier pages are no hit on its group, be they parts of pages (§8.10, 8), and the request is
+//!   sequential or not as a whole (§8.2).
+//! * LAWC stores a request in the small cache, passes it on or has it wait as a whole (§8.7; Algorithm 1, lines 3 to 11).
 
 mod ops;
 mod policy;
@@ -25,8 +31,10 @@ mod sync;
 
 use std::collections::VecDeque;
 
+use crate::spec_reading::SpecReading;
+
 use pool::{Entry, Pool};
-pub use shape::{Cell, Frag, Method, Options, Reading, Shape};
+pub use shape::{Cell, Frag, Method, Options, Shape};
 use stow::Apart;
 pub use stow::Stow;
 
@@ -251,7 +259,7 @@ impl Model {
     }
 
     pub(super) fn reads_paper(&self) -> bool {
-        self.options.reading == Reading::Paper
+        self.options.reading == SpecReading::Paper
     }
 
     /// The order to hold nothing any more.

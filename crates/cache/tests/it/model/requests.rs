@@ -31,7 +31,7 @@ impl Model {
         }
     }
 
-    /// The number of the request that a piece of a write is of, and whether it is sequential.
+    /// Returns the number of the request of which this is a piece, and whether it is sequential.
     fn number(&mut self, frag: &Frag) -> (u64, bool) {
         let goes_on = self.options.upper.is_some() && self.options.runs > 0 && self.comes(frag);
         match self.begun {
@@ -71,7 +71,7 @@ impl Model {
         cells.chunk_by(|a, b| a.0 == b.0).map(<[Cell]>::to_vec).collect()
     }
 
-    /// What of a write WOW lets in at a time, one after the other.
+    /// Returns the groups of pages that WOW admits together, in order.
     pub(super) fn admitted_together(&self, frag: &Frag) -> Vec<Vec<Cell>> {
         if self.reads_paper() {
             return (0..frag.pages).map(|page| vec![self.shape.cell(frag.page + page)]).collect();

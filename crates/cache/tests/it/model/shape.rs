@@ -1,6 +1,7 @@
 //! What arrays, requests and settings the model knows.
 
 use super::Stow;
+use crate::spec_reading::SpecReading;
 
 /// An array: RAID-0, RAID-4, left-symmetric RAID-5 or RAID-6 (specs §2).
 #[derive(Clone, Copy, Debug)]
@@ -59,26 +60,10 @@ pub enum Method {
     Rcw,
 }
 
-/// How the model reads §8 where a request is more than one piece of a stripe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reading {
-    /// As the caches are built. Each piece of a request in one stripe, and each part of a page, is a request of its
-    /// own, and WOW makes room for all pages of a row before the first of them enters.
-    #[default]
-    AsBuilt,
-    /// As specs and LAWC's paper say it:
-    /// * WOW admits pages one by one in ascending order, as space is freed (§8.0; A2b).
-    /// * A request's own earlier pages are no hit on its group, be they parts of pages (§8.10, 8), and the request
-    ///   is sequential or not as a whole (§8.2).
-    /// * LAWC stores a request in the small cache, passes it on or has it wait as a whole (§8.7; Algorithm 1,
-    ///   lines 3 to 11).
-    Paper,
-}
-
 /// What can be told to the caches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    pub reading: Reading,
+    pub reading: SpecReading,
     /// Pages of the upper layer; none if there is no such layer.
     pub upper: Option<usize>,
     /// Pages of each member's cache; none if there is no lower layer.

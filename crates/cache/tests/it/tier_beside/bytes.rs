@@ -21,7 +21,7 @@ impl Bytes {
         Self { newest: zeros.clone(), covered: zeros.clone(), base: zeros }
     }
 
-    /// Changes some bytes of these of a page, or most; the length of the delta against its base.
+    /// Changes some of these bytes of a page, or all of them. Returns the length in bytes of the delta against its base.
     pub fn change(&mut self, page: u64, bytes: Range<u64>, dice: &mut TestRng) -> u32 {
         let newest = &mut self.newest[page as usize];
         let all = bytes.end - bytes.start;
@@ -33,7 +33,7 @@ impl Bytes {
         self.delta(page)
     }
 
-    /// Makes bytes of a page zero.
+    /// Zeroes bytes of a page.
     pub fn clear(&mut self, page: u64, bytes: Range<u64>) {
         self.newest[page as usize][bytes.start as usize..bytes.end as usize].fill(0);
     }

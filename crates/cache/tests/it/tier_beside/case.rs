@@ -7,7 +7,8 @@ use destage_raid::{Geometry, Level};
 use destage_testkit::TestRng;
 
 use super::{LONG, PAGE};
-use crate::tier_model::params::{Method, Params, RcwFromCache, Reading, Shape};
+use crate::spec_reading::SpecReading;
+use crate::tier_model::params::{Method, Params, RcwFromCache, Shape};
 
 /// A case: an array, a cache, and what is asked of them.
 #[derive(Clone, Debug)]
@@ -100,7 +101,7 @@ impl Case {
         }
         let params = Params {
             method: [Method::Min, Method::Min, Method::Rmw, Method::Rcw][dice.below(4) as usize],
-            reading: Reading::AsBuilt,
+            reading: SpecReading::AsBuilt,
             stale_visible: true,
             pages,
             associativity: ways,

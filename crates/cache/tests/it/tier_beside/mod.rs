@@ -10,7 +10,7 @@ use destage_plan::Nanos;
 pub use bytes::Bytes;
 pub use case::Case;
 pub use pair::Pair;
-pub use request::Request;
+pub use request::DrawnRequest;
 
 pub const PAGE: u64 = 64;
 pub const SECTOR: u64 = 16;

@@ -12,11 +12,11 @@ use destage_raid::Geometry;
 use destage_raid::array::{Change, Delta, DeltaPlace, Source, Sources};
 use destage_testkit::TestRng;
 
-use super::{Bytes, Case, PAGE, Request, SECTOR};
+use super::{Bytes, Case, DrawnRequest, PAGE, SECTOR};
 use crate::tier_model::counters::{self, Ask, Cause, Counters, For, Outcome, Place};
 use crate::tier_model::kdd::Where;
 use crate::tier_model::params::{Params, Shape};
-use crate::tier_model::request::{Fragment, Kind, pieces};
+use crate::tier_model::request::{FragmentKind, StripeFragment, pieces};
 use crate::tier_model::sets::Slot;
 use crate::tier_model::staging::Role;
 use crate::tier_model::{Model, Op, State, build};
@@ -107,15 +107,16 @@ impl Pair {
         [counters.evictions, counters.shortages, counters.cleaned, counters.deltas, raw]
     }
 
+    /// Returns what the model has counted.
     pub fn counters(&self) -> Counters {
         self.model.counters()
     }
 
-    /// Whether a request can be served without anything being cleaned meanwhile: what is cleaned between the pages of a
-    /// request is not told by either reading. That is so where nothing is behind its members or parity and nothing will
-    /// be; else all sets have room for all of it, and the thresholds are far. What goes beyond the paper is asked for single
-    /// pages.
-    pub fn has_room(&self, request: Request) -> bool {
+    /// Returns true if a request can be served without anything being cleaned meanwhile, of which neither reading tells.
+    ///
+    /// That holds where no parity or member is stale or becomes so, or else where all sets have room for the request and
+    /// the thresholds are far. Modes beyond the paper serve single pages only.
+    pub fn has_room(&self, request: DrawnRequest) -> bool {
         let fragments = self.outline(request);
         let pages: BTreeSet<u64> = fragments.into_iter().flat_map(|fragment| fragment.pages).collect();
         let (count, state) = (pages.len() as u64, self.model.state());
@@ -148,9 +149,9 @@ impl Pair {
             && (0..).zip(state.slots.chunks(self.params.set_pages() as usize)).all(has_set_room)
     }
 
-    /// Has both serve a request.
-    pub fn serve(&mut self, request: Request, dice: &mut TestRng) -> Result<(), String> {
-        let Request { op, offset, len } = request;
+    /// Serves a request by both, and compares them.
+    pub fn serve(&mut self, request: DrawnRequest, dice: &mut TestRng) -> Result<(), String> {
+        let DrawnRequest { op, offset, len } = request;
         self.accesses += 1;
         let tag = self.accesses;
         let fragments = self.fragments(request, dice);
@@ -159,8 +160,8 @@ impl Pair {
         for fragment in &fragments {
             let is_page = fragment.pages.len() == 1 && !fragment.is_part;
             asked.extend(match fragment.kind {
-                Kind::Read if is_page => self.model.access(Op::Read, fragment.pages[0], None),
-                Kind::Write if is_page => {
+                FragmentKind::Read if is_page => self.model.access(Op::Read, fragment.pages[0], None),
+                FragmentKind::Write if is_page => {
                     let page = fragment.pages[0];
                     self.model.access(Op::Write, page, fragment.deltas.get(&page).copied())
                 }
@@ -188,33 +189,34 @@ impl Pair {
         rows.into_iter().try_for_each(|row| self.compare_row(row, &state)).map_err(at)
     }
 
-    /// A request in fragments, without deltas.
-    fn outline(&self, Request { op, offset, len }: Request) -> Vec<Fragment> {
+    /// Cuts a request into fragments, without deltas.
+    fn outline(&self, DrawnRequest { op, offset, len }: DrawnRequest) -> Vec<StripeFragment> {
         let kind = match op {
-            HostOp::Read => Kind::Read,
-            HostOp::Write => Kind::Write,
-            HostOp::WriteZeroes => Kind::Zero,
-            HostOp::Discard => Kind::Trim,
+            HostOp::Read => FragmentKind::Read,
+            HostOp::Write => FragmentKind::Write,
+            HostOp::WriteZeroes => FragmentKind::Zero,
+            HostOp::Discard => FragmentKind::Trim,
             HostOp::Flush => return Vec::new(),
         };
         let stripe = |page| self.shape.stripe(self.shape.row(page));
-        let mut fragments: Vec<Fragment> = Vec::new();
+        let mut fragments: Vec<StripeFragment> = Vec::new();
         for page in offset / PAGE..(offset + len).div_ceil(PAGE) {
             let is_part = covers(offset, len, page) != (0..PAGE);
-            if kind == Kind::Trim && is_part {
+            if kind == FragmentKind::Trim && is_part {
                 continue;
             }
-            let goes_on = |last: &&mut Fragment| !is_part && !last.is_part && stripe(last.pages[0]) == stripe(page);
+            let goes_on =
+                |last: &&mut StripeFragment| !is_part && !last.is_part && stripe(last.pages[0]) == stripe(page);
             match fragments.last_mut().filter(goes_on) {
                 Some(last) => last.pages.push(page),
-                None => fragments.push(Fragment { kind, pages: vec![page], is_part, deltas: BTreeMap::new() }),
+                None => fragments.push(StripeFragment { kind, pages: vec![page], is_part, deltas: BTreeMap::new() }),
             }
         }
         fragments
     }
 
-    /// What the model hears of a request, which takes effect on the bytes.
-    fn fragments(&mut self, request: Request, dice: &mut TestRng) -> Vec<Fragment> {
+    /// Applies a request to the bytes. Returns its fragments with their deltas, for the model.
+    fn fragments(&mut self, request: DrawnRequest, dice: &mut TestRng) -> Vec<StripeFragment> {
         let mut fragments = self.outline(request);
         for fragment in &mut fragments {
             let whole_rows =
@@ -223,18 +225,18 @@ impl Pair {
             for &page in &fragment.pages {
                 let bytes = covers(request.offset, request.len, page);
                 match fragment.kind {
-                    Kind::Write => drop(fragment.deltas.insert(page, self.bytes.change(page, bytes, dice))),
-                    Kind::Zero => self.bytes.clear(page, bytes),
-                    Kind::Trim if trimmed.contains(&page) => self.bytes.clear(page, bytes),
-                    Kind::Read | Kind::Trim => {}
+                    FragmentKind::Write => drop(fragment.deltas.insert(page, self.bytes.change(page, bytes, dice))),
+                    FragmentKind::Zero => self.bytes.clear(page, bytes),
+                    FragmentKind::Trim if trimmed.contains(&page) => self.bytes.clear(page, bytes),
+                    FragmentKind::Read | FragmentKind::Trim => {}
                 }
             }
         }
         fragments
     }
 
-    /// The bytes that a request reads or writes.
-    fn newest(&self, Request { offset, len, .. }: Request) -> Vec<u8> {
+    /// Returns the newest bytes of what a request covers.
+    fn newest(&self, DrawnRequest { offset, len, .. }: DrawnRequest) -> Vec<u8> {
         let byte = |at: u64| self.bytes.newest[(at / PAGE) as usize][(at % PAGE) as usize];
         (offset..offset + len).map(byte).collect()
     }
@@ -597,7 +599,7 @@ impl Pair {
     }
 }
 
-/// Which of a page's bytes a request covers.
+/// Returns the bytes of a page that a request covers.
 fn covers(offset: u64, len: u64, page: u64) -> Range<u64> {
     let at = |byte: u64| byte.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
     at(offset)..at(offset + len)

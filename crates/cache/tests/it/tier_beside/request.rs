@@ -6,26 +6,26 @@ use destage_testkit::TestRng;
 use super::{PAGE, SECTOR};
 use crate::tier_model::params::Shape;
 
-/// What the host asks for, in bytes.
+/// Describes a request of the host; offset and length are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct DrawnRequest {
     pub op: HostOp,
     pub offset: u64,
     pub len: u64,
 }
 
-impl Request {
+impl DrawnRequest {
     /// Reads or writes one page.
     pub const fn page(op: HostOp, page: u64) -> Self {
         Self { op, offset: page * PAGE, len: PAGE }
     }
 
-    /// A flush.
+    /// Returns a flush.
     pub const fn flush() -> Self {
         Self { op: HostOp::Flush, offset: 0, len: 0 }
     }
 
-    /// A request of several pages, near a page, or of parts of pages, of an array with so many pages.
+    /// Draws a request of several pages near a page, or of parts of pages, of an array of so many pages.
     pub fn draw(op: HostOp, near: u64, shape: Shape, pages: u64, dice: &mut TestRng) -> Self {
         let stripe = shape.k * shape.chunk;
         let in_stripe = near % stripe;

@@ -56,8 +56,8 @@ pub fn write(params: &Params, page: u64, stale: bool, old: Old, cached: impl Fn(
     (reads, writes)
 }
 
-/// The write of pages of one row with parity, as one (§9.8.18): `old` are the pages of the row that are newer than what
-/// its parity covers; `is_part` if only a part of the one page is written. `covered` and `newest` say how the cache
+/// Plans the write of pages of one row with parity, as one (§9.8.18). `old` are the pages of the row that are newer than
+/// what its parity covers; `is_part` if only a part of the one page is written. `covered` and `newest` say how the cache
 /// reads what the parity covers of a page, and its newest version, if it has them.
 pub fn write_row(
     params: &Params,

@@ -4,10 +4,11 @@
 use super::array::{self, Old};
 use super::counters::{Ask, Cause, Counters, For, Key, Outcome, Place};
 use super::log::{Fact, Log};
-use super::params::{Params, Reading};
-use super::request::{self, Fragment, Kind, READ_TOGETHER};
+use super::params::Params;
+use super::request::{self, FragmentKind, READ_TOGETHER, StripeFragment};
 use super::sets::{Sets, Slot};
 use super::{Model, Op, State};
+use crate::spec_reading::SpecReading;
 
 #[derive(Clone, Debug)]
 pub struct Back {
@@ -95,8 +96,8 @@ impl Back {
 }
 
 impl Back {
-    /// Reads what a fragment has, which its sets have room for.
-    fn serve_read(&mut self, fragment: &Fragment, out: &mut Outcome) {
+    /// Reads the pages of a fragment, for which the sets have room.
+    fn serve_read(&mut self, fragment: &StripeFragment, out: &mut Outcome) {
         let mut filled = Vec::new();
         for pages in fragment.pages.chunks(READ_TOGETHER) {
             let hits: Vec<Option<u64>> = pages.iter().map(|&page| self.sets.find(page)).collect();
@@ -121,7 +122,7 @@ impl Back {
     }
 
     /// Writes pages into slots, those that are cached into their own.
-    fn serve_write(&mut self, fragment: &Fragment, out: &mut Outcome) {
+    fn serve_write(&mut self, fragment: &StripeFragment, out: &mut Outcome) {
         let mut taken = Vec::new();
         for page in request::pieces(self.params.shape, fragment).concat().concat() {
             let hit = self.sets.find(page);
@@ -152,15 +153,16 @@ impl Back {
 }
 
 impl Model for Back {
-    fn serve(&mut self, fragment: &Fragment) -> Outcome {
-        if self.params.reading == Reading::Paper {
-            return request::by_page(self, fragment);
-        }
+    fn reading(&self) -> SpecReading {
+        self.params.reading
+    }
+
+    fn serve_as_built(&mut self, fragment: &StripeFragment) -> Outcome {
         let mut out = Outcome::default();
         match fragment.kind {
-            Kind::Read => self.serve_read(fragment, &mut out),
-            Kind::Write | Kind::Zero => self.serve_write(fragment, &mut out),
-            Kind::Trim => unreachable!("rows that are trimmed are not asked of it"),
+            FragmentKind::Read => self.serve_read(fragment, &mut out),
+            FragmentKind::Write | FragmentKind::Zero => self.serve_write(fragment, &mut out),
+            FragmentKind::Trim => unreachable!("rows that are trimmed are not asked of it"),
         }
         if self.sets.total().dirty * 100 > self.params.dirty_high * self.sets.slots().len() as u64 {
             self.clean_to(self.params.dirty_low, &mut out);

@@ -22,6 +22,12 @@ pub trait Delayed {
         self.sets().tally(set).owing()
     }
 
+    /// Returns the slots that a write with parity pins of a row.
+    fn named(&self, row: u64) -> Vec<u64> {
+        let named = self.params().stale_visible && self.stale().contains(&row);
+        self.params().shape.pages(row).filter(|_| named).filter_map(|page| self.sets().find(page)).collect()
+    }
+
     /// The stripe after the one that was cleaned last.
     fn next_stripe(&mut self) -> &mut u64;
 

@@ -97,7 +97,7 @@ impl Outcome {
         }
     }
 
-    /// Adds what comes after it.
+    /// Appends the phases of another outcome.
     pub fn extend(&mut self, next: Self) {
         self.phases.extend(next.phases);
     }

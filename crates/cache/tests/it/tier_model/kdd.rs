@@ -9,15 +9,16 @@ mod serve;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::array::{self, Old};
-use super::cleaning;
+use super::cleaning::{self, Delayed};
 use super::counters::{Ask, Cause, Counters, For, Key, Outcome, Place};
 use super::log::{At, Fact, Log};
-use super::params::{DazFull, Params, Reading, TooLong};
-use super::pieces;
-use super::request::{self, Fragment};
+use super::params::{Params, TooLong};
+use super::pieces::{self, ByPiece};
+use super::request::StripeFragment;
 use super::sets::{Sets, Slot};
 use super::staging::{Role, Staging};
 use super::{Model, Op, State};
+use crate::spec_reading::SpecReading;
 
 /// Where a delta is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,31 +140,6 @@ impl Kdd {
         self.sets.put(slot, Slot::Free);
         self.counters.evictions += 1;
         self.put(&[(Key::Slot(slot), Fact::Free)], out);
-    }
-
-    /// A free slot in the DAZ for a page, not at the cost of the pinned ones.
-    fn room(&mut self, page: u64, pinned: &[u64], out: &mut Outcome) -> Option<u64> {
-        let set = self.params.set(page);
-        loop {
-            if let Some(slot) = self.sets.free(set) {
-                return Some(slot);
-            }
-            if let Some(slot) = self.sets.oldest_clean(set, pinned) {
-                self.evict(slot, out);
-                return Some(slot);
-            }
-            if self.params.daz_full == DazFull::Bypass || !cleaning::clean_next(self, Some(set), None, out) {
-                self.short = Some(set);
-                self.counters.shortages += 1;
-                return None;
-            }
-        }
-    }
-
-    /// What a write with parity pins of a row.
-    fn named(&self, row: u64) -> Vec<u64> {
-        let named = self.params.stale_visible && self.stale.contains(&row);
-        self.params.shape.pages(row).filter(|_| named).filter_map(|page| self.sets.find(page)).collect()
     }
 
     fn read_page(&mut self, page: u64, out: &mut Outcome) {
@@ -320,29 +296,20 @@ impl Kdd {
         self.put(&facts, out);
     }
 
-    /// How to read what the parity covers of a page, if it is in the cache.
-    fn covered(&self, page: u64) -> Option<Vec<Ask>> {
-        let held = self.held(page);
-        let mut asks = vec![read(held.slot?, Cause::Data)];
-        asks.extend(on_ssd(held.covered).map(|at| read(at.slot, Cause::Delta)));
-        Some(asks)
-    }
-
     const fn is_too_long(&self, len: u32) -> bool {
         len >= self.params.delta_max
     }
 }
 
 impl Model for Kdd {
-    fn serve(&mut self, fragment: &Fragment) -> Outcome {
-        match self.params.reading {
-            Reading::Paper => request::by_page(self, fragment),
-            Reading::AsBuilt => {
-                let out = pieces::serve(self, fragment);
-                self.counters.reinserted = self.log.reinserted();
-                out
-            }
-        }
+    fn reading(&self) -> SpecReading {
+        self.params.reading
+    }
+
+    fn serve_as_built(&mut self, fragment: &StripeFragment) -> Outcome {
+        let out = pieces::serve(self, fragment);
+        self.counters.reinserted = self.log.reinserted();
+        out
     }
 
     fn access(&mut self, op: Op, page: u64, delta_len: Option<u32>) -> Outcome {

@@ -7,11 +7,12 @@ use super::array::{self, Old};
 use super::cleaning::{self, Delayed};
 use super::counters::{Ask, Cause, Counters, For, Key, Outcome, Place};
 use super::log::{Fact, Log};
-use super::params::{DazFull, Params, RcwFromCache, Reading, Rewrite};
+use super::params::{DazFull, Params, RcwFromCache, Rewrite};
 use super::pieces::{self, ByPiece};
-use super::request::{self, Fragment};
+use super::request::StripeFragment;
 use super::sets::{Sets, Slot};
 use super::{Model, Op, State};
+use crate::spec_reading::SpecReading;
 
 #[derive(Clone, Debug)]
 pub struct Leavo {
@@ -55,39 +56,6 @@ impl Leavo {
             self.log.put(Key::Slot(slot), fact, &mut asks);
         }
         out.phase(For::Log, asks);
-    }
-
-    /// A free slot of a page's set, not at the cost of the pinned ones.
-    fn room(&mut self, page: u64, pinned: &[u64], out: &mut Outcome) -> Option<u64> {
-        let set = self.params.set(page);
-        let skip = (!pinned.is_empty()).then(|| self.params.shape.row(page));
-        loop {
-            if let Some(slot) = self.sets.free(set) {
-                return Some(slot);
-            }
-            if let Some(slot) = self.sets.oldest_clean(set, pinned) {
-                self.counters.evictions += 1;
-                self.sets.put(slot, Slot::Free);
-                self.put(&[(slot, Fact::Free)], out);
-                return Some(slot);
-            }
-            if self.params.daz_full == DazFull::Bypass || !cleaning::clean_next(self, Some(set), skip, out) {
-                self.short = Some(set);
-                self.counters.shortages += 1;
-                return None;
-            }
-        }
-    }
-
-    /// What a write with parity pins of a row.
-    fn named(&self, row: u64) -> Vec<u64> {
-        let named = self.params.stale_visible && self.stale.contains(&row);
-        self.params.shape.pages(row).filter(|_| named).filter_map(|page| self.sets.find(page)).collect()
-    }
-
-    /// How to read a page from its slot, if it is there as the parity covers it.
-    fn covered(&self, page: u64) -> Option<Vec<Ask>> {
-        self.sets.find(page).map(|slot| vec![read(slot, Cause::Data)])
     }
 
     fn read_page(&mut self, page: u64, hit: Option<u64>, out: &mut Outcome) {
@@ -231,7 +199,7 @@ impl Delayed for Leavo {
 }
 
 impl ByPiece for Leavo {
-    /// Page by page the slot of its newest version, if it is another than before.
+    /// Holds page by page the slot of the newest version, if that is another than before.
     type Kept = Vec<(u64, Option<u64>)>;
 
     fn sets_mut(&mut self) -> &mut Sets {
@@ -247,7 +215,7 @@ impl ByPiece for Leavo {
     }
 
     fn covered(&self, page: u64) -> Option<Vec<Ask>> {
-        self.covered(page)
+        self.sets.find(page).map(|slot| vec![read(slot, Cause::Data)])
     }
 
     fn newest(&self, page: u64) -> Option<Vec<Ask>> {
@@ -256,15 +224,28 @@ impl ByPiece for Leavo {
     }
 
     fn room(&mut self, page: u64, pinned: &[u64], out: &mut Outcome) -> Option<u64> {
-        self.room(page, pinned, out)
+        let set = self.params.set(page);
+        let skip = (!pinned.is_empty()).then(|| self.params.shape.row(page));
+        loop {
+            if let Some(slot) = self.sets.free(set) {
+                return Some(slot);
+            }
+            if let Some(slot) = self.sets.oldest_clean(set, pinned) {
+                self.counters.evictions += 1;
+                self.sets.put(slot, Slot::Free);
+                self.put(&[(slot, Fact::Free)], out);
+                return Some(slot);
+            }
+            if self.params.daz_full == DazFull::Bypass || !cleaning::clean_next(self, Some(set), skip, out) {
+                self.short = Some(set);
+                self.counters.shortages += 1;
+                return None;
+            }
+        }
     }
 
     fn take_short(&mut self) -> Option<u64> {
         self.short.take()
-    }
-
-    fn named(&self, row: u64) -> Vec<u64> {
-        self.named(row)
     }
 
     fn admits_read(&self, _: u64) -> bool {
@@ -292,7 +273,13 @@ impl ByPiece for Leavo {
         self.stale.remove(&row);
     }
 
-    fn keep(&mut self, pages: &[u64], fragment: &Fragment, busy: &[u64], out: &mut Outcome) -> Option<Self::Kept> {
+    fn keep(
+        &mut self,
+        pages: &[u64],
+        fragment: &StripeFragment,
+        busy: &[u64],
+        out: &mut Outcome,
+    ) -> Option<Self::Kept> {
         let own: Vec<u64> = pages.iter().filter_map(|&page| self.sets.find(page)).collect();
         let pinned = [busy, &own].concat();
         let mut fresh = Vec::new();
@@ -321,7 +308,7 @@ impl ByPiece for Leavo {
         Some(fresh)
     }
 
-    fn kept(&mut self, kept: Self::Kept, _: &Fragment, _: &[u64], out: &mut Outcome) {
+    fn kept(&mut self, kept: Self::Kept, _: &StripeFragment, _: &[u64], out: &mut Outcome) {
         for (page, new) in kept.into_iter().rev() {
             let Some(new) = new else { continue };
             let slot = self.sets.find(page).expect("it is cached");
@@ -340,11 +327,12 @@ impl ByPiece for Leavo {
 }
 
 impl Model for Leavo {
-    fn serve(&mut self, fragment: &Fragment) -> Outcome {
-        match self.params.reading {
-            Reading::Paper => request::by_page(self, fragment),
-            Reading::AsBuilt => pieces::serve(self, fragment),
-        }
+    fn reading(&self) -> SpecReading {
+        self.params.reading
+    }
+
+    fn serve_as_built(&mut self, fragment: &StripeFragment) -> Outcome {
+        pieces::serve(self, fragment)
     }
 
     fn access(&mut self, op: Op, page: u64, _: Option<u32>) -> Outcome {

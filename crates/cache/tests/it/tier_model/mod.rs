@@ -79,9 +79,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use counters::{Counters, Outcome};
 use log::Log;
 use params::Params;
-use request::Fragment;
+use request::StripeFragment;
 use sets::{Sets, Slot};
 use staging::Staged;
+
+use crate::spec_reading::SpecReading;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -129,11 +131,20 @@ pub trait Model {
     /// parity covers, from 1 to a page's; only KDD looks at it.
     fn access(&mut self, op: Op, page: u64, delta_len: Option<u32>) -> Outcome;
 
-    /// What a request has in one stripe is read or written. A read or a write of one whole page is an
-    /// [access](Self::access), whatever the reading.
-    fn serve(&mut self, fragment: &Fragment) -> Outcome {
-        request::by_page(self, fragment)
+    /// Returns how requests of several pages are served.
+    fn reading(&self) -> SpecReading;
+
+    /// Serves what a request has in one stripe. The caller serves one whole page by [`access`](Self::access), whatever the
+    /// reading.
+    fn serve(&mut self, fragment: &StripeFragment) -> Outcome {
+        match self.reading() {
+            SpecReading::AsBuilt => self.serve_as_built(fragment),
+            SpecReading::Paper => request::by_page(self, fragment),
+        }
     }
+
+    /// Serves it as the cache is built.
+    fn serve_as_built(&mut self, fragment: &StripeFragment) -> Outcome;
 
     /// The host is idle for long: the parity of all rows is brought up to date.
     fn idle(&mut self) -> Outcome {

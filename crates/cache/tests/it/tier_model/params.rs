@@ -1,6 +1,8 @@
 //! What a model is built for: the array, the SSD, and what the caches can be told (specs §9; defaults
 //! are those of the specs).
 
+use crate::spec_reading::SpecReading;
+
 /// The array behind the cache, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -86,19 +88,10 @@ pub enum RcwFromCache {
     NotMore,
 }
 
-/// How a request of several pages goes through the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// Page by page in ascending order, one after the other (§0.1, §9.8.18).
-    Paper,
-    /// Piece by piece, as the caches do it: see [`request`](super::request) for what differs.
-    AsBuilt,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     pub shape: Shape,
-    pub reading: Reading,
+    pub reading: SpecReading,
     pub method: Method,
     /// Whether a write with parity takes data from the cache instead of from members (§9.8.5).
     pub cache_visible: bool,
@@ -155,7 +148,7 @@ impl Params {
         let log_pages = ssd_pages * 59 / 10_000;
         Self {
             shape,
-            reading: Reading::Paper,
+            reading: SpecReading::Paper,
             method: Method::Min,
             cache_visible: false,
             stale_visible: false,

@@ -5,62 +5,65 @@ use super::Op;
 use super::array;
 use super::cleaning::{self, Delayed};
 use super::counters::{Ask, Cause, Counters, For, Outcome, Place};
-use super::request::{self, Fragment, Kind, Later, MOST_DELAYED, Piece, READ_TOGETHER};
+use super::request::{self, FragmentKind, MOST_DELAYED, PieceEvents, READ_TOGETHER, StripeFragment, WritePiece};
 use super::sets::{Sets, Slot};
 
-/// What `LeavO` and KDD do each in its own way.
+/// Serves fragments piece by piece; `LeavO` and KDD implement these steps.
 pub trait ByPiece: Delayed {
-    /// What is to come into the cache of pages whose parity is left behind.
+    /// Describes pages that are written without their parity, until they are in the cache.
     type Kept;
 
     fn sets_mut(&mut self) -> &mut Sets;
 
     fn counters_mut(&mut self) -> &mut Counters;
 
-    /// Whether the parity covers an older version of a page.
+    /// Returns true if the parity covers an older version of a page.
     fn is_old(&self, page: u64) -> bool;
 
-    /// How to read what the parity covers of a page, and its newest version, if the cache has it.
+    /// Returns how to read the version that the parity covers, if the cache has it.
     fn covered(&self, page: u64) -> Option<Vec<Ask>>;
+
+    /// Returns how to read the newest version of a page, if the cache has it.
     fn newest(&self, page: u64) -> Option<Vec<Ask>>;
 
-    /// A free slot of a page's set, not at the cost of the pinned ones.
+    /// Returns a free slot of a page's set, and evicts none of the pinned ones for it.
     fn room(&mut self, page: u64, pinned: &[u64], out: &mut Outcome) -> Option<u64>;
 
-    /// The set in which no room was found since this was asked last.
+    /// Takes the set in which no room was found since the last call.
     fn take_short(&mut self) -> Option<u64>;
 
-    /// What a write with parity pins of a row.
-    fn named(&self, row: u64) -> Vec<u64>;
-
-    /// Whether a page that is read, or written and not cached, comes in.
+    /// Returns true if a page that is read comes in.
     fn admits_read(&self, page: u64) -> bool;
+
+    /// Returns true if a page that is written and not cached comes in.
     fn admits_write(&mut self, page: u64) -> bool;
 
-    /// A page is in a slot, and its parity covers it.
+    /// Notes that a page is in a slot, and that its parity covers it.
     fn comes(&mut self, page: u64, slot: u64, out: &mut Outcome);
 
-    /// Nothing is held of a page any more; its slots become this.
+    /// Drops all that is held of a page; its slots become this.
     fn goes(&mut self, page: u64, to: Slot, out: &mut Outcome);
 
+    /// Notes that a row's parity is up to date.
     fn forget_stale(&mut self, row: u64);
 
     /// Begins to write pages that are cached without their parity, if there is room.
-    fn keep(&mut self, pages: &[u64], fragment: &Fragment, busy: &[u64], out: &mut Outcome) -> Option<Self::Kept>;
+    fn keep(&mut self, pages: &[u64], fragment: &StripeFragment, busy: &[u64], out: &mut Outcome)
+    -> Option<Self::Kept>;
 
-    /// They are written.
-    fn kept(&mut self, kept: Self::Kept, fragment: &Fragment, busy: &[u64], out: &mut Outcome);
+    /// Brings into the cache what [`keep`](Self::keep) has written.
+    fn kept(&mut self, kept: Self::Kept, fragment: &StripeFragment, busy: &[u64], out: &mut Outcome);
 }
 
-/// What happens to a piece after it was begun.
-enum Then<K> {
+/// Describes an event of a piece that has begun.
+enum PieceEvent<K> {
     /// Its pages are written, and their parity is left behind.
     Kept(K),
     /// The parity of a row covers these pages: what the cache has of them, if they are old, is of no use any more. Nor
     /// does it need these slots.
     Covered(Vec<u64>, Vec<u64>),
     /// The rows of a piece from this batch on are written.
-    Goes(usize, Vec<Piece>, usize),
+    Goes(usize, Vec<WritePiece>, usize),
     /// A page is in its slot.
     Filled(u64),
     /// A slot is not read any more, and is free.
@@ -68,13 +71,13 @@ enum Then<K> {
 }
 
 /// Serves a fragment.
-pub fn serve<C: ByPiece>(cache: &mut C, fragment: &Fragment) -> Outcome {
+pub fn serve<C: ByPiece>(cache: &mut C, fragment: &StripeFragment) -> Outcome {
     let mut out = Outcome::default();
     cache.take_short();
     match fragment.kind {
-        Kind::Read => read(cache, fragment, &mut out),
-        Kind::Write | Kind::Zero => Writing::new(cache, fragment, &mut out).run(),
-        Kind::Trim => trim(cache, fragment, &mut out),
+        FragmentKind::Read => read(cache, fragment, &mut out),
+        FragmentKind::Write | FragmentKind::Zero => FragmentWrite::new(cache, fragment, &mut out).run(),
+        FragmentKind::Trim => trim(cache, fragment, &mut out),
     }
     let short = cache.take_short();
     cleaning::after_access(cache, short, &mut out);
@@ -82,14 +85,14 @@ pub fn serve<C: ByPiece>(cache: &mut C, fragment: &Fragment) -> Outcome {
     out
 }
 
-/// A page's slot is the most recently used.
+/// Makes a page's slot the most recently used.
 fn touch(cache: &mut impl ByPiece, page: u64) {
     if let Some(slot) = cache.sets().find(page) {
         cache.sets_mut().touch(slot);
     }
 }
 
-fn read(cache: &mut impl ByPiece, fragment: &Fragment, out: &mut Outcome) {
+fn read(cache: &mut impl ByPiece, fragment: &StripeFragment, out: &mut Outcome) {
     let (mut busy, mut filled) = (Vec::new(), Vec::new());
     for pages in fragment.pages.chunks(READ_TOGETHER) {
         let hits: Vec<Option<u64>> = pages.iter().map(|&page| cache.sets().find(page)).collect();
@@ -119,7 +122,7 @@ fn read(cache: &mut impl ByPiece, fragment: &Fragment, out: &mut Outcome) {
     }
 }
 
-fn trim(cache: &mut impl ByPiece, fragment: &Fragment, out: &mut Outcome) {
+fn trim(cache: &mut impl ByPiece, fragment: &StripeFragment, out: &mut Outcome) {
     let shape = cache.params().shape;
     for row in request::pieces(shape, fragment).concat() {
         if row.len() as u64 == shape.k {
@@ -131,19 +134,19 @@ fn trim(cache: &mut impl ByPiece, fragment: &Fragment, out: &mut Outcome) {
     }
 }
 
-/// A fragment that is written.
-struct Writing<'a, C: ByPiece> {
+/// Writes a fragment.
+struct FragmentWrite<'a, C: ByPiece> {
     cache: &'a mut C,
-    fragment: &'a Fragment,
+    fragment: &'a StripeFragment,
     out: &'a mut Outcome,
     /// Slots that make no room for others.
     busy: Vec<u64>,
-    later: Later<Then<C::Kept>>,
+    later: PieceEvents<PieceEvent<C::Kept>>,
 }
 
-impl<'a, C: ByPiece> Writing<'a, C> {
-    const fn new(cache: &'a mut C, fragment: &'a Fragment, out: &'a mut Outcome) -> Self {
-        Self { cache, fragment, out, busy: Vec::new(), later: Later::new() }
+impl<'a, C: ByPiece> FragmentWrite<'a, C> {
+    const fn new(cache: &'a mut C, fragment: &'a StripeFragment, out: &'a mut Outcome) -> Self {
+        Self { cache, fragment, out, busy: Vec::new(), later: PieceEvents::new() }
     }
 
     fn run(mut self) {
@@ -151,13 +154,13 @@ impl<'a, C: ByPiece> Writing<'a, C> {
         for (at, piece) in request::pieces(shape, self.fragment).into_iter().enumerate() {
             let pages = piece.concat();
             let is_cached = pages.iter().all(|&page| self.cache.sets().find(page).is_some());
-            let may = self.fragment.kind == Kind::Write && is_cached && pages.len() <= MOST_DELAYED;
+            let may = self.fragment.kind == FragmentKind::Write && is_cached && pages.len() <= MOST_DELAYED;
             let kept = if may { self.cache.keep(&pages, self.fragment, &self.busy, self.out) } else { None };
             if let Some(kept) = kept {
                 for _ in &pages {
                     self.cache.counters_mut().page(Op::Write, true);
                 }
-                self.later.put(Some(at), Then::Kept(kept));
+                self.later.put(Some(at), PieceEvent::Kept(kept));
             } else {
                 let is_stale = |page| self.cache.stale().contains(&shape.row(page));
                 let batches = request::batches(&piece, is_stale);
@@ -166,23 +169,23 @@ impl<'a, C: ByPiece> Writing<'a, C> {
         }
         while let Some(next) = self.later.next() {
             match next {
-                Then::Kept(kept) => self.cache.kept(kept, self.fragment, &self.busy, self.out),
-                Then::Covered(pages, named) => {
+                PieceEvent::Kept(kept) => self.cache.kept(kept, self.fragment, &self.busy, self.out),
+                PieceEvent::Covered(pages, named) => {
                     self.cover(&pages);
                     self.busy.retain(|slot| !named.contains(slot));
                 }
-                Then::Goes(at, batches, number) => self.write_batch(at, batches, number),
-                Then::Filled(page) => {
+                PieceEvent::Goes(at, batches, number) => self.write_batch(at, batches, number),
+                PieceEvent::Filled(page) => {
                     self.busy.retain(|&slot| self.cache.sets().find(page) != Some(slot));
                     touch(self.cache, page);
                 }
-                Then::Freed(slot) => self.cache.sets_mut().put(slot, Slot::Free),
+                PieceEvent::Freed(slot) => self.cache.sets_mut().put(slot, Slot::Free),
             }
         }
     }
 
     /// Writes a batch of a piece with its parity, and then the rest.
-    fn write_batch(&mut self, at: usize, batches: Vec<Piece>, number: usize) {
+    fn write_batch(&mut self, at: usize, batches: Vec<WritePiece>, number: usize) {
         let shape = self.cache.params().shape;
         if number > 0 {
             // What the cache has of the rest is not trusted, but for old pages.
@@ -206,18 +209,18 @@ impl<'a, C: ByPiece> Writing<'a, C> {
             // What is cached of a row that is behind is read for its parity.
             named = self.cache.named(row);
             self.busy.extend(&named);
-            self.later.put(Some(at), Then::Covered(batch[0].clone(), named.clone()));
+            self.later.put(Some(at), PieceEvent::Covered(batch[0].clone(), named.clone()));
         }
         if number + 1 == batches.len() {
             self.come(at, &batches.concat(), &named);
         } else {
-            self.later.put(Some(at), Then::Goes(at, batches, number + 1));
+            self.later.put(Some(at), PieceEvent::Goes(at, batches, number + 1));
         }
     }
 
-    /// Pages that are written with their parity come into the cache.
-    fn come(&mut self, at: usize, piece: &Piece, named: &[u64]) {
-        let is_zero = self.fragment.kind == Kind::Zero;
+    /// Brings pages that are written with their parity into the cache.
+    fn come(&mut self, at: usize, piece: &WritePiece, named: &[u64]) {
+        let is_zero = self.fragment.kind == FragmentKind::Zero;
         for page in request::ascending(piece) {
             let hit = self.cache.sets().find(page);
             if !is_zero {
@@ -230,7 +233,7 @@ impl<'a, C: ByPiece> Writing<'a, C> {
             if let Some(held) = hit.filter(|held| named.contains(held) || is_zero) {
                 // It is found no more, and free when it is not read any more.
                 self.cache.goes(page, Slot::New(page), self.out);
-                self.later.put(Some(at), Then::Freed(held));
+                self.later.put(Some(at), PieceEvent::Freed(held));
                 slot = None;
             }
             if is_zero || hit.is_none() && !self.cache.admits_write(page) {
@@ -241,12 +244,12 @@ impl<'a, C: ByPiece> Writing<'a, C> {
                 self.cache.comes(page, slot, self.out);
                 let place = Place::Slot(slot);
                 self.out.phase(For::Writes, vec![Ask::SsdWrite { place, cause: Cause::Data }]);
-                self.later.put(None, Then::Filled(page));
+                self.later.put(None, PieceEvent::Filled(page));
             }
         }
     }
 
-    /// The parity of a row covers pages of it that were written.
+    /// Notes that the parity of a row covers these pages, which were written.
     fn cover(&mut self, pages: &[u64]) {
         let shape = self.cache.params().shape;
         let row = shape.row(pages[0]);

@@ -3,7 +3,7 @@
 //! By the specs (§0.1) a request is so many accesses of a page each, in ascending order, one after the other:
 //! [`by_page`]. What covers part of a page is an access of the page; what else the page holds is read first.
 //!
-//! What destage's caches do otherwise ([`Reading::AsBuilt`](super::params::Reading::AsBuilt)):
+//! What destage's caches do otherwise ([`SpecReading::AsBuilt`](crate::spec_reading::SpecReading::AsBuilt)):
 //! * A request is served in fragments: what it has of whole pages in one stripe, and each part of a page.
 //! * A fragment is written in [pieces]: the rows one after the other of which it has the same columns. They are
 //!   decided on one after the other, before any of them has ended.
@@ -32,14 +32,14 @@ use super::counters::Outcome;
 use super::params::Shape;
 use super::{Model, Op};
 
-/// Pages of a piece whose parity is left behind, at most.
+/// Limits the pages of a piece whose parity is left behind.
 pub const MOST_DELAYED: usize = 16;
 
-/// Pages of a read that are looked up at a time.
+/// Limits the pages of a read that are looked up at a time.
 pub const READ_TOGETHER: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FragmentKind {
     Read,
     Write,
     /// Zeros are written.
@@ -48,21 +48,21 @@ pub enum Kind {
     Trim,
 }
 
-/// What a request has of whole pages in one stripe, or of one page in part.
+/// Holds the whole pages of a request in one stripe, or one page that it covers in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fragment {
-    pub kind: Kind,
+pub struct StripeFragment {
+    pub kind: FragmentKind,
     pub pages: Vec<u64>,
     pub is_part: bool,
     /// The length of the delta of each page that is written, against the version that the parity covers.
     pub deltas: BTreeMap<u64, u32>,
 }
 
-/// Rows one after the other, and of each the pages that are written, which are in the same columns.
-pub type Piece = Vec<Vec<u64>>;
+/// Lists consecutive rows, and of each the pages that are written, which are in the same columns.
+pub type WritePiece = Vec<Vec<u64>>;
 
-/// The fragment by rows, and rows of the same columns together.
-pub fn pieces(shape: Shape, fragment: &Fragment) -> Vec<Piece> {
+/// Cuts a fragment into pieces.
+pub fn pieces(shape: Shape, fragment: &StripeFragment) -> Vec<WritePiece> {
     let rows: BTreeSet<u64> = fragment.pages.iter().map(|&page| shape.row(page)).collect();
     let of_row = |row| fragment.pages.iter().copied().filter(|&page| shape.row(page) == row).collect::<Vec<_>>();
     let columns = |pages: &Vec<u64>| pages.iter().map(|&page| shape.column(page)).collect::<Vec<_>>();
@@ -70,45 +70,44 @@ pub fn pieces(shape: Shape, fragment: &Fragment) -> Vec<Piece> {
     rows.chunk_by(|a, b| columns(a) == columns(b)).map(<[Vec<u64>]>::to_vec).collect()
 }
 
-/// The pages of a piece in ascending order.
-pub fn ascending(piece: &Piece) -> Vec<u64> {
+/// Returns the pages of a piece in ascending order.
+pub fn ascending(piece: &WritePiece) -> Vec<u64> {
     let pages: BTreeSet<u64> = piece.iter().flatten().copied().collect();
     pages.into_iter().collect()
 }
 
-/// The rows of a piece that is written with its parity as they are written together: those of which the parity is behind
-/// are on their own.
-pub fn batches(piece: &Piece, is_stale: impl Fn(u64) -> bool) -> Vec<Piece> {
+/// Cuts a piece that is written with its parity into rows that are written together. A row with stale parity is alone.
+pub fn batches(piece: &WritePiece, is_stale: impl Fn(u64) -> bool) -> Vec<WritePiece> {
     piece.chunk_by(|a, b| !is_stale(a[0]) && !is_stale(b[0])).map(<[Vec<u64>]>::to_vec).collect()
 }
 
-/// Has a model serve a fragment page by page (§0.1).
-pub fn by_page(model: &mut (impl Model + ?Sized), fragment: &Fragment) -> Outcome {
-    assert!(matches!(fragment.kind, Kind::Read | Kind::Write), "the specs know of reads and writes");
+/// Serves a fragment page by page (§0.1).
+pub fn by_page(model: &mut (impl Model + ?Sized), fragment: &StripeFragment) -> Outcome {
+    assert!(matches!(fragment.kind, FragmentKind::Read | FragmentKind::Write), "the specs know of reads and writes");
     let mut all = Outcome::default();
     for &page in &fragment.pages {
-        let op = if fragment.kind == Kind::Read { Op::Read } else { Op::Write };
+        let op = if fragment.kind == FragmentKind::Read { Op::Read } else { Op::Write };
         all.extend(model.access(op, page, fragment.deltas.get(&page).copied()));
     }
     all
 }
 
-/// What happens after the pieces of a fragment were begun: to one after the other, but first what none of them waits for.
-pub struct Later<T> {
+/// Queues the events of a fragment's pieces: those that no piece waits for come first, then those of each piece in order.
+pub struct PieceEvents<T> {
     events: Vec<(Option<usize>, T)>,
 }
 
-impl<T> Later<T> {
+impl<T> PieceEvents<T> {
     pub const fn new() -> Self {
         Self { events: Vec::new() }
     }
 
-    /// Something will happen to a piece, by its number, or before anything happens to one.
+    /// Adds an event of a piece, by its number, or one that comes before those of all pieces.
     pub fn put(&mut self, piece: Option<usize>, what: T) {
         self.events.push((piece, what));
     }
 
-    /// What happens next.
+    /// Takes the next event.
     pub fn next(&mut self) -> Option<T> {
         let (at, _) = self.events.iter().enumerate().min_by_key(|(_, (piece, _))| *piece)?;
         Some(self.events.remove(at).1)

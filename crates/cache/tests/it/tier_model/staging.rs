@@ -46,7 +46,7 @@ impl Staging {
         self.coming += usize::from(!self.is_packing);
     }
 
-    /// All deltas are in the NVRAM.
+    /// Notes that all deltas are in the NVRAM.
     pub const fn settle(&mut self) {
         self.coming = 0;
         self.is_packing = false;

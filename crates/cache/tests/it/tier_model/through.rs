@@ -2,10 +2,11 @@
 
 use super::array::{self, Old};
 use super::counters::{Ask, Cause, Counters, For, Outcome, Place};
-use super::params::{Params, Reading};
-use super::request::{self, Fragment, Kind as Asked, READ_TOGETHER};
+use super::params::Params;
+use super::request::{self, FragmentKind, READ_TOGETHER, StripeFragment};
 use super::sets::{Sets, Slot};
 use super::{Model, Op, State};
+use crate::spec_reading::SpecReading;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -75,7 +76,7 @@ impl Through {
 }
 
 impl Through {
-    /// A slot for a page that none of a fragment is at work on, if there is one.
+    /// Returns a slot for a page that is not among the busy ones, if there is one.
     fn take(&mut self, page: u64, busy: &[u64]) -> Option<u64> {
         let set = self.params.set(page);
         let slot = self.sets.free(set).or_else(|| {
@@ -88,7 +89,7 @@ impl Through {
         Some(slot)
     }
 
-    fn serve_read(&mut self, fragment: &Fragment, out: &mut Outcome) {
+    fn serve_read(&mut self, fragment: &StripeFragment, out: &mut Outcome) {
         let (mut busy, mut filled) = (Vec::new(), Vec::new());
         for pages in fragment.pages.chunks(READ_TOGETHER) {
             let hits: Vec<Option<u64>> = pages.iter().map(|&page| self.sets.find(page)).collect();
@@ -115,7 +116,7 @@ impl Through {
         }
     }
 
-    fn serve_write(&mut self, fragment: &Fragment, out: &mut Outcome) {
+    fn serve_write(&mut self, fragment: &StripeFragment, out: &mut Outcome) {
         let (mut busy, mut filled) = (Vec::new(), Vec::new());
         for piece in request::pieces(self.params.shape, fragment) {
             for row in &piece {
@@ -125,10 +126,10 @@ impl Through {
             }
             for page in request::ascending(&piece) {
                 let hit = self.sets.find(page);
-                if fragment.kind == Asked::Write {
+                if fragment.kind == FragmentKind::Write {
                     self.counters.page(Op::Write, hit.is_some());
                 }
-                if self.kind != Kind::Through || fragment.kind != Asked::Write {
+                if self.kind != Kind::Through || fragment.kind != FragmentKind::Write {
                     if let Some(slot) = hit {
                         self.sets.put(slot, Slot::Free);
                     }
@@ -144,7 +145,7 @@ impl Through {
         }
     }
 
-    fn serve_trim(&mut self, fragment: &Fragment) {
+    fn serve_trim(&mut self, fragment: &StripeFragment) {
         for row in request::pieces(self.params.shape, fragment).concat() {
             for page in row.iter().filter(|_| row.len() as u64 == self.params.shape.k) {
                 self.sets.find(*page).into_iter().for_each(|slot| self.sets.put(slot, Slot::Free));
@@ -154,15 +155,16 @@ impl Through {
 }
 
 impl Model for Through {
-    fn serve(&mut self, fragment: &Fragment) -> Outcome {
-        if self.params.reading == Reading::Paper {
-            return request::by_page(self, fragment);
-        }
+    fn reading(&self) -> SpecReading {
+        self.params.reading
+    }
+
+    fn serve_as_built(&mut self, fragment: &StripeFragment) -> Outcome {
         let mut out = Outcome::default();
         match fragment.kind {
-            Asked::Read => self.serve_read(fragment, &mut out),
-            Asked::Write | Asked::Zero => self.serve_write(fragment, &mut out),
-            Asked::Trim => self.serve_trim(fragment),
+            FragmentKind::Read => self.serve_read(fragment, &mut out),
+            FragmentKind::Write | FragmentKind::Zero => self.serve_write(fragment, &mut out),
+            FragmentKind::Trim => self.serve_trim(fragment),
         }
         self.counters.count(&out);
         out

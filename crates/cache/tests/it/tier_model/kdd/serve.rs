@@ -1,10 +1,12 @@
 //! KDD serves a fragment of several pages, or of a part of one, as it is built.
 
 use super::super::array;
+use super::super::cleaning;
 use super::super::counters::{Ask, Cause, Counters, For, Key, Outcome};
 use super::super::log::Fact;
+use super::super::params::DazFull;
 use super::super::pieces::ByPiece;
-use super::super::request::Fragment;
+use super::super::request::StripeFragment;
 use super::super::sets::{Sets, Slot};
 use super::super::staging::Role;
 use super::{Held, Kdd, on_ssd, read};
@@ -25,7 +27,10 @@ impl ByPiece for Kdd {
     }
 
     fn covered(&self, page: u64) -> Option<Vec<Ask>> {
-        self.covered(page)
+        let held = self.held(page);
+        let mut asks = vec![read(held.slot?, Cause::Data)];
+        asks.extend(on_ssd(held.covered).map(|at| read(at.slot, Cause::Delta)));
+        Some(asks)
     }
 
     fn newest(&self, page: u64) -> Option<Vec<Ask>> {
@@ -35,15 +40,25 @@ impl ByPiece for Kdd {
     }
 
     fn room(&mut self, page: u64, pinned: &[u64], out: &mut Outcome) -> Option<u64> {
-        self.room(page, pinned, out)
+        let set = self.params.set(page);
+        loop {
+            if let Some(slot) = self.sets.free(set) {
+                return Some(slot);
+            }
+            if let Some(slot) = self.sets.oldest_clean(set, pinned) {
+                self.evict(slot, out);
+                return Some(slot);
+            }
+            if self.params.daz_full == DazFull::Bypass || !cleaning::clean_next(self, Some(set), None, out) {
+                self.short = Some(set);
+                self.counters.shortages += 1;
+                return None;
+            }
+        }
     }
 
     fn take_short(&mut self) -> Option<u64> {
         self.short.take()
-    }
-
-    fn named(&self, row: u64) -> Vec<u64> {
-        self.named(row)
     }
 
     fn admits_read(&self, page: u64) -> bool {
@@ -77,7 +92,7 @@ impl ByPiece for Kdd {
         self.stale.remove(&row);
     }
 
-    fn keep(&mut self, pages: &[u64], fragment: &Fragment, _: &[u64], out: &mut Outcome) -> Option<Self::Kept> {
+    fn keep(&mut self, pages: &[u64], fragment: &StripeFragment, _: &[u64], out: &mut Outcome) -> Option<Self::Kept> {
         for &page in pages {
             let slot = self.held(page).slot.expect("it is cached");
             if fragment.is_part {
@@ -92,7 +107,7 @@ impl ByPiece for Kdd {
         Some(pages.to_vec())
     }
 
-    fn kept(&mut self, kept: Self::Kept, fragment: &Fragment, busy: &[u64], out: &mut Outcome) {
+    fn kept(&mut self, kept: Self::Kept, fragment: &StripeFragment, busy: &[u64], out: &mut Outcome) {
         self.staging.settle();
         for page in kept {
             *self.written.entry(page).or_default() += 1;
