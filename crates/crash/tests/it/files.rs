@@ -112,7 +112,7 @@ fn a_sync_that_covers_its_own_workers_writes_alone_is_found() {
 /// Seeds of each cell within which a fault of all syncs must be found: some ten times what it took.
 const FILES_SEEDS: u64 = 40;
 
-/// The seeds at which it shows in a cell where it takes more than two.
+/// The seeds that show it in cells where it takes more than two.
 const SHOWN_BY: [((&str, Level), u64); 6] = [
     (("iwc", Level::Raid0), 16),
     (("sync+iwc", Level::Raid4), 2),

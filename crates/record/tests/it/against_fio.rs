@@ -37,7 +37,7 @@ fn fio(test: &str, at: At, jobs: &[&[&str]]) -> Option<(Vec<Asked>, Vec<Vec<Aske
 /// Both sides and what the recording says of itself.
 type Both = (Vec<Asked>, Vec<Vec<Asked>>, Summary);
 
-/// As [`fio`], with the recording's summary, on a device that is set up so.
+/// Runs as [`fio`] does, on a device that `set_up` has changed. Returns the recording's summary too.
 fn fio_summary(test: &str, at: At, set_up: impl FnOnce(&Loop), jobs: &[&[&str]]) -> Option<Both> {
     if let Err(why) = tool("fio", &["--version"]) {
         skip(test, &why);

@@ -31,7 +31,7 @@ pub struct Loop {
     pub folder: tempfile::TempDir,
     /// While it is locked udev does not read from the device whenever somebody has closed it.
     lock: Option<File>,
-    /// Settings of its queue as they were: it keeps what it is told beyond being detached.
+    /// Settings of its queue as they were. The kernel does not reset them when the device is detached.
     before: Mutex<Vec<(PathBuf, String)>>,
 }
 
@@ -67,7 +67,7 @@ impl Loop {
         self.set("max_sectors_kb", kib);
     }
 
-    /// Gives the device so many tags, at least 4: no more requests are under way at once.
+    /// Gives the device so many tags, at least 4, which limits the requests in flight.
     pub fn limit_tags(&self, tags: u32) {
         self.set("nr_requests", tags);
     }
