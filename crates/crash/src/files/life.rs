@@ -195,7 +195,7 @@ impl<'a> Life<'a> {
         let opened = Self::open(self.scene, moment.left.clone(), known, dice, report);
         let Some(life) = opened.map_err(|what| when() + &what)? else { return Ok(()) };
         if again {
-            life.os.keep_moments(12);
+            life.os.keep_moments(if life.known.depth == 1 { 12 } else { 48 });
         }
         life.look(again, report).map_err(|what| when() + &what)
     }

@@ -213,8 +213,12 @@ impl Life<'_> {
             let known = self.known(&left);
             return Ok((left, Known { depth: 0, ..known }));
         }
-        // A life that began at a moment of a stop stops in the same way.
-        self.os.keep_moments(if self.known.depth < 3 { 6 } else { 0 });
+        // A life that began at a moment of a stop stops in the same way. Of stops after an end there are hundreds in a history.
+        self.os.keep_moments(match self.known.depth {
+            0 => 6,
+            1 | 2 => 24,
+            _ => 0,
+        });
         let scene = self.scene;
         // What a moment of the stop is compared with is what is known now.
         let (lost, excused, degraded) = (self.may_be_lost(), !self.window.is_empty(), self.degraded());

@@ -68,14 +68,12 @@ const SHORT: [Slip; 4] = [UnheardRead, ShortWrite, ShortRead, ShortHole];
 const SEEDS: u64 = 400;
 
 /// The seeds that show the faults which take many.
-const SHOWN_BY: [(Slip, u64); 17] = [
+const SHOWN_BY: [(Slip, u64); 16] = [
     (NotAnew(OpenIntents), 39),
     (UnheardRead, 24),
-    (UnheardRead, 39),
     (Unheard(ReplaceFolder), 26),
     (Unheard(CreateDevice), 25),
     (Late(ReplaceDevice), 21),
-    (ShortHole, 19),
     (Unheard(OpenJournal), 16),
     (Unheard(Roster), 13),
     (Unheard(CreateEmptied), 13),
@@ -86,6 +84,7 @@ const SHOWN_BY: [(Slip, u64); 17] = [
     (NotAnew(OpenNvram), 11),
     (Unheard(Flush), 10),
     (Unheard(OpenDevice), 9),
+    (Paired(Marks), 7),
 ];
 
 /// Histories of steps of the NVRAM alone.
