@@ -71,7 +71,7 @@ impl Workshop {
         let made = Self { folder: tempfile::tempdir().unwrap(), device: device.map(str::to_owned) };
         let mut trace = String::new();
         for i in 0..10_000_u64 {
-            let (lba, op) = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44 << 3, if i % 4 == 0 { 'R' } else { 'W' });
+            let (lba, op) = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48 << 3, if i % 4 == 0 { 'R' } else { 'W' });
             writeln!(trace, "0,{lba},{},{op},{}.{:03}000", 512 * (1 + i % 40), i / 500, i % 500).unwrap();
         }
         let write = |name: &str, content: &[u8]| fs::write(made.path(name), content).unwrap();
