@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
 use crate::driven::driven;
-use crate::models::{Objections, model};
+use crate::models::{Objections, model, values};
 use crate::workload::{Mix, Op, PATTERNS, Workload};
 
 /// Runs `ops` through policy and model. The page space grows step by step or is there at once.
@@ -140,12 +140,13 @@ const SWITCH: &[&str] = &["true", "false"];
 const READS: &[&str] = &["cache", "bypass"];
 const PADDING: &[&str] = &["never", "always", "0.55"];
 
+/// The policies that are compared here: what writes through several channels has its models in `multi_channel/`.
+fn modelled() -> impl Iterator<Item = &'static str> {
+    policies().iter().filter(|policy| !policy.chooses_channels).map(|policy| policy.name)
+}
+
 fn specs_of(policy: &str) -> Vec<String> {
     match policy {
-        "none" => combinations("none", &[]),
-        "lru" => combinations("lru", &[("reads", READS)]),
-        "clock" => combinations("clock", &[("reads", READS)]),
-        "fifo" => combinations("fifo", &[("reads", READS)]),
         "2q" => {
             let mut specs = combinations("2q", &[("reads", READS)]);
             let shares: &[(&str, &[&str])] =
@@ -153,7 +154,6 @@ fn specs_of(policy: &str) -> Vec<String> {
             specs.extend(combinations("2q", shares));
             specs
         }
-        "arc" => combinations("arc", &[("reads", READS)]),
         "s3-fifo" => {
             let mut specs = combinations("s3-fifo", &[("reads", READS)]);
             let shares: &[(&str, &[&str])] = &[
@@ -172,7 +172,6 @@ fn specs_of(policy: &str) -> Vec<String> {
             specs.extend(combinations("cflru:window=adaptive", steps));
             specs
         }
-        "lru-wsr" => combinations("lru-wsr", &[("reads", READS)]),
         "ccf-lru" => {
             let mut specs = combinations(
                 "ccf-lru",
@@ -226,88 +225,40 @@ fn specs_of(policy: &str) -> Vec<String> {
                 ("protect_current", SWITCH),
             ],
         ),
-        other => panic!("no parameters are listed for {other}"),
+        other => combinations(other, values(other)),
     }
 }
 
-#[test]
-fn none() {
-    sweep("none", 6000);
+/// Makes a test of each sweep, and the list of the policies that are swept so.
+macro_rules! sweeps {
+    ($($test:ident: $policy:literal, $ops:literal;)+) => {
+        const SWEPT: &[&str] = &[$($policy),+];
+
+        $(#[test]
+        fn $test() {
+            sweep($policy, $ops);
+        })+
+    };
+}
+
+sweeps! {
+    two_q: "2q", 1000;
+    s3_fifo: "s3-fifo", 500;
+    cflru: "cflru", 400;
+    ccf_lru: "ccf-lru", 1000;
+    recently_evicted: "ref", 100;
+    fab: "fab", 2000;
+    bplru: "bplru", 200;
+    clc: "clc", 200;
+    pud_lru: "pud-lru", 200;
+    lb_clock: "lb-clock", 100;
 }
 
 #[test]
-fn lru() {
-    sweep("lru", 4000);
-}
-
-#[test]
-fn clock() {
-    sweep("clock", 4000);
-}
-
-#[test]
-fn fifo() {
-    sweep("fifo", 4000);
-}
-
-#[test]
-fn two_q() {
-    sweep("2q", 1000);
-}
-
-#[test]
-fn arc() {
-    sweep("arc", 4000);
-}
-
-#[test]
-fn s3_fifo() {
-    sweep("s3-fifo", 500);
-}
-
-#[test]
-fn cflru() {
-    sweep("cflru", 400);
-}
-
-#[test]
-fn lru_wsr() {
-    sweep("lru-wsr", 4000);
-}
-
-#[test]
-fn ccf_lru() {
-    sweep("ccf-lru", 1000);
-}
-
-#[test]
-fn recently_evicted() {
-    sweep("ref", 100);
-}
-
-#[test]
-fn fab() {
-    sweep("fab", 2000);
-}
-
-#[test]
-fn bplru() {
-    sweep("bplru", 200);
-}
-
-#[test]
-fn clc() {
-    sweep("clc", 200);
-}
-
-#[test]
-fn pud_lru() {
-    sweep("pud-lru", 200);
-}
-
-#[test]
-fn lb_clock() {
-    sweep("lb-clock", 100);
+fn every_policy_without_a_sweep_of_its_own() {
+    for policy in modelled().filter(|policy| !SWEPT.contains(policy)) {
+        sweep(policy, 8000_usize.div_ceil(specs_of(policy).len()));
+    }
 }
 
 /// Buffers large enough for many sizes, and for PUD-LRU's heaps to shed their untrue entries.
@@ -334,9 +285,7 @@ fn op(pages: u32) -> impl Strategy<Value = Op> {
 }
 
 fn any_spec() -> impl Strategy<Value = String> {
-    // What writes through several channels has its models in `multi_channel/`.
-    let all: Vec<_> = policies().iter().filter(|policy| !policy.chooses_channels).map(|policy| policy.name).collect();
-    prop::sample::select(all).prop_flat_map(|policy| prop::sample::select(specs_of(policy)))
+    prop::sample::select(modelled().collect::<Vec<_>>()).prop_flat_map(|policy| prop::sample::select(specs_of(policy)))
 }
 
 proptest! {

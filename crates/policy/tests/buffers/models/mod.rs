@@ -132,6 +132,22 @@ fn hundredths(percentage: &str) -> usize {
     (percentage.parse::<f64>().expect("a percentage") * 100.0).round() as usize
 }
 
+/// Each parameter of a policy with values that tests try. Every value makes a difference somewhere, and the default is
+/// among them. Parameters whose values tests choose more finely stand in the tests.
+pub(crate) fn values(policy: &str) -> &'static [(&'static str, &'static [&'static str])] {
+    match policy {
+        "none" => &[],
+        "lru" | "clock" | "fifo" | "arc" | "lru-wsr" => &[("reads", &["cache", "bypass"])],
+        other => panic!("no values are listed for {other}"),
+    }
+}
+
+/// The values that [`values`] lists for one parameter.
+pub(crate) fn values_of(policy: &str, key: &str) -> &'static [&'static str] {
+    let row = values(policy).iter().find(|row| row.0 == key);
+    row.unwrap_or_else(|| panic!("{policy}: no values of {key} are listed")).1
+}
+
 /// The model of `spec`.
 pub(crate) fn model(spec: &str, config: BufferConfig) -> Box<dyn Model> {
     if spec.contains('+') {
