@@ -153,6 +153,9 @@ fn found_far_away() {
     // A degraded write had read its row when the lost member was filled, and wrote it before what had been logged of the
     // row was freed: after a cut and another loss of the member that was believed, and the write was gone (leavo).
     let overtaken = [220_090_786];
+    // A start without the cache's device answered a read before its note of that was durable; the power failed, the
+    // device was there again, and with it what had been read as lost (write-back, RAID-6).
+    let back_again = [7_300_011_291];
     for seed in [771_459_308, 900_307_095, 900_083_600, 40_325_926, 40_068_944]
         .into_iter()
         .chain(leavo)
@@ -164,6 +167,7 @@ fn found_far_away() {
         .chain(voided)
         .chain(held)
         .chain(overtaken)
+        .chain(back_again)
     {
         for level in Level::ALL {
             for cache in all_host_caches_of(level) {

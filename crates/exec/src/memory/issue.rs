@@ -1,6 +1,6 @@
 //! Steps that the engine has to hand out.
 
-use destage_plan::{Controller, Step, StepOutcome};
+use destage_plan::{Controller, Status, Step, StepOutcome};
 
 use super::conduct::Conduct;
 use super::executor::Memory;
@@ -9,6 +9,9 @@ use crate::device::Device;
 
 impl<C: Controller> Memory<C> {
     pub(super) fn take_issues(&mut self) {
+        if self.engine.status() == Status::Ready {
+            self.pending.ready();
+        }
         while let Some(issue) = self.engine.next_issue() {
             let step = *self.engine.step(issue);
             let conduct = self.tamper.as_mut().map_or(Conduct::Honest, |tamper| tamper(issue, &step));

@@ -2,8 +2,10 @@
 //! to be durable: a loss of power leaves the first few of them.
 //!
 //! A step that changes a device or makes it durable, and was issued after such a commit was done, is held; so is what
-//! becomes of a flush, of a write with FUA, and a clean stop. A sync that covers them comes at any time later, as the end
-//! of a step does, and no sooner than somebody waits for it or nothing else is left to be done.
+//! becomes of a flush, of a write with FUA, and a clean stop. Answers after a start wait for what that
+//! has committed: what it found missing stays so for whoever has read without it. A sync that
+//! covers them comes at any time later, as the end of a step does, and no sooner than somebody waits for it or nothing
+//! else is left to be done.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -29,6 +31,8 @@ pub(super) struct PendingCommits {
     pub(super) told: VecDeque<HostNotice>,
     /// Flushes, and writes with FUA.
     covered: BTreeSet<u64>,
+    /// Commits that were done when the start was.
+    of_start: Option<u64>,
 }
 
 impl PendingCommits {
@@ -56,6 +60,12 @@ impl PendingCommits {
         !self.held.is_empty() || !self.notices.is_empty()
     }
 
+    /// The controller is ready.
+    pub(super) fn ready(&mut self) {
+        let done = self.done();
+        self.of_start.get_or_insert(done);
+    }
+
     /// A request is submitted.
     pub(super) fn submit(&mut self, request: HostRequest) {
         if self.is_on && (request.op == HostOp::Flush || request.fua && request.op != HostOp::Read) {
@@ -76,7 +86,10 @@ impl PendingCommits {
     /// Something is said; whether it is held.
     pub(super) fn holds_notice(&mut self, notice: HostNotice) -> bool {
         let waits = match notice {
-            HostNotice::Acked { tag, ok } => self.covered.contains(&tag) && ok && self.is_open(),
+            HostNotice::Acked { tag, ok: true } => {
+                self.of_start.is_some_and(|of_start| self.durable < of_start)
+                    || self.covered.contains(&tag) && self.is_open()
+            }
             // Not before what is held of it.
             HostNotice::Released { tag } => {
                 self.covered.remove(&tag);
@@ -85,7 +98,7 @@ impl PendingCommits {
                     .any(|(_, held)| matches!(held, HostNotice::Acked { tag: other, .. } if *other == tag))
             }
             HostNotice::Clean => self.is_open(),
-            HostNotice::Drained => false,
+            HostNotice::Acked { ok: false, .. } | HostNotice::Drained => false,
         };
         if waits {
             self.notices.push_back((self.done(), notice));

@@ -137,6 +137,29 @@ fn commits_that_steps_wait_for_one_by_one_are_synced_at_once() {
     assert_eq!(syncs(8), [0, 7], "these gather");
 }
 
+/// A device that a start has missed may be there again at the next, which then would believe what it holds.
+#[test]
+fn a_read_is_answered_when_what_the_start_has_noted_is_durable() {
+    let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
+    let array = Array { cache: cache("write-back"), cache_pages: 64, ..Array::new(Level::Raid5, 4) };
+    let config = || array.files(Path::new("/array"));
+    let created = Files::create_on(Arc::new(os.clone()), array.controller(), config(), Existing::Refuse);
+    created.expect("a new array").stop_clean().expect("it stops");
+    let left = os.end(true);
+    left.take_away(&config().devices.last().expect("the cache's").path);
+    let opened = Files::open_on(Arc::new(left.clone()), array.controller(), config());
+    let mut files = opened.expect("it does without the cache");
+    let request = HostRequest { tag: 1, op: HostOp::Read, offset: 0, len: 512, fua: false };
+    files.submit(request, Vec::new()).expect("in range");
+    let mut has_waited = false;
+    while files.unanswered() > 0 {
+        has_waited |= !files.is_durable();
+        files.poll().expect("it goes on");
+    }
+    assert!(has_waited && files.is_durable(), "the loss is noted, and that is durable before anything is told");
+    assert_eq!(left.syncs().get(&SyncPoint::Answer), Some(&1));
+}
+
 #[test]
 fn each_write_is_durable_where_that_is_promised() {
     let mut bench = Bench::new(true);

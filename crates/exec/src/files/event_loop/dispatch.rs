@@ -1,6 +1,6 @@
 //! Steps that the engine has to hand out, and its notices to hosts.
 
-use destage_plan::{Controller, Dev, HostNotice, HostOp, Issue, Step, StepOutcome};
+use destage_plan::{Controller, Dev, HostNotice, HostOp, Issue, Status, Step, StepOutcome};
 
 use super::executor::Files;
 use super::request::{Completion, Request};
@@ -11,6 +11,9 @@ use crate::files::io::file::SyncPoint;
 impl<C: Controller> Files<C> {
     /// Begins the steps that may begin, and takes in what became of requests.
     pub(super) fn go_on(&mut self) -> Result<(), FilesError> {
+        if self.engine.status() == Status::Ready {
+            self.group_commit.ready();
+        }
         while let Some(issue) = self.engine.next_issue() {
             self.begin(issue)?;
         }
@@ -107,6 +110,7 @@ impl<C: Controller> Files<C> {
             _ if request.fua => self.group_commit.done(),
             _ => 0,
         };
+        let until = until.max(self.group_commit.of_start());
         if !self.group_commit.is_durable(until) && completion.ok {
             self.group_commit.want_sync(SyncPoint::Answer);
             self.blocked.push_back((until, completion));

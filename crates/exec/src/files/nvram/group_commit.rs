@@ -5,7 +5,9 @@
 //! issued after a commit that is not covered by one, and so does what intents say, which steps are the store's anyway;
 //! reads do not. The same sync is waited for by the answer of a flush and of a write with FUA, by a clean stop, and by
 //! the name of a file that took a device's place. So whatever is left after a loss of power is what could be left if
-//! commits that are not durable had not ended yet, but for what hosts were told that is not covered.
+//! commits that are not durable had not ended yet, but for what hosts were told that is not covered. Every answer,
+//! be it of a read, waits for what the start has committed: a device that it missed may be there again after a loss of
+//! power, and must not have what was answered without it be otherwise.
 //!
 //! One sync covers all that was done before it ends, for whomever. If nobody waits there is one after a while. A flush
 //! waits for what was done when an answer was given last: no host can know of more. Where a flush has followed each write
@@ -36,6 +38,8 @@ pub(crate) struct GroupCommit {
     durable: u64,
     /// Those that were done when an answer was given last.
     acknowledged: u64,
+    /// Those that were done when the start was.
+    of_start: Option<u64>,
     /// Writes that were answered since the last flush.
     unflushed: u32,
     /// Flushes in a row that followed a single write each.
@@ -126,6 +130,16 @@ impl GroupCommit {
             self.unflushed = 0;
         }
         last.map_or(self.acknowledged, |last| last.max(self.acknowledged))
+    }
+
+    /// The controller is ready.
+    pub(crate) fn ready(&mut self) {
+        self.of_start.get_or_insert(self.done);
+    }
+
+    /// What every answer waits for, by number: commits of the start.
+    pub(crate) fn of_start(&self) -> u64 {
+        self.of_start.unwrap_or(self.done)
     }
 
     /// Commits that are done.

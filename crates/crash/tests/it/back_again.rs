@@ -1,0 +1,57 @@
+//! A device is not there at a start in which nothing but reads is answered, and is there again at the next. What was read
+//! without it stays so, whatever it holds: reads rely on what the start has noted, as writes do.
+
+use destage_cache::{HostCacheInfo, all_host_caches_of};
+use destage_crash::{Action, Dice, Limits, Numbered, Options, history, run, shrink};
+use destage_plan::{DevSet, HostOp};
+use destage_raid::Level;
+use rayon::prelude::*;
+
+/// Histories of a cell.
+fn histories() -> u64 {
+    if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 60 }
+}
+
+/// Returns what happens instead of what was drawn for a seed: some of its requests, then the loss, and the starts
+/// without the device and with it.
+fn actions(seed: u64, drawn: &[Numbered], members: u8) -> Vec<Numbered> {
+    let mut dice = Dice::part(seed, 1);
+    let changes = |action: &Action| matches!(action, Action::Request { op, .. } if *op != HostOp::Read);
+    let mut actions = Vec::new();
+    for action in drawn.iter().map(|numbered| numbered.action).filter(changes).take(dice.within(1, 5) as usize) {
+        actions.extend([action, Action::Steps(dice.below(12))]);
+    }
+    let dev = if dice.one_in(2) { members } else { dice.below(u64::from(members)) as u8 };
+    let cut = |back| Action::Cut { back, gone: None };
+    actions.extend([Action::Lose { dev, told: dice.one_in(2), beyond: false }, Action::Steps(dice.below(8))]);
+    // Before its first request a start is asked for everything.
+    let read = Action::Request { op: HostOp::Read, sector: 0, sectors: 1, fua: false };
+    actions.extend([cut(DevSet::EMPTY), read, Action::Steps(dice.below(4)), cut(DevSet::from_bits(u64::MAX)), read]);
+    if dice.one_in(2) {
+        actions.extend([Action::Drain, cut(DevSet::EMPTY)]);
+    }
+    (0..).zip(actions).map(|(number, action)| Numbered { number, action }).collect()
+}
+
+fn try_all(cache: &'static HostCacheInfo, level: Level) -> u64 {
+    let limits = Limits { level: Some(level), ..Limits::default() };
+    let cuts = (0..histories()).into_par_iter().map(|seed| {
+        let mut history = history(cache, seed, &limits);
+        history.actions = actions(seed, &history.actions, history.cell.geometry.members());
+        match run(cache, &history, Options::default()) {
+            Ok(report) => report.cuts,
+            Err(failure) => panic!("{} {level}: {}", cache.name, shrink(cache, &failure, Options::default(), 2_000)),
+        }
+    });
+    cuts.sum()
+}
+
+#[test]
+fn what_was_read_without_a_device_stays_when_it_is_there_again() {
+    for level in Level::ALL {
+        for cache in all_host_caches_of(level) {
+            let cuts = try_all(cache, level);
+            assert!(cuts > histories(), "{} {level}: {cuts} cuts", cache.name);
+        }
+    }
+}
