@@ -83,6 +83,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         read_only: matches.get_flag("read-only"),
     };
     let mut service = Service::new(array, &offer)?;
+    // Before clients can come: who finds it serving can ask it.
+    service.take_orders(&control(matches))?;
     for listener in handed_over {
         service.listen(listener)?;
     }
@@ -93,7 +95,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     for address in addresses {
         service.listen(Listener::tcp(address).with_context(|| format!("cannot listen at {address}"))?)?;
     }
-    service.take_orders(&control(matches))?;
     if let Some((_, record)) = &record {
         let recorder = Rc::clone(&record.recorder);
         service.tell(move |request| {
