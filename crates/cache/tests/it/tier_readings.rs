@@ -9,7 +9,7 @@ use crate::tier_beside::{Case, DrawnRequest, PAGE, Pair, SECTOR};
 use crate::tier_model::counters::Counters;
 use crate::tier_model::params::{Params, RcwFromCache, Shape};
 
-/// RAID-5 of four data columns and two rows a stripe: pages 0 to 7 are the first two rows, column by column.
+/// Describes a RAID-5 of four data columns and two rows a stripe: pages 0 to 7 are the first two rows, column by column.
 const SHAPE: Shape = Shape { k: 4, m: 1, chunk: 2 };
 
 /// Returns a cache of so many pages in one set, with far thresholds of cleaning.

@@ -1,5 +1,5 @@
-//! A device is not there at a start in which nothing but reads is answered, and is there again at the next. What was read
-//! without it stays so, whatever it holds: reads rely on what the start has noted, as writes do.
+//! A device is missing at one start, which serves nothing but reads, and is back at the next. What was read without it
+//! must stay: reads rely on what the start has noted, as writes do.
 
 use destage_cache::{HostCacheInfo, all_host_caches_of};
 use destage_crash::{Action, Dice, Limits, Numbered, Options, history, run, shrink};
@@ -7,13 +7,12 @@ use destage_plan::{DevSet, HostOp};
 use destage_raid::Level;
 use rayon::prelude::*;
 
-/// Histories of a cell.
+/// Returns the number of histories of each cache and level.
 fn histories() -> u64 {
     if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 60 }
 }
 
-/// Returns what happens instead of what was drawn for a seed: some of its requests, then the loss, and the starts
-/// without the device and with it.
+/// Builds the actions of a seed: some of the drawn requests, the loss of a device, a start without it and one with it.
 fn actions(seed: u64, drawn: &[Numbered], members: u8) -> Vec<Numbered> {
     let mut dice = Dice::part(seed, 1);
     let changes = |action: &Action| matches!(action, Action::Request { op, .. } if *op != HostOp::Read);
@@ -24,7 +23,7 @@ fn actions(seed: u64, drawn: &[Numbered], members: u8) -> Vec<Numbered> {
     let dev = if dice.one_in(2) { members } else { dice.below(u64::from(members)) as u8 };
     let cut = |back| Action::Cut { back, gone: None };
     actions.extend([Action::Lose { dev, told: dice.one_in(2), beyond: false }, Action::Steps(dice.below(8))]);
-    // Before its first request a start is asked for everything.
+    // Before its first request after a start the harness reads everything.
     let read = Action::Request { op: HostOp::Read, sector: 0, sectors: 1, fua: false };
     actions.extend([cut(DevSet::EMPTY), read, Action::Steps(dice.below(4)), cut(DevSet::from_bits(u64::MAX)), read]);
     if dice.one_in(2) {

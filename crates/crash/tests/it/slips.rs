@@ -67,7 +67,7 @@ const SHORT: [Slip; 4] = [UnheardRead, ShortWrite, ShortRead, ShortHole];
 /// Histories of each cell where a fault is looked for.
 const SEEDS: u64 = 400;
 
-/// The seeds that show the faults which take many.
+/// Lists the seeds that show the faults which take many.
 const SHOWN_BY: [(Slip, u64); 16] = [
     (NotAnew(OpenIntents), 39),
     (UnheardRead, 24),
@@ -90,7 +90,7 @@ const SHOWN_BY: [(Slip, u64); 16] = [
 /// Histories of steps of the NVRAM alone.
 const STORE_SEEDS: u64 = 6_000;
 
-/// The same for steps of the NVRAM.
+/// Lists the same for steps of the NVRAM.
 const STORE_SHOWN_BY: [(Slip, u64); 10] = [
     (Late(Tail), 3157),
     (Unheard(Copied), 453),

@@ -2,10 +2,11 @@
 //! to be durable: a loss of power leaves the first few of them.
 //!
 //! A step that changes a device or makes it durable, and was issued after such a commit was done, is held; so is what
-//! becomes of a flush, of a write with FUA, and a clean stop. Answers after a start wait for what that
-//! has committed: what it found missing stays so for whoever has read without it. A sync that
-//! covers them comes at any time later, as the end of a step does, and no sooner than somebody waits for it or nothing
-//! else is left to be done.
+//! becomes of a flush, of a write with FUA, and a clean stop. A sync that covers them comes at any time later, as the end
+//! of a step does, and no sooner than somebody waits for it or nothing else is left to be done.
+//!
+//! Every answer, also of a read, waits until the commits of the start are durable: what the start found missing stays
+//! missing for whoever has read without it.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -31,7 +32,7 @@ pub(super) struct PendingCommits {
     pub(super) told: VecDeque<HostNotice>,
     /// Flushes, and writes with FUA.
     covered: BTreeSet<u64>,
-    /// Commits that were done when the start was.
+    /// Counts the commits that were done when the controller became ready.
     of_start: Option<u64>,
 }
 
@@ -60,7 +61,7 @@ impl PendingCommits {
         !self.held.is_empty() || !self.notices.is_empty()
     }
 
-    /// The controller is ready.
+    /// Records the commits of the start: the controller is ready.
     pub(super) fn ready(&mut self) {
         let done = self.done();
         self.of_start.get_or_insert(done);

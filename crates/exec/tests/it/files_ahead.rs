@@ -137,7 +137,7 @@ fn commits_that_steps_wait_for_one_by_one_are_synced_at_once() {
     assert_eq!(syncs(8), [0, 7], "these gather");
 }
 
-/// A device that a start has missed may be there again at the next, which then would believe what it holds.
+/// Guards against a device that a start has missed and that the next start finds again, and believes.
 #[test]
 fn a_read_is_answered_when_what_the_start_has_noted_is_durable() {
     let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));

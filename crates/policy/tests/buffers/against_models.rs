@@ -140,7 +140,7 @@ const SWITCH: &[&str] = &["true", "false"];
 const READS: &[&str] = &["cache", "bypass"];
 const PADDING: &[&str] = &["never", "always", "0.55"];
 
-/// The policies that are compared here: what writes through several channels has its models in `multi_channel/`.
+/// Returns the policies that are compared here; those that choose channels have models in `multi_channel/`.
 fn modelled() -> impl Iterator<Item = &'static str> {
     policies().iter().filter(|policy| !policy.chooses_channels).map(|policy| policy.name)
 }
@@ -229,7 +229,7 @@ fn specs_of(policy: &str) -> Vec<String> {
     }
 }
 
-/// Makes a test of each sweep, and the list of the policies that are swept so.
+/// Defines a test for each sweep, and lists the policies that have one.
 macro_rules! sweeps {
     ($($test:ident: $policy:literal, $ops:literal;)+) => {
         const SWEPT: &[&str] = &[$($policy),+];

@@ -16,8 +16,8 @@ const SWITCH: &[&str] = &["true", "false"];
 const READS: &[&str] = &["cache", "bypass"];
 const PADDING: &[&str] = &["always", "never", "0.5"];
 
-/// Parameters with values that differ from each other, and what else has to be given so that they
-/// can. Policies that have no row here are tried with [`values_of`] their parameters.
+/// Lists parameters with values that differ from each other, and the settings that these need. Policies without a row
+/// are tried with [`values_of`] their parameters.
 const VALUES: &[(&str, &str, &[&str], &str)] = &[
     ("2q", "reads", READS, ""),
     ("2q", "in", &["25", "0", "70"], ""),

@@ -49,7 +49,7 @@ const AWARE_OF_CHANNELS: [&str; 10] = [
 ];
 const CACHE_PAGES: [u64; 6] = [1, 16, 64, 256, 1024, 2048];
 
-/// Returns the policies of a table of those that are aware, and every policy of that kind that is in no table.
+/// Returns the listed policies, and every other policy of that kind that is in no table.
 fn aware(listed: &[&'static str], choose_channels: bool) -> Vec<&'static str> {
     let others = policies().iter().filter(|policy| policy.chooses_channels == choose_channels);
     let others = others.map(|policy| policy.name).filter(|name| !POLICIES.contains(name) && !listed.contains(name));

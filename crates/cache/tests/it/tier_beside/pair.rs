@@ -112,10 +112,9 @@ impl Pair {
         self.model.counters()
     }
 
-    /// Returns true if a request can be served without anything being cleaned meanwhile, of which neither reading tells.
-    ///
-    /// That holds where no parity or member is stale or becomes so, or else where all sets have room for the request and
-    /// the thresholds are far. Modes beyond the paper serve single pages only.
+    /// Returns true if the cache cleans nothing while it serves the request; neither reading says what it would clean.
+    /// Requires that no parity or member is stale or becomes stale, or that all sets have room for the request and the
+    /// thresholds are far. Modes beyond the paper serve single pages only.
     pub fn has_room(&self, request: DrawnRequest) -> bool {
         let fragments = self.outline(request);
         let pages: BTreeSet<u64> = fragments.into_iter().flat_map(|fragment| fragment.pages).collect();

@@ -3,7 +3,7 @@
 //! By the specs (§0.1) a request is so many accesses of a page each, in ascending order, one after the other:
 //! [`by_page`]. What covers part of a page is an access of the page; what else the page holds is read first.
 //!
-//! What destage's caches do otherwise ([`SpecReading::AsBuilt`](crate::spec_reading::SpecReading::AsBuilt)):
+//! Destage's caches differ ([`SpecReading::AsBuilt`](crate::spec_reading::SpecReading::AsBuilt)):
 //! * A request is served in fragments: what it has of whole pages in one stripe, and each part of a page.
 //! * A fragment is written in [pieces]: the rows one after the other of which it has the same columns. They are
 //!   decided on one after the other, before any of them has ended.

@@ -12,7 +12,7 @@ io_mode_tests! {
     a_record_is_simulated_as_it_was_served,
 }
 
-/// Seconds after which an array without requests flushes what was written.
+/// Gives the seconds after which an array without requests flushes what was written.
 const IDLE_FLUSH: u64 = 5;
 
 /// Figures of a cache that must be the same.

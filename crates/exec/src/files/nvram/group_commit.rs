@@ -5,9 +5,10 @@
 //! issued after a commit that is not covered by one, and so does what intents say, which steps are the store's anyway;
 //! reads do not. The same sync is waited for by the answer of a flush and of a write with FUA, by a clean stop, and by
 //! the name of a file that took a device's place. So whatever is left after a loss of power is what could be left if
-//! commits that are not durable had not ended yet, but for what hosts were told that is not covered. Every answer,
-//! be it of a read, waits for what the start has committed: a device that it missed may be there again after a loss of
-//! power, and must not have what was answered without it be otherwise.
+//! commits that are not durable had not ended yet, but for what hosts were told that is not covered.
+//!
+//! Every answer, also of a read, waits until the commits of the start are durable. A device that the start missed may be
+//! back after a power failure, and must not contradict what was answered without it.
 //!
 //! One sync covers all that was done before it ends, for whomever. If nobody waits there is one after a while. A flush
 //! waits for what was done when an answer was given last: no host can know of more. Where a flush has followed each write
@@ -38,7 +39,7 @@ pub(crate) struct GroupCommit {
     durable: u64,
     /// Those that were done when an answer was given last.
     acknowledged: u64,
-    /// Those that were done when the start was.
+    /// Counts the commits that were done when the controller became ready.
     of_start: Option<u64>,
     /// Writes that were answered since the last flush.
     unflushed: u32,
@@ -132,12 +133,12 @@ impl GroupCommit {
         last.map_or(self.acknowledged, |last| last.max(self.acknowledged))
     }
 
-    /// The controller is ready.
+    /// Records the commits of the start: the controller is ready.
     pub(crate) fn ready(&mut self) {
         self.of_start.get_or_insert(self.done);
     }
 
-    /// What every answer waits for, by number: commits of the start.
+    /// Returns how many commits must be durable before anything is answered: those of the start.
     pub(crate) fn of_start(&self) -> u64 {
         self.of_start.unwrap_or(self.done)
     }

@@ -132,7 +132,7 @@ fn hundredths(percentage: &str) -> usize {
     (percentage.parse::<f64>().expect("a percentage") * 100.0).round() as usize
 }
 
-/// Each parameter of a policy with values that tests try. Every value makes a difference somewhere, and the default is
+/// Lists each parameter of a policy with the values that tests try. Every value makes a difference somewhere, and the default is
 /// among them. Parameters whose values tests choose more finely stand in the tests.
 pub(crate) fn values(policy: &str) -> &'static [(&'static str, &'static [&'static str])] {
     match policy {
@@ -142,7 +142,7 @@ pub(crate) fn values(policy: &str) -> &'static [(&'static str, &'static [&'stati
     }
 }
 
-/// The values that [`values`] lists for one parameter.
+/// Returns the values that [`values`] lists for one parameter.
 pub(crate) fn values_of(policy: &str, key: &str) -> &'static [&'static str] {
     let row = values(policy).iter().find(|row| row.0 == key);
     row.unwrap_or_else(|| panic!("{policy}: no values of {key} are listed")).1
