@@ -84,7 +84,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     let mut service = Service::new(array, &offer)?;
     // Before clients can come: who finds it serving can ask it.
-    service.take_orders(&control(matches))?;
+    let orders = control(matches);
+    service.take_orders(&orders).with_context(|| format!("cannot take orders at {}", orders.display()))?;
     for listener in handed_over {
         service.listen(listener)?;
     }

@@ -9,6 +9,7 @@ io_mode_tests! {
     what_was_made_otherwise_is_not_opened,
     an_array_is_served_once_and_asked_only_then,
     a_record_is_written_where_it_can_be,
+    a_socket_takes_the_place_of_no_other_file,
 }
 
 fn said(output: &std::process::Output) -> String {
@@ -111,4 +112,24 @@ fn a_record_is_written_where_it_can_be(io_mode: IoMode) {
     let socket = array.file("socket").display().to_string();
     let served = binary::destage(&["serve", &own, "--socket", &socket, "--run", "test -S \"$unixsocket\""]);
     assert!(served.status.success(), "{}", String::from_utf8_lossy(&served.stderr));
+}
+
+/// Guards files whose name is given where a socket's is meant: to connect to them is refused as to a socket that a killed
+/// service has left.
+fn a_socket_takes_the_place_of_no_other_file(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "none"]);
+    let file = array.folder.path().join("thesis");
+    fs::write(&file, "three years' work").expect("a file");
+    let name = file.display().to_string();
+    for option in ["--control", "--socket"] {
+        let why = said(&array.command("serve", &[option, &name, "--run", "true"]));
+        assert!(why.contains(&name) && why.contains("in use"), "{option}: {why}");
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), "three years' work", "{option}");
+    }
+    // Sockets that a killed service has left are replaced.
+    array.serve(&[]);
+    array.kill();
+    array.serve(&[]);
+    assert_eq!(array.status()["array"]["state"], "serving");
+    array.stop();
 }
