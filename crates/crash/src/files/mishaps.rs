@@ -176,7 +176,7 @@ impl Life<'_> {
         if fails {
             self.replacing_fails(report);
         }
-        let replaced = self.files.replace(dev, &new);
+        let replaced = self.files.replace_over(dev, &new);
         // Until it is replaced the old file is the array's, and does not answer.
         self.took(report)?;
         if fails && let Some(outcome) = self.has_not_replaced(dev, &replaced, report)? {

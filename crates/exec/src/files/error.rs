@@ -90,16 +90,19 @@ pub enum FilesError {
     /// Another process, or another executor in this one, serves the array.
     #[error("{} is in use by another executor", .0.display())]
     InUse(PathBuf),
-    /// A block device that is to be a device of a new array holds something.
+    /// What is to be a device of an array holds something.
     #[error(
-        "{} holds data at byte {at}; if nobody needs it, empty it first, as with blkdiscard --zeroout or wipefs --all",
-        path.display()
+        "{} holds data at byte {at}; if nobody needs it, {}",
+        path.display(),
+        if *block { "empty it first, as with blkdiscard --zeroout or wipefs --all" } else { "remove it first" }
     )]
     CarriesData {
-        /// The device.
+        /// The device's file.
         path: PathBuf,
         /// Where.
         at: u64,
+        /// Whether it is a block device.
+        block: bool,
     },
     /// A device whose content is adopted holds something where its label goes.
     #[error(

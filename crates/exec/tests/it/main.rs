@@ -18,6 +18,7 @@ mod files_life;
 mod files_losses;
 mod files_marks;
 mod files_place;
+mod files_replacements;
 mod files_service;
 mod files_state;
 mod files_threads;

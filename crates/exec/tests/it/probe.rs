@@ -282,6 +282,10 @@ impl OsFile for ProbedFile {
         self.file.set_len(bytes)
     }
 
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        self.file.reserve(bytes)
+    }
+
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.os.pass(&self.path, Call::Read);
         self.os.meet()?;

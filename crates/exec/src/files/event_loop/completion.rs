@@ -99,8 +99,10 @@ impl<C: Controller> Files<C> {
                 Ok(()) => self.devices[dev.index()].failed,
                 Err(Failure { source, no_room }) => {
                     let path = self.config.devices[dev.index()].path.clone();
-                    // A full file system is not a broken member: with room again nothing is lost.
-                    if no_room && !self.devices[dev.index()].failed {
+                    // A full file system is not a broken member: with room again nothing is lost. One that is being
+                    // filled holds nothing that the others do not know.
+                    let is_needed = || !self.engine.controller().condition().unfilled.contains(dev);
+                    if no_room && !self.devices[dev.index()].failed && is_needed() {
                         return Err(self.stop(FilesError::Io { path, what: "find room for a step", source }));
                     }
                     if self.config.home() == Some(dev.index()) {

@@ -1,24 +1,26 @@
 //! Putting another file in a device's place, be it that its thread hangs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
 use super::executor::Files;
-use crate::files::config::DeviceOptions;
+use crate::files::config::{DeviceOptions, Existing};
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::device::{DeviceBackend, start_device};
 use crate::files::io::file::Identity;
 use crate::files::io::metadata::identity;
 use crate::files::io::patience::patiently;
+use crate::files::open::replacement::ReplacedPlace;
 use crate::files::open::{identify, replacement};
 
 impl<C: Controller> Files<C> {
     /// Puts a file in the place of a device, which counts as failed from now on if it did not
-    /// before: one that is there, of the right size and with whatever content, or else a new one.
+    /// before: one that is there, of the right size, and that has been this device before or holds nothing; or else a new one,
+    /// for which there must be room.
     /// The next [`open`](Self::open) must be given the path. If the power fails before the loss of what
     /// the device held is noted, the file is not the device's at the next start, and has to be put in its
     /// place again ([`is_named`](Self::is_named)).
@@ -28,26 +30,36 @@ impl<C: Controller> Files<C> {
     /// in its place again, must not be written by them any more.
     ///
     /// # Errors
-    /// If the file cannot be opened or made, or is another of the array's; the device stays as it
+    /// If the file cannot be opened or made, holds something, or is another of the array's; the device stays as it
     /// is then. If the NVRAM lies on the device. If it is the device's own, and a thread is still at work on it after the configured
     /// patience; the device has failed then. If the new file hangs. If the executor has stopped, or does now.
     pub fn replace(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
+        self.replace_by(dev, path, Existing::Refuse)
+    }
+
+    /// As [`replace`](Self::replace), by a file that may hold anything: it is overwritten.
+    ///
+    /// # Errors
+    /// As [`replace`](Self::replace).
+    pub fn replace_over(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
+        self.replace_by(dev, path, Existing::Overwrite)
+    }
+
+    fn replace_by(&mut self, dev: Dev, path: &Path, existing: Existing) -> Result<(), FilesError> {
         self.advance()?;
         let Some(device) = self.devices.get(dev.index()) else { return Err(FilesError::NoDevice(dev)) };
         let known = device.file;
         if self.config.home() == Some(dev.index()) {
             return Err(FilesError::NvramThere(self.config.nvram_path().to_owned()));
         }
-        let (config, at) = (self.config.clone(), path.to_owned());
+        let (config, at, used) = (self.config.clone(), path.to_owned(), self.used_beside(dev));
+        let place = ReplacedPlace { origin: self.roster.origin(), dev: dev.index(), used };
         let opened = patiently(&self.os, path, self.config.patience, move |os| {
-            let file = replacement::open_replacement(os, &config, dev.index(), &at)?;
+            let file = replacement::open_replacement(os, &config, &place, &at, existing)?;
             let identity = identity(&*file, &at)?;
             Ok((file, identity))
         });
         let (file, identity) = opened.map(|(file, identity)| (file, Some(identity)))?;
-        if identity != known {
-            self.check_unused(identity, path)?;
-        }
         self.fail(dev)?;
         self.go_on()?;
         self.finish_device(dev)?;
@@ -125,14 +137,13 @@ impl<C: Controller> Files<C> {
         self.go_on()
     }
 
-    fn check_unused(&self, identity: Option<Identity>, path: &Path) -> Result<(), FilesError> {
-        let devices =
-            self.devices.iter().zip(&self.config.devices).map(|(device, config)| (device.file, &*config.path));
+    /// Returns the array's files beside that of this device.
+    fn used_beside(&self, dev: Dev) -> Vec<(Identity, PathBuf)> {
+        let devices = self.devices.iter().zip(&self.config.devices).zip(0..);
+        let devices = devices.filter(|(_, other)| *other != dev.0);
+        let devices = devices.filter_map(|((device, config), _)| Some((device.file?, config.path.clone())));
         let [nvram, intents] = self.state;
-        let other_files = [(Some(nvram), self.config.nvram_path()), (Some(intents), &*self.config.intents)];
-        match devices.chain(other_files).find(|used| used.0 == identity) {
-            Some((_, other)) => Err(FilesError::Same(other.to_owned(), path.to_owned())),
-            None => Ok(()),
-        }
+        let state = [(nvram, self.config.nvram_path().to_owned()), (intents, self.config.intents.clone())];
+        devices.chain(state).collect()
     }
 }

@@ -133,6 +133,12 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     /// Makes it so long, with zeros behind what it held.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
 
+    /// Takes room for the first so many bytes, so that writes of them do not fail for want of it; where the file system
+    /// reserves none, makes sure that so much is free. A file that has room for as long as it is takes none.
+    fn reserve(&self, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Fills `bytes` from here on.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, statx};
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, fstatvfs, statx};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::file::{Identity, OsFile, SyncPoint};
@@ -142,6 +142,17 @@ impl OsFile for File {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         Self::set_len(self, bytes)
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        match retry_on_intr(|| fallocate(self.as_fd(), FallocateFlags::empty(), 0, bytes)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+            reserved => return Ok(reserved?),
+        }
+        let (room, taken) = (fstatvfs(self.as_fd())?, self.metadata()?.blocks() * 512);
+        // Not every file system says how large it is.
+        let fits = room.f_blocks == 0 || room.f_bavail.saturating_mul(room.f_frsize) >= bytes.saturating_sub(taken);
+        if fits { Ok(()) } else { Err(Errno::NOSPC.into()) }
     }
 
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {

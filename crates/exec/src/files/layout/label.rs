@@ -83,11 +83,18 @@ pub(crate) fn is_whole(sector: &Sector) -> bool {
     sector[..8] == MAGIC && is_sealed(sector)
 }
 
+/// Returns the array and the number of the device whose label this is, if it is one.
+pub(crate) fn owner_of(sector: &Sector) -> Option<(Origin, u32)> {
+    let array = u64::from_le_bytes(sector[16..24].try_into().expect("eight bytes"));
+    let drawn = sector[24..40].try_into().expect("sixteen bytes");
+    let dev = u32::from_le_bytes(sector[12..16].try_into().expect("four bytes"));
+    is_whole(sector).then_some((Origin { array, drawn }, dev))
+}
+
 /// Returns what was drawn for the array whose label this is, if it is one of this number and device.
 pub(crate) fn drawn_of(sector: &Sector, array: u64, dev: usize) -> Option<[u8; 16]> {
-    let is_own =
-        is_whole(sector) && sector[16..24] == array.to_le_bytes() && sector[12..16] == (dev as u32).to_le_bytes();
-    is_own.then(|| sector[24..40].try_into().expect("sixteen bytes"))
+    let (origin, its_dev) = owner_of(sector)?;
+    (origin.array == array && its_dev as usize == dev).then_some(origin.drawn)
 }
 
 /// Returns the bytes of the label whose first sector this is, of whatever array; 0 if it is none.

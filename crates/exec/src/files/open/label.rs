@@ -39,6 +39,11 @@ pub(super) fn drawn_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> O
     label::drawn_of(&sectors::read(file, config.label_offset(dev)).ok()?, config.array, dev)
 }
 
+/// Returns the array and the number of the device that a file has been, if it has a label where this device has it.
+pub(super) fn owner_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Option<(Origin, u32)> {
+    label::owner_of(&sectors::read(file, config.label_offset(dev)).ok()?)
+}
+
 /// Whether a file has been a device of whatever array: its label is whole.
 pub(super) fn is_whole(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
     sectors::read(file, config.label_offset(dev)).is_ok_and(|sector| label::is_whole(&sector))

@@ -1,7 +1,7 @@
 //! What stands in a lost device's place.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::folders::{folder, sync_folder};
@@ -11,38 +11,84 @@ use super::prepare::clear;
 use super::vacancy::check_nothing;
 use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
-use crate::files::io::file::{OsFile, SyncPoint};
-use crate::files::io::metadata::{OPEN, capacity};
+use crate::files::io::file::{Identity, OsFile, SyncPoint};
+use crate::files::io::metadata::{OPEN, capacity, identity};
 use crate::files::io::os::Os;
 use crate::files::io::patience::patiently;
 use crate::files::layout::label::Origin;
 
-/// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a
-/// new one. One that was there is not locked yet.
+/// A device whose place another file takes.
+pub(crate) struct ReplacedPlace {
+    pub(crate) origin: Origin,
+    pub(crate) dev: usize,
+    /// Files that are the array's, but for the device's own.
+    pub(crate) used: Vec<(Identity, PathBuf)>,
+}
+
+/// Opens what stands in a lost device's place: a file of the right size that nobody needs, or a new one, with room for
+/// all that the device will hold. One that was there is not locked yet.
 pub(crate) fn open_replacement(
     os: &dyn Os,
     config: &FilesConfig,
-    dev: usize,
+    place: &ReplacedPlace,
     path: &Path,
+    existing: Existing,
 ) -> Result<Arc<dyn OsFile>, FilesError> {
-    let file = match open_file(os, path)? {
-        Ok(file) if is_unfinished(&*file, path)? => file,
+    let dev = place.dev;
+    let bytes = config.file_bytes(dev);
+    let no_room = FilesError::io(path, "find room for all that it will hold");
+    let (file, is_new) = match open_file(os, path)? {
+        Ok(file) if is_unfinished(&*file, path)? => (file, false),
         Ok(file) => {
+            let identity = identity(&*file, path)?;
+            if let Some((_, other)) = place.used.iter().find(|used| used.0 == identity) {
+                return Err(FilesError::Same(other.clone(), path.to_owned()));
+            }
             check_size(&*file, config, dev, path)?;
-            if capacity(&*file, path)?.is_some() && !label::is_of(&*file, config, dev) {
-                check_nothing(&*file, config, dev, path)?;
+            if !existing.loses(dev) {
+                check_unneeded(&*file, config, place, path)?;
+            }
+            if capacity(&*file, path)?.is_none() {
+                file.reserve(bytes).map_err(no_room)?;
             }
             return Ok(file);
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => make_file(os, path, Existing::Refuse)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (make_file(os, path, Existing::Refuse)?, true),
         Err(error) => return Err(FilesError::io(path, OPEN)(error)),
     };
     lock(&*file, path)?;
-    clear(&*file, path, config.file_bytes(dev))?;
+    let made = clear(&*file, path, bytes).and_then(|()| file.reserve(bytes).map_err(no_room));
     // Before it is labelled: if its making is cut short it is empty or whole, and no start takes it for a file of
     // another size.
-    file.sync_all(SyncPoint::ReplaceDevice).map_err(FilesError::io(path, "make its size durable"))?;
+    let made = made
+        .and_then(|()| file.sync_all(SyncPoint::ReplaceDevice).map_err(FilesError::io(path, "make its size durable")));
+    if let Err(error) = made {
+        // The room that there was is given back; nobody asks whether that went well.
+        drop(if is_new { os.remove(path) } else { file.set_len(0) });
+        return Err(error);
+    }
     Ok(file)
+}
+
+/// Checks that nobody needs what a file holds: it has been this device before, or holds nothing.
+fn check_unneeded(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    place: &ReplacedPlace,
+    path: &Path,
+) -> Result<(), FilesError> {
+    let Some((owner, number)) = label::owner_of(file, config, place.dev) else {
+        return check_nothing(file, config, place.dev, path);
+    };
+    if owner == place.origin && number as usize == place.dev {
+        return Ok(());
+    }
+    let which = if owner == place.origin { "this array" } else { "another array" };
+    Err(FilesError::Stranger {
+        path: path.to_owned(),
+        found: format!("dev{number} of {which}"),
+        expected: "a file that holds nothing".to_owned(),
+    })
 }
 
 /// Has a device's file read and written directly if that is wanted: how memory must be aligned then, or why it cannot be.

@@ -39,8 +39,12 @@ pub(crate) fn check_devices(os: &dyn Os, config: &FilesConfig, existing: Existin
     Ok(())
 }
 
-/// Bytes at the beginning and at the end of a block device that are looked at for what it may hold.
+/// Bytes at the beginning and at the end of a device that are looked at for what it may hold.
 const LOOKED_AT: u64 = 1 << 20;
+/// Places of a regular file between these that are looked at as well: nothing there says what it is of.
+const SAMPLES: u64 = 64;
+/// Bytes of each.
+const SAMPLE: u64 = 4096;
 
 /// Whether a block device has room for what a device holds, and nothing that must stay.
 fn check_empty(file: &dyn OsFile, config: &FilesConfig, dev: usize, existing: Existing) -> Result<(), FilesError> {
@@ -49,7 +53,7 @@ fn check_empty(file: &dyn OsFile, config: &FilesConfig, dev: usize, existing: Ex
     if existing.loses(dev) { Ok(()) } else { check_nothing(file, config, dev, path) }
 }
 
-/// Whether a block device holds nothing that must stay.
+/// Whether a device's file holds nothing that must stay.
 pub(super) fn check_nothing(
     file: &dyn OsFile,
     config: &FilesConfig,
@@ -67,33 +71,39 @@ pub(crate) fn check_nothing_but(
     path: &Path,
     but: Range<u64>,
 ) -> Result<(), FilesError> {
-    let capacity = check_size(file, config, dev, path)?;
+    let bytes = check_size(file, config, dev, path)?;
+    if capacity(file, path)?.is_none() {
+        let samples = (0..SAMPLES).map(|nth| bytes / SAMPLE * nth / SAMPLES * SAMPLE);
+        check_zeros(file, path, (bytes, SAMPLE), samples, but.clone())?;
+    }
     // Where tables of partitions, superblocks and their copies are, and where a label would be, and an NVRAM.
     let nvram = config.region(dev).map_or(0, |nvram| nvram.start);
-    check_zeros(file, path, capacity, &[0, config.label_offset(dev), nvram, capacity], but)
+    check_zeros(file, path, (bytes, LOOKED_AT), [0, config.label_offset(dev), nvram, bytes], but)
 }
 
 /// Whether a block device for the NVRAM alone holds nothing that must stay.
 pub(crate) fn check_ends(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
     let capacity = capacity(file, path)?.unwrap_or(0);
-    check_zeros(file, path, capacity, &[0, capacity], 0..0)
+    check_zeros(file, path, (capacity, LOOKED_AT), [0, capacity], 0..0)
 }
 
-/// Whether there are zeros behind these places of a device, or at its end, beside what may be there.
+/// Whether there are zeros in so many bytes behind these places of a device of this length, or at its end, beside what
+/// may be there.
 fn check_zeros(
     file: &dyn OsFile,
     path: &Path,
-    capacity: u64,
-    places: &[u64],
+    (length, looked_at): (u64, u64),
+    places: impl IntoIterator<Item = u64>,
     but: Range<u64>,
 ) -> Result<(), FilesError> {
-    let looked_at = LOOKED_AT.min(capacity);
-    for from in places.iter().map(|place| (*place).min(capacity - looked_at)) {
+    let looked_at = looked_at.min(length);
+    for from in places.into_iter().map(|place| place.min(length - looked_at)) {
         let mut bytes = vec![0; looked_at as usize];
         file.read_exact_at(&mut bytes, from).map_err(FilesError::io(path, "read from it"))?;
         let mut found = (from..).zip(&bytes).filter(|(_, byte)| **byte != 0);
         if let Some((at, _)) = found.find(|(at, _)| !but.contains(at)) {
-            return Err(FilesError::CarriesData { path: path.to_owned(), at });
+            let block = capacity(file, path)?.is_some();
+            return Err(FilesError::CarriesData { path: path.to_owned(), at, block });
         }
     }
     Ok(())

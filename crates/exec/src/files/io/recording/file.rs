@@ -131,6 +131,10 @@ impl OsFile for RecordedFile {
         self.change(Change::SetLen(bytes))
     }
 
+    fn reserve(&self, _bytes: u64) -> io::Result<()> {
+        self.operation(true, true, |_| Ok(()))
+    }
+
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         let len = self.part(offset, bytes.len(), Slip::ShortRead);
         let bytes = &mut bytes[..len];
