@@ -157,6 +157,8 @@ pub struct HostCacheStatus<'a> {
     pub is_caching: bool,
     /// Failed devices of the cache whose content a start would still trust.
     pub unnoted: DevSet,
+    /// Rows of which the cache's device alone has the newest version of a page.
+    pub dirty_rows: usize,
     /// The cache keeps a record of pages that were lost with its device.
     pub notes_losses: bool,
     /// Hits and misses, if the cache counts them.
@@ -166,7 +168,7 @@ pub struct HostCacheStatus<'a> {
 impl Default for HostCacheStatus<'_> {
     /// Returns the status of a cache that is in use and has nothing to lose or to count.
     fn default() -> Self {
-        Self { is_caching: true, unnoted: DevSet::EMPTY, notes_losses: false, counts: None }
+        Self { is_caching: true, unnoted: DevSet::EMPTY, dirty_rows: 0, notes_losses: false, counts: None }
     }
 }
 

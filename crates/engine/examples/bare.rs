@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use destage_engine::{ArrayStatus, Backend, Listener, Offer, ReplaceError, Service, State, StateStatus};
+use destage_engine::{ArrayStatus, Backend, Listener, Offer, ReplaceError, Replacement, Service, State, StateStatus};
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_plan::{HostOp, HostRequest, quantity};
 
@@ -67,8 +67,8 @@ impl Backend for Bare {
         false
     }
 
-    fn replace(&mut self, device: &str, _: Option<&Path>) -> Result<(), ReplaceError> {
-        Err(ReplaceError::Device { device: device.to_owned(), known: "none".to_owned() })
+    fn replace(&mut self, replacement: &Replacement) -> Result<(), ReplaceError> {
+        Err(ReplaceError::Device { device: replacement.device.clone(), known: "none".to_owned() })
     }
 
     fn status(&self) -> ArrayStatus {

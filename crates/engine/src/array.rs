@@ -11,9 +11,10 @@ use destage_plan::{Dev, HostRequest, Status, path_text};
 use destage_raid::Geometry;
 
 use crate::description::folder;
+use crate::replacement::{check_cache, check_member};
 use crate::{
     ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceStatus, Figure, LostRange,
-    ReplaceError, ResynchronisedStatus, State, StateStatus, marks,
+    ReplaceError, Replacement, ResynchronisedStatus, State, StateStatus, marks,
 };
 
 /// The name of the cache's device.
@@ -191,14 +192,35 @@ impl Backend for Array {
         self.files.is_draining()
     }
 
-    fn replace(&mut self, device: &str, path: Option<&Path>) -> Result<(), ReplaceError> {
+    fn drains_before(&self, replacement: &Replacement) -> bool {
+        let has_cache = self.files.config().devices.len() > usize::from(self.geometry.members());
+        let is_in_use = has_cache && self.files.engine().controller().is_caching();
+        replacement.device == CACHE && !replacement.force && is_in_use && self.files.status() == Status::Ready
+    }
+
+    fn replace(&mut self, replacement: &Replacement) -> Result<(), ReplaceError> {
+        let Replacement { device, path, force } = replacement;
         let names: Vec<String> = self.devices().into_iter().map(|device| device.name).collect();
-        let asked = |name: &String| name == device || name.strip_prefix("member ") == Some(device);
+        let asked = |name: &String| name == device || name.strip_prefix("member ") == Some(device.as_str());
         let Some(number) = names.iter().position(asked) else {
-            return Err(ReplaceError::Device { device: device.to_owned(), known: names.join(", ") });
+            return Err(ReplaceError::Device { device: device.clone(), known: names.join(", ") });
         };
-        let path = path.map_or_else(|| self.files.config().devices[number].path.clone(), Path::to_owned);
-        self.files.replace(Dev(number as u8), &path)?;
+        let own = &self.files.config().devices[number].path;
+        let (served, status) = (&**self.files.engine().controller(), self.files.status());
+        if *force {
+            // What is lost by it is given up.
+        } else if number < usize::from(self.geometry.members()) {
+            let names_other = path.as_ref().is_some_and(|path| path != own);
+            check_member(served, status, Dev(number as u8), names_other)?;
+        } else {
+            check_cache(served, status)?;
+        }
+        let path = path.clone().unwrap_or_else(|| own.clone());
+        if *force {
+            self.files.replace_over(Dev(number as u8), &path)?;
+        } else {
+            self.files.replace(Dev(number as u8), &path)?;
+        }
         if self.files.config().devices[number].path != self.device_path(number) {
             self.description.set_device(number, &path);
             self.description.save(&self.path)?;

@@ -1,33 +1,13 @@
 //! What the service serves.
 
 use std::os::fd::BorrowedFd;
-use std::path::Path;
 use std::time::Duration;
 
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::Extent;
 use destage_plan::HostRequest;
 
-use crate::{ArrayStatus, DescriptionError};
-
-/// Why a device was not replaced.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplaceError {
-    /// There is no such device.
-    #[error("there is no device \"{device}\"; there are {known}")]
-    Device {
-        /// As it was named.
-        device: String,
-        /// Those that there are.
-        known: String,
-    },
-    /// The file cannot take its place.
-    #[error(transparent)]
-    Files(#[from] FilesError),
-    /// It has taken its place, but the description still names the other one.
-    #[error("the device is replaced, but the description cannot be changed: {0}")]
-    Description(#[from] DescriptionError),
-}
+use crate::{ArrayStatus, ReplaceError, Replacement};
 
 /// A block device that answers requests in its own time. It is asked from one thread, and must not wait.
 pub trait Backend {
@@ -73,12 +53,20 @@ pub trait Backend {
     /// Whether that is under way.
     fn is_draining(&self) -> bool;
 
+    /// Returns true if what the device has should be written back before it is replaced: without
+    /// [requests](Self::submit) meanwhile it has nothing then that is nowhere else.
+    fn drains_before(&self, replacement: &Replacement) -> bool {
+        let _ = replacement;
+        false
+    }
+
     /// Puts a file in the place of a device, which is named as the status names it: another one, or its own made
     /// anew.
     ///
     /// # Errors
-    /// If there is no such device, or the file cannot take its place.
-    fn replace(&mut self, device: &str, path: Option<&Path>) -> Result<(), ReplaceError>;
+    /// If there is no such device, the file cannot take its place, or data would be lost and that is not
+    /// [forced](Replacement::force).
+    fn replace(&mut self, replacement: &Replacement) -> Result<(), ReplaceError>;
 
     /// What holds of the first of these bytes, in the words of [`marks`](crate::marks); of as many as can be told at once.
     /// Nothing of them, unless it knows better.

@@ -3,12 +3,12 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::as_text;
 use crate::outbox::Outbox;
+use crate::replacement::Replacement;
 use crate::socket::Stream;
 use crate::status::Status;
 use crate::waiter::Interest;
@@ -26,13 +26,7 @@ pub enum Order {
     Flush,
     /// To put a file in the place of a device: answered when the file is the device's, and before it has been
     /// filled with what the others know of it.
-    Replace {
-        /// The device's name in the status, or a member's number.
-        device: String,
-        /// The file, by a path from the root; the device's own, made anew, if there is none.
-        #[serde(default, with = "as_text")]
-        path: Option<PathBuf>,
-    },
+    Replace(Replacement),
     /// To end: answered when nothing is left to be recovered.
     Stop,
 }
@@ -75,6 +69,7 @@ pub(crate) struct Control {
     ended: bool,
     pub(crate) interest: Interest,
     pub(crate) waits_for_drain: bool,
+    pub(crate) waits_for_replacement: bool,
     pub(crate) waits_for_stop: bool,
 }
 
@@ -87,6 +82,7 @@ impl Control {
             ended: false,
             interest: Interest::READ,
             waits_for_drain: false,
+            waits_for_replacement: false,
             waits_for_stop: false,
         }
     }
@@ -144,6 +140,10 @@ impl Control {
 
     /// The service ends now; what it is told is sent at once.
     pub(crate) fn stopped(&mut self, how: Result<(), &str>) {
+        if std::mem::take(&mut self.waits_for_replacement) {
+            self.finished(Err("the service has ended before the cache was written back: it is not replaced"));
+            drop(self.send());
+        }
         if std::mem::take(&mut self.waits_for_stop) {
             self.finished(how);
             // Whoever does not read the answer does not get it.
@@ -165,7 +165,9 @@ impl Control {
     /// Sends what there is to send; whether there is still somebody.
     pub(crate) fn attend(&mut self) -> bool {
         let fine = self.send().is_ok();
-        let over = self.ended && self.outbox.left() == 0 && !self.waits_for_drain && !self.waits_for_stop;
-        fine && !over
+        let waits = self.waits_for_drain || self.waits_for_replacement || self.waits_for_stop;
+        let over = self.ended && self.outbox.left() == 0 && !waits;
+        // Whose replacement is under way keeps its place, be it gone: nobody else gets its answer.
+        (fine || self.waits_for_replacement) && !over
     }
 }

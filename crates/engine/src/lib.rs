@@ -16,6 +16,7 @@ pub mod marks;
 mod md;
 mod outbox;
 mod recorder;
+mod replacement;
 mod service;
 mod socket;
 mod spin;
@@ -25,7 +26,7 @@ mod waiter;
 mod word;
 
 pub use array::Array;
-pub use backend::{Backend, ReplaceError};
+pub use backend::Backend;
 pub use control::{Order, Reply, order};
 pub use description::{
     ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, Made, NvramOn, NvramPart, ServePart, Size,
@@ -33,6 +34,7 @@ pub use description::{
 pub use destage_exec::Accepted;
 pub use destage_raid::settings;
 pub use recorder::Recorder;
+pub use replacement::{ReplaceError, Replacement};
 pub use service::{Offer, Service, ServiceError};
 pub use socket::Listener;
 pub use status::{

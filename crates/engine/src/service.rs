@@ -3,6 +3,7 @@
 
 mod clients;
 mod orders;
+mod replacing;
 
 use std::io;
 use std::path::Path;
@@ -21,6 +22,7 @@ use crate::load::Load;
 use crate::socket::Listener;
 use crate::waiter::{Interest, Waiter};
 use crate::{Backend, marks};
+use replacing::Replacing;
 
 /// What a client may have in one request, in bytes: more than the 32 MiB that clients keep to who are told nothing, since
 /// those of other servers take 64 MiB for granted.
@@ -175,6 +177,7 @@ pub struct Service<B> {
     spare: Vec<Buffer>,
     load: Load,
     listening: Option<Listening>,
+    replacing: Option<Replacing>,
     /// Requests were handed to the backend since it was polled last.
     begun: bool,
     /// Why nothing is answered but with errors.
@@ -214,6 +217,7 @@ impl<B: Backend> Service<B> {
             spare: Vec::new(),
             load: Load::default(),
             listening: None,
+            replacing: None,
             begun: false,
             broken: None,
             stopping: false,
@@ -317,6 +321,7 @@ impl<B: Backend> Service<B> {
             self.work();
             self.attend();
         }
+        self.go_on_replacing();
         self.tend_bosses();
         if self.backend.hear() && self.broken.is_none() {
             return Ok(());
@@ -473,7 +478,7 @@ impl<B: Backend> Service<B> {
         // A socket that had nothing more is not asked again before it is said to have.
         let mut drained = !self.clients[at].readable;
         let mut taken = 0;
-        while taken < TURN {
+        while taken < TURN && !self.holds_requests() {
             let spare = &mut self.spare;
             let mut room = |len: usize| {
                 let mut buffer = spare.pop().unwrap_or_default();
@@ -484,6 +489,7 @@ impl<B: Backend> Service<B> {
             self.begin(at, incoming);
             taken += 1;
         }
+        let holds = self.holds_requests();
         // What the backend has done meanwhile goes along.
         let client = &mut self.clients[at];
         client.readable = !drained;
@@ -494,6 +500,7 @@ impl<B: Backend> Service<B> {
             return Ok(false);
         }
         let wanted = client.wanted();
+        let wanted = Interest { read: wanted.read && !holds, ..wanted };
         if wanted != client.interest {
             client.interest = wanted;
             self.waiter.change(&client.stream, Source::Client(at).number(), wanted)?;

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use destage_engine::{
-    ArrayStatus, Backend, Listener, Offer, Order, ReplaceError, Reply, Service, ServiceError, State, StateStatus,
-    Status, order,
+    ArrayStatus, Backend, Listener, Offer, Order, ReplaceError, Replacement, Reply, Service, ServiceError, State,
+    StateStatus, Status, order,
 };
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::client::blocking::{Connection, Wanted};
@@ -78,8 +78,8 @@ impl Backend for Fake {
         false
     }
 
-    fn replace(&mut self, device: &str, _: Option<&Path>) -> Result<(), ReplaceError> {
-        Err(ReplaceError::Device { device: device.to_owned(), known: "none".to_owned() })
+    fn replace(&mut self, replacement: &Replacement) -> Result<(), ReplaceError> {
+        Err(ReplaceError::Device { device: replacement.device.clone(), known: "none".to_owned() })
     }
 
     fn status(&self) -> ArrayStatus {

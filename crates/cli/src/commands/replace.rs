@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::Order;
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use destage_engine::{Order, Replacement};
 
 use super::served::{array_arg, control_arg, order};
+use crate::screen::Screen;
 
 /// The command.
 pub fn command() -> Command {
@@ -14,7 +15,8 @@ pub fn command() -> Command {
         .about("Put a file or block device in the place of a served array's member or cache device")
         .after_help(
             "It is filled while requests are served; destage status tells when that is done. What it held is lost. The description \
-             names it from then on.",
+             names it from then on. Refused is what would lose data: a member that the level cannot do without, since another \
+             is lost or being filled, or that other rows need for now.",
         )
         .arg(array_arg())
         .arg(
@@ -30,6 +32,12 @@ pub fn command() -> Command {
                 .value_hint(ValueHint::FilePath)
                 .help("What takes its place; made if it is not there [default: the device's own file, made anew]"),
         )
+        .arg(
+            Arg::new("force")
+                .long("force")
+                .action(ArgAction::SetTrue)
+                .help("Replace it even if data is lost by that, or the file holds something else"),
+        )
         .arg(control_arg())
 }
 
@@ -38,5 +46,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let device = matches.get_one::<String>("device").cloned().unwrap_or_default();
     let path = matches.get_one::<PathBuf>("file");
     let path = path.map(|path| std::path::absolute(path).with_context(|| path.display().to_string())).transpose()?;
-    order(matches, &Order::Replace { device, path }).map(drop)
+    let force = matches.get_flag("force");
+    order(matches, &Order::Replace(Replacement { device: device.clone(), path: path.clone(), force }))?;
+    let name = match device.strip_prefix("member ").unwrap_or(&device) {
+        "cache" => "the cache's device".to_owned(),
+        member => format!("member {member}"),
+    };
+    let by = path.map_or_else(|| "its own file, made anew".to_owned(), |path| path.display().to_string());
+    let told = format!("{name} by {by}; destage status tells when it is filled");
+    Ok(Screen::stderr().pairs([("replaced", told)])?)
 }

@@ -40,12 +40,7 @@ impl<B: Backend> Service<B> {
                     }
                 }
             }
-            Order::Replace { device, path } => {
-                let replaced = self.backend.replace(&device, path.as_deref());
-                let reply = replaced.map_or_else(|error| Reply::Failed(error.to_string()), |()| Reply::Done);
-                self.begun = true;
-                self.bosses[at].reply(&reply);
-            }
+            Order::Replace(replacement) => self.replace(at, replacement),
             Order::Stop => {
                 self.bosses[at].waits_for_stop = true;
                 self.stopping = true;

@@ -109,6 +109,11 @@ impl Members {
         })
     }
 
+    /// Returns true if the level can do without this member, beside those that it does without already.
+    pub(super) fn can_spare(&self, dev: Dev) -> bool {
+        (self.not_live | DevSet::one(dev)).len() <= self.tolerated
+    }
+
     /// More is lost than the level can do without.
     pub(super) fn broken(&self) -> bool {
         self.not_live.len() > self.tolerated

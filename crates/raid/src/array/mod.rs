@@ -263,6 +263,16 @@ impl Array {
         self.rebuild.is_active() || self.members.filling().is_some()
     }
 
+    /// Returns the member that is being filled, and how many of its rows it holds.
+    pub fn filling(&self) -> Option<(Dev, Row)> {
+        self.members.filling()
+    }
+
+    /// Returns true if the level can do without this member, beside those that are lost or not yet filled.
+    pub fn can_spare(&self, dev: Dev) -> bool {
+        self.members.can_spare(dev)
+    }
+
     /// Whether more is lost than the level can do without.
     pub fn is_broken(&self) -> bool {
         self.members.broken()

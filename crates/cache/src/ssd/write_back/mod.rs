@@ -394,7 +394,7 @@ impl HostCache for WriteBack {
         let is_recovered = self.journal().is_recovered();
         let unnoted = if is_recovered { DevSet::EMPTY } else { DevSet::one(self.frames().dev()) };
         let notes_losses = !self.lost.is_empty() || self.journal().notes_losses();
-        HostCacheStatus { unnoted, notes_losses, ..self.copies.status() }
+        HostCacheStatus { unnoted, dirty_rows: self.dirty.rows(), notes_losses, ..self.copies.status() }
     }
 
     fn stale_parity(&self) -> StaleParity {

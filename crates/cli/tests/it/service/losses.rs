@@ -15,16 +15,21 @@ io_mode_tests! {
     writes_that_only_the_cache_had_are_given_up_by_order_alone,
 }
 
-const PAGES: u64 = 3 * 512;
+pub(super) const PAGES: u64 = 3 * 512;
 
-fn wait_for(array: &Array, state: &str) -> Value {
+pub(super) fn wait_for(array: &Array, state: &str) -> Value {
+    wait(array, |status| status["array"]["state"] == state)
+}
+
+/// Waits until this holds of the status.
+pub(super) fn wait(array: &Array, holds: impl Fn(&Value) -> bool) -> Value {
     let begin = Instant::now();
     loop {
         let status = array.status();
-        if status["array"]["state"] == state {
+        if holds(&status) {
             return status;
         }
-        assert!(begin.elapsed() < PATIENCE, "it is not {state}: {status}");
+        assert!(begin.elapsed() < PATIENCE, "it does not come to that: {status}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -75,7 +80,7 @@ fn a_member_that_is_gone_is_replaced_while_clients_go_on(io_mode: IoMode) {
     }
 }
 
-fn write(
+pub(super) fn write(
     client: &mut destage_nbd::client::blocking::Connection<std::os::unix::net::UnixStream>,
     draws: &mut Draws,
     content: &mut [u64],

@@ -44,6 +44,7 @@ mod place;
 mod programs;
 mod recorded;
 mod refusals;
+mod replacements;
 mod requests;
 
 use std::os::unix::net::UnixStream;

@@ -1,0 +1,193 @@
+//! `destage replace` costs no data, whatever is typed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use destage_nbd::client::blocking::Connection;
+
+use super::losses::{PAGES, wait, wait_for, write};
+use super::{Array, Draws, IoMode, PATIENCE, page};
+use crate::loop_device::{skip, tool};
+
+io_mode_tests! {
+    a_member_that_the_level_needs_is_not_replaced,
+    a_file_that_holds_something_is_not_overwritten,
+    a_dirty_cache_is_written_back_before_it_is_replaced,
+    a_replacement_without_room_costs_nothing,
+}
+
+/// Fills an array; returns the number of each page's version.
+fn fill(array: &Array, seed: u64, steps: usize) -> Vec<u64> {
+    let mut client = array.client();
+    let (mut draws, mut content, mut number) = (Draws(seed), vec![0; PAGES as usize], 0);
+    write(&mut client, &mut draws, &mut content, &mut number, steps);
+    client.flush().expect("a flush");
+    content
+}
+
+fn assert_holds(array: &Array, content: &[u64], when: &str) {
+    let mut bytes = vec![0; PAGES as usize * 4096];
+    array.client().read(0, &mut bytes).expect("a read of all");
+    for (at, (found, number)) in bytes.chunks(4096).zip(content).enumerate() {
+        let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
+        assert!(right, "{when}: page {at} is not version {number}");
+    }
+}
+
+/// Returns what is said of an order that is not carried out.
+fn refused(array: &Array, words: &[&str]) -> String {
+    let output = array.command("replace", words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+    said
+}
+
+fn a_member_that_the_level_needs_is_not_replaced(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    let content = fill(&array, 3, 300);
+    let fresh = array.file("fresh").display().to_string();
+    let said = refused(&array, &["2"]);
+    assert!(said.contains("member 2 answers and is whole") && said.contains("name the file"), "{said}");
+    array.stop();
+    fs::remove_file(array.file("member1")).expect("a member");
+    array.serve(&[]);
+    wait_for(&array, "degraded");
+    for words in [&["2"][..], &["2", &fresh]] {
+        let said = refused(&array, words);
+        for part in ["member 1 is lost, and raid5:4 cannot do without member 2", "replace member 1 first", "--force"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+    assert_holds(&array, &content, "after refusals");
+    let replaced = array.command("replace", &["1", &fresh]);
+    let told = String::from_utf8_lossy(&replaced.stderr);
+    assert!(replaced.status.success() && told.contains("member 1 by") && told.contains("fresh"), "{told}");
+    wait_for(&array, "serving");
+    let other = array.file("other").display().to_string();
+    let replaced = array.command("replace", &["member 2", &other]);
+    assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stderr));
+    wait_for(&array, "serving");
+    array.stop();
+    fs::remove_file(array.file("member0")).expect("a member");
+    array.serve(&[]);
+    assert_holds(&array, &content, "with two others, and without a third");
+    // Whoever wants to lose data may.
+    let forced = array.command("replace", &["2", "--force"]);
+    assert!(forced.status.success(), "{}", String::from_utf8_lossy(&forced.stderr));
+    let said = refused(&array, &["0"]);
+    assert!(said.contains("cannot do without them: nothing can fill a replacement"), "{said}");
+    array.kill();
+}
+
+fn a_file_that_holds_something_is_not_overwritten(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+    let mut other = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+    other.serve(&[]);
+    let theirs = fill(&other, 9, 200);
+    other.stop();
+    array.serve(&[]);
+    let content = fill(&array, 3, 200);
+    let user = array.file("user");
+    let bytes = fs::metadata(array.file("member2")).expect("a member").len() as usize;
+    fs::write(&user, b"precious".repeat(bytes / 8)).expect("a file");
+    for (path, part) in [(&user, "holds data at byte 0"), (&other.file("member2"), "is dev2 of another array")] {
+        let before = fs::read(path).expect("a file");
+        let said = refused(&array, &["2", &path.display().to_string()]);
+        assert!(said.contains(part) && said.contains("--force"), "{said}");
+        assert!(fs::read(path).expect("a file") == before, "{part}: it is as it was");
+    }
+    assert_eq!(array.status()["array"]["state"], "serving");
+    other.serve(&[]);
+    assert_holds(&other, &theirs, "the other array");
+    other.stop();
+    let forced = array.command("replace", &["2", &user.display().to_string(), "--force"]);
+    assert!(forced.status.success(), "{}", String::from_utf8_lossy(&forced.stderr));
+    wait_for(&array, "serving");
+    assert_holds(&array, &content, "with a file that was given up");
+    array.stop();
+}
+
+fn a_dirty_cache_is_written_back_before_it_is_replaced(io_mode: IoMode) {
+    for policy in ["write-back", "leavo", "kdd", "write-through"] {
+        let mut array = Array::new(io_mode, &["--policy", policy, "--cache", "1MiB"]);
+        array.serve(&[]);
+        let content = fill(&array, 5, 200);
+        let fresh = array.file("fresh").display().to_string();
+        // Clients go on meanwhile.
+        let mut client = array.client();
+        let done = std::thread::scope(|scope| {
+            let order = scope.spawn(|| array.command("replace", &["cache", &fresh]));
+            let (mut longest, begin) = (Duration::ZERO, Instant::now());
+            while !order.is_finished() {
+                assert!(begin.elapsed() < PATIENCE, "{policy}: it is not replaced");
+                longest = longest.max(rewrite(&mut client, &content));
+            }
+            assert!(longest < PATIENCE / 4, "{policy}: a write waited for {longest:?}");
+            order.join().expect("it is ordered")
+        });
+        assert!(done.status.success(), "{policy}: {}", String::from_utf8_lossy(&done.stderr));
+        // What it knows of its new device is written there first.
+        let status = wait(&array, |status| status["array"]["cache"]["in_use"] == true);
+        assert_eq!(status["array"]["devices"][4]["path"], fresh.as_str(), "{status}");
+        assert_eq!(status["array"]["lost"].as_array().map(Vec::len), Some(0), "{status}");
+        assert_holds(&array, &content, policy);
+        array.stop();
+        array.serve(&[]);
+        assert_holds(&array, &content, policy);
+        array.stop();
+    }
+}
+
+/// Writes some pages once more as they are; returns the longest time that one of them took.
+fn rewrite(client: &mut Connection<std::os::unix::net::UnixStream>, content: &[u64]) -> Duration {
+    let written = content.iter().zip(0..).filter(|(number, _)| **number > 0).take(20);
+    let times = written.map(|(number, at)| {
+        let begin = Instant::now();
+        client.write(at * 4096, &page(*number), false).expect("a write");
+        begin.elapsed()
+    });
+    times.max().unwrap_or_default()
+}
+
+fn a_replacement_without_room_costs_nothing(io_mode: IoMode) {
+    let test = "a_replacement_without_room_costs_nothing";
+    let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    let content = fill(&array, 7, 200);
+    let Some(full) = Full::new(test, array.file("full")) else { return };
+    let new = full.0.join("new");
+    let said = refused(&array, &["2", &new.display().to_string()]);
+    assert!(said.contains("cannot find room for all that it will hold: No space left on device"), "{said}");
+    assert!(!new.exists(), "the room is given back");
+    assert_eq!(array.status()["array"]["state"], "serving");
+    assert_holds(&array, &content, "after a refusal");
+    array.stop();
+    array.serve(&[]);
+    assert_holds(&array, &content, "at the next start");
+    array.stop();
+}
+
+/// A file system with less room than a member needs.
+struct Full(PathBuf);
+
+impl Full {
+    fn new(test: &str, folder: PathBuf) -> Option<Self> {
+        fs::create_dir(&folder).expect("a folder");
+        match tool("mount", &["-t", "tmpfs", "-o", "size=1m", "none", &folder.display().to_string()]) {
+            Ok(_) => Some(Self(folder)),
+            Err(why) => {
+                skip(test, &why);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Full {
+    fn drop(&mut self) {
+        // Lazily: a service may have a file of it open.
+        let _ = tool("umount", &["--lazy", &self.0.display().to_string()]);
+    }
+}

@@ -1,0 +1,170 @@
+//! Replacing a device of a served array, and what speaks against it.
+
+use std::path::PathBuf;
+
+use destage_cache::Served;
+use destage_exec::FilesError;
+use destage_plan::{Dev, DevSet, Status};
+use serde::{Deserialize, Serialize};
+
+use crate::{DescriptionError, as_text};
+
+/// Orders a file to be put in the place of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replacement {
+    /// The device's name in the status, or a member's number.
+    pub device: String,
+    /// The file, by a path from the root; the device's own, made anew, if there is none.
+    #[serde(default, with = "as_text")]
+    pub path: Option<PathBuf>,
+    /// Gives up what only this device, or the file, holds.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Says why a device was not replaced.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplaceError {
+    /// There is no such device.
+    #[error("there is no device \"{device}\"; there are {known}")]
+    Device {
+        /// As it was named.
+        device: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// The level cannot do without it.
+    #[error("{why}: data would be lost; {first}")]
+    Needed {
+        /// What the level cannot do without.
+        why: String,
+        /// What to do first.
+        first: String,
+    },
+    /// Nothing can fill what takes its place.
+    #[error(
+        "{lost}, and {level} cannot do without them: nothing can fill a replacement; stop, bring one back, and start again"
+    )]
+    Broken {
+        /// Which members are lost, as a sentence.
+        lost: String,
+        /// Level and members.
+        level: String,
+    },
+    /// It is whole, and no other file was named.
+    #[error("{device} answers and is whole, and would be emptied; name the file that takes its place")]
+    Whole {
+        /// The device.
+        device: String,
+    },
+    /// The array is not ready.
+    #[error(
+        "the array is being made consistent after a crash, which needs {device}; wait until destage status says serving"
+    )]
+    Recovering {
+        /// The device.
+        device: String,
+    },
+    /// The parity of rows does not cover their data.
+    #[error(
+        "the parity of {rows} rows is stale since the cache is lost, and is being made good, which needs {device}; wait"
+    )]
+    Stale {
+        /// The device.
+        device: String,
+        /// Rows.
+        rows: usize,
+    },
+    /// It alone has the newest version of pages.
+    #[error("the cache alone has the newest version of pages in {rows} rows, and they cannot be written back")]
+    Dirty {
+        /// Rows.
+        rows: usize,
+    },
+    /// Another is being written back.
+    #[error("another replacement is under way: the cache is being written back")]
+    UnderWay,
+    /// The file cannot take its place.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// It has taken its place, but the description still names the other one.
+    #[error("the device is replaced, but the description cannot be changed: {0}")]
+    Description(#[from] DescriptionError),
+}
+
+impl ReplaceError {
+    /// Returns true if a [forced](Replacement::force) replacement is not refused for this reason.
+    pub const fn yields_to_force(&self) -> bool {
+        match self {
+            Self::Needed { .. }
+            | Self::Broken { .. }
+            | Self::Whole { .. }
+            | Self::Recovering { .. }
+            | Self::Stale { .. }
+            | Self::Dirty { .. } => true,
+            Self::Files(error) => {
+                matches!(error, FilesError::CarriesData { .. } | FilesError::Stranger { .. })
+            }
+            Self::Device { .. } | Self::UnderWay | Self::Description(_) => false,
+        }
+    }
+}
+
+/// Checks that the array loses nothing if this member is taken out of it.
+pub(crate) fn check_member(
+    served: &dyn Served,
+    status: Status,
+    dev: Dev,
+    names_other: bool,
+) -> Result<(), ReplaceError> {
+    let array = served.array();
+    let (not_live, geometry) = (array.degraded(), &array.config().geometry);
+    let (device, level) = (name(dev), format!("{}:{}", geometry.level(), geometry.members()));
+    if array.is_broken() {
+        return Err(ReplaceError::Broken { lost: without(array.filling().map(|one| one.0), not_live), level });
+    }
+    if not_live.contains(dev) {
+        return Ok(());
+    }
+    if status != Status::Ready {
+        return Err(ReplaceError::Recovering { device });
+    }
+    if !array.can_spare(dev) || array.filling().is_some() {
+        let filling = array.filling().map(|one| one.0);
+        let needed = format!("{}, and {level} cannot do without {device} as well", without(filling, not_live));
+        let (why, first) = match not_live.lowest() {
+            None => (format!("{level} cannot do without any member"), "copy its data elsewhere first".to_owned()),
+            Some(_) if filling.is_some() => (needed, "wait until that is done".to_owned()),
+            Some(lost) => (needed, format!("replace {} first", name(lost))),
+        };
+        return Err(ReplaceError::Needed { why, first });
+    }
+    if !served.is_caching() && served.stale_rows() > 0 {
+        return Err(ReplaceError::Stale { device, rows: served.stale_rows() });
+    }
+    if names_other { Ok(()) } else { Err(ReplaceError::Whole { device }) }
+}
+
+/// Checks that nothing is lost with the cache's device.
+pub(crate) fn check_cache(served: &dyn Served, status: Status) -> Result<(), ReplaceError> {
+    if status != Status::Ready {
+        return Err(ReplaceError::Recovering { device: "the cache".to_owned() });
+    }
+    match served.status().dirty_rows {
+        0 => Ok(()),
+        rows => Err(ReplaceError::Dirty { rows }),
+    }
+}
+
+fn name(dev: Dev) -> String {
+    format!("member {}", dev.0)
+}
+
+/// Says which members are lost or being filled.
+fn without(filling: Option<Dev>, not_live: DevSet) -> String {
+    let told = not_live.iter().map(|dev| {
+        let how = if filling == Some(dev) { "being filled" } else { "lost" };
+        format!("{} is {how}", name(dev))
+    });
+    told.collect::<Vec<_>>().join(" and ")
+}
