@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use destage_cache::{HostCacheSpec, Medium, Served};
 use destage_exec::{Accepted, Buffer, Completion, Files, FilesError, Io, NvramPlace};
 use destage_nbd::Extent;
-use destage_plan::{Dev, HostRequest, Status, path_text};
+use destage_plan::{Dev, DevSet, HostRequest, Status, path_text};
 use destage_raid::Geometry;
 
 use crate::description::folder;
 use crate::replacement::{check_cache, check_member};
 use crate::{
-    ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceStatus, Figure, LostRange,
-    ReplaceError, Replacement, ResynchronisedStatus, State, StateStatus, marks,
+    ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceStatus, Event, Figure,
+    LostRange, ReplaceError, Replacement, ResynchronisedStatus, State, StateStatus, marks,
 };
 
 /// The name of the cache's device.
@@ -22,6 +22,18 @@ const CACHE: &str = "cache";
 /// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
 /// end first, and whoever opens them must not do so before.
 const LINGERS: Duration = Duration::from_secs(2);
+
+/// What is compared to see whether there is [news](Backend::news): cheap to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Glance {
+    answering: DevSet,
+    degraded: DevSet,
+    is_broken: bool,
+    is_caching: bool,
+    is_ready: bool,
+    /// The member that is being filled, and tenths of its rows that are.
+    filling: Option<(Dev, u8)>,
+}
 
 /// An array on its files.
 #[derive(Debug)]
@@ -32,6 +44,11 @@ pub struct Array {
     path: PathBuf,
     geometry: Geometry,
     policy: HostCacheSpec,
+    /// The array as it was when its news were asked for last, and the state that was told.
+    seen: Option<Glance>,
+    told: Option<State>,
+    /// Files that have taken a device's place since.
+    replaced: Vec<Event>,
 }
 
 impl Array {
@@ -51,7 +68,11 @@ impl Array {
             let accepted = Accepted { data: accepted.data || !holds_data, ..accepted };
             match Files::resynchronise(controller, files, accepted) {
                 Err(FilesError::InUse(_)) if begin.elapsed() < LINGERS => std::thread::sleep(LINGERS / 100),
-                opened => return Ok(Self { files: opened?, description, path: path.to_owned(), geometry, policy }),
+                opened => {
+                    let (files, path) = (opened?, path.to_owned());
+                    let (seen, told, replaced) = (None, None, Vec::new());
+                    return Ok(Self { files, description, path, geometry, policy, seen, told, replaced });
+                }
             }
         }
     }
@@ -81,10 +102,62 @@ impl Array {
         match self.files.status() {
             Status::Starting => State::Recovering,
             Status::Refused(why) => State::Stopped(FilesError::Refused(Box::new(why)).to_string()),
+            Status::Ready if served.array().is_broken() => State::Failed,
             Status::Ready if served.array().is_rebuilding() => State::Rebuilding,
-            Status::Ready if !served.array().degraded().is_empty() => State::Degraded,
+            Status::Ready if !served.array().degraded().is_empty() || !served.is_caching() => State::Degraded,
             Status::Ready => State::Serving,
         }
+    }
+
+    fn glance(&self) -> Glance {
+        let (served, devices) = (self.files.engine().controller(), self.files.config().devices.len());
+        Glance {
+            answering: DevSet::first(devices as u32).iter().filter(|dev| self.files.answers(*dev)).collect(),
+            degraded: served.array().degraded(),
+            is_broken: served.array().is_broken(),
+            is_caching: served.is_caching(),
+            is_ready: self.files.status() == Status::Ready,
+            filling: self.filling().map(|(dev, percent)| (dev, (percent / 10.0) as u8)),
+        }
+    }
+
+    /// Returns the name of a device in the status.
+    fn device_name(&self, dev: Dev) -> String {
+        if dev.0 < self.geometry.members() { format!("member {}", dev.0) } else { CACHE.to_owned() }
+    }
+
+    fn device_file(&self, dev: Dev) -> String {
+        path_text::of(&self.files.config().devices[dev.index()].path)
+    }
+
+    /// Tells how the filling of members has gone on.
+    fn filling_news(&self, seen: Glance, now: Glance, tell: &mut dyn FnMut(Event)) {
+        let named = |dev| (self.device_name(dev), self.device_file(dev));
+        match (seen.filling, now.filling) {
+            (Some((before, tenths)), Some((dev, more))) if before == dev => {
+                if more > tenths {
+                    tell(Event::RebuildProgress { device: self.device_name(dev), percent: more * 10 });
+                }
+                return;
+            }
+            _ => {}
+        }
+        if let Some((dev, _)) = seen.filling
+            && !now.degraded.contains(dev)
+        {
+            let (device, path) = named(dev);
+            tell(Event::RebuildFinished { device, path });
+        }
+        if let Some((dev, _)) = now.filling {
+            let (device, path) = named(dev);
+            tell(Event::RebuildStarted { device, path });
+        }
+    }
+
+    /// Returns the member that is being filled, and how many percent of its rows it holds.
+    fn filling(&self) -> Option<(Dev, f64)> {
+        let (dev, rows) = self.files.engine().controller().array().filling()?;
+        Some((dev, 100.0 * rows.0 as f64 / self.geometry.member_pages() as f64))
     }
 
     fn devices(&self) -> Vec<DeviceStatus> {
@@ -92,11 +165,11 @@ impl Array {
         let told = configs.map(|((config, traffic), number)| {
             let dev = Dev(number);
             let error = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());
-            let is_member = u32::from(number) < u32::from(self.geometry.members());
             DeviceStatus {
-                name: if is_member { format!("member {number}") } else { CACHE.to_owned() },
+                name: self.device_name(dev),
                 path: path_text::of(&config.path),
                 answers: self.files.answers(dev),
+                filled_percent: self.filling().filter(|(filling, _)| *filling == dev).map(|(_, percent)| percent),
                 error,
                 direct: self.files.is_direct(dev),
                 buffered: self.files.buffered().find(|(other, _)| *other == dev).map(|(_, why)| why.to_string()),
@@ -221,11 +294,35 @@ impl Backend for Array {
         } else {
             self.files.replace(Dev(number as u8), &path)?;
         }
+        let dev = Dev(number as u8);
+        self.replaced.push(Event::DeviceReplaced { device: self.device_name(dev), path: self.device_file(dev) });
         if self.files.config().devices[number].path != self.device_path(number) {
             self.description.set_device(number, &path);
             self.description.save(&self.path)?;
         }
         Ok(())
+    }
+
+    fn news(&mut self, tell: &mut dyn FnMut(Event)) {
+        let now = self.glance();
+        if self.seen == Some(now) && self.replaced.is_empty() {
+            return;
+        }
+        let all = DevSet::first(self.files.config().devices.len() as u32);
+        let unseen = Glance { answering: all, degraded: DevSet::EMPTY, filling: None, ..now };
+        let seen = self.seen.replace(now).unwrap_or(unseen);
+        for dev in (seen.answering - now.answering).iter() {
+            let why = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());
+            let (device, path) = (self.device_name(dev), self.device_file(dev));
+            tell(Event::DeviceLost { device, path, why: why.unwrap_or_else(|| "it was given up".to_owned()) });
+        }
+        self.replaced.drain(..).for_each(&mut *tell);
+        self.filling_news(seen, now, tell);
+        let state = self.state();
+        if self.told.as_ref() != Some(&state) {
+            let from = self.told.replace(state.clone());
+            tell(Event::StateChanged { from, to: state });
+        }
     }
 
     fn marks(&self, offset: u64, len: u64) -> Vec<Extent> {

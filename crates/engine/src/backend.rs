@@ -7,7 +7,7 @@ use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::Extent;
 use destage_plan::HostRequest;
 
-use crate::{ArrayStatus, ReplaceError, Replacement};
+use crate::{ArrayStatus, Event, ReplaceError, Replacement};
 
 /// A block device that answers requests in its own time. It is asked from one thread, and must not wait.
 pub trait Backend {
@@ -73,6 +73,11 @@ pub trait Backend {
     fn marks(&self, offset: u64, len: u64) -> Vec<Extent> {
         let _ = offset;
         vec![Extent { length: len, flags: 0 }]
+    }
+
+    /// Tells of what has happened since this was asked last, and gone on without anybody asking for it.
+    fn news(&mut self, tell: &mut dyn FnMut(Event)) {
+        let _ = tell;
     }
 
     /// How it is.

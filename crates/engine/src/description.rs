@@ -153,6 +153,9 @@ pub struct ServePart {
     pub io: IoPart,
     /// Whether devices are read and written past the memory of the operating system, where that can be.
     pub direct: bool,
+    /// A shell command that is run for each event that whoever runs the service should hear of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_event: Option<String>,
 }
 
 /// Who reads and writes devices.
@@ -180,7 +183,7 @@ impl From<IoPart> for Io {
 
 impl Default for ServePart {
     fn default() -> Self {
-        Self { depth: 256, workers: 4, io: IoPart::Auto, direct: true }
+        Self { depth: 256, workers: 4, io: IoPart::Auto, direct: true, on_event: None }
     }
 }
 

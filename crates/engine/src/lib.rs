@@ -11,6 +11,7 @@ mod backend;
 mod connection;
 mod control;
 mod description;
+mod event;
 mod load;
 pub mod marks;
 mod md;
@@ -33,6 +34,7 @@ pub use description::{
 };
 pub use destage_exec::Accepted;
 pub use destage_raid::settings;
+pub use event::{Event, Severity};
 pub use recorder::Recorder;
 pub use replacement::{ReplaceError, Replacement};
 pub use service::{Offer, Service, ServiceError};

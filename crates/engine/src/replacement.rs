@@ -1,5 +1,6 @@
 //! Replacing a device of a served array, and what speaks against it.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use destage_cache::Served;
@@ -20,6 +21,14 @@ pub struct Replacement {
     /// Gives up what only this device, or the file, holds.
     #[serde(default)]
     pub force: bool,
+}
+
+impl fmt::Display for Replacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "replace {}", self.device)?;
+        self.path.as_ref().map_or(Ok(()), |path| write!(f, " {}", path.display()))?;
+        f.write_str(if self.force { " --force" } else { "" })
+    }
 }
 
 /// Says why a device was not replaced.

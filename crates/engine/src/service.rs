@@ -20,8 +20,9 @@ use crate::connection::{Connection, Incoming, Lost};
 use crate::control::Control;
 use crate::load::Load;
 use crate::socket::Listener;
+use crate::status::State;
 use crate::waiter::{Interest, Waiter};
-use crate::{Backend, marks};
+use crate::{Backend, Event, marks};
 use replacing::Replacing;
 
 /// What a client may have in one request, in bytes: more than the 32 MiB that clients keep to who are told nothing, since
@@ -177,6 +178,7 @@ pub struct Service<B> {
     spare: Vec<Buffer>,
     load: Load,
     listening: Option<Listening>,
+    events: Option<Events>,
     replacing: Option<Replacing>,
     /// Requests were handed to the backend since it was polled last.
     begun: bool,
@@ -217,6 +219,7 @@ impl<B: Backend> Service<B> {
             spare: Vec::new(),
             load: Load::default(),
             listening: None,
+            events: None,
             replacing: None,
             begun: false,
             broken: None,
@@ -255,6 +258,17 @@ impl<B: Backend> Service<B> {
         self.listening = Some(Box::new(listener));
     }
 
+    /// Tells `listener` of what happens to the array and the service.
+    pub fn tell_events(&mut self, listener: impl FnMut(Event) + 'static) {
+        self.events = Some(Box::new(listener));
+    }
+
+    fn happened(&mut self, event: impl FnOnce() -> Event) {
+        if let Some(tell) = &mut self.events {
+            tell(event());
+        }
+    }
+
     /// What ends the service in order once it is set and [woken](Self::waker).
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
@@ -279,7 +293,11 @@ impl<B: Backend> Service<B> {
     pub fn run(mut self) -> Result<(), ServiceError> {
         while !self.stopping {
             self.turn(None)?;
-            self.stopping |= self.stop.load(Ordering::Relaxed);
+            if self.stop.load(Ordering::Relaxed) && !std::mem::replace(&mut self.stopping, true) {
+                self.happened(|| Event::Stopping {
+                    why: "a signal, or the end of the command that is served".to_owned(),
+                });
+            }
         }
         self.say_goodbye()?;
         if let Some(why) = self.broken {
@@ -322,6 +340,9 @@ impl<B: Backend> Service<B> {
             self.attend();
         }
         self.go_on_replacing();
+        if let Some(tell) = self.events.as_mut().filter(|_| self.broken.is_none()) {
+            self.backend.news(tell);
+        }
         self.tend_bosses();
         if self.backend.hear() && self.broken.is_none() {
             return Ok(());
@@ -387,7 +408,11 @@ impl<B: Backend> Service<B> {
     /// The backend has stopped: nothing is answered but with errors from now on. What was never begun ends at once.
     fn give_up(&mut self, error: &FilesError) {
         self.stopping |= matches!(error, FilesError::Refused(_));
+        let is_news = self.broken.is_none();
         let why = self.broken.get_or_insert_with(|| error.to_string()).clone();
+        if is_news {
+            self.happened(|| Event::StateChanged { from: None, to: State::Stopped(why.clone()) });
+        }
         if let Some(source) = self.backend.descriptor() {
             // Nobody takes what it has to say any more.
             self.waiter.remove(source);
@@ -568,6 +593,9 @@ impl<B: Backend> Service<B> {
 
 /// Who is told of requests.
 type Listening = Box<dyn FnMut(Asked)>;
+
+/// Who is told of events.
+type Events = Box<dyn FnMut(Event)>;
 
 /// A request as a trace has it, if traces have such requests.
 fn trace_request(request: &Request, begin: Instant) -> Option<Asked> {

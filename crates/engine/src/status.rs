@@ -1,5 +1,7 @@
 //! How a service is, as it tells whoever asks.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// How a service is. Counts are since it began.
@@ -19,20 +21,47 @@ pub struct Status {
     pub requests: Requests,
 }
 
-/// How far a served array has come.
+/// How far a served array has come. docs/failures.md has what follows from each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// Requests wait until what a crash has left is put right.
     Recovering,
-    /// Requests are served.
+    /// Requests are served, and nothing is lost.
     Serving,
-    /// Requests are served, with members lost.
+    /// Requests are served, with members or the cache lost.
     Degraded,
     /// Requests are served, and what a lost member held is being made anew.
     Rebuilding,
+    /// More members are lost than the level can do without: of requests those fail that need them.
+    Failed,
     /// Nothing is served any more, for this reason.
     Stopped(String),
+}
+
+impl State {
+    /// Returns the exit status of `destage status`, for monitors: 0 if nothing is lost, 3 if the array is degraded, and 4 if
+    /// it has failed or nothing is served any more.
+    pub const fn exit_status(&self) -> u8 {
+        match self {
+            Self::Recovering | Self::Serving => 0,
+            Self::Degraded | Self::Rebuilding => 3,
+            Self::Failed | Self::Stopped(_) => 4,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Recovering => f.write_str("recovering"),
+            Self::Serving => f.write_str("serving"),
+            Self::Degraded => f.write_str("degraded"),
+            Self::Rebuilding => f.write_str("rebuilding"),
+            Self::Failed => f.write_str("failed"),
+            Self::Stopped(why) => write!(f, "stopped: {why}"),
+        }
+    }
 }
 
 /// A served array.
@@ -101,6 +130,9 @@ pub struct DeviceStatus {
     pub path: String,
     /// Whether it answers.
     pub answers: bool,
+    /// Percent of a member's rows that it holds, if it is being filled.
+    #[serde(default)]
+    pub filled_percent: Option<f64>,
     /// Why it does not.
     pub error: Option<String>,
     /// Whether it is read and written past the memory of the operating system.

@@ -156,6 +156,7 @@ fn state(state: &State) -> String {
         State::Serving => "serving".to_owned(),
         State::Degraded => "serving, degraded".to_owned(),
         State::Rebuilding => "serving, rebuilding".to_owned(),
+        State::Failed => "failed: more members are lost than the level can do without".to_owned(),
         State::Stopped(why) => format!("stopped: {why}"),
     }
 }

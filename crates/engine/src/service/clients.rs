@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{CLIENTS, HANDSHAKE, PAUSE, Service, ServiceError, Source, cannot};
-use crate::Backend;
 use crate::connection::{Connection, Lost};
 use crate::outbox::Outbox;
 use crate::waiter::Interest;
+use crate::{Backend, Event};
 
 impl<B: Backend> Service<B> {
     pub(super) fn welcome(&mut self, at: usize) -> Result<(), ServiceError> {
@@ -33,6 +33,8 @@ impl<B: Backend> Service<B> {
             added.map_err(cannot("wait for a client"))?;
             entry.insert(Connection::new(stream, Arc::clone(&self.exports)));
             self.load.clients += 1;
+            let clients = self.clients.len();
+            self.happened(|| Event::ClientCame { clients });
             // The server speaks first.
             self.stir(number);
         }
@@ -56,6 +58,9 @@ impl<B: Backend> Service<B> {
             self.load.last_loss = lost.map(ToString::to_string);
         }
         self.waiter.remove(&client.stream);
+        let clients = self.clients.len() - 1;
+        self.happened(|| Event::ClientGone { clients, why: lost.map(ToString::to_string) });
+        let Some(client) = self.clients.get_mut(at) else { return };
         if client.requests == 0 {
             drop(self.clients.remove(at));
         } else {

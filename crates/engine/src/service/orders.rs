@@ -1,10 +1,10 @@
 //! Who runs the service says what it is to do.
 
 use super::{Service, ServiceError, Source, cannot};
-use crate::Backend;
 use crate::control::{Control, Order, Reply};
 use crate::status::{Clients, State, Status};
 use crate::waiter::Interest;
+use crate::{Backend, Event};
 
 impl<B: Backend> Service<B> {
     pub(super) fn welcome_boss(&mut self) -> Result<(), ServiceError> {
@@ -31,6 +31,7 @@ impl<B: Backend> Service<B> {
                 self.bosses[at].reply(&Reply::Status(Box::new(status)));
             }
             Order::Flush => {
+                self.happened(|| Event::Ordered { order: "flush".to_owned(), refused: None });
                 if let Some(why) = self.broken.clone() {
                     self.bosses[at].reply(&Reply::Failed(why));
                 } else {
@@ -42,6 +43,7 @@ impl<B: Backend> Service<B> {
             }
             Order::Replace(replacement) => self.replace(at, replacement),
             Order::Stop => {
+                self.happened(|| Event::Stopping { why: "destage stop".to_owned() });
                 self.bosses[at].waits_for_stop = true;
                 self.stopping = true;
             }

@@ -2,9 +2,9 @@
 //! it comes to an end.
 
 use super::Service;
-use crate::Backend;
 use crate::control::Reply;
 use crate::replacement::{ReplaceError, Replacement};
+use crate::{Backend, Event};
 
 /// How far a replacement has come whose device is written back first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +29,11 @@ impl<B: Backend> Service<B> {
     /// Replaces a device, now or when it is written back, and tells who ordered it.
     pub(super) fn replace(&mut self, boss: usize, replacement: Replacement) {
         if self.replacing.is_some() {
-            return self.tell_replaced(boss, Err(ReplaceError::UnderWay));
+            return self.tell_replaced(boss, &replacement, Err(ReplaceError::UnderWay));
         }
         if self.broken.is_some() || !self.backend.drains_before(&replacement) {
             let replaced = self.backend.replace(&replacement);
-            return self.tell_replaced(boss, replaced);
+            return self.tell_replaced(boss, &replacement, replaced);
         }
         match self.backend.begin_drain() {
             Ok(()) => {
@@ -81,12 +81,14 @@ impl<B: Backend> Service<B> {
         let Some(Replacing { boss, replacement, .. }) = self.replacing.take() else { return };
         let replaced = self.backend.replace(&replacement);
         self.bosses[boss].waits_for_replacement = false;
-        self.tell_replaced(boss, replaced);
+        self.tell_replaced(boss, &replacement, replaced);
         self.stir_all();
     }
 
-    fn tell_replaced(&mut self, boss: usize, replaced: Result<(), ReplaceError>) {
+    fn tell_replaced(&mut self, boss: usize, replacement: &Replacement, replaced: Result<(), ReplaceError>) {
         self.begun = true;
+        let refused = replaced.as_ref().err().map(ToString::to_string);
+        self.happened(|| Event::Ordered { order: replacement.to_string(), refused });
         self.bosses[boss].reply(&match replaced {
             Ok(()) => Reply::Done,
             Err(error) if error.yields_to_force() => {
