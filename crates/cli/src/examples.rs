@@ -303,6 +303,8 @@ pub const STATUSES: &[(&str, &str)] = &[
         "2",
         "The command line is not understood: an argument that there is not, or one that is missing. Nothing was done.",
     ),
+    ("3", "destage status alone: the array is degraded."),
+    ("4", "destage status alone: the array has failed, or nothing is served any more."),
     ("129", "Ended by SIGHUP; files are as they were before."),
     ("130", "Ended by SIGINT, which is Ctrl-C; likewise."),
     ("143", "Ended by SIGTERM; likewise."),

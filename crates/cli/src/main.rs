@@ -9,6 +9,8 @@ mod buffer_output;
 mod candidates;
 mod commands;
 mod compare_output;
+mod event_log;
+mod event_program;
 mod examples;
 mod findings_output;
 mod flags;
@@ -62,7 +64,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     match commands::run(&matches) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             screen::fail(format_args!("{error:#}"));

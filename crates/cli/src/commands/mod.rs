@@ -22,6 +22,8 @@ mod sweep;
 mod trace;
 mod validate;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::{Arg, ArgMatches, Command};
 
@@ -70,9 +72,10 @@ pub fn bare() -> Command {
         .subcommand(man::command())
 }
 
-/// Runs what the command line says.
-pub fn run(matches: &ArgMatches) -> Result<()> {
-    match matches.subcommand() {
+/// Runs what the command line says; returns the exit status if it went well.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let done = match matches.subcommand() {
+        Some(("status", matches)) => return status::run(matches),
         Some(("advise", matches)) => advise::run(matches),
         Some(("sim", matches)) => sim::run(matches),
         Some(("sweep", matches)) => sweep::run(matches),
@@ -83,7 +86,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("reproduce", matches)) => reproduce::run(matches),
         Some(("create", matches)) => create::run(matches),
         Some(("serve", matches)) => serve::run(matches),
-        Some(("status", matches)) => status::run(matches),
         Some(("flush", matches)) => flush::run(matches),
         Some(("replace", matches)) => replace::run(matches),
         Some(("stop", matches)) => stop::run(matches),
@@ -91,5 +93,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("completions", matches)) => completions::run(matches),
         Some(("man", matches)) => man::run(matches),
         _ => unreachable!("clap asks for a subcommand"),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

@@ -10,10 +10,12 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::{Accepted, Array, Backend, Description, Listener, Offer, Recorder, Service};
+use destage_engine::{Accepted, Array, ArrayStatus, Backend, Description, Event, Listener, Offer, Recorder, Service};
 use destage_plan::quantity::show_bytes;
 
 use super::served::{array_arg, beside, control, control_arg, description};
+use crate::event_log::{EventLog, LogForm, log_args};
+use crate::event_program::EventProgram;
 use crate::output::{NewFile, Outputs, refused};
 use crate::screen::Screen;
 use crate::signals;
@@ -47,6 +49,7 @@ pub fn command() -> Command {
              answered; without it such an array is refused, and what is lost is said",
         ))
         .arg(control_arg())
+        .args(log_args())
         .arg(
             text("record", "OUT")
                 .value_parser(value_parser!(PathBuf))
@@ -75,6 +78,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let record = matches.get_one::<PathBuf>("record");
     let record = record.map(|to| Ok::<_, anyhow::Error>((to, Record::begin(&mut outputs, to)?))).transpose()?;
 
+    let log = EventLog::of(matches);
+    let program = described.serve.on_event.clone().map(|command| Rc::new(EventProgram::start(command, &path, log)));
     let array = Array::open(described, &path, accepted(matches))?;
     let status = array.status();
     let offer = Offer {
@@ -104,6 +109,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             }
         });
     }
+    let told = program.clone();
+    let tell = move |event: Event| {
+        log.write(&event);
+        if let Some(program) = &told {
+            program.tell(&event);
+        }
+    };
     let (stop, wake) = (service.stop_flag(), service.waker());
     signals::call(move |signal| {
         if stop.swap(true, Ordering::Relaxed) {
@@ -132,7 +144,16 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         rows.extend(why.map(|why| ("buffered", format!("{}: no direct I/O: {why}", device.path))));
     }
     rows.extend(uris.iter().map(|uri| ("at", uri.clone())));
-    Screen::stderr().pairs(rows)?;
+    if log.form() == LogForm::Text {
+        Screen::stderr().pairs(rows)?;
+    } else {
+        tell(started(&path, &status, uris.clone()));
+    }
+    if let Some(done) = &status.resynchronised {
+        let (lost, rows, data_lost) = (done.lost.clone(), done.rows, done.data_lost);
+        tell(Event::Resynchronised { lost, rows, data_lost });
+    }
+    service.tell_events(tell);
     let command = matches.get_one::<OsString>("run");
     let (stop, wake) = (service.stop_flag(), service.waker());
     let job = command.map(|command| {
@@ -145,6 +166,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     });
     let job = job.transpose()?;
     let served = service.run();
+    if let Some(program) = program.and_then(Rc::into_inner) {
+        program.finish();
+    }
     if let Some((to, record)) = record {
         let recorder = record.recorder.borrow_mut().take().context("the record is there until here")?;
         let file = recorder.finish().map_err(refused(to))?;
@@ -156,6 +180,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(Ok(Err(error))) => Err(error).context("cannot wait for the command"),
         _ => Ok(()),
     }
+}
+
+/// The first event of a service.
+fn started(path: &Path, status: &ArrayStatus, uris: Vec<String>) -> Event {
+    let (level, policy) = (status.level.clone(), status.policy.clone());
+    Event::Started { array: path.display().to_string(), level, policy, bytes: status.bytes, uris }
 }
 
 /// What may be lost with the files of NVRAM and intents.

@@ -1,6 +1,7 @@
 //! `destage status`: how a served array is.
 
 use std::io::Write;
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -14,13 +15,17 @@ use crate::screen::Screen;
 pub fn command() -> Command {
     Command::new("status")
         .about("Say how a served array is: its devices, its cache, its clients and their requests")
+        .after_help(
+            "Exit status, for monitors: 0 if nothing is lost, 3 if the array is degraded or being rebuilt, 4 if it has failed or \
+             nothing is served any more, 1 if nobody answers. docs/failures.md has what each state means.",
+        )
         .arg(array_arg())
         .arg(control_arg())
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON on standard output"))
 }
 
 /// Runs it.
-pub fn run(matches: &ArgMatches) -> Result<()> {
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let Reply::Status(status) = order(matches, &Order::Status)? else {
         bail!("the service answered something else than how it is");
     };
@@ -28,9 +33,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         let mut out = std::io::stdout().lock();
         serde_json::to_writer_pretty(&mut out, &status)?;
         writeln!(out)?;
-        return Ok(());
+    } else {
+        show(&status)?;
     }
-    show(&status)
+    Ok(status.array.state.exit_status().into())
 }
 
 fn show(status: &Status) -> Result<()> {
@@ -92,8 +98,9 @@ fn show(status: &Status) -> Result<()> {
             Some(error) => format!("lost: {error}"),
             None if !device.answers => format!("lost: {}", device.path),
             None => format!(
-                "{}: {} reads ({}), {} writes ({}), {} flushes",
+                "{}{}: {} reads ({}), {} writes ({}), {} flushes",
                 device.path,
+                device.filled_percent.map(|percent| format!(", filled to {percent:.1} %")).unwrap_or_default(),
                 show_count(device.reads),
                 show_bytes(device.read_bytes),
                 show_count(device.writes),

@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
+use destage_engine::State;
+
 use crate::binary::{command, quietly, signalled};
 
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
@@ -63,6 +65,8 @@ fn the_help_explains_each_exit_status() {
         is(child.wait().expect("a child").code(), status, signal);
         assert!(fs::read_dir(folder.path()).expect("a folder").next().is_none(), "{signal}: nothing is left");
     }
+    // Those of `destage status` are seen by the tests of the service.
+    seen.extend([State::Degraded, State::Failed].map(|state| i32::from(state.exit_status())));
     let help = quietly(&["--help"]);
     let (_, statuses) = help.split_once("Exit status:\n").expect("a section");
     assert_eq!(explained(statuses), seen, "{help}");

@@ -36,6 +36,7 @@ mod adopted;
 mod chain;
 mod crashes;
 mod cuts;
+mod events;
 mod losses;
 mod media;
 mod orders;
@@ -143,8 +144,15 @@ impl Array {
 
     fn status(&self) -> Value {
         let output = self.command("status", &["--json"]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        let status: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|why| panic!("{why}: {}", String::from_utf8_lossy(&output.stderr)));
+        let code = match status["array"]["state"].as_str() {
+            Some("serving" | "recovering") => 0,
+            Some("degraded" | "rebuilding") => 3,
+            _ => 4,
+        };
+        assert_eq!(output.status.code(), Some(code), "{status}");
+        status
     }
 
     /// Ends the service in order.

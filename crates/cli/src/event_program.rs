@@ -1,0 +1,74 @@
+//! The program that is run for each event of a service, as `mdadm --monitor --program` does.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use destage_engine::{Event, Severity};
+
+use crate::event_log::{EventLog, severity_name};
+
+/// Events that wait for the program to have done with others; what comes beyond them is not told.
+const WAITING: usize = 64;
+/// How long the end of the service waits for the program to be done.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs a shell command for each event that is a notice or more serious, one after the other.
+pub struct EventProgram {
+    events: SyncSender<Event>,
+    done: Receiver<()>,
+    command: String,
+    log: EventLog,
+}
+
+impl EventProgram {
+    /// Begins to run this command for events of this array.
+    pub fn start(command: String, array: &Path, log: EventLog) -> Self {
+        let (events, waiting) = sync_channel::<Event>(WAITING);
+        let (ends, done) = sync_channel(1);
+        let (array, name) = (array.to_owned(), command.clone());
+        thread::spawn(move || {
+            for event in waiting {
+                let run = Command::new("sh")
+                    .args(["-c", &command])
+                    .env("DESTAGE_EVENT", event.name())
+                    .env("DESTAGE_SEVERITY", severity_name(event.severity()))
+                    .env("DESTAGE_ARRAY", &array)
+                    .env("DESTAGE_DEVICE", event.device().unwrap_or_default())
+                    .env("DESTAGE_TEXT", event.to_string())
+                    .stdin(Stdio::null())
+                    .status();
+                let why = match run {
+                    Ok(status) if status.success() => continue,
+                    Ok(status) => status.to_string(),
+                    Err(error) => error.to_string(),
+                };
+                log.write(&Event::ProgramFailed { command: command.clone(), why });
+            }
+            drop(ends);
+        });
+        Self { events, done, command: name, log }
+    }
+
+    /// Has the command run for an event, if it is serious enough.
+    pub fn tell(&self, event: &Event) {
+        if event.severity() <= Severity::Notice && self.events.try_send(event.clone()).is_err() {
+            self.failed(format!("it is behind, and is not told that {event}"));
+        }
+    }
+
+    /// Waits until it has run for all events, but not for long.
+    pub fn finish(self) {
+        let Self { events, done, command, log } = self;
+        drop(events);
+        if done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            log.write(&Event::ProgramFailed { command, why: "it is still at work, and is left to itself".to_owned() });
+        }
+    }
+
+    fn failed(&self, why: String) {
+        self.log.write(&Event::ProgramFailed { command: self.command.clone(), why });
+    }
+}

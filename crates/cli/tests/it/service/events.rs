@@ -1,0 +1,162 @@
+//! What happens to an array is told: in the log, by the exit status of `destage status`, and to a program.
+
+use std::fs;
+
+use destage_engine::State;
+use serde_json::Value;
+
+use super::losses::{wait, wait_for};
+use super::{Array, IoMode, page};
+
+io_mode_tests! {
+    what_is_lost_at_the_start_is_told,
+    what_is_lost_while_it_is_served_is_told,
+    what_is_told_is_json_if_that_is_asked_for,
+    a_program_is_run_for_what_whoever_runs_it_should_know,
+}
+
+fn filled(io_mode: IoMode, settings: &[&str]) -> Array {
+    let mut array = Array::new(io_mode, settings);
+    array.serve(&[]);
+    let mut client = array.client();
+    for number in 0..300 {
+        client.write(number * 4096, &page(number), false).expect("a write");
+    }
+    drop(client);
+    array.stop();
+    array
+}
+
+fn what_is_lost_at_the_start_is_told(io_mode: IoMode) {
+    for gone in ["member1", "cache"] {
+        let mut array = filled(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+        array.serve(&[]);
+        assert!(!array.log().contains("lost"), "{}", array.log());
+        let status = wait_for(&array, "serving");
+        assert!(status["array"]["devices"].as_array().expect("devices").iter().all(|one| one["error"].is_null()));
+        array.stop();
+        fs::remove_file(array.file(gone)).expect("a file");
+        array.serve(&[]);
+        // `status` checks the exit status, which is 3.
+        wait_for(&array, "degraded");
+        let path = array.file(gone).display().to_string();
+        let log = array.log();
+        let line = log.lines().find(|line| line.contains("is lost")).unwrap_or_else(|| panic!("{log}"));
+        for part in [" error: ", &path, "No such file"] {
+            assert!(line.contains(part), "{part}: {log}");
+        }
+        assert!(log.contains(" warning: the array is degraded"), "{log}");
+        array.stop();
+    }
+}
+
+fn what_is_lost_while_it_is_served_is_told(io_mode: IoMode) {
+    let mut array = filled(io_mode, &["--policy", "none"]);
+    array.serve(&["--log-level", "debug"]);
+    let mut client = array.client();
+    let cut = |name: &str| {
+        let file = fs::File::options().write(true).open(array.file(name)).expect("a member");
+        file.set_len(4096).expect("it can be cut");
+    };
+    let mut bytes = vec![0; 1 << 20];
+    cut("member1");
+    client.read(0, &mut bytes).expect("the others know");
+    wait_for(&array, "degraded");
+    cut("member3");
+    client.read(0, &mut bytes).expect_err("two are more than the level can do without");
+    let status = wait_for(&array, "failed");
+    assert_eq!(array.command("status", &[]).status.code(), Some(4), "{status}");
+    let text = String::from_utf8_lossy(&array.command("status", &[]).stdout).into_owned();
+    assert!(text.contains("failed: more members are lost"), "{text}");
+    let log = array.log();
+    for part in ["member 1 is lost", "degraded; it was serving", "member 3 is lost", "critical: the array is failed"] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    assert!(log.contains("debug: a client has come"), "{log}");
+    array.kill();
+}
+
+fn what_is_told_is_json_if_that_is_asked_for(io_mode: IoMode) {
+    let mut array = filled(io_mode, &["--policy", "none"]);
+    fs::remove_file(array.file("member2")).expect("a member");
+    array.serve(&["--log", "json"]);
+    wait_for(&array, "degraded");
+    let refused = array.command("replace", &["1"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let replaced = array.command("replace", &["2"]);
+    assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stderr));
+    wait_for(&array, "serving");
+    array.stop();
+    let lines: Vec<Value> = array.log().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let told: Vec<&str> = lines.iter().map(|line| line["event"].as_str().expect("a name")).collect();
+    let must: &[&str] = &[
+        "started",
+        "device-lost",
+        "state-changed",
+        "ordered",
+        "device-replaced",
+        "rebuild-started",
+        "rebuild-finished",
+        "state-changed",
+        "stopping",
+    ];
+    let mut rest = told.iter();
+    for name in must {
+        assert!(rest.any(|one| one == name), "{name} is not told in this order: {told:?}");
+    }
+    for line in &lines {
+        let whole = ["time", "severity", "text"].iter().all(|key| line[key].is_string());
+        assert!(whole, "{line}");
+    }
+    let refused = lines.iter().find(|line| line["event"] == "ordered").expect("it was ordered");
+    assert_eq!(refused["order"], "replace 1");
+    assert!(refused["refused"].as_str().is_some_and(|why| why.contains("member 2 is lost")), "{refused}");
+}
+
+fn a_program_is_run_for_what_whoever_runs_it_should_know(io_mode: IoMode) {
+    let mut array = filled(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+    let (heard, text) = (array.file("heard"), fs::read_to_string(array.file("array.toml")).expect("a description"));
+    let command = format!("echo $DESTAGE_EVENT $DESTAGE_SEVERITY $DESTAGE_DEVICE >> {}; exit 3", heard.display());
+    let serve = text.replace("[serve]", &format!("[serve]\non-event = \"{command}\""));
+    assert_ne!(serve, text);
+    fs::write(array.file("array.toml"), serve).expect("a description");
+    fs::remove_file(array.file("member1")).expect("a member");
+    array.serve(&[]);
+    wait_for(&array, "degraded");
+    array.command("replace", &["1"]);
+    wait(&array, |status| status["array"]["state"] == "serving");
+    array.stop();
+    let heard = fs::read_to_string(heard).expect("it has run");
+    for line in ["device-lost error member 1", "state-changed warning", "rebuild-finished notice member 1"] {
+        assert!(heard.lines().any(|one| one.trim() == line), "{line}: {heard}");
+    }
+    assert!(!heard.contains("stopping"), "that is no news: {heard}");
+    assert!(array.log().contains("on-event: echo") && array.log().contains("exit status: 3"), "{}", array.log());
+}
+
+/// docs/failures.md names every event and every state with its exit status.
+#[test]
+fn what_can_happen_is_described() {
+    let text = include_str!("../../../../../docs/failures.md");
+    let code = include_str!("../../../../engine/src/event.rs");
+    let names = code.split("pub const fn name").nth(1).and_then(|code| code.split("\n    }\n").next()).expect("a list");
+    let names: Vec<&str> = names.split('"').skip(1).step_by(2).collect();
+    assert_eq!(names.len(), 13, "{names:?}");
+    for name in names {
+        assert!(text.contains(&format!("`{name}`")), "{name}");
+    }
+    let states = [
+        (State::Recovering, 0),
+        (State::Serving, 0),
+        (State::Degraded, 3),
+        (State::Rebuilding, 3),
+        (State::Failed, 4),
+        (State::Stopped(String::new()), 4),
+    ];
+    for (state, code) in states {
+        assert_eq!(state.exit_status(), code);
+        let name = state.to_string();
+        let row = format!("| `{}` | {code} |", name.trim_end_matches(": "));
+        assert!(text.contains(&row), "{row}");
+    }
+}
