@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use destage_cache::{HostCacheSpec, Medium, Served};
 use destage_exec::{Accepted, Buffer, Completion, Files, FilesError, Io, NvramPlace};
 use destage_nbd::Extent;
-use destage_plan::{Dev, DevSet, HostRequest, Status, path_text};
+use destage_plan::{Dev, DevSet, HostRequest, PageRange, Status, path_text};
 use destage_raid::Geometry;
 
 use crate::description::folder;
@@ -33,6 +33,8 @@ struct Glance {
     is_ready: bool,
     /// The member that is being filled, and tenths of its rows that are.
     filling: Option<(Dev, u8)>,
+    /// Ranges of pages that are lost for good.
+    lost: usize,
 }
 
 /// An array on its files.
@@ -56,14 +58,17 @@ impl Array {
     ///
     /// If the files of NVRAM or intents are lost they are made anew, and the rows that members have marked are made
     /// consistent. If only they, or the cache's device, may have had writes that were answered, that is an error unless
-    /// it is [accepted](Accepted::data).
+    /// it is [accepted](Accepted::data). So are pages that are lost with a member of rows that were being written when the
+    /// last life ended, or with a cache's device: the [news](Backend::news) say which.
     ///
     /// # Errors
     /// If there can be no such array, or its files are not what it says; if something is lost that was not accepted.
     pub fn open(description: Description, path: &Path, accepted: Accepted) -> Result<Self, DescriptionError> {
         let begin = Instant::now();
         loop {
-            let Described { geometry, policy, controller, files } = description.described(folder(path))?;
+            let losses = if accepted.data { vec![PageRange::ALL] } else { Vec::new() };
+            let described = description.described_without(folder(path), losses)?;
+            let Described { geometry, policy, controller, files } = described;
             let holds_data = policy.info().holds_dirty || policy.info().medium == Medium::Nvram;
             let accepted = Accepted { data: accepted.data || !holds_data, ..accepted };
             match Files::resynchronise(controller, files, accepted) {
@@ -109,6 +114,13 @@ impl Array {
         }
     }
 
+    /// Returns what is lost for good.
+    fn lost(&self) -> Vec<LostRange> {
+        let page = self.files.config().shape.page_bytes();
+        let lost = self.files.engine().controller().array().lost().iter();
+        lost.map(|range| LostRange { offset: range.first * page, bytes: range.pages * page }).collect()
+    }
+
     fn glance(&self) -> Glance {
         let (served, devices) = (self.files.engine().controller(), self.files.config().devices.len());
         Glance {
@@ -118,6 +130,7 @@ impl Array {
             is_caching: served.is_caching(),
             is_ready: self.files.status() == Status::Ready,
             filling: self.filling().map(|(dev, percent)| (dev, (percent / 10.0) as u8)),
+            lost: served.array().lost().len(),
         }
     }
 
@@ -309,7 +322,7 @@ impl Backend for Array {
             return;
         }
         let all = DevSet::first(self.files.config().devices.len() as u32);
-        let unseen = Glance { answering: all, degraded: DevSet::EMPTY, filling: None, ..now };
+        let unseen = Glance { answering: all, degraded: DevSet::EMPTY, filling: None, lost: 0, ..now };
         let seen = self.seen.replace(now).unwrap_or(unseen);
         for dev in (seen.answering - now.answering).iter() {
             let why = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());
@@ -318,6 +331,10 @@ impl Backend for Array {
         }
         self.replaced.drain(..).for_each(&mut *tell);
         self.filling_news(seen, now, tell);
+        if now.is_ready && now.lost > 0 && (now.lost != seen.lost || !seen.is_ready) {
+            let ranges = self.lost();
+            tell(Event::DataLost { bytes: ranges.iter().map(|range| range.bytes).sum(), ranges });
+        }
         let state = self.state();
         if self.told.as_ref() != Some(&state) {
             let from = self.told.replace(state.clone());
@@ -331,8 +348,6 @@ impl Backend for Array {
 
     fn status(&self) -> ArrayStatus {
         let served = self.files.engine().controller();
-        let page = self.files.config().shape.page_bytes();
-        let lost = served.array().lost().iter();
         let [nvram, intents] = self.state_files();
         ArrayStatus {
             uuid: self.description.uuid.to_string(),
@@ -353,7 +368,7 @@ impl Backend for Array {
                 of: done.of,
                 data_lost: done.data_lost,
             }),
-            lost: lost.map(|range| LostRange { offset: range.first * page, bytes: range.pages * page }).collect(),
+            lost: self.lost(),
             copied_bytes: self.files.copied(),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use destage_cache::{HostCacheError, HostCacheSpec, Served};
 use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, NvramPlace};
-use destage_plan::{Dev, DevSet, SECTOR_BYTES, Shape, ShapeError, quantity};
+use destage_plan::{Dev, DevSet, PageRange, SECTOR_BYTES, Shape, ShapeError, quantity};
 use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
 use destage_raid::settings::{CHUNK, DURABILITY, PAGE, PARITY};
 use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
@@ -440,6 +440,18 @@ impl Description {
     /// # Errors
     /// If there can be no such array.
     pub fn described(&self, folder: &Path) -> Result<Described, DescriptionError> {
+        self.described_without(folder, Vec::new())
+    }
+
+    /// As [`described`](Self::described), with these pages of data accepted as lost.
+    ///
+    /// # Errors
+    /// As [`described`](Self::described).
+    pub(crate) fn described_without(
+        &self,
+        folder: &Path,
+        accepted_losses: Vec<PageRange>,
+    ) -> Result<Described, DescriptionError> {
         let page = self.array.page.0;
         let pages = |key, Size(found)| {
             let pages = found.checked_div(page).filter(|pages| pages * page == found && *pages > 0);
@@ -454,6 +466,7 @@ impl Description {
             page_bytes: page as u32,
             regime: self.array.durability,
             parity: self.array.parity,
+            accepted_losses,
             ..ArrayConfig::new(geometry.clone())
         };
         let wrong = |error: HostCacheError| DescriptionError::Cache {

@@ -5,7 +5,10 @@ use std::fmt;
 use destage_plan::quantity::show_bytes;
 use serde::Serialize;
 
-use crate::status::State;
+use crate::status::{LostRange, State};
+
+/// Ranges of lost bytes that a text names.
+const NAMED: usize = 8;
 
 /// How serious an [`Event`] is, as the system's log has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -102,6 +105,13 @@ pub enum Event {
         /// Whether writes that were answered may be lost with them, which was accepted.
         data_lost: bool,
     },
+    /// Data is lost for good, which was accepted.
+    DataLost {
+        /// Bytes in all.
+        bytes: u64,
+        /// Which.
+        ranges: Vec<LostRange>,
+    },
     /// Somebody who runs the service has ordered something.
     Ordered {
         /// What.
@@ -146,7 +156,7 @@ impl Event {
     /// Returns how serious it is.
     pub const fn severity(&self) -> Severity {
         match self {
-            Self::DeviceLost { .. } => Severity::Error,
+            Self::DeviceLost { .. } | Self::DataLost { .. } => Severity::Error,
             Self::StateChanged { to, .. } => match to {
                 State::Failed | State::Stopped(_) => Severity::Critical,
                 State::Degraded => Severity::Warning,
@@ -187,6 +197,7 @@ impl Event {
             Self::RebuildFinished { .. } => "rebuild-finished",
             Self::Started { .. } => "started",
             Self::Resynchronised { .. } => "resynchronised",
+            Self::DataLost { .. } => "data-lost",
             Self::Ordered { .. } => "ordered",
             Self::ClientCame { .. } => "client-came",
             Self::ClientGone { .. } => "client-gone",
@@ -215,6 +226,14 @@ impl fmt::Display for Event {
             Self::Resynchronised { lost, rows, data_lost } => {
                 let data = if *data_lost { ", and writes that were answered may be lost with it" } else { "" };
                 write!(f, "lost and made anew: {}{data}; {rows} rows were made consistent", lost.join(", "))
+            }
+            Self::DataLost { bytes, ranges } => {
+                let named = ranges.iter().take(NAMED);
+                let named: Vec<String> =
+                    named.map(|range| format!("{} from byte {}", range.bytes, range.offset)).collect();
+                let more = ranges.len().saturating_sub(NAMED);
+                let more = if more > 0 { format!(", and {more} ranges more") } else { String::new() };
+                write!(f, "{bytes} bytes of data may be lost, as was accepted: {}{more}", named.join(", "))
             }
             Self::Ordered { order, refused: None } => write!(f, "ordered: {order}"),
             Self::Ordered { order, refused: Some(why) } => write!(f, "refused: {order}: {why}"),

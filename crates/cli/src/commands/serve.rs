@@ -45,8 +45,8 @@ pub fn command() -> Command {
         .arg(text("name", "NAME").default_value("").hide_default_value(true).help("The export's name [default: none]"))
         .arg(Arg::new("read-only").long("read-only").action(ArgAction::SetTrue).help("Nothing can be written"))
         .arg(Arg::new("accept-losses").long("accept-losses").action(ArgAction::SetTrue).help(
-            "Go on without the files of NVRAM or intents even if only they, or the cache's device, had writes that were \
-             answered; without it such an array is refused, and what is lost is said",
+            "Go on although data is lost: with the NVRAM, the intents or the cache's device, if only they had writes that were \
+             answered, or with a member, of rows that were being written; else such an array is refused, which says what is lost",
         ))
         .arg(control_arg())
         .args(log_args())

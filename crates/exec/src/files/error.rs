@@ -58,7 +58,7 @@ pub enum FilesError {
     NoMarks(PathBuf),
     /// The NVRAM or the intents are lost, and with them what only they had.
     #[error(
-        "{} is lost, and with the NVRAM {}; bring it back, or accept that, and everything else is there",
+        "{} is lost, and with the NVRAM {}; bring it back, or accept that (destage serve --accept-losses), and everything else is there",
         path.display(),
         match (data, notes) {
             (true, true) => "writes that were answered and are on no member, and the note of which pages were lost before",
@@ -291,13 +291,13 @@ fn refusal(why: &Refusal) -> String {
     match why {
         Refusal::WriteHole { row, rows, lost } => format!(
             "{rows} rows, the first of them row {row}, may have been torn when the last life ended, and data of theirs is lost: \
-             {}; bring the member back, or name them as accepted losses",
+             {}; bring the member back, or have them as accepted losses (destage serve --accept-losses)",
             pages(lost)
         ),
         Refusal::CacheLost { lost } => format!(
             "the cache device is lost that has, or had, what was written last and is on no member, of any of {}; bring the \
-             device back, unless the array went on without it, or name all of them as accepted losses to have what was written \
-             before",
+             device back, unless the array went on without it, or have all of them as accepted losses (destage serve --accept-losses), \
+             and with them what was written before",
             pages(lost)
         ),
         Refusal::MembersLost { lost, tolerated } => {

@@ -13,6 +13,7 @@ io_mode_tests! {
     what_cannot_be_replaced_is_named,
     nvram_and_intents_that_are_gone_cost_what_members_have_marked,
     writes_that_only_the_cache_had_are_given_up_by_order_alone,
+    what_a_lost_device_had_alone_is_given_up_by_order_alone,
 }
 
 pub(super) const PAGES: u64 = 3 * 512;
@@ -203,6 +204,50 @@ fn writes_that_only_the_cache_had_are_given_up_by_order_alone(io_mode: IoMode) {
         array.serve(&[]);
         let told = &array.status()["array"]["resynchronised"];
         assert_eq!((&told["rows"], &told["data_lost"]), (&Value::from(0), &Value::from(false)), "{policy}");
+        array.stop();
+    }
+}
+
+/// The cache's device of write-back after a crash, and a member after a crash under writes.
+fn what_a_lost_device_had_alone_is_given_up_by_order_alone(io_mode: IoMode) {
+    for (policy, gone) in [("write-back", "cache"), ("kdd", "member1"), ("none", "member1")] {
+        let settings: &[&str] =
+            if policy == "none" { &["--policy", policy] } else { &["--policy", policy, "--cache", "1MiB"] };
+        let mut array = Array::new(io_mode, settings);
+        array.serve(&[]);
+        let mut client = array.client();
+        let mut draws = Draws(12);
+        let (mut content, mut number) = (vec![0; PAGES as usize], 0);
+        write(&mut client, &mut draws, &mut content, &mut number, 200);
+        client.flush().expect("a flush");
+        write(&mut client, &mut draws, &mut content, &mut number, 20);
+        array.kill();
+        fs::remove_file(array.file(gone)).expect("a file");
+        let why = refused(&array, &[]);
+        assert!(why.contains("--accept-losses") && why.contains("pages of the array"), "{policy}: {why}");
+        array.serve(&["--accept-losses"]);
+        wait_for(&array, "degraded");
+        let log = array.log();
+        assert!(log.contains("error: ") && log.contains("bytes of data may be lost, as was accepted: "), "{log}");
+        let status = array.status();
+        let lost = status["array"]["lost"].as_array().expect("ranges");
+        assert!(!lost.is_empty(), "{policy}: {status}");
+        let is_lost = |at: u64| {
+            let of = |range: &Value, key: &str| range[key].as_u64().expect("bytes");
+            lost.iter().any(|range| (of(range, "offset")..of(range, "offset") + of(range, "bytes")).contains(&at))
+        };
+        // What is not named is there. Of the cache every page may be lost.
+        let mut bytes = vec![0; 4096];
+        let mut client = array.client();
+        for at in (0..PAGES).filter(|at| !is_lost(at * 4096)) {
+            client.read(at * 4096, &mut bytes).expect("it is not lost");
+            let number = content[at as usize];
+            assert!(if number == 0 { bytes == [0; 4096] } else { bytes == page(number) }, "{policy}: page {at}");
+        }
+        array.stop();
+        // It is accepted once and for all.
+        array.serve(&[]);
+        wait_for(&array, "degraded");
         array.stop();
     }
 }
