@@ -2,15 +2,18 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use destage_cache::{HostCacheInfo, HostCacheSpec, Served, host_caches};
-use destage_exec::{Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io, Os, RealOs};
+use destage_exec::{Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, Os, RealOs};
 use destage_plan::{Controller, HostOp, HostRequest, Nanos, Shape};
 use destage_raid::array::{ArrayConfig, Regime};
 use destage_raid::{Geometry, Level};
 
 use destage_testkit::{ArraySizes, ExpectedContent};
+
+/// How long threads may take to end.
+const LINGERS: Duration = Duration::from_mins(1);
 
 /// An array's shape.
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +129,19 @@ impl Array {
     }
 
     pub fn open(&self, folder: &Path) -> Files<Box<dyn Served>> {
-        Files::open(self.controller(), self.files(folder)).expect("the array is there")
+        reopen(|| Files::open(self.controller(), self.files(folder))).expect("the array is there")
+    }
+}
+
+/// Opens an array that may be in use a little longer: on a busy machine the threads of one that was dropped may not end
+/// within its patience.
+pub fn reopen<T>(open: impl Fn() -> Result<T, FilesError>) -> Result<T, FilesError> {
+    let begin = Instant::now();
+    loop {
+        match open() {
+            Err(FilesError::InUse(_)) if begin.elapsed() < LINGERS => std::thread::sleep(Duration::from_millis(5)),
+            opened => return opened,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use destage_testkit::{ExpectedContent, data, folder};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 
-use crate::arrays::{Array, assert_holds, member, serve};
+use crate::arrays::{Array, assert_holds, member, reopen, serve};
 use crate::probe::{Call, Probe};
 use crate::scribe;
 
@@ -71,14 +71,7 @@ fn write(tag: u64) -> HostRequest {
 /// What hung has come to an end: the array can be opened again, and holds what it must.
 fn opens_again(io: Io, os: &Probe, folder: &Path, content: &ExpectedContent) {
     os.release();
-    let begin = Instant::now();
-    let mut files = loop {
-        match open(io, os, folder) {
-            Ok(files) => break files,
-            Err(FilesError::InUse(_)) if begin.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(5)),
-            Err(error) => panic!("it cannot be opened: {error}"),
-        }
-    };
+    let mut files = reopen(|| open(io, os, folder)).expect("the array is there");
     assert_holds(&mut files, content, "opened again");
     drop(files.stop_clean().expect("it stops"));
 }

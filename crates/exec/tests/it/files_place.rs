@@ -15,7 +15,7 @@ use destage_raid::Level;
 use destage_raid::array::Regime;
 use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data, draw, folder};
 
-use crate::arrays::{Array, assert_holds, cache, member, serve};
+use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
 use crate::scribe::{self, Found, PAGE, PAGES, Scribe, put, request};
 
 const CACHE: Dev = Dev(4);
@@ -153,7 +153,8 @@ fn what_was_answered_is_there_after_the_process_has_ended() {
             let mut config = behind(&array, folder.path());
             // Past the memory of the operating system, which the NVRAM beside it is not.
             config.devices[4].options.direct = life % 2 == 0;
-            files = Files::open(array.controller(), config).expect("the array is there");
+            let opened = reopen(|| Files::open(array.controller(), config.clone()));
+            files = opened.expect("the array is there");
             assert!(files.resynchronised().is_none());
             assert_holds(&mut files, &content, name);
         }
@@ -566,7 +567,8 @@ fn block_devices_hold_it_alone_or_beside_the_cache() {
         for life in 0..3 {
             fill(&mut files, &mut content, &array.sizes(), life, 80);
             drop(files);
-            files = Files::open(array.controller(), config(&device.0)).expect("the array is there");
+            let opened = reopen(|| Files::open(array.controller(), config(&device.0)));
+            files = opened.expect("the array is there");
             assert_holds(&mut files, &content, "on a block device");
         }
         let error = Files::open(array.controller(), config(&device.0)).expect_err("it is in use");
