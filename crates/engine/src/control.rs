@@ -4,7 +4,11 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::{Deserialize, Serialize};
 
 use crate::outbox::Outbox;
@@ -35,6 +39,9 @@ pub enum Order {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
+    /// The order has come, and is carried out now: the answer proper follows. Comes before it to all orders but
+    /// [`Order::Status`].
+    Heard,
     /// How it is.
     Status(Box<Status>),
     /// What was ordered is done.
@@ -43,21 +50,70 @@ pub enum Reply {
     Failed(String),
 }
 
-/// Gives an order to the service that takes them here, and waits for the answer.
+/// Why there is no answer to an order.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    /// The service lets nobody in, or does not say that it has heard. It does not carry the order out later: whoever
+    /// gave it has gone.
+    #[error("the service did not answer within {} s", after.as_secs_f64())]
+    Unheard {
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// Nobody takes orders there, or the service ends without an answer. The error is in the message and no source:
+    /// a broken pipe is a failure here, and not a reader of our output that has gone.
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+/// Gives an order to the service that takes them here, and waits for the answer. The service must let us in and
+/// say that it has heard within the time-out; [`Order::Status`] must be answered within it. All others take as long
+/// as they take once they are heard.
 ///
 /// # Errors
-/// If nobody takes orders there, or the service ends without an answer.
-pub fn order(path: &Path, order: &Order) -> io::Result<Reply> {
-    let mut stream = UnixStream::connect(path)?;
-    let mut line = serde_json::to_vec(order)?;
+/// If nobody takes orders there, the service does not hear, or it ends without an answer.
+pub fn order(path: &Path, order: &Order, timeout: Duration) -> Result<Reply, OrderError> {
+    let begin = Instant::now();
+    let failed = |error: io::Error| match error.kind() {
+        // How Linux calls a time-out of a socket.
+        io::ErrorKind::WouldBlock => OrderError::Unheard { after: timeout },
+        _ => OrderError::Io(error),
+    };
+    let mut stream = connect_within(path, timeout).map_err(failed)?;
+    let mut line = serde_json::to_vec(order).map_err(|error| OrderError::Io(error.into()))?;
     line.push(b'\n');
-    stream.write_all(&line)?;
-    let mut answer = Vec::new();
-    BufReader::new(stream).read_until(b'\n', &mut answer)?;
-    if answer.is_empty() {
+    stream.write_all(&line).map_err(failed)?;
+    let left = timeout.saturating_sub(begin.elapsed()).max(Duration::from_millis(1));
+    stream.set_read_timeout(Some(left)).map_err(OrderError::Io)?;
+    let mut answers = BufReader::new(&stream);
+    let reply = next_reply(&mut answers).map_err(failed)?;
+    if !matches!(reply, Reply::Heard) {
+        return Ok(reply);
+    }
+    stream.set_read_timeout(None).map_err(OrderError::Io)?;
+    next_reply(&mut answers).map_err(OrderError::Io)
+}
+
+/// Connects to a socket, whose queue may be full for as long as the time-out.
+fn connect_within(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Of Unix sockets the time-out for sending is that for connecting, too.
+    set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
+    loop {
+        match connect(&socket, &SocketAddrUnix::new(path)?) {
+            Err(Errno::INTR) => {}
+            connected => return Ok(connected.map(|()| socket.into())?),
+        }
+    }
+}
+
+fn next_reply(answers: &mut impl BufRead) -> io::Result<Reply> {
+    let mut line = Vec::new();
+    answers.read_until(b'\n', &mut line)?;
+    if line.is_empty() {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended without an answer"));
     }
-    Ok(serde_json::from_slice(&answer)?)
+    Ok(serde_json::from_slice(&line)?)
 }
 
 /// Somebody who gives orders.
@@ -129,6 +185,12 @@ impl Control {
             drop(serde_json::to_writer(&mut *text, reply));
             text.push(b'\n');
         });
+    }
+
+    /// Says that an order has come; whether there is still somebody who wants it carried out.
+    pub(crate) fn acknowledge(&mut self) -> bool {
+        self.reply(&Reply::Heard);
+        self.send().is_ok()
     }
 
     /// What it waited for is done, if it did.

@@ -28,7 +28,7 @@ mod word;
 
 pub use array::Array;
 pub use backend::Backend;
-pub use control::{Order, Reply, order};
+pub use control::{Order, OrderError, Reply, order};
 pub use description::{
     ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, Made, NvramOn, NvramPart, ServePart, Size,
 };

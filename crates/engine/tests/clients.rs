@@ -19,6 +19,8 @@ use destage_nbd::{Command, Request};
 use destage_plan::{HostOp, HostRequest};
 
 const BYTES: usize = 1 << 20;
+/// How long a service may take to hear an order.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A device in memory that breaks when it is told to.
 struct Fake {
@@ -144,7 +146,7 @@ impl Served {
     }
 
     fn order(&self, what: &Order) -> Reply {
-        order(&self.folder.path().join("control"), what).expect("it takes orders")
+        order(&self.folder.path().join("control"), what, PATIENCE).expect("it takes orders")
     }
 
     fn status(&self) -> Status {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{ArgMatches, Command};
 use destage_engine::Order;
 
-use super::served::{array_arg, control_arg, order};
+use super::served::{HEARD, array_arg, control_arg, order, timeout_arg};
 
 /// The command.
 pub fn command() -> Command {
@@ -15,6 +15,7 @@ pub fn command() -> Command {
         )
         .arg(array_arg())
         .arg(control_arg())
+        .arg(timeout_arg(HEARD))
 }
 
 /// Runs it.

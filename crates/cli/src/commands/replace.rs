@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_engine::{Order, Replacement};
 
-use super::served::{array_arg, control_arg, order};
+use super::served::{HEARD, array_arg, control_arg, order, timeout_arg};
 use crate::screen::Screen;
 
 /// The command.
@@ -39,6 +39,7 @@ pub fn command() -> Command {
                 .help("Replace it even if data is lost by that, or the file holds something else"),
         )
         .arg(control_arg())
+        .arg(timeout_arg(HEARD))
 }
 
 /// Runs it.

@@ -1,10 +1,13 @@
 //! What the commands of the block service have in common: which array is meant, and how it is asked.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, ValueHint, value_parser};
-use destage_engine::{Description, Order, Reply};
+use destage_engine::{Description, Order, OrderError, Reply};
+use rustix::fs::{major, minor};
 
 /// The array that a command is about.
 pub fn array_arg() -> Arg {
@@ -42,18 +45,64 @@ pub fn control(matches: &ArgMatches) -> PathBuf {
     given.unwrap_or_else(|| beside(&description(matches), "control.sock"))
 }
 
+/// Seconds within which the service must be heard of, unless told otherwise.
+const TIMEOUT: &str = "10";
+
+/// How long the service may take to answer, or to say that it has heard.
+pub fn timeout_arg(help: &'static str) -> Arg {
+    Arg::new("timeout")
+        .long("timeout")
+        .value_name("SECONDS")
+        .value_parser(value_parser!(u32).range(1..))
+        .default_value(TIMEOUT)
+        .help(help)
+}
+
+/// What the time-out of orders means that may take long.
+pub const HEARD: &str =
+    "How long the service may take to say that it has heard; what was ordered takes as long as it takes";
+
 /// Gives the service an order, and waits for the answer.
 pub fn order(matches: &ArgMatches, order: &Order) -> Result<Reply> {
-    let (array, socket) = (description(matches), control(matches));
-    if !array.exists() {
-        bail!("{} does not exist; destage create makes an array", array.display());
+    let (description, socket) = (description(matches), control(matches));
+    if !description.exists() {
+        bail!("{} does not exist; destage create makes an array", description.display());
     }
-    let reply = destage_engine::order(&socket, order).with_context(|| {
-        let array = matches.get_one::<PathBuf>("array").cloned().unwrap_or_default();
-        format!("nobody serves {} (asked at {})", array.display(), socket.display())
-    })?;
-    match reply {
-        Reply::Failed(why) => bail!(why),
-        reply => Ok(reply),
+    let array = matches.get_one::<PathBuf>("array").cloned().unwrap_or_default();
+    let (array, at) = (array.display(), socket.display());
+    let timeout = Duration::from_secs(matches.get_one::<u32>("timeout").copied().unwrap_or_default().into());
+    match destage_engine::order(&socket, order, timeout) {
+        Ok(Reply::Failed(why)) => bail!(why),
+        Ok(reply) => Ok(reply),
+        Err(error @ OrderError::Unheard { .. }) => {
+            let what_to_do = unheard(server_pid(&description));
+            bail!("{array}: {error} (asked at {at}), and nothing was done. {what_to_do}")
+        }
+        Err(error @ OrderError::Io(_)) => bail!("nobody serves {array} (asked at {at}): {error}"),
     }
+}
+
+/// What is likely if a service does not answer, and what to do about it.
+fn unheard(pid: Option<u32>) -> String {
+    let (it, process) =
+        pid.map_or(("It".to_owned(), "PID".to_owned()), |pid| (format!("Process {pid}"), pid.to_string()));
+    format!(
+        "{it} is at work on another order, is stopped or hangs, or has no file descriptor left (compare /proc/{process}/fd with \
+         /proc/{process}/limits). --timeout waits longer; kill {process} ends the service in order, and kill -KILL {process} \
+         at once, which is as safe as a crash"
+    )
+}
+
+/// The process that has locked the array's first member, which is the one that serves it.
+fn server_pid(description: &Path) -> Option<u32> {
+    let described = Description::read(description).ok()?;
+    let member = description.parent()?.join(described.array.members.first()?);
+    let file = std::fs::metadata(member).ok()?;
+    let device = file.dev();
+    let place = format!("{:02x}:{:02x}:{}", major(device), minor(device), file.ino());
+    // "4: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF"; a process of another container is 0.
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let mut locks = locks.lines().map(|lock| lock.split_whitespace().collect::<Vec<_>>());
+    let lock = locks.find(|lock| lock.get(5) == Some(&place.as_str()))?;
+    lock[4].parse().ok().filter(|pid| *pid > 0)
 }

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use destage_engine::{ArrayStatus, DeviceStatus, Kind, Order, Reply, State, Status};
 use destage_plan::quantity::{show_bytes, show_count, show_time};
 
-use super::served::{array_arg, control_arg, order};
+use super::served::{array_arg, control_arg, order, timeout_arg};
 use crate::screen::Screen;
 
 /// The command.
@@ -21,6 +21,7 @@ pub fn command() -> Command {
         )
         .arg(array_arg())
         .arg(control_arg())
+        .arg(timeout_arg("How long the service may take to answer"))
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON on standard output"))
 }
 

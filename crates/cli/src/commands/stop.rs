@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{ArgMatches, Command};
 use destage_engine::Order;
 
-use super::served::{array_arg, control_arg, order};
+use super::served::{HEARD, array_arg, control_arg, order, timeout_arg};
 
 /// The command.
 pub fn command() -> Command {
@@ -12,6 +12,7 @@ pub fn command() -> Command {
         .about("End the service of an array, and wait until nothing is left to be recovered")
         .arg(array_arg())
         .arg(control_arg())
+        .arg(timeout_arg(HEARD))
 }
 
 /// Runs it.

@@ -20,7 +20,10 @@ impl<B: Backend> Service<B> {
 
     pub(super) fn hear_boss(&mut self, at: usize) {
         while let Some(order) = self.bosses.get_mut(at).and_then(Control::next) {
-            self.obey(at, order);
+            // Before it is begun, since that may take long: who has given it up meanwhile does not get it.
+            if order == Order::Status || self.bosses[at].acknowledge() {
+                self.obey(at, order);
+            }
         }
     }
 

@@ -5,16 +5,18 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command};
+use std::time::Instant;
 
 use destage_nbd::client::blocking::{Connection, Wanted};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Array, IoMode, binary, page};
+use super::{Array, IoMode, PATIENCE, binary, page};
 
 io_mode_tests! {
     status_counts_what_was_asked_for,
     flush_writes_back_what_members_have_not,
     a_signal_ends_it_in_order,
+    a_service_that_does_not_hear_is_told_of,
     a_command_is_served_as_long_as_it_runs,
     sockets_may_be_handed_over,
     what_is_no_socket_for_clients_is_refused,
@@ -106,6 +108,34 @@ fn a_signal_ends_it_in_order(io_mode: IoMode) {
     let mut bytes = vec![0; 4096];
     array.client().read(0, &mut bytes).expect("a read");
     assert!(bytes == page(1), "what was answered before the end is there");
+    array.stop();
+}
+
+/// Orders to a process that is stopped: each is given up with a message, and none is carried out later.
+fn a_service_that_does_not_hear_is_told_of(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "none"]);
+    array.serve(&[]);
+    let pid = Pid::from_child(array.service.as_ref().expect("it is served"));
+    kill_process(pid, Signal::STOP).expect("it is there");
+    for (command, more) in [("status", None), ("flush", None), ("replace", Some("0")), ("stop", None)] {
+        let more: Vec<_> = more.into_iter().chain(["--timeout", "1"]).collect();
+        let begin = Instant::now();
+        let output = array.command(command, &more);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(begin.elapsed() < PATIENCE / 6, "{command}: {:?}", begin.elapsed());
+        assert_eq!(output.status.code(), Some(1), "{command}: {said}");
+        for part in ["did not answer within 1 s", "control.sock", "nothing was done", "--timeout waits longer"] {
+            assert!(said.contains(part), "{command}: {part}: {said}");
+        }
+        // Some containers do not show locks.
+        if std::fs::read_to_string("/proc/locks").is_ok_and(|locks| !locks.is_empty()) {
+            assert!(said.contains(&format!("kill {}", pid.as_raw_nonzero())), "{command}: {said}");
+        }
+    }
+    kill_process(pid, Signal::CONT).expect("it is there");
+    let status = array.status();
+    assert_eq!(status["array"]["state"], "serving", "no order was carried out late: {status}");
+    array.client().read(0, &mut [0; 4096]).expect("it serves");
     array.stop();
 }
 
