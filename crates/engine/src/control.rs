@@ -127,6 +127,8 @@ pub(crate) struct Control {
     pub(crate) waits_for_drain: bool,
     pub(crate) waits_for_replacement: bool,
     pub(crate) waits_for_stop: bool,
+    /// When it came.
+    pub(crate) since: Instant,
 }
 
 impl Control {
@@ -140,6 +142,7 @@ impl Control {
             waits_for_drain: false,
             waits_for_replacement: false,
             waits_for_stop: false,
+            since: Instant::now(),
         }
     }
 
@@ -193,6 +196,20 @@ impl Control {
         self.send().is_ok()
     }
 
+    /// Returns true while an order of its is being carried out.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        self.waits_for_drain || self.waits_for_replacement || self.waits_for_stop
+    }
+
+    /// Says why it is told no more, if it waits.
+    pub(crate) fn give_up(&mut self, why: &str) {
+        if self.is_waiting() {
+            self.finished(Err(why));
+        }
+        // Whoever does not read the answer does not get it.
+        drop(self.send());
+    }
+
     /// What it waited for is done, if it did.
     pub(crate) fn drained(&mut self, how: Result<(), &str>) {
         if std::mem::take(&mut self.waits_for_drain) {
@@ -227,8 +244,7 @@ impl Control {
     /// Sends what there is to send; whether there is still somebody.
     pub(crate) fn attend(&mut self) -> bool {
         let fine = self.send().is_ok();
-        let waits = self.waits_for_drain || self.waits_for_replacement || self.waits_for_stop;
-        let over = self.ended && self.outbox.left() == 0 && !waits;
+        let over = self.ended && self.outbox.left() == 0 && !self.is_waiting();
         // Whose replacement is under way keeps its place, be it gone: nobody else gets its answer.
         (fine || self.waits_for_replacement) && !over
     }

@@ -11,6 +11,7 @@ mod backend;
 mod connection;
 mod control;
 mod description;
+mod descriptors;
 mod event;
 mod load;
 pub mod marks;
@@ -32,6 +33,7 @@ pub use control::{Order, OrderError, Reply, order};
 pub use description::{
     ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, Made, NvramOn, NvramPart, ServePart, Size,
 };
+pub use descriptors::raise_descriptor_limit;
 pub use destage_exec::Accepted;
 pub use destage_raid::settings;
 pub use event::{Event, Severity};

@@ -18,6 +18,7 @@ use slab::Slab;
 
 use crate::connection::{Connection, Incoming, Lost};
 use crate::control::Control;
+use crate::descriptors::Descriptors;
 use crate::load::Load;
 use crate::socket::Listener;
 use crate::status::State;
@@ -36,6 +37,10 @@ const SPARE: usize = 512;
 const SPARE_BYTES: usize = 1 << 20;
 /// Clients at a time.
 const CLIENTS: usize = 1024;
+/// Connections at a time by which orders are given.
+const BOSSES: usize = 8;
+/// How long who gives orders may keep silent while others wait to give theirs.
+const SILENCE: Duration = Duration::from_secs(1);
 /// Requests that are taken from one client before the others have their turn.
 const TURN: usize = 64;
 /// How long a client may take to agree on an export.
@@ -172,6 +177,7 @@ pub struct Service<B> {
     /// Nobody is welcomed before this: the system had no room.
     unwelcome: Option<Instant>,
     control: Option<Listener>,
+    descriptors: Descriptors,
     clients: Slab<Connection>,
     bosses: Slab<Control>,
     pending: Slab<Pending>,
@@ -213,6 +219,7 @@ impl<B: Backend> Service<B> {
             listeners: Vec::new(),
             unwelcome: None,
             control: None,
+            descriptors: Descriptors::new(),
             clients: Slab::new(),
             bosses: Slab::new(),
             pending: Slab::new(),
@@ -361,7 +368,7 @@ impl<B: Backend> Service<B> {
         for source in ready.drain(..) {
             match Source::of(source) {
                 Source::Listener(at) => self.welcome(at)?,
-                Source::Control => self.welcome_boss()?,
+                Source::Control => self.welcome_bosses()?,
                 Source::Client(at) => {
                     if let Some(client) = self.clients.get_mut(at) {
                         client.readable = true;
@@ -376,7 +383,9 @@ impl<B: Backend> Service<B> {
         self.ready = ready;
         if self.unwelcome.is_some_and(|until| until <= Instant::now()) {
             self.unwelcome = None;
+            self.descriptors.refill();
             self.shut_doors(Interest::READ)?;
+            self.shut_control(Interest::READ)?;
         }
         self.dismiss_silent();
         Ok(())

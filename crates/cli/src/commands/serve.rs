@@ -10,7 +10,10 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::{Accepted, Array, ArrayStatus, Backend, Description, Event, Listener, Offer, Recorder, Service};
+use destage_engine::{
+    Accepted, Array, ArrayStatus, Backend, Description, Event, Listener, Offer, Recorder, Service,
+    raise_descriptor_limit,
+};
 use destage_plan::quantity::show_bytes;
 
 use super::served::{array_arg, beside, control, control_arg, description};
@@ -66,6 +69,7 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
+    raise_descriptor_limit();
     let path = description(matches);
     let described = Description::read(&path)?;
     let mut sockets: Vec<PathBuf> = matches.get_many("socket").unwrap_or_default().cloned().collect();

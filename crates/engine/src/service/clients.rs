@@ -23,14 +23,17 @@ impl<B: Backend> Service<B> {
                     break;
                 }
             };
-            if self.clients.len() >= CLIENTS {
+            let is_full = self.clients.len() >= CLIENTS;
+            let entry = self.clients.vacant_entry();
+            let number = entry.key();
+            // A client that is turned away finds its connection closed.
+            if is_full
+                || !self.descriptors.has_room_beside_client(&stream)
+                || self.waiter.add(&stream, Source::Client(number).number(), Interest::READ).is_err()
+            {
                 self.load.turned_away += 1;
                 continue;
             }
-            let entry = self.clients.vacant_entry();
-            let number = entry.key();
-            let added = self.waiter.add(&stream, Source::Client(number).number(), Interest::READ);
-            added.map_err(cannot("wait for a client"))?;
             entry.insert(Connection::new(stream, Arc::clone(&self.exports)));
             self.load.clients += 1;
             let clients = self.clients.len();
@@ -63,6 +66,7 @@ impl<B: Backend> Service<B> {
         let Some(client) = self.clients.get_mut(at) else { return };
         if client.requests == 0 {
             drop(self.clients.remove(at));
+            self.descriptors.refill();
         } else {
             // Its number stays taken until its last request is answered; nothing is sent any more.
             (client.ended, client.gone) = (true, true);

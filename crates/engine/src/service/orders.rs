@@ -1,21 +1,71 @@
 //! Who runs the service says what it is to do.
 
-use super::{Service, ServiceError, Source, cannot};
+use std::time::Instant;
+
+use super::{BOSSES, PAUSE, SILENCE, Service, ServiceError, Source, cannot};
 use crate::control::{Control, Order, Reply};
+use crate::socket::Listener;
 use crate::status::{Clients, State, Status};
 use crate::waiter::Interest;
 use crate::{Backend, Event};
 
 impl<B: Backend> Service<B> {
-    pub(super) fn welcome_boss(&mut self) -> Result<(), ServiceError> {
-        // Who cannot be taken in tries again.
-        while let Some(stream) = self.control.as_ref().and_then(|listener| listener.accept().ok().flatten()) {
-            let entry = self.bosses.vacant_entry();
-            let number = Source::Boss(entry.key()).number();
-            self.waiter.add(&stream, number, Interest::READ).map_err(cannot("wait for orders"))?;
-            entry.insert(Control::new(stream));
+    /// Lets in who gives orders, and be it by the descriptor in reserve.
+    pub(super) fn welcome_bosses(&mut self) -> Result<(), ServiceError> {
+        loop {
+            if self.bosses.len() >= BOSSES && !self.dismiss_idlest_boss() {
+                return self.pause();
+            }
+            match self.control.as_ref().map_or(Ok(None), Listener::accept) {
+                Ok(Some(stream)) => {
+                    // Orders themselves leave room for the files that they are about.
+                    if !self.descriptors.has_room_beside_order(&stream) {
+                        self.dismiss_idlest_boss();
+                    }
+                    let entry = self.bosses.vacant_entry();
+                    let number = Source::Boss(entry.key()).number();
+                    if self.waiter.add(&stream, number, Interest::READ).is_ok() {
+                        entry.insert(Control::new(stream));
+                    }
+                }
+                Ok(None) => return Ok(()),
+                // Files or memory have run out.
+                Err(_) if self.descriptors.give_up_reserve() || self.dismiss_idlest_boss() => {}
+                Err(_) => return self.pause(),
+            }
         }
+    }
+
+    /// Has orders wait until there may be room.
+    fn pause(&mut self) -> Result<(), ServiceError> {
+        self.shut_control(Interest::default())?;
+        self.unwelcome = Some(Instant::now() + PAUSE);
         Ok(())
+    }
+
+    /// Waits for this of the control socket.
+    pub(super) fn shut_control(&self, interest: Interest) -> Result<(), ServiceError> {
+        let changed = self
+            .control
+            .as_ref()
+            .map_or(Ok(()), |listener| self.waiter.change(listener, Source::Control.number(), interest));
+        changed.map_err(cannot("wait for orders"))
+    }
+
+    /// Dismisses who has given no order for longest, or else who has waited for longest for an order to be carried
+    /// out, which it is all the same; false if all have just come.
+    fn dismiss_idlest_boss(&mut self) -> bool {
+        // Nobody else gets the answer to a replacement.
+        let others = self.bosses.iter().filter(|(_, boss)| !boss.waits_for_replacement);
+        let idlest = others.min_by_key(|(_, boss)| (boss.is_waiting(), boss.since)).map(|(at, _)| at);
+        let Some(at) = idlest.filter(|at| self.bosses[*at].is_waiting() || self.bosses[*at].since.elapsed() >= SILENCE)
+        else {
+            return false;
+        };
+        let mut boss = self.bosses.remove(at);
+        boss.give_up("others give orders: this one is carried out, and nobody is told when that is done");
+        self.waiter.remove(boss.stream());
+        true
     }
 
     pub(super) fn hear_boss(&mut self, at: usize) {
@@ -96,8 +146,11 @@ impl<B: Backend> Service<B> {
                 self.waiter.remove(boss.stream());
             }
         }
-        for at in gone {
-            drop(self.bosses.remove(at));
+        if !gone.is_empty() {
+            for at in gone {
+                drop(self.bosses.remove(at));
+            }
+            self.descriptors.refill();
         }
     }
 }

@@ -36,6 +36,7 @@ mod adopted;
 mod chain;
 mod crashes;
 mod cuts;
+mod descriptors;
 mod events;
 mod losses;
 mod media;
@@ -50,7 +51,7 @@ mod requests;
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Output};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use destage_nbd::client::blocking::{Connection, Wanted};
@@ -114,9 +115,21 @@ impl Array {
     /// Begins to serve it, and waits for the first client to be let in.
     fn serve(&mut self, more: &[&str]) {
         let path = self.path();
-        let args = [&["serve", &path], more].concat();
+        self.start(binary::signalled(&[&["serve", &path], more].concat()));
+    }
+
+    /// The same under a limit, as `ulimit` of a shell takes it.
+    fn serve_limited(&mut self, limit: &str) {
+        let served = binary::signalled(&["serve", &self.path()]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "sh"]);
+        shell.arg(served.get_program()).args(served.get_args());
+        self.start(shell);
+    }
+
+    fn start(&mut self, mut command: Command) {
         let log = std::fs::File::create(self.folder.path().join("log")).expect("a file");
-        let service = binary::signalled(&args).stderr(log).spawn().expect("the binary starts");
+        let service = command.stderr(log).spawn().expect("the binary starts");
         self.service = Some(service);
         let begin = Instant::now();
         while UnixStream::connect(self.file("nbd.sock")).is_err() {

@@ -1,0 +1,69 @@
+//! File descriptors: how many there may be, and one that is held in reserve for orders.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that clients leave to orders and to files that take devices' places: at least, and at most.
+const KEPT: (u64, u64) = (4, 16);
+/// Of these, descriptors that orders leave: a replacement, its folder and the description beside them.
+const FOR_FILES: u64 = 3;
+
+/// Raises the limit of open files to what this process may raise it to. Clients are turned away for want of
+/// descriptors, and many systems have a soft limit of 1,024 for the sake of programs that use `select`.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // With the lower limit there is room for fewer clients, and that is all.
+        let _lower = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
+}
+
+/// The descriptors of this process.
+#[derive(Debug)]
+pub(crate) struct Descriptors {
+    /// A file that is nothing, which makes room for an order: both of the process and of the system.
+    reserve: Option<OwnedFd>,
+}
+
+impl Descriptors {
+    /// Takes a descriptor in reserve.
+    pub(crate) fn new() -> Self {
+        let mut descriptors = Self { reserve: None };
+        descriptors.refill();
+        descriptors
+    }
+
+    /// Gives up the descriptor in reserve; false if that was done before.
+    pub(crate) fn give_up_reserve(&mut self) -> bool {
+        self.reserve.take().is_some()
+    }
+
+    /// Takes a descriptor in reserve again, if there is none and one is free.
+    pub(crate) fn refill(&mut self) {
+        if self.reserve.is_none() {
+            self.reserve = eventfd(0, EventfdFlags::CLOEXEC).ok();
+        }
+    }
+
+    /// Returns true if a client with this descriptor, which is the newest, leaves enough of them and the one in reserve.
+    pub(crate) fn has_room_beside_client(&mut self, newest: impl AsFd) -> bool {
+        self.refill();
+        self.reserve.is_some() && has_room(newest, |limit| (limit / 8).clamp(KEPT.0, KEPT.1))
+    }
+
+    /// Returns true if whoever gives orders by this descriptor, which is the newest, leaves enough of them.
+    pub(crate) fn has_room_beside_order(&self, newest: impl AsFd) -> bool {
+        self.reserve.is_some() && has_room(newest, |_| FOR_FILES)
+    }
+}
+
+/// Returns true if beside the newest descriptor as many are free as `kept` asks for, given the limit. The limit is
+/// asked for each time, since it can be changed from outside.
+fn has_room(newest: impl AsFd, kept: impl Fn(u64) -> u64) -> bool {
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return true };
+    // The system gives the lowest number that is free: all below it are taken.
+    let taken = u64::try_from(newest.as_fd().as_raw_fd()).unwrap_or_default() + 1;
+    taken + kept(limit) <= limit
+}
