@@ -1,5 +1,6 @@
 //! Buffers that begin where direct I/O wants them to.
 
+use std::collections::TryReserveError;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -16,6 +17,8 @@ impl Buffer {
     /// Bytes to a multiple of which a buffer is aligned: what devices and file systems ask for at
     /// most.
     pub const ALIGN: usize = 4096;
+    /// Up to so many bytes powers of two are allocated, so that a buffer serves again for others.
+    const ROUNDED: usize = 1 << 20;
 
     /// No bytes, and nothing allocated.
     pub const fn new() -> Self {
@@ -27,6 +30,36 @@ impl Buffer {
         let mut buffer = Self::new();
         buffer.resize(len);
         buffer
+    }
+
+    /// Bytes that [`try_resize`](Self::try_resize) allocates for so many where nothing is allocated yet: of long
+    /// ones no more than it takes.
+    pub const fn footprint(len: usize) -> usize {
+        let room = match len {
+            0..Self::ALIGN => Self::ALIGN,
+            Self::ALIGN..=Self::ROUNDED => len.next_power_of_two(),
+            _ => len.next_multiple_of(Self::ALIGN),
+        };
+        room + Self::ALIGN
+    }
+
+    /// Bytes that are allocated.
+    pub const fn capacity(&self) -> usize {
+        self.raw.capacity()
+    }
+
+    /// Makes it so long, with zeros behind what it held, as [`resize`](Self::resize) does; or leaves it as it is.
+    ///
+    /// # Errors
+    /// If the system has no memory for it.
+    pub fn try_resize(&mut self, len: usize) -> Result<(), TryReserveError> {
+        if self.from + len > self.raw.capacity() {
+            let mut raw = Vec::new();
+            raw.try_reserve_exact(Self::footprint(len))?;
+            self.move_to(raw);
+        }
+        self.raw.resize(self.from + len, 0);
+        Ok(())
     }
 
     /// Makes it so long, with zeros behind what it held.
@@ -51,7 +84,11 @@ impl Buffer {
         if self.from + len <= self.raw.capacity() {
             return;
         }
-        let mut raw = Vec::<u8>::with_capacity(len.next_power_of_two() + Self::ALIGN);
+        self.move_to(Vec::with_capacity(len.next_power_of_two() + Self::ALIGN));
+    }
+
+    /// Moves the bytes to where there is room for them.
+    fn move_to(&mut self, mut raw: Vec<u8>) {
         let from = raw.as_ptr().addr().wrapping_neg() % Self::ALIGN;
         raw.resize(from, 0);
         raw.extend_from_slice(self);
