@@ -2,18 +2,19 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use destage_exec::Buffer;
 use destage_nbd::server::{Event, HangUp};
-use destage_nbd::{Command, Exports, Request, Server, Session};
+use destage_nbd::{Command, Errno, Exports, Request, Server, Session};
 
+use crate::budget::{Budget, REQUEST, Room};
 use crate::outbox::Outbox;
 use crate::socket::Stream;
 use crate::waiter::Interest;
 
-/// Bytes that are received at a time.
-const INPUT: usize = 128 << 10;
+/// Bytes that are made ready at a time of what is to be made ready to be read.
+pub(crate) const AHEAD: u32 = 256 << 10;
 /// What is left of a payload is received into its place rather than by way of the input from so many bytes on.
 const DIRECT: usize = 16 << 10;
 /// Unsent bytes from which on nothing more is received.
@@ -22,6 +23,10 @@ const UNSENT: usize = 4 << 20;
 const REQUESTS: usize = 256;
 /// Bytes of payloads that a client may have under way, counted once there is one request beyond them.
 const PAYLOADS: usize = 32 << 20;
+/// Whoever has replies to take, or a payload to send, and holds memory that others wait for, moves at least so many
+/// bytes in such a time.
+const LEAST: u64 = 1 << 20;
+const STALL: Duration = Duration::from_secs(5);
 
 /// Why a connection ended other than by a goodbye.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +35,8 @@ pub(crate) enum Lost {
     Cut,
     #[error(transparent)]
     HangUp(#[from] HangUp),
+    #[error("it took less than {} KiB within {} s, while others waited for the memory of its requests", LEAST >> 10, STALL.as_secs())]
+    Stalled,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -47,14 +54,24 @@ pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) server: Server,
     pub(crate) outbox: Outbox,
+    /// Room for what is received. A connection that has received nothing more than it has used up keeps none.
     input: Box<[u8]>,
     /// Bytes of the input that were received and not used up.
     filled: std::ops::Range<usize>,
     /// The write whose payload is coming, and the bytes of it that have come.
     coming: Option<(Incoming, usize)>,
+    /// Nothing is begun before there is memory for it.
+    waits: bool,
+    /// What is to be begun then, if that was heard already.
+    held_back: Option<Request>,
+    /// Bytes of payloads received and of replies sent.
+    moved: u64,
+    /// How many these were when it was first seen to hold what others wait for, if something has been to be moved since
+    /// then without a break.
+    watched: Option<(u64, Instant)>,
     /// Requests under way.
     pub(crate) requests: usize,
-    /// Bytes that they have in buffers.
+    /// Bytes that are allocated for them.
     payloads: usize,
     /// Nothing more is received: the client has said goodbye, or is gone.
     pub(crate) ended: bool,
@@ -74,9 +91,13 @@ impl Connection {
             stream,
             server: Server::new(exports),
             outbox: Outbox::default(),
-            input: vec![0; INPUT].into_boxed_slice(),
+            input: Box::default(),
             filled: 0..0,
             coming: None,
+            waits: false,
+            held_back: None,
+            moved: 0,
+            watched: None,
             requests: 0,
             payloads: 0,
             ended: false,
@@ -106,7 +127,76 @@ impl Connection {
 
     /// What is to be waited for.
     pub(crate) const fn wanted(&self) -> Interest {
-        Interest { read: !self.ended && !self.is_full(), write: self.outbox.left() > 0 }
+        Interest { read: !self.ended && !self.waits && !self.is_full(), write: self.outbox.left() > 0 }
+    }
+
+    /// Returns true if nothing is begun before there is memory for it.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        self.waits
+    }
+
+    /// Bytes that it holds: of the write that is coming, of requests under way, of replies that are not sent.
+    pub(crate) fn held(&self) -> usize {
+        let coming = self.coming.as_ref().map_or(0, |(incoming, _)| incoming.data.capacity() + REQUEST);
+        coming + self.payloads + self.requests * REQUEST + self.outbox.held()
+    }
+
+    /// Returns true if it is this client's turn to move something: a payload is not received while it is full.
+    const fn owes(&self) -> bool {
+        self.outbox.left() > 0 || self.coming.is_some() && !self.is_full()
+    }
+
+    /// Is not watched any more: nothing is received for the time being.
+    pub(crate) const fn excuse(&mut self) {
+        self.watched = None;
+    }
+
+    /// Returns true if it has hardly moved anything of what it holds since it was asked this for a while.
+    pub(crate) fn is_stalled(&mut self, now: Instant) -> bool {
+        if !self.owes() {
+            self.watched = None;
+            return false;
+        }
+        let (before, since) = *self.watched.get_or_insert((self.moved, now));
+        if now - since < STALL {
+            return false;
+        }
+        self.watched = None;
+        self.moved - before < LEAST
+    }
+
+    /// Sends what there is room for; buffers that are sent are handed to `spare`.
+    pub(crate) fn send(&mut self, spare: impl FnMut(Buffer)) -> io::Result<()> {
+        let before = self.outbox.left();
+        self.outbox.send(&mut self.stream, spare)?;
+        self.moved += (before - self.outbox.left()) as u64;
+        if !self.owes() {
+            self.watched = None;
+        }
+        Ok(())
+    }
+
+    /// Forgets what it has not begun and not been answered: it has gone.
+    pub(crate) fn leave(&mut self) {
+        (self.ended, self.gone, self.waits) = (true, true, false);
+        (self.coming, self.held_back, self.outbox) = (None, None, Outbox::default());
+        (self.input, self.filled, self.interest) = (Box::default(), 0..0, Interest::default());
+    }
+
+    /// Refuses what waits to be begun, if something does: nothing more is.
+    pub(crate) fn refuse_held_back(&mut self) {
+        self.waits = false;
+        if let Some(request) = self.held_back.take() {
+            self.refuse(&request, Errno::Shutdown, "the server is being shut down");
+        }
+    }
+
+    fn refuse(&mut self, request: &Request, errno: Errno, why: &str) {
+        if request.command == Command::Write {
+            self.server.refuse_payload(request, errno, &why);
+        } else if let Some(session) = self.server.session() {
+            self.outbox.text(|text| session.fail(request, errno, &why, None, text));
+        }
     }
 
     /// A request of so many bytes was answered.
@@ -125,28 +215,33 @@ impl Connection {
         }
     }
 
-    /// The next request; none if nothing more can be received for the time being. `room` gives
-    /// buffers. `drained` says, from call to call, whether the socket had nothing more.
+    /// The next request of the client of this number; none if nothing more can be received for the time being.
+    /// `drained` says, from call to call, whether the socket had nothing more.
     pub(crate) fn next(
         &mut self,
-        room: &mut impl FnMut(usize) -> Buffer,
+        number: usize,
+        budget: &mut Budget,
         drained: &mut bool,
     ) -> Result<Option<Incoming>, Lost> {
         loop {
             if self.ended || self.is_full() {
+                // Others have their turn meanwhile.
+                if self.waits {
+                    budget.leave(number);
+                }
                 return Ok(None);
             }
-            if let Some(incoming) = self.advance(room)? {
+            if let Some(incoming) = self.advance(number, budget)? {
                 return Ok(Some(incoming));
             }
-            if self.ended || self.is_full() || *drained || !self.receive(drained)? {
+            if self.ended || self.waits || self.is_full() || *drained || !self.receive(budget, drained)? {
                 return Ok(None);
             }
         }
     }
 
     /// Uses up what was received, up to the next request.
-    fn advance(&mut self, room: &mut impl FnMut(usize) -> Buffer) -> Result<Option<Incoming>, Lost> {
+    fn advance(&mut self, number: usize, budget: &mut Budget) -> Result<Option<Incoming>, Lost> {
         loop {
             if let Some((incoming, filled)) = &mut self.coming {
                 let mut input = &self.input[self.filled.clone()];
@@ -157,45 +252,84 @@ impl Connection {
                 }
                 return Ok(self.coming.take().map(|(incoming, _)| self.begun(incoming)));
             }
-            let mut input = &self.input[self.filled.clone()];
-            let event = self.server.receive(&mut input);
-            self.filled.start = self.filled.end - input.len();
-            self.take_output();
-            match event? {
-                Event::More => return Ok(None),
-                // It was taken over just now; if the client does not take it, nothing is received.
-                Event::SendFirst if self.is_full() => return Ok(None),
-                Event::SendFirst | Event::Started => {}
-                Event::Payload(_) => unreachable!("payloads are taken as they come"),
-                Event::Ended => {
-                    self.ended = true;
+            let request = if let Some(request) = self.held_back.take() {
+                request
+            } else {
+                // Refusals are replies, too: who takes none is not heard.
+                self.waits = !budget.admits_request(number, self.held());
+                if self.waits {
                     return Ok(None);
                 }
-                Event::Request(request) => {
-                    let len = match request.command {
-                        Command::Write | Command::Read { .. } => request.length as usize,
-                        _ => 0,
-                    };
-                    let data = room(len);
-                    let incoming = Incoming { request, data };
-                    if request.command == Command::Write {
-                        self.coming = Some((incoming, 0));
-                    } else {
-                        return Ok(Some(self.begun(incoming)));
+                let mut input = &self.input[self.filled.clone()];
+                let event = self.server.receive(&mut input);
+                self.filled.start = self.filled.end - input.len();
+                self.take_output();
+                match event? {
+                    Event::More => return Ok(None),
+                    // It was taken over just now; if the client does not take it, nothing is received.
+                    Event::SendFirst if self.is_full() => return Ok(None),
+                    Event::SendFirst | Event::Started => continue,
+                    Event::Payload(_) => unreachable!("payloads are taken as they come"),
+                    Event::Ended => {
+                        self.ended = true;
+                        return Ok(None);
                     }
+                    Event::Request(request) => request,
                 }
+            };
+            let len = match request.command {
+                Command::Write | Command::Read { .. } => request.length,
+                Command::Cache => request.length.min(AHEAD),
+                _ => 0,
+            };
+            let room = budget.take(number, self.held(), len as usize);
+            self.waits = matches!(room, Room::Later);
+            match room {
+                Room::Given(data) if request.command == Command::Write => {
+                    self.coming = Some((Incoming { request, data }, 0));
+                }
+                Room::Given(data) => return Ok(Some(self.begun(Incoming { request, data }))),
+                Room::Later => {
+                    self.held_back = Some(request);
+                    return Ok(None);
+                }
+                Room::Failed => self.refuse(&request, Errno::NoMem, "there is no memory for it"),
             }
         }
     }
 
     fn begun(&mut self, incoming: Incoming) -> Incoming {
         self.requests += 1;
-        self.payloads += incoming.data.len();
+        self.payloads += incoming.data.capacity();
         incoming
     }
 
+    /// Keeps no room for what is received unless it is in use.
+    pub(crate) fn give_back_input(&mut self, budget: &mut Budget) {
+        let left = self.filled.len();
+        if left == 0 && !self.input.is_empty() || left <= DIRECT && left < self.input.len() {
+            // A part of a message, hence short, or what is not begun as yet.
+            let rest = Box::from(&self.input[self.filled.clone()]);
+            budget.keep_input(std::mem::replace(&mut self.input, rest));
+            self.filled = 0..left;
+        }
+    }
+
+    /// Has the input begin with what was not used up, and makes room behind it.
+    fn take_input(&mut self, budget: &mut Budget) {
+        let left = self.filled.len();
+        if self.input.len() <= DIRECT {
+            let mut input = budget.input();
+            input[..left].copy_from_slice(&self.input[self.filled.clone()]);
+            self.input = input;
+        } else {
+            self.input.copy_within(self.filled.clone(), 0);
+        }
+        self.filled = 0..left;
+    }
+
     /// Receives what there is; whether there was something.
-    fn receive(&mut self, drained: &mut bool) -> Result<bool, Lost> {
+    fn receive(&mut self, budget: &mut Budget, drained: &mut bool) -> Result<bool, Lost> {
         if let Some((incoming, filled)) = &mut self.coming
             && incoming.data.len() - *filled >= DIRECT
         {
@@ -206,6 +340,7 @@ impl Connection {
                 Some(read) => {
                     *filled += read;
                     *drained = read < wanted;
+                    self.moved += read as u64;
                     self.server.payload_read(read as u32);
                     Ok(true)
                 }
@@ -216,8 +351,7 @@ impl Connection {
             };
         }
         // What is left over is part of a message, hence short.
-        self.input.copy_within(self.filled.clone(), 0);
-        self.filled = 0..self.filled.len();
+        self.take_input(budget);
         let place = &mut self.input[self.filled.end..];
         let wanted = place.len();
         match self.stream.receive(place)? {
@@ -229,6 +363,9 @@ impl Connection {
             Some(read) => {
                 self.filled.end += read;
                 *drained = read < wanted;
+                if self.coming.is_some() {
+                    self.moved += read as u64;
+                }
                 Ok(true)
             }
             None => {

@@ -8,6 +8,7 @@
 mod array;
 mod as_text;
 mod backend;
+mod budget;
 mod connection;
 mod control;
 mod description;
@@ -42,8 +43,8 @@ pub use replacement::{ReplaceError, Replacement};
 pub use service::{Offer, Service, ServiceError};
 pub use socket::Listener;
 pub use status::{
-    ArrayStatus, CacheStatus, Clients, DeviceStatus, Figure, Kind, LostRange, Requests, ResynchronisedStatus, State,
-    StateStatus, Status,
+    ArrayStatus, CacheStatus, Clients, DeviceStatus, Figure, Kind, LostRange, MemoryStatus, Requests,
+    ResynchronisedStatus, State, StateStatus, Status,
 };
 pub use superblock::{MdArray, MdError};
 pub use uuid::Uuid;

@@ -11,6 +11,8 @@ use crate::socket::Stream;
 
 /// Parts that are sent in one call.
 const SLICES: usize = 64;
+/// Bytes of texts that are kept to be used again.
+const SPARE: usize = 16 << 10;
 /// Payloads of at most so many bytes are copied beside their heads: a part more costs the kernel more than
 /// that.
 const COPIED: usize = 512;
@@ -23,7 +25,10 @@ pub(crate) struct Outbox {
     sent: usize,
     /// Bytes that have not.
     left: usize,
+    /// Bytes that are allocated for parts that have not been sent as a whole.
+    held: usize,
     spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -49,16 +54,24 @@ impl Outbox {
         self.left
     }
 
+    /// Bytes that are held until they have been sent, be some of them on their way.
+    pub(crate) const fn held(&self) -> usize {
+        self.held
+    }
+
     /// Puts text, which `write` appends, behind what there is.
     pub(crate) fn text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if !matches!(self.parts.back(), Some(Part::Text(_))) {
             let text = self.spare.pop().unwrap_or_default();
+            self.spare_bytes -= text.capacity();
+            self.held += text.capacity();
             self.parts.push_back(Part::Text(text));
         }
         let Some(Part::Text(text)) = self.parts.back_mut() else { return };
-        let before = text.len();
+        let (before, allocated) = (text.len(), text.capacity());
         write(text);
         self.left += text.len() - before;
+        self.held += text.capacity() - allocated;
     }
 
     /// Puts the head of a reply behind what there is.
@@ -73,6 +86,7 @@ impl Outbox {
             return Some(buffer);
         }
         self.left += range.len();
+        self.held += buffer.capacity();
         self.parts.push_back(Part::Payload(buffer, range));
         None
     }
@@ -107,9 +121,16 @@ impl Outbox {
             match self.parts.pop_front() {
                 Some(Part::Text(mut text)) => {
                     text.clear();
-                    self.spare.push(text);
+                    self.held -= text.capacity();
+                    if self.spare_bytes + text.capacity() <= SPARE {
+                        self.spare_bytes += text.capacity();
+                        self.spare.push(text);
+                    }
                 }
-                Some(Part::Payload(buffer, _)) => spare(buffer),
+                Some(Part::Payload(buffer, _)) => {
+                    self.held -= buffer.capacity();
+                    spare(buffer);
+                }
                 None => {}
             }
         }

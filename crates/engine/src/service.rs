@@ -16,7 +16,8 @@ use destage_nbd::{BlockSizes, Command, Errno, Export, ExportError, Exports, Exte
 use destage_plan::{HostOp, HostRequest, Nanos, Op, Request as Asked};
 use slab::Slab;
 
-use crate::connection::{Connection, Incoming, Lost};
+use crate::budget::{Budget, LONGEST, MEMORY};
+use crate::connection::{AHEAD, Connection, Incoming, Lost};
 use crate::control::Control;
 use crate::descriptors::Descriptors;
 use crate::load::Load;
@@ -26,15 +27,6 @@ use crate::waiter::{Interest, Waiter};
 use crate::{Backend, Event, marks};
 use replacing::Replacing;
 
-/// What a client may have in one request, in bytes: more than the 32 MiB that clients keep to who are told nothing, since
-/// those of other servers take 64 MiB for granted.
-const LONGEST: u32 = 64 << 20;
-/// Bytes that are read at a time of what is to be made ready to be read.
-const AHEAD: u64 = 256 << 10;
-/// Buffers that are kept to be used again.
-const SPARE: usize = 512;
-/// A buffer of more bytes than this is not kept.
-const SPARE_BYTES: usize = 1 << 20;
 /// Clients at a time.
 const CLIENTS: usize = 1024;
 /// Connections at a time by which orders are given.
@@ -45,6 +37,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 const TURN: usize = 64;
 /// How long a client may take to agree on an export.
 const HANDSHAKE: Duration = Duration::from_secs(30);
+/// How often it is looked who holds memory that others wait for.
+const WATCH: Duration = Duration::from_secs(1);
 /// How long nobody is welcomed when the system has no room.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long clients are waited for at the end to take their answers.
@@ -128,7 +122,7 @@ enum Then {
 struct Pending {
     client: usize,
     request: Request,
-    /// Bytes that the client has in it.
+    /// Bytes that are allocated for it.
     bytes: usize,
     then: Then,
     since: Instant,
@@ -181,7 +175,9 @@ pub struct Service<B> {
     clients: Slab<Connection>,
     bosses: Slab<Control>,
     pending: Slab<Pending>,
-    spare: Vec<Buffer>,
+    budget: Budget,
+    /// When those were last looked at who hold memory, if others wait for it.
+    watched: Option<Instant>,
     load: Load,
     listening: Option<Listening>,
     events: Option<Events>,
@@ -223,7 +219,8 @@ impl<B: Backend> Service<B> {
             clients: Slab::new(),
             bosses: Slab::new(),
             pending: Slab::new(),
-            spare: Vec::new(),
+            budget: Budget::new(MEMORY as usize, CLIENTS),
+            watched: None,
             load: Load::default(),
             listening: None,
             events: None,
@@ -258,6 +255,13 @@ impl<B: Backend> Service<B> {
         self.waiter.add(&listener, Source::Control.number(), Interest::READ).map_err(cannot("wait for orders"))?;
         self.control = Some(listener);
         Ok(())
+    }
+
+    /// Lets requests and replies of all clients hold so many bytes, 256 MiB unless told otherwise. To be told before
+    /// clients come.
+    pub fn limit_memory(&mut self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.budget = Budget::new(bytes, CLIENTS);
     }
 
     /// Tells `listener` of every request that a trace can hold, as it comes.
@@ -322,8 +326,11 @@ impl<B: Backend> Service<B> {
         for listener in std::mem::take(&mut self.listeners) {
             self.waiter.remove(&listener);
         }
-        for (_, client) in &mut self.clients {
+        for (at, client) in &mut self.clients {
             client.server.shut_down();
+            client.refuse_held_back();
+            self.budget.leave(at);
+            self.stirred.push(at);
         }
         let until = Instant::now() + GOODBYE;
         loop {
@@ -357,24 +364,22 @@ impl<B: Backend> Service<B> {
         if self.stopping && most.is_none() {
             return Ok(());
         }
+        self.dismiss_stalled();
+        self.stir_ready();
         // Further requests that came meanwhile are looked at before anything is waited for.
         let busy = (std::mem::take(&mut self.begun) || !self.stirred.is_empty()).then_some(Duration::ZERO);
         let timer = if self.broken.is_some() { None } else { self.backend.until_timer() };
         let handshake = self.clients.iter().any(|(_, client)| client.session().is_none()).then_some(HANDSHAKE);
         let welcome = self.unwelcome.map(|until| until.saturating_duration_since(Instant::now()));
-        let most = [timer, handshake, welcome, busy, most].into_iter().flatten().min();
+        let watched = self.watched.map(|since| WATCH.saturating_sub(since.elapsed()));
+        let most = [timer, handshake, welcome, watched, busy, most].into_iter().flatten().min();
         let mut ready = std::mem::take(&mut self.ready);
         self.waiter.wait(most, &mut ready).map_err(cannot("wait for clients"))?;
         for source in ready.drain(..) {
             match Source::of(source) {
                 Source::Listener(at) => self.welcome(at)?,
                 Source::Control => self.welcome_bosses()?,
-                Source::Client(at) => {
-                    if let Some(client) = self.clients.get_mut(at) {
-                        client.readable = true;
-                    }
-                    self.stir(at);
-                }
+                Source::Client(at) => self.hear_client(at),
                 Source::Boss(at) => self.hear_boss(at),
                 // It is polled in every turn.
                 Source::Backend => {}
@@ -389,6 +394,12 @@ impl<B: Backend> Service<B> {
         }
         self.dismiss_silent();
         Ok(())
+    }
+
+    /// Has those looked at who have waited for memory, and find it now.
+    fn stir_ready(&mut self) {
+        let stirred = &mut self.stirred;
+        self.budget.ready(|client| stirred.push(client));
     }
 
     fn stir(&mut self, client: usize) {
@@ -453,7 +464,7 @@ impl<B: Backend> Service<B> {
                 Some((HostRequest { tag, op: HostOp::Flush, offset: 0, len: 0, fua: false }, Buffer::new()))
             }
             Then::ReadOn { from, left } if ok && left > 0 => {
-                let len = left.min(AHEAD);
+                let len = left.min(AHEAD.into());
                 pending.then = Then::ReadOn { from: from + len, left: left - len };
                 Some((HostRequest { tag, op: HostOp::Read, offset: from, len, fua: false }, Buffer::new()))
             }
@@ -463,7 +474,7 @@ impl<B: Backend> Service<B> {
             if request.op == HostOp::Read {
                 data = bytes;
             } else {
-                self.keep(bytes);
+                self.budget.keep(bytes);
             }
             self.begun = true;
             if let Err(error) = self.backend.submit(request, data) {
@@ -474,22 +485,20 @@ impl<B: Backend> Service<B> {
         let pending = self.pending.remove(tag as usize);
         self.load.answered(&pending.request, ok, pending.since.elapsed());
         let spare = match self.clients.get_mut(pending.client) {
+            // What it holds now is noted when it is looked at next.
             Some(client) => answer(client, &pending, ok, bytes),
             None => Some(bytes),
         };
         if let Some(buffer) = spare {
-            self.keep(buffer);
+            self.budget.keep(buffer);
         }
         self.stir(pending.client);
-    }
-
-    fn keep(&mut self, buffer: Buffer) {
-        keep(&mut self.spare, buffer);
     }
 
     /// Reads from and writes to those clients of whom there may be something new.
     fn attend(&mut self) {
         let mut again = Vec::new();
+        self.stir_ready();
         while let Some(at) = self.stirred.pop() {
             if !self.clients.contains(at) {
                 continue;
@@ -513,13 +522,7 @@ impl<B: Backend> Service<B> {
         let mut drained = !self.clients[at].readable;
         let mut taken = 0;
         while taken < TURN && !self.holds_requests() {
-            let spare = &mut self.spare;
-            let mut room = |len: usize| {
-                let mut buffer = spare.pop().unwrap_or_default();
-                buffer.resize(len);
-                buffer
-            };
-            let Some(incoming) = self.clients[at].next(&mut room, &mut drained)? else { break };
+            let Some(incoming) = self.clients[at].next(at, &mut self.budget, &mut drained)? else { break };
             self.begin(at, incoming);
             taken += 1;
         }
@@ -527,8 +530,10 @@ impl<B: Backend> Service<B> {
         // What the backend has done meanwhile goes along.
         let client = &mut self.clients[at];
         client.readable = !drained;
-        let spare = &mut self.spare;
-        client.outbox.send(&mut client.stream, |buffer| keep(spare, buffer))?;
+        let was_full = client.is_full();
+        client.send(|buffer| self.budget.keep(buffer))?;
+        client.give_back_input(&mut self.budget);
+        self.budget.settle(at, client.held());
         if client.is_over() {
             self.dismiss(at, None);
             return Ok(false);
@@ -539,13 +544,14 @@ impl<B: Backend> Service<B> {
             client.interest = wanted;
             self.waiter.change(&client.stream, Source::Client(at).number(), wanted)?;
         }
-        Ok(taken == TURN)
+        // What has come already is not told by the socket again.
+        Ok(taken == TURN || was_full && !client.is_full())
     }
 
     /// Hands a request to the backend, or answers it at once.
     fn begin(&mut self, at: usize, incoming: Incoming) {
         let Incoming { request, data } = incoming;
-        let bytes = data.len();
+        let bytes = data.capacity();
         if let Some(listening) = &mut self.listening
             && let Some(told) = trace_request(&request, self.begin)
         {
@@ -561,12 +567,11 @@ impl<B: Backend> Service<B> {
             Command::WriteZeroes { .. } if request.fua => (HostOp::WriteZeroes, len, Then::Flush),
             Command::WriteZeroes { .. } => (HostOp::WriteZeroes, len, Then::Answer),
             Command::Cache => {
-                let first = len.min(AHEAD);
+                let first = len.min(AHEAD.into());
                 (HostOp::Read, first, Then::ReadOn { from: offset + first, left: len - first })
             }
             Command::BlockStatus { .. } => {
                 self.tell_status(at, &request);
-                self.keep(data);
                 return;
             }
         };
@@ -619,12 +624,6 @@ fn trace_request(request: &Request, begin: Instant) -> Option<Asked> {
     let time = Nanos(begin.elapsed().as_nanos() as u64);
     let (offset, len) = (request.offset, request.length.into());
     Some(Asked { time, offset, len, volume: 0, op, fua: request.fua && op == Op::Write })
-}
-
-fn keep(spare: &mut Vec<Buffer>, buffer: Buffer) {
-    if spare.len() < SPARE && buffer.len() <= SPARE_BYTES && !buffer.is_empty() {
-        spare.push(buffer);
-    }
 }
 
 /// Puts the answer to a request into its client's outbox; the buffer, if it is not needed for that.

@@ -17,6 +17,9 @@ pub struct Status {
     pub array: ArrayStatus,
     /// Its clients.
     pub clients: Clients,
+    /// The memory of their requests and replies.
+    #[serde(default)]
+    pub memory: MemoryStatus,
     /// Their requests.
     pub requests: Requests,
 }
@@ -219,6 +222,19 @@ pub struct Clients {
     pub turned_away: u64,
     /// Requests under way.
     pub under_way: u64,
+}
+
+/// What requests and replies hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryStatus {
+    /// Bytes that they hold now, and those that are kept for the next.
+    pub held_bytes: u64,
+    /// Bytes that they may hold.
+    pub limit_bytes: u64,
+    /// Clients of which nothing is begun before others have let go of some.
+    pub waiting_clients: u64,
+    /// Requests that were refused since the system had no memory.
+    pub failed_requests: u64,
 }
 
 /// Requests that were answered, by kind.

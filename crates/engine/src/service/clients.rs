@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{CLIENTS, HANDSHAKE, PAUSE, Service, ServiceError, Source, cannot};
+use super::{CLIENTS, HANDSHAKE, PAUSE, Service, ServiceError, Source, WATCH, cannot};
 use crate::connection::{Connection, Lost};
-use crate::outbox::Outbox;
 use crate::waiter::Interest;
 use crate::{Backend, Event};
 
@@ -61,17 +60,52 @@ impl<B: Backend> Service<B> {
             self.load.last_loss = lost.map(ToString::to_string);
         }
         self.waiter.remove(&client.stream);
-        let clients = self.clients.len() - 1;
+        client.leave();
+        self.budget.leave(at);
+        self.budget.settle(at, client.held());
+        // Its number stays taken until its last request is answered; nothing is sent any more.
+        let (is_idle, clients) = (client.requests == 0, self.clients.len() - 1);
         self.happened(|| Event::ClientGone { clients, why: lost.map(ToString::to_string) });
-        let Some(client) = self.clients.get_mut(at) else { return };
-        if client.requests == 0 {
+        if is_idle {
             drop(self.clients.remove(at));
             self.descriptors.refill();
+        }
+    }
+
+    /// A client's socket has something to be received, room for what is to be sent, or an end.
+    pub(super) fn hear_client(&mut self, at: usize) {
+        let Some(client) = self.clients.get_mut(at) else { return };
+        client.readable = true;
+        if client.is_waiting() && client.interest == Interest::default() {
+            // Nothing was waited for of it, so this is the end, and would be told again at once.
+            self.dismiss(at, Some(&Lost::Cut));
         } else {
-            // Its number stays taken until its last request is answered; nothing is sent any more.
-            (client.ended, client.gone) = (true, true);
-            client.outbox = Outbox::default();
-            client.interest = Interest::default();
+            self.stir(at);
+        }
+    }
+
+    /// Who holds memory that others wait for, and moves nothing of it, makes room for them.
+    pub(super) fn dismiss_stalled(&mut self) {
+        if self.budget.waiting() == 0 {
+            self.watched = None;
+            return;
+        }
+        if self.holds_requests() {
+            for (_, client) in &mut self.clients {
+                client.excuse();
+            }
+        }
+        let now = Instant::now();
+        if self.watched.is_some_and(|last| now - last < WATCH) {
+            return;
+        }
+        self.watched = Some(now);
+        let stalled = |(at, client): (usize, &mut Connection)| {
+            (self.budget.is_beyond_floor(at) && client.is_stalled(now)).then_some(at)
+        };
+        let stalled: Vec<_> = self.clients.iter_mut().filter_map(stalled).collect();
+        for at in stalled {
+            self.dismiss(at, Some(&Lost::Stalled));
         }
     }
 

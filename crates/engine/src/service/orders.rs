@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{BOSSES, PAUSE, SILENCE, Service, ServiceError, Source, cannot};
 use crate::control::{Control, Order, Reply};
 use crate::socket::Listener;
-use crate::status::{Clients, State, Status};
+use crate::status::{Clients, MemoryStatus, State, Status};
 use crate::waiter::Interest;
 use crate::{Backend, Event};
 
@@ -120,6 +120,12 @@ impl<B: Backend> Service<B> {
                 last_loss: self.load.last_loss.clone(),
                 turned_away: self.load.turned_away,
                 under_way: self.pending.len() as u64,
+            },
+            memory: MemoryStatus {
+                held_bytes: self.budget.held() as u64,
+                limit_bytes: self.budget.limit() as u64,
+                waiting_clients: self.budget.waiting() as u64,
+                failed_requests: self.budget.failed(),
             },
             requests: self.load.requests(),
         }

@@ -1,5 +1,6 @@
 //! The block service from outside, over devices in memory.
 
 mod clients;
+mod memory;
 mod orders;
 mod served;

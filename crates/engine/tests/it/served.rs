@@ -32,7 +32,7 @@ struct Fake {
 
 impl Backend for Fake {
     fn bytes(&self) -> u64 {
-        BYTES as u64
+        self.memory.len() as u64
     }
 
     fn submit(&mut self, request: HostRequest, mut data: Buffer) -> Result<(), FilesError> {
@@ -88,7 +88,7 @@ impl Backend for Fake {
             state: State::Serving,
             level: String::new(),
             policy: String::new(),
-            bytes: BYTES as u64,
+            bytes: self.bytes(),
             io: "threads".to_owned(),
             no_uring: None,
             devices: Vec::new(),
@@ -116,14 +116,26 @@ pub struct Served {
 
 impl Served {
     pub fn new(refuses: bool) -> Self {
+        Self::over(vec![0; BYTES], refuses, None)
+    }
+
+    /// Of so many bytes, with so many for requests and replies.
+    pub fn bounded(bytes: usize, limit: u64) -> Self {
+        Self::over(vec![0; bytes], false, Some(limit))
+    }
+
+    fn over(memory: Vec<u8>, refuses: bool, limit: Option<u64>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let breaks = Arc::new(AtomicBool::new(false));
         let (told, ready) = mpsc::channel();
         let (socket, control) = (folder.path().join("nbd"), folder.path().join("control"));
         let shared = Arc::clone(&breaks);
         let thread = std::thread::spawn(move || {
-            let backend = Fake { memory: vec![0; BYTES], done: VecDeque::new(), breaks: shared, refuses };
+            let backend = Fake { memory, done: VecDeque::new(), breaks: shared, refuses };
             let mut service = Service::new(backend, &Offer::default())?;
+            if let Some(limit) = limit {
+                service.limit_memory(limit);
+            }
             service.listen(Listener::unix(&socket).expect("a socket"))?;
             service.take_orders(&control)?;
             told.send(()).expect("somebody waits");

@@ -1,0 +1,419 @@
+//! One budget for the memory of all connections: what their requests and replies hold.
+//!
+//! A request is begun when its connection may hold what the request takes. The rules, from small to large:
+//!
+//! * Within its floor every connection may hold what it likes, whatever the others hold. The floors of all connections
+//!   that there can be are set aside.
+//! * A *light* connection, which holds little beyond its floor, may hold no more of the part for light ones than stays
+//!   free of it: the dynamic threshold of switches that share one memory among ports. So a newcomer finds room there.
+//!   While nobody waits the same is true of the whole.
+//! * A *heavy* connection, which holds more, needs room in the part for heavy ones.
+//! * Who has to wait is served in the order of coming, but for light ones that find room in their part before.
+//!
+//! So whoever waits is served in the end if those before let go of what they hold; who does not let go is dismissed
+//! by the service.
+
+use std::collections::VecDeque;
+
+use destage_exec::Buffer;
+
+/// What a client may have in one request, in bytes: more than the 32 MiB that clients keep to who are told nothing, since
+/// those of other servers take 64 MiB for granted.
+pub(crate) const LONGEST: u32 = 64 << 20;
+/// Bytes that requests and replies of all clients hold, unless told otherwise.
+pub(crate) const MEMORY: u64 = 256 << 20;
+/// Bytes that a connection may hold whatever others hold.
+pub(crate) const FLOOR: usize = 64 << 10;
+/// Bytes beyond the floor from which on a connection is heavy.
+const LIGHT: usize = 4 << 20;
+/// Bytes that a request takes beside its buffer: what is noted of it, and the head of its reply.
+pub(crate) const REQUEST: usize = 256;
+/// Bytes of buffers that are kept to be used again, at most.
+const SPARE: usize = 32 << 20;
+/// Buffers are kept by size, in powers of two from the smallest on. Longer ones are not kept.
+const SMALLEST: usize = 4096;
+const SIZES: usize = 9;
+/// Bytes that are received at a time.
+const INPUT: usize = 128 << 10;
+/// Inputs that are kept to be used again.
+const INPUTS: usize = 8;
+
+/// The budget, and who has what of it.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit: usize,
+    /// What all connections may hold beyond their floors, and the part of it for heavy ones.
+    shared: usize,
+    heavy_part: usize,
+    /// Bytes that each connection holds, by its number.
+    held: Vec<usize>,
+    /// Their sum.
+    total: usize,
+    /// The sum of what they hold beyond their floors, and the part of it that heavy ones hold.
+    excess: usize,
+    heavy: usize,
+    /// Who waits for room, and for how much, in the order of coming.
+    waiting: VecDeque<(usize, usize)>,
+    /// Something was let go of since it was last seen who can go on.
+    is_released: bool,
+    spare: [Vec<Buffer>; SIZES],
+    spare_bytes: usize,
+    inputs: Vec<Box<[u8]>>,
+    /// Requests that failed for want of memory.
+    failed: u64,
+}
+
+/// What becomes of a request that needs room.
+#[derive(Debug)]
+pub(crate) enum Room {
+    /// It has room.
+    Given(Buffer),
+    /// It waits for it: its connection is told when it may go on.
+    Later,
+    /// The system has no memory.
+    Failed,
+}
+
+impl Budget {
+    /// A budget of so many bytes for so many connections. If they are too few for the floors beside the longest request
+    /// the floors come on top.
+    pub(crate) fn new(limit: usize, clients: usize) -> Self {
+        let longest = LONGEST as usize;
+        let shared = limit.saturating_sub(clients * FLOOR).max(longest);
+        Self {
+            limit,
+            shared,
+            heavy_part: (shared / 4 * 3).max(longest),
+            held: Vec::new(),
+            total: 0,
+            excess: 0,
+            heavy: 0,
+            waiting: VecDeque::new(),
+            is_released: false,
+            spare: Default::default(),
+            spare_bytes: 0,
+            inputs: Vec::new(),
+            failed: 0,
+        }
+    }
+
+    /// Bytes that may be held.
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Bytes that are held, with those that are kept to be used again.
+    pub(crate) const fn held(&self) -> usize {
+        self.total + self.spare_bytes
+    }
+
+    /// How many connections wait for room.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How many requests failed for want of memory.
+    pub(crate) const fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// Returns true if this connection keeps something that others may wait for.
+    pub(crate) fn is_beyond_floor(&self, client: usize) -> bool {
+        self.held_by(client) > FLOOR
+    }
+
+    fn held_by(&self, client: usize) -> usize {
+        self.held.get(client).copied().unwrap_or_default()
+    }
+
+    /// Notes what a connection holds now.
+    #[inline]
+    pub(crate) fn settle(&mut self, client: usize, now: usize) {
+        let before = self.held_by(client);
+        if now != before {
+            self.change(client, before, now);
+        }
+    }
+
+    fn change(&mut self, client: usize, before: usize, now: usize) {
+        if client >= self.held.len() {
+            self.held.resize(client + 1, 0);
+        }
+        self.held[client] = now;
+        self.total = self.total - before + now;
+        if before > FLOOR || now > FLOOR {
+            self.excess = self.excess - excess(before) + excess(now);
+            self.heavy = self.heavy - heavy(before) + heavy(now);
+            self.is_released |= now < before;
+        }
+    }
+
+    /// Takes a connection out of those that wait, if it does.
+    pub(crate) fn leave(&mut self, client: usize) {
+        if let Some(place) = self.waiting.iter().position(|(other, _)| *other == client) {
+            self.waiting.remove(place);
+            // Who comes next may have waited for that alone.
+            self.is_released = true;
+        }
+    }
+
+    /// Returns true if a connection that holds `held` bytes may hold so many more.
+    fn admits(&self, client: usize, held: usize, more: usize) -> bool {
+        let own = excess(held + more);
+        if own == 0 {
+            return true;
+        }
+        let is_next = self.waiting.front().is_none_or(|(first, _)| *first == client);
+        let excess_after = self.excess - excess(held) + own;
+        if own <= LIGHT && is_next && own + excess_after <= self.shared {
+            return true;
+        }
+        let heavy_after = self.heavy - heavy(held) + heavy(held + more);
+        if own > LIGHT {
+            return is_next && heavy_after <= self.heavy_part && excess_after <= self.shared;
+        }
+        let (light_part, light_after) = (self.shared - self.heavy_part, excess_after - heavy_after);
+        own + light_after <= light_part
+    }
+
+    /// Returns true if a connection that holds `held` bytes may have one request more, however short. Otherwise
+    /// it waits.
+    #[inline]
+    pub(crate) fn admits_request(&mut self, client: usize, held: usize) -> bool {
+        held + REQUEST <= FLOOR || self.admits_or_waits(client, held, REQUEST)
+    }
+
+    /// Returns true if a connection that holds `held` bytes may hold so many more. Otherwise it waits.
+    fn admits_or_waits(&mut self, client: usize, held: usize, more: usize) -> bool {
+        self.settle(client, held);
+        let admits = self.admits(client, held, more);
+        if self.waiting.is_empty() && admits {
+            return true;
+        }
+        let place = self.waiting.iter().position(|(other, _)| *other == client);
+        match (place, admits) {
+            (Some(_), true) => self.leave(client),
+            (Some(place), false) => self.waiting[place].1 = more,
+            (None, true) => {}
+            (None, false) => self.waiting.push_back((client, more)),
+        }
+        admits
+    }
+
+    /// Gives a connection that holds `held` bytes a buffer of `len` bytes for a request, if it may have one.
+    pub(crate) fn take(&mut self, client: usize, held: usize, len: usize) -> Room {
+        let bytes = if len == 0 { 0 } else { Buffer::footprint(len) };
+        if !self.admits_or_waits(client, held, bytes + REQUEST) {
+            return Room::Later;
+        }
+        if len == 0 {
+            self.settle(client, held + REQUEST);
+            return Room::Given(Buffer::new());
+        }
+        let mut buffer = self.spare.get_mut(size_of(len)).and_then(Vec::pop).unwrap_or_default();
+        self.spare_bytes -= buffer.capacity();
+        if self.excess + bytes + self.spare_bytes > self.shared {
+            self.drop_spare();
+        }
+        if buffer.try_resize(len).is_err() {
+            self.drop_spare();
+            if buffer.try_resize(len).is_err() {
+                self.failed += 1;
+                return Room::Failed;
+            }
+        }
+        self.settle(client, held + buffer.capacity() + REQUEST);
+        Room::Given(buffer)
+    }
+
+    /// Keeps a buffer to be used again, if it is one of those that are.
+    pub(crate) fn keep(&mut self, buffer: Buffer) {
+        let room = buffer.capacity().saturating_sub(Buffer::ALIGN);
+        if room < SMALLEST {
+            return;
+        }
+        // The largest that it is surely long enough for.
+        let size = (room.ilog2() - SMALLEST.ilog2()) as usize;
+        let bytes = buffer.capacity();
+        if size >= SIZES || self.excess + self.spare_bytes + bytes > self.shared {
+            return;
+        }
+        if self.spare_bytes + bytes > SPARE {
+            // What is used changes seldom: what there is of other sizes has had its time.
+            let others = self.spare.iter_mut().enumerate().filter(|(other, _)| *other != size);
+            for buffers in others.map(|(_, buffers)| buffers) {
+                self.spare_bytes -= buffers.drain(..).map(|buffer| buffer.capacity()).sum::<usize>();
+            }
+        }
+        if self.spare_bytes + bytes <= SPARE {
+            self.spare_bytes += bytes;
+            self.spare[size].push(buffer);
+        }
+    }
+
+    fn drop_spare(&mut self) {
+        self.spare = Default::default();
+        self.spare_bytes = 0;
+    }
+
+    /// Tells which of those that wait can go on, if something was let go of; the first comes last.
+    pub(crate) fn ready(&mut self, mut tell: impl FnMut(usize)) {
+        if std::mem::take(&mut self.is_released) && !self.waiting.is_empty() {
+            for (client, more) in self.waiting.iter().rev() {
+                if self.admits(*client, self.held_by(*client), *more) {
+                    tell(*client);
+                }
+            }
+        }
+    }
+
+    /// Gives room for what is received.
+    pub(crate) fn input(&mut self) -> Box<[u8]> {
+        self.inputs.pop().unwrap_or_else(|| vec![0; INPUT].into_boxed_slice())
+    }
+
+    /// Takes room for what is received back.
+    pub(crate) fn keep_input(&mut self, input: Box<[u8]>) {
+        if self.inputs.len() < INPUTS && input.len() == INPUT {
+            self.inputs.push(input);
+        }
+    }
+}
+
+/// Bytes beyond the floor.
+const fn excess(held: usize) -> usize {
+    held.saturating_sub(FLOOR)
+}
+
+/// The same of a heavy connection, else nothing.
+const fn heavy(held: usize) -> usize {
+    let excess = excess(held);
+    if excess > LIGHT { excess } else { 0 }
+}
+
+/// The size, among those that are kept, of buffers of `len` bytes.
+const fn size_of(len: usize) -> usize {
+    let len = if len < SMALLEST { SMALLEST } else { len };
+    (len.next_power_of_two().ilog2() - SMALLEST.ilog2()) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENTS: usize = 60;
+    const LONGEST: usize = super::LONGEST as usize;
+
+    /// Connections that ask at random, some of which never let go of what they have.
+    struct History {
+        budget: Budget,
+        held: [usize; CLIENTS],
+        /// For how much each waits.
+        wants: [Option<usize>; CLIENTS],
+        random: u64,
+    }
+
+    impl History {
+        fn new(limit: usize, seed: u64) -> Self {
+            let budget = Budget::new(limit, CLIENTS);
+            Self { budget, held: [0; CLIENTS], wants: [None; CLIENTS], random: seed }
+        }
+
+        fn below(&mut self, n: usize) -> usize {
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.random >> 33) as usize % n
+        }
+
+        fn ask(&mut self, client: usize, more: usize) -> bool {
+            let admits = self.budget.admits_or_waits(client, self.held[client], more);
+            self.wants[client] = (!admits).then_some(more);
+            if admits {
+                self.held[client] += more;
+                self.budget.settle(client, self.held[client]);
+            }
+            assert!(admits || self.held[client] + more > FLOOR, "{more} bytes are within the floor");
+            self.check();
+            admits
+        }
+
+        fn let_go(&mut self, client: usize, bytes: usize) {
+            self.held[client] -= bytes;
+            self.budget.settle(client, self.held[client]);
+            self.check();
+        }
+
+        /// Those that wait and can go on do.
+        fn go_on(&mut self) {
+            let mut ready = Vec::new();
+            self.budget.ready(|client| ready.push(client));
+            while let Some(client) = ready.pop() {
+                // It may be told of twice.
+                if let Some(more) = self.wants[client] {
+                    self.ask(client, more);
+                }
+                self.budget.ready(|client| ready.push(client));
+            }
+        }
+
+        fn check(&self) {
+            let budget = &self.budget;
+            assert_eq!(budget.total, self.held.iter().sum::<usize>());
+            assert_eq!(budget.excess, self.held.iter().copied().map(excess).sum::<usize>());
+            assert_eq!(budget.heavy, self.held.iter().copied().map(heavy).sum::<usize>());
+            assert!(budget.excess <= budget.shared, "{} of {}", budget.excess, budget.shared);
+            assert_eq!(budget.waiting.len(), self.wants.iter().flatten().count());
+        }
+    }
+
+    #[test]
+    fn whatever_is_asked_for_is_within_the_limit_and_had_in_the_end() {
+        for seed in 0..200 {
+            let limit = [64, 100, 128, 256, 1024][seed as usize % 5] << 20;
+            let mut history = History::new(limit, seed);
+            for _ in 0..2000 {
+                let client = history.below(CLIENTS);
+                if history.wants[client].is_none() && history.below(2) == 0 {
+                    let bits = history.below(26);
+                    let more = (history.below(1 << bits) + 256).min(LONGEST - FLOOR);
+                    // No connection has more than one of the longest.
+                    if history.held[client] + more <= LONGEST {
+                        history.ask(client, more);
+                    }
+                } else if !client.is_multiple_of(4) {
+                    let bytes = history.below(history.held[client] + 1);
+                    history.let_go(client, bytes);
+                }
+                history.go_on();
+            }
+            assert!(history.budget.total <= limit.max(LONGEST + CLIENTS * FLOOR));
+            // Whoever holds most lets go, as if dismissed, until all have what they want.
+            let mut rounds = 0;
+            while history.wants.iter().any(Option::is_some) {
+                let most = (0..CLIENTS).max_by_key(|client| history.held[*client]).expect("there are some");
+                assert!(history.held[most] > 0, "seed {seed}: they wait for nothing: {:?}", history.budget.waiting);
+                let all = history.held[most];
+                history.let_go(most, all);
+                history.go_on();
+                rounds += 1;
+                assert!(rounds < 3 * CLIENTS, "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn heavy_ones_leave_a_part_to_light_ones() {
+        let mut history = History::new(256 << 20, 0);
+        for client in 0..50 {
+            history.ask(client, LONGEST - (1 << 20));
+        }
+        assert!(history.budget.waiting() >= 47, "{}", history.budget.waiting());
+        for client in 50..CLIENTS {
+            assert!(history.ask(client, 3 << 20), "{client} has to wait");
+        }
+        // The first that waited is the next.
+        history.let_go(0, LONGEST - (1 << 20));
+        history.go_on();
+        let has = |history: &History| (0..50).filter(|client| history.held[*client] > 0).collect::<Vec<_>>();
+        assert_eq!(has(&history), [1, 2, 3]);
+    }
+}
