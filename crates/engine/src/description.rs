@@ -13,6 +13,7 @@ use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
+use crate::budget::{LONGEST, MEMORY};
 use crate::{as_text, md, word};
 
 /// The version of the format.
@@ -153,6 +154,8 @@ pub struct ServePart {
     pub io: IoPart,
     /// Whether devices are read and written past the memory of the operating system, where that can be.
     pub direct: bool,
+    /// What requests and replies of all clients may hold together.
+    pub memory: Size,
     /// A shell command that is run for each event that whoever runs the service should hear of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_event: Option<String>,
@@ -183,7 +186,7 @@ impl From<IoPart> for Io {
 
 impl Default for ServePart {
     fn default() -> Self {
-        Self { depth: 256, workers: 4, io: IoPart::Auto, direct: true, on_event: None }
+        Self { depth: 256, workers: 4, io: IoPart::Auto, direct: true, memory: Size(MEMORY), on_event: None }
     }
 }
 
@@ -309,6 +312,12 @@ pub enum DescriptionError {
         policy: String,
         /// What is too much.
         key: &'static str,
+    },
+    /// The memory for requests is less than one of them takes.
+    #[error("memory = {found} in [serve] is less than {}, of which a single request may be", Size(LONGEST.into()))]
+    Memory {
+        /// What is there.
+        found: Size,
     },
     /// The NVRAM is in two places.
     #[error("on and slots in [nvram]: it is on a device of the array, or in a file or on a block device of its own")]
@@ -458,6 +467,9 @@ impl Description {
             let pages = pages.and_then(|pages| u32::try_from(pages).ok());
             pages.ok_or(DescriptionError::Pages { key, found, page })
         };
+        if self.serve.memory.0 < LONGEST.into() {
+            return Err(DescriptionError::Memory { found: self.serve.memory });
+        }
         let chunk = pages("chunk", self.array.chunk)?;
         let member = pages("member-size", self.array.member_size)?;
         let members = u32::try_from(self.array.members.len()).unwrap_or(u32::MAX);

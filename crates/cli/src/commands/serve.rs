@@ -84,6 +84,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 
     let log = EventLog::of(matches);
     let program = described.serve.on_event.clone().map(|command| Rc::new(EventProgram::start(command, &path, log)));
+    let memory = described.serve.memory.0;
     let array = Array::open(described, &path, accepted(matches))?;
     let status = array.status();
     let offer = Offer {
@@ -92,6 +93,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         read_only: matches.get_flag("read-only"),
     };
     let mut service = Service::new(array, &offer)?;
+    service.limit_memory(memory);
     // Before clients can come: who finds it serving can ask it.
     let orders = control(matches);
     service.take_orders(&orders).with_context(|| format!("cannot take orders at {}", orders.display()))?;

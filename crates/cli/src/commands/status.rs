@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_engine::{ArrayStatus, DeviceStatus, Kind, Order, Reply, State, Status};
+use destage_engine::{ArrayStatus, DeviceStatus, Kind, MemoryStatus, Order, Reply, State, Status};
 use destage_plan::quantity::{show_bytes, show_count, show_time};
 
 use super::served::{array_arg, control_arg, order, timeout_arg};
@@ -62,6 +62,7 @@ fn show(status: &Status) -> Result<()> {
     if clients.turned_away > 0 {
         rows.push(("turned away", show_count(clients.turned_away)));
     }
+    rows.push(("memory", memory(&status.memory)));
     let requests = &status.requests;
     for (name, kind) in [
         ("reads", &requests.reads),
@@ -167,6 +168,14 @@ fn state(state: &State) -> String {
         State::Failed => "failed: more members are lost than the level can do without".to_owned(),
         State::Stopped(why) => format!("stopped: {why}"),
     }
+}
+
+/// What requests and replies hold.
+fn memory(memory: &MemoryStatus) -> String {
+    let MemoryStatus { held_bytes, limit_bytes, waiting_clients, failed_requests } = *memory;
+    let waiting = if waiting_clients > 0 { format!(", {waiting_clients} clients wait") } else { String::new() };
+    let failed = if failed_requests > 0 { format!(", {failed_requests} requests failed") } else { String::new() };
+    format!("{} of {} for requests and replies{waiting}{failed}", show_bytes(held_bytes), show_bytes(limit_bytes))
 }
 
 fn requests_of(kind: &Kind) -> String {

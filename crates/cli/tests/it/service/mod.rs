@@ -40,6 +40,7 @@ mod descriptors;
 mod events;
 mod losses;
 mod media;
+mod memory;
 mod orders;
 mod peers;
 mod place;

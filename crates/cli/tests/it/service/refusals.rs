@@ -46,6 +46,8 @@ fn what_was_made_otherwise_is_not_opened(io_mode: IoMode) {
         ("level = \"raid5\"", "level = \"raid7\"", "raid7"),
         ("page = \"4KiB\"", "page = \"4KB\"", "page"),
         ("chunk", "chunks", "chunks"),
+        ("memory = \"256MiB\"", "memory = \"32MiB\"", "memory = 32MiB in [serve] is less than 64MiB"),
+        ("memory = \"256MiB\"", "memory = \"much\"", "much"),
         ("version = 1", "version = 2", "version 2"),
         ("policy = \"none\"", "policy = \"kdd\"", "size"),
     ] {
