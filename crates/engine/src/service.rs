@@ -190,6 +190,8 @@ pub struct Service<B> {
     stopping: bool,
     /// Clients that may have something to be read or sent.
     stirred: Vec<usize>,
+    /// Room for those whose turn comes again; empty between turns.
+    again: Vec<usize>,
     ready: Vec<u64>,
     stop: Arc<AtomicBool>,
     begin: Instant,
@@ -229,6 +231,7 @@ impl<B: Backend> Service<B> {
             broken: None,
             stopping: false,
             stirred: Vec::new(),
+            again: Vec::new(),
             ready: Vec::new(),
             stop: Arc::default(),
             begin: Instant::now(),
@@ -497,7 +500,7 @@ impl<B: Backend> Service<B> {
 
     /// Reads from and writes to those clients of whom there may be something new.
     fn attend(&mut self) {
-        let mut again = Vec::new();
+        let mut again = std::mem::take(&mut self.again);
         self.stir_ready();
         while let Some(at) = self.stirred.pop() {
             if !self.clients.contains(at) {
@@ -513,7 +516,7 @@ impl<B: Backend> Service<B> {
             }
         }
         // Their turn comes again after everybody's.
-        self.stirred = again;
+        self.again = std::mem::replace(&mut self.stirred, again);
     }
 
     /// Takes requests from a client and sends it answers; whether there may be more to be taken.
