@@ -50,7 +50,14 @@ impl Descriptors {
     /// Returns true if a client with this descriptor, which is the newest, leaves enough of them and the one in reserve.
     pub(crate) fn has_room_beside_client(&mut self, newest: impl AsFd) -> bool {
         self.refill();
-        self.reserve.is_some() && has_room(newest, |limit| (limit / 8).clamp(KEPT.0, KEPT.1))
+        self.reserve.is_some() && has_room(newest, kept_from_clients)
+    }
+
+    /// Returns how many clients more there is room for; none if there is no limit.
+    pub(crate) fn room_for_clients() -> Option<u64> {
+        let limit = getrlimit(Resource::Nofile).current?;
+        let next = eventfd(0, EventfdFlags::CLOEXEC).map_or(limit, |next| taken_below(&next));
+        Some(limit.saturating_sub(kept_from_clients(limit)).saturating_sub(next))
     }
 
     /// Returns true if whoever gives orders by this descriptor, which is the newest, leaves enough of them.
@@ -63,7 +70,15 @@ impl Descriptors {
 /// asked for each time, since it can be changed from outside.
 fn has_room(newest: impl AsFd, kept: impl Fn(u64) -> u64) -> bool {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return true };
-    // The system gives the lowest number that is free: all below it are taken.
-    let taken = u64::try_from(newest.as_fd().as_raw_fd()).unwrap_or_default() + 1;
-    taken + kept(limit) <= limit
+    taken_below(newest) + 1 + kept(limit) <= limit
+}
+
+/// Descriptors that clients leave, given the limit.
+fn kept_from_clients(limit: u64) -> u64 {
+    (limit / 8).clamp(KEPT.0, KEPT.1)
+}
+
+/// How many descriptors are taken beside the newest: the system gives the lowest number that is free.
+fn taken_below(newest: impl AsFd) -> u64 {
+    u64::try_from(newest.as_fd().as_raw_fd()).unwrap_or_default()
 }

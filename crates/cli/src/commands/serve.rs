@@ -149,6 +149,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         let why = device.buffered.iter();
         rows.extend(why.map(|why| ("buffered", format!("{}: no direct I/O: {why}", device.path))));
     }
+    if let Some(clients) = service.clients_for_want_of_files() {
+        rows.push(("clients", format!("{clients} at a time at most, by the limit of open files (ulimit -Hn)")));
+    }
     rows.extend(uris.iter().map(|uri| ("at", uri.clone())));
     if log.form() == LogForm::Text {
         Screen::stderr().pairs(rows)?;

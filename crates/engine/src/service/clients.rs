@@ -5,10 +5,17 @@ use std::time::Instant;
 
 use super::{CLIENTS, HANDSHAKE, PAUSE, Service, ServiceError, Source, WATCH, cannot};
 use crate::connection::{Connection, Lost};
+use crate::descriptors::Descriptors;
 use crate::waiter::Interest;
 use crate::{Backend, Event};
 
 impl<B: Backend> Service<B> {
+    /// Returns how many clients there can be at a time, if the limit of open files makes them fewer than they might be.
+    pub fn clients_for_want_of_files(&self) -> Option<u64> {
+        let room = Descriptors::room_for_clients()? + self.clients.len() as u64;
+        (room < CLIENTS as u64).then_some(room)
+    }
+
     pub(super) fn welcome(&mut self, at: usize) -> Result<(), ServiceError> {
         loop {
             let stream = match self.listeners[at].accept() {

@@ -27,6 +27,7 @@ fn clients_leave_descriptors_to_orders(io_mode: IoMode) {
     let status = array.status();
     let now = status["clients"]["now"].as_u64().expect("a count");
     assert!((20..64).contains(&now), "{status}");
+    assert!(array.log().contains(&format!("{now} at a time at most")), "{}", array.log());
     // One more had come to see whether it serves.
     let turned_away = status["clients"]["turned_away"].as_u64();
     assert!(turned_away >= Some(100 - now) && turned_away <= Some(102 - now), "{status}");
