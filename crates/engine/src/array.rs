@@ -323,6 +323,9 @@ impl Backend for Array {
         }
         let all = DevSet::first(self.files.config().devices.len() as u32);
         let unseen = Glance { answering: all, degraded: DevSet::EMPTY, filling: None, lost: 0, ..now };
+        if let (None, Some(damaged)) = (self.seen, self.files.damaged_intents()) {
+            tell(Event::IntentsDamaged { why: damaged.errors.clone(), rows: damaged.rows, of: damaged.of });
+        }
         let seen = self.seen.replace(now).unwrap_or(unseen);
         for dev in (seen.answering - now.answering).iter() {
             let why = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());

@@ -105,6 +105,15 @@ pub enum Event {
         /// Whether writes that were answered may be lost with them, which was accepted.
         data_lost: bool,
     },
+    /// A part of the file of intents is damaged: its rows are made consistent.
+    IntentsDamaged {
+        /// What is wrong.
+        why: Vec<String>,
+        /// Rows that are made consistent.
+        rows: u64,
+        /// All rows.
+        of: u64,
+    },
     /// Data is lost for good, which was accepted.
     DataLost {
         /// Bytes in all.
@@ -168,6 +177,7 @@ impl Event {
             }
             Self::Resynchronised { data_lost: true, .. }
             | Self::Ordered { refused: Some(_), .. }
+            | Self::IntentsDamaged { .. }
             | Self::ProgramFailed { .. } => Severity::Warning,
             Self::Resynchronised { .. } | Self::Ordered { .. } => Severity::Notice,
             Self::RebuildProgress { .. } | Self::Started { .. } | Self::Stopping { .. } => Severity::Info,
@@ -197,6 +207,7 @@ impl Event {
             Self::RebuildFinished { .. } => "rebuild-finished",
             Self::Started { .. } => "started",
             Self::Resynchronised { .. } => "resynchronised",
+            Self::IntentsDamaged { .. } => "intents-damaged",
             Self::DataLost { .. } => "data-lost",
             Self::Ordered { .. } => "ordered",
             Self::ClientCame { .. } => "client-came",
@@ -226,6 +237,9 @@ impl fmt::Display for Event {
             Self::Resynchronised { lost, rows, data_lost } => {
                 let data = if *data_lost { ", and writes that were answered may be lost with it" } else { "" };
                 write!(f, "lost and made anew: {}{data}; {rows} rows were made consistent", lost.join(", "))
+            }
+            Self::IntentsDamaged { why, rows, of } => {
+                write!(f, "{}; {rows} of {of} rows are made consistent for it", why.join("; "))
             }
             Self::DataLost { bytes, ranges } => {
                 let named = ranges.iter().take(NAMED);

@@ -1,5 +1,6 @@
 //! A life of an array in files: opened, served, watched, its answers held against the model.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use destage_cache::Served;
@@ -71,7 +72,7 @@ impl<'a> Life<'a> {
         scene: &'a Scene,
         os: Recording,
         mut known: Known,
-        dice: Dice,
+        mut dice: Dice,
         report: &mut FilesReport,
     ) -> Result<Option<Self>, String> {
         known.number += 1;
@@ -81,6 +82,10 @@ impl<'a> Life<'a> {
         let (system, config) = (Arc::new(os.clone()), scene.config(&known.paths));
         report.at_home += u64::from(scene.home.is_some());
         let may_be_lost = scene.options.bereft || known.homeless;
+        // After a clean stop nothing is to be recovered, which is looked at when all is over.
+        if scene.options.rots && known.depth <= 2 && known.is_whole() && dice.one_in(2) {
+            report.rotten += u64::from(flip_a_bit(&os, &config.intents, &mut dice));
+        }
         let opened = if scene.options.bereft || scene.home.is_some() {
             let accepted = Accepted { data: !scene.holds_data(), notes: false };
             Files::resynchronise_on(system, scene.controller(), config, accepted)
@@ -478,4 +483,16 @@ impl<'a> Life<'a> {
         }
         Ok(Outcome::On)
     }
+}
+
+/// Flips a bit of the bitmap of the intents, if they are there.
+fn flip_a_bit(os: &Recording, intents: &Path, dice: &mut Dice) -> bool {
+    const HEADER: u64 = 512;
+    let Some(mut bytes) = os.content(intents).filter(|bytes| bytes.len() as u64 > HEADER && bytes[0] != 0) else {
+        return false;
+    };
+    let at = HEADER + dice.below(bytes.len() as u64 - HEADER);
+    bytes[at as usize] ^= 1 << dice.below(8);
+    os.put(intents, bytes);
+    true
 }

@@ -52,6 +52,8 @@ pub struct FilesOptions {
     /// Ends mostly take the NVRAM and the intents with them, and now and then the cache's device: what the members have
     /// marked is all that is left to go by. A start of caches that may have what is on no member is refused then.
     pub bereft: bool,
+    /// A bit of the intents is flipped now and then before a start, while all members are there: more rows count as open.
+    pub rots: bool,
     /// Actions that are left out, a bit each; the last bit stands for an older array over which
     /// this one is made. What is left is what it was.
     pub leave_out: u64,
@@ -83,6 +85,8 @@ pub struct FilesReport {
     pub marked: u64,
     /// All rows of these.
     pub rows: u64,
+    /// Starts of which a bit of the intents was flipped.
+    pub rotten: u64,
     /// Starts that were refused, rightly.
     pub refusals: u64,
     /// Operations that were made to fail.
@@ -110,6 +114,7 @@ impl FilesReport {
         self.kills += other.kills;
         self.in_creation += other.in_creation;
         self.repeated += other.repeated;
+        self.rotten += other.rotten;
         self.refusals += other.refusals;
         self.bereft += other.bereft;
         self.at_home += other.at_home;
@@ -300,6 +305,14 @@ struct Known {
     generation: u64,
     /// What ended before, in this history.
     depth: u32,
+}
+
+impl Known {
+    /// Returns true if every device is there and has what it must have.
+    fn is_whole(&self) -> bool {
+        let missing = self.lost | self.down | self.unfilled;
+        missing.is_empty() && !self.excused && !self.broken && !self.homeless && !self.doubt.lost
+    }
 }
 
 /// How a life goes on.

@@ -16,5 +16,6 @@ mod points;
 mod random;
 mod replay;
 mod ring;
+mod rot;
 mod shown_by;
 mod slips;

@@ -147,8 +147,16 @@ fn are_found(slips: impl IntoIterator<Item = Slip>, options: FilesOptions) {
     assert!(missed.is_empty(), "nothing finds {missed:?}");
 }
 
-const BY_THREADS: FilesOptions =
-    FilesOptions { level: None, slip: None, crooked: None, ring: false, errors: false, bereft: false, leave_out: 0 };
+const BY_THREADS: FilesOptions = FilesOptions {
+    level: None,
+    slip: None,
+    crooked: None,
+    ring: false,
+    errors: false,
+    bereft: false,
+    rots: false,
+    leave_out: 0,
+};
 
 const BEREFT: FilesOptions = FilesOptions { bereft: true, ..BY_THREADS };
 

@@ -51,4 +51,4 @@ pub use io::real::RealOs;
 pub use io::recording::{Chance, Fault, Moment, Recording, Slip, Survival};
 pub use io::ring::{Ended, Entries, Entry, Operation, Ring, Tag, Taken};
 pub use nvram::store::StateTraffic;
-pub use open::opened::Resynchronised;
+pub use open::opened::{DamagedIntents, Resynchronised};

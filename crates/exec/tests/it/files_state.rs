@@ -233,20 +233,41 @@ fn sealed(nvram: &[u8]) -> std::ops::Range<usize> {
     1 + number(nvram, 56, 8) as usize..1 + number(nvram, 64, 8) as usize
 }
 
+/// Damage of the header is an error; of other sectors it opens the intents of their rows, and is told.
 #[test]
 fn every_byte_of_the_intents_is_covered() {
     let folder = folder();
-    sample(folder.path());
+    let (found, _) = sample(folder.path());
     let whole = images(folder.path());
     for at in 0..whole[1].len() {
         let mut damaged = whole.clone();
         damaged[1][at] ^= 1 << (at % 8);
         put_back(folder.path(), &damaged);
-        match open(folder.path()).map(|found| found.1) {
-            Err(FilesError::Field { path, .. }) => assert_eq!(path, intents(folder.path())),
-            other => panic!("byte {at} is damaged: {other:?}"),
+        match open(folder.path()) {
+            Err(FilesError::Field { path, .. }) if at < SECTOR => assert_eq!(path, intents(folder.path())),
+            Ok((files, now)) if at >= SECTOR => {
+                assert!(opens_more(&now, &found), "byte {at} is damaged: {now:?}");
+                let told = files.damaged_intents().expect("it is told");
+                let name = format!("{}: the ", intents(folder.path()).display());
+                assert!(told.errors.len() == 1 && told.errors[0].starts_with(&name), "{told:?}");
+                assert_eq!(
+                    (told.rows, told.of),
+                    (bits(&now.intents).iter().filter(|open| **open).count() as u64, ROWS)
+                );
+                // It is written anew.
+                drop(files);
+                let (files, again) = open(folder.path()).expect("it is whole");
+                assert!(files.damaged_intents().is_none() && again == now, "{again:?}");
+            }
+            other => panic!("byte {at} is damaged: {:?}", other.map(|found| found.1)),
         }
     }
+}
+
+/// Whether what was found is this, but for further intents that are open.
+fn opens_more(now: &Found, than: &Found) -> bool {
+    let open = bits(&now.intents).into_iter().zip(bits(&than.intents));
+    now.slots == than.slots && open.into_iter().all(|(now, before)| now || !before)
 }
 
 #[test]
@@ -388,6 +409,9 @@ proptest! {
         put_back(folder.path(), &images);
         let path = [nvram(folder.path()), intents(folder.path())][which].clone();
         match open(folder.path()) {
+            Ok((files, now)) if files.damaged_intents().is_some() => {
+                prop_assert!(which == 1 && opens_more(&now, &found), "{:?}", now);
+            }
             Ok((_, now)) => prop_assert!(now == found || which == 0 && now == before, "{:?}", now),
             Err(error @ (FilesError::Field { .. } | FilesError::Size { .. } | FilesError::Missing(_))) => {
                 prop_assert!(error.to_string().contains(&path.display().to_string()), "{}", error);

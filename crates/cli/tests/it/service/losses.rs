@@ -14,6 +14,7 @@ io_mode_tests! {
     nvram_and_intents_that_are_gone_cost_what_members_have_marked,
     writes_that_only_the_cache_had_are_given_up_by_order_alone,
     what_a_lost_device_had_alone_is_given_up_by_order_alone,
+    a_flipped_bit_of_the_intents_costs_nothing,
 }
 
 pub(super) const PAGES: u64 = 3 * 512;
@@ -248,6 +249,33 @@ fn what_a_lost_device_had_alone_is_given_up_by_order_alone(io_mode: IoMode) {
         // It is accepted once and for all.
         array.serve(&[]);
         wait_for(&array, "degraded");
+        array.stop();
+    }
+}
+
+fn a_flipped_bit_of_the_intents_costs_nothing(io_mode: IoMode) {
+    for (policy, size) in [("write-back", "1MiB"), ("lawc", "256KiB"), ("kdd", "1MiB")] {
+        let mut array = Array::new(io_mode, &["--policy", policy, "--cache", size]);
+        array.serve(&[]);
+        let mut client = array.client();
+        let mut draws = Draws(13);
+        let (mut content, mut number) = (vec![0; PAGES as usize], 0);
+        write(&mut client, &mut draws, &mut content, &mut number, 200);
+        client.flush().expect("a flush");
+        array.kill();
+        let mut bytes = fs::read(array.file("intents")).expect("a file");
+        bytes[540] ^= 1;
+        fs::write(array.file("intents"), bytes).expect("a file");
+        array.serve(&[]);
+        wait_for(&array, "serving");
+        let log = array.log();
+        assert!(log.contains(" warning: ") && log.contains("rows are made consistent for it"), "{log}");
+        let mut found = vec![0; PAGES as usize * 4096];
+        array.client().read(0, &mut found).expect("a read of all");
+        for (at, (found, number)) in found.chunks(4096).zip(&content).enumerate() {
+            let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
+            assert!(right, "{policy}: page {at} is not version {number}");
+        }
         array.stop();
     }
 }

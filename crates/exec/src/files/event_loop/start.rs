@@ -162,6 +162,7 @@ impl<C: Controller> Files<C> {
             group_commit: GroupCommit::default(),
             marks: opened.marks,
             resynchronised: opened.resynchronised,
+            damaged: opened.damaged,
             ring,
             no_ring,
             state: opened.state,

@@ -9,7 +9,7 @@ use super::executor::Files;
 use crate::files::config::{FilesConfig, Io};
 use crate::files::error::FilesError;
 use crate::files::nvram::store::StateTraffic;
-use crate::files::open::opened::Resynchronised;
+use crate::files::open::opened::{DamagedIntents, Resynchronised};
 
 impl<C: Controller> Files<C> {
     /// Whether a device answers.
@@ -64,6 +64,11 @@ impl<C: Controller> Files<C> {
     /// What was made anew at the start because it was lost.
     pub const fn resynchronised(&self) -> Option<&Resynchronised> {
         self.resynchronised.as_ref()
+    }
+
+    /// Returns what of the intents was found to be damaged at the start.
+    pub const fn damaged_intents(&self) -> Option<&DamagedIntents> {
+        self.damaged.as_ref()
     }
 
     /// Whether nothing is under way: no request, and nothing that the controller does on its own.

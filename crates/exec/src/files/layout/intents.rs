@@ -5,8 +5,8 @@
 //! is written again while its intent is open costs nothing, the file never grows, and nothing must
 //! be told from a torn tail. A change of several sectors may be torn between them, which leaves
 //! some of its rows as they were: nobody was told yet that it is done, and rows do not depend on
-//! each other. A sector that does not match its checksum is damaged, and an error: rows that should
-//! be made consistent might be among its own.
+//! each other. Of a sector that is damaged every row counts as one whose intent is open: to make a
+//! consistent row consistent changes nothing.
 //!
 //! ```text
 //! sector 0                                  sector 1 + i
@@ -120,25 +120,47 @@ impl IntentSectors {
         self.sectors.as_flattened_mut()
     }
 
-    /// Checks what was read, and returns the rows that have an intent.
-    pub(crate) fn check(&self, path: &Path) -> Result<RowSet, FilesError> {
-        let mut open = RowSet::default();
-        for (sector, index) in self.sectors.iter().zip(0_u64..) {
-            let reader = Reader::new(path, (1 + index) * SECTOR as u64, sector);
-            reader.crc("the CRC-32C of a bitmap's sector")?;
-            reader.exactly("the number of a bitmap's sector", 0, reader.u64(0), index)?;
-            reader.zeros(BITS_END)?;
-            for (at, byte) in sector[BITS..BITS_END].iter().enumerate().filter(|(_, byte)| **byte != 0) {
-                for bit in (0..8).filter(|bit| byte >> bit & 1 != 0) {
-                    let row = index * ROWS + at as u64 * 8 + bit;
-                    if row >= self.rows {
-                        return Err(reader.wrong("the bit of a row", BITS + at, row, format!("below {}", self.rows)));
-                    }
-                    open.set(Rows::new(Row(row), 1), true);
+    /// Checks what was read, and returns the rows that have an intent; those of damaged sectors are among them, which
+    /// are written anew with the others. What is wrong with each of these comes beside them.
+    pub(crate) fn take_up(&mut self, path: &Path) -> (RowSet, Vec<FilesError>) {
+        let (mut open, mut damaged) = (RowSet::default(), Vec::new());
+        for index in 0..self.sectors.len() as u64 {
+            match self.rows_of(index, path) {
+                Ok(rows) => rows.into_iter().for_each(|row| open.set(Rows::new(row, 1), true)),
+                Err(error) => {
+                    damaged.push(error);
+                    let (first, end) = (index * ROWS, ((index + 1) * ROWS).min(self.rows));
+                    let rows = Rows::new(Row(first), (end - first) as u32);
+                    open.set(rows, true);
+                    self.sectors[index as usize] = [0; SECTOR];
+                    put(&mut self.sectors[index as usize], 0, &index.to_le_bytes());
+                    self.set(rows, true);
+                    seal(&mut self.sectors[index as usize]);
                 }
             }
         }
-        Ok(open)
+        self.dirty.clear();
+        (open, damaged)
+    }
+
+    /// Checks a sector, and returns the rows of it that have an intent.
+    fn rows_of(&self, index: u64, path: &Path) -> Result<Vec<Row>, FilesError> {
+        let sector = &self.sectors[index as usize];
+        let reader = Reader::new(path, (1 + index) * SECTOR as u64, sector);
+        reader.crc("the CRC-32C of a bitmap's sector")?;
+        reader.exactly("the number of a bitmap's sector", 0, reader.u64(0), index)?;
+        reader.zeros(BITS_END)?;
+        let mut rows = Vec::new();
+        for (at, byte) in sector[BITS..BITS_END].iter().enumerate().filter(|(_, byte)| **byte != 0) {
+            for bit in (0..8).filter(|bit| byte >> bit & 1 != 0) {
+                let row = index * ROWS + at as u64 * 8 + bit;
+                if row >= self.rows {
+                    return Err(reader.wrong("the bit of a row", BITS + at, row, format!("below {}", self.rows)));
+                }
+                rows.push(Row(row));
+            }
+        }
+        Ok(rows)
     }
 
     /// Sets or clears intents.

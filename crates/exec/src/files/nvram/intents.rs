@@ -22,6 +22,16 @@ pub(crate) struct IntentsFile {
     sectors: IntentSectors,
 }
 
+/// What a file of the intents says.
+pub(crate) struct FoundIntents {
+    pub(crate) file: IntentsFile,
+    /// Rows whose intent is open; those of damaged sectors are among them.
+    pub(crate) open: RowSet,
+    pub(crate) roster: Roster,
+    /// What is wrong with damaged sectors.
+    pub(crate) damaged: Vec<FilesError>,
+}
+
 /// Reads the roster of a file that is so long; none if it is too short for one.
 pub(crate) fn roster(
     file: &dyn OsFile,
@@ -60,15 +70,14 @@ impl IntentsFile {
         Ok((made, roster))
     }
 
-    /// Reads a file that is so long, and makes durable what it says; the rows whose intent is open,
-    /// and the roster.
+    /// Reads a file that is so long, and makes durable what it says. Damaged sectors of the bitmap are written anew.
     pub(crate) fn open(
         file: Arc<dyn OsFile>,
         path: &Path,
         length: u64,
         array: u64,
         rows: u64,
-    ) -> Result<(Self, RowSet, Roster), FilesError> {
+    ) -> Result<FoundIntents, FilesError> {
         // Before the size is looked at: the header knows which setting is another.
         let roster = roster(&*file, path, length, array, rows)?;
         let Some(roster) = roster.filter(|_| length == bytes(rows)) else {
@@ -78,13 +87,13 @@ impl IntentsFile {
         let mut sectors = IntentSectors::zeroed(rows);
         let read = file.read_exact_at(sectors.bytes_mut(), IntentSectors::OFFSET);
         read.map_err(FilesError::io(path, "read the bitmap"))?;
-        let open = sectors.check(path)?;
+        let (open, damaged) = sectors.take_up(path);
         // Written anew for the same reason as the NVRAM.
         let written = file.write_all_at(roster.sector(), 0);
         let written = written.and_then(|()| file.write_all_at(sectors.bytes(), IntentSectors::OFFSET));
         let durable = written.and_then(|()| file.sync_all(SyncPoint::OpenIntents));
         durable.map_err(FilesError::io(path, "make it durable"))?;
-        Ok((Self { file, sectors }, open, roster))
+        Ok(FoundIntents { file: Self { file, sectors }, open, roster, damaged })
     }
 
     /// Sets or clears intents; durable after [`sync`](Self::sync).

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_plan::Condition;
+use destage_plan::{Condition, Row, Rows};
 
 use super::bitmap::{head, mark_all, newest_marks};
 use super::devices::{SYNC, open_device};
@@ -12,7 +12,7 @@ use super::folders::sync_folders;
 use super::identify::{Identities, is_made, lock, open_file};
 use super::label;
 use super::nvram_place::{NvramAt, at_home};
-use super::opened::Opened;
+use super::opened::{DamagedIntents, Opened};
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
@@ -21,7 +21,7 @@ use crate::files::io::metadata::{OPEN, length};
 use crate::files::io::os::Os;
 use crate::files::layout::journal::Life;
 use crate::files::layout::roster::Roster;
-use crate::files::nvram::intents::{IntentsFile, sync_roster};
+use crate::files::nvram::intents::{FoundIntents, IntentsFile, sync_roster};
 use crate::files::nvram::journal::NvramFile;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::Store;
@@ -58,7 +58,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     lock(&*intents_file, &config.intents)?;
     let guard = own.as_ref().map_or(&intents_file, |(nvram, _)| &nvram.file).clone();
     let roster_file = Arc::clone(&intents_file);
-    let (intents, open_rows, mut roster) =
+    let FoundIntents { file: mut intents, open: mut open_rows, mut roster, damaged } =
         IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;
     if let Some((_, (_, _, life))) = &own {
         check_life(config, *life, &roster)?;
@@ -93,8 +93,22 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         check_life(config, found.2, &roster)?;
         (home, found)
     };
-    found.intents = open_rows;
     let newest = newest_marks(&mut devices, config, roster.origin().drawn)?;
+    if let Some(marked) = newest.as_ref().map(|newest| &newest.rows).filter(|_| !damaged.is_empty()) {
+        // No intent is open of a row that is not marked, so damaged sectors hide none of these.
+        let unmarked: Vec<Row> = open_rows.iter().filter(|row| !marked.contains(*row)).collect();
+        for row in unmarked {
+            open_rows.set(Rows::new(row, 1), false);
+            intents.set(Rows::new(row, 1), false);
+        }
+        intents.sync().map_err(FilesError::io(&config.intents, "make it durable"))?;
+    }
+    let damaged = (!damaged.is_empty()).then(|| DamagedIntents {
+        errors: damaged.iter().map(ToString::to_string).collect(),
+        rows: open_rows.iter().count() as u64,
+        of: config.rows,
+    });
+    found.intents = open_rows;
     let newest = newest.map(|found| (found.sequence, found.head.epoch, found.head.condition));
     let (sequence, epoch, condition) = newest.unwrap_or((0, life.epoch, Condition::default()));
     if epoch > life.epoch {
@@ -117,6 +131,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         nvram: found,
         marks,
         resynchronised: None,
+        damaged,
         lock: guard,
     })
 }

@@ -149,6 +149,7 @@ pub(super) fn make<'a>(
         nvram,
         marks: first,
         resynchronised: None,
+        damaged: None,
         lock: guard,
     })
 }

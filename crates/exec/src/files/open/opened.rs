@@ -26,6 +26,17 @@ pub struct Resynchronised {
     pub data_lost: bool,
 }
 
+/// How an array went on a part of whose intents was damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedIntents {
+    /// What is wrong with each damaged sector.
+    pub errors: Vec<String>,
+    /// Rows that are made consistent: those whose intents were open, and those of damaged sectors that members have marked.
+    pub rows: u64,
+    /// All rows.
+    pub of: u64,
+}
+
 /// The files of an array, open.
 pub(crate) struct Opened {
     /// A file for each device; the error if it does not answer.
@@ -44,6 +55,8 @@ pub(crate) struct Opened {
     pub(crate) marks: WriteIntentBitmap,
     /// What was made anew because it was lost.
     pub(crate) resynchronised: Option<Resynchronised>,
+    /// What of the intents was damaged.
+    pub(crate) damaged: Option<DamagedIntents>,
     /// The lock on the array: the NVRAM's file once more, or the intents' if that is a device's.
     pub(crate) lock: Arc<dyn OsFile>,
 }

@@ -143,6 +143,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         nvram: found,
         marks: new,
         resynchronised,
+        damaged: None,
         lock: guard,
     })
 }
