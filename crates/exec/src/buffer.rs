@@ -32,7 +32,7 @@ impl Buffer {
         buffer
     }
 
-    /// Bytes that [`try_resize`](Self::try_resize) allocates for so many where nothing is allocated yet: of long
+    /// Returns the bytes that [`try_resize`](Self::try_resize) allocates for so many where nothing is allocated yet: of long
     /// ones no more than it takes.
     pub const fn footprint(len: usize) -> usize {
         let room = match len {
@@ -43,7 +43,7 @@ impl Buffer {
         room + Self::ALIGN
     }
 
-    /// Bytes that are allocated.
+    /// Returns the bytes that are allocated.
     pub const fn capacity(&self) -> usize {
         self.raw.capacity()
     }
