@@ -75,7 +75,7 @@ pub(crate) enum Room {
 }
 
 impl Budget {
-    /// A budget of so many bytes for so many connections. If they are too few for the floors beside the longest request
+    /// Makes a budget of so many bytes for so many connections. If they are too few for the floors beside the longest request
     /// the floors come on top.
     pub(crate) fn new(limit: usize, clients: usize) -> Self {
         let longest = LONGEST as usize;
@@ -97,22 +97,22 @@ impl Budget {
         }
     }
 
-    /// Bytes that may be held.
+    /// Returns the bytes that may be held.
     pub(crate) const fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Bytes that are held, with those that are kept to be used again.
+    /// Returns the bytes that are held, with those that are kept to be used again.
     pub(crate) const fn held(&self) -> usize {
         self.total + self.spare_bytes
     }
 
-    /// How many connections wait for room.
+    /// Returns how many connections wait for room.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// How many requests failed for want of memory.
+    /// Returns how many requests failed for want of memory.
     pub(crate) const fn failed(&self) -> u64 {
         self.failed
     }
@@ -280,18 +280,18 @@ impl Budget {
     }
 }
 
-/// Bytes beyond the floor.
+/// Returns the bytes beyond the floor.
 const fn excess(held: usize) -> usize {
     held.saturating_sub(FLOOR)
 }
 
-/// The same of a heavy connection, else nothing.
+/// Returns the same of a heavy connection, else nothing.
 const fn heavy(held: usize) -> usize {
     let excess = excess(held);
     if excess > LIGHT { excess } else { 0 }
 }
 
-/// The size, among those that are kept, of buffers of `len` bytes.
+/// Returns the size, among those that are kept, of buffers of `len` bytes.
 const fn size_of(len: usize) -> usize {
     let len = if len < SMALLEST { SMALLEST } else { len };
     (len.next_power_of_two().ilog2() - SMALLEST.ilog2()) as usize

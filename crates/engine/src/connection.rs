@@ -135,7 +135,7 @@ impl Connection {
         self.waits
     }
 
-    /// Bytes that it holds: of the write that is coming, of requests under way, of replies that are not sent.
+    /// Returns the bytes that it holds: of the write that is coming, of requests under way, of replies that are not sent.
     pub(crate) fn held(&self) -> usize {
         let coming = self.coming.as_ref().map_or(0, |(incoming, _)| incoming.data.capacity() + REQUEST);
         coming + self.payloads + self.requests * REQUEST + self.outbox.held()
@@ -146,7 +146,7 @@ impl Connection {
         self.outbox.left() > 0 || self.coming.is_some() && !self.is_full()
     }
 
-    /// Is not watched any more: nothing is received for the time being.
+    /// Watches it no longer: nothing is received for the time being.
     pub(crate) const fn excuse(&mut self) {
         self.watched = None;
     }
@@ -304,7 +304,7 @@ impl Connection {
         incoming
     }
 
-    /// Keeps no room for what is received unless it is in use.
+    /// Gives back the room for what is received, unless it is in use.
     pub(crate) fn give_back_input(&mut self, budget: &mut Budget) {
         let left = self.filled.len();
         if left == 0 && !self.input.is_empty() || left <= DIRECT && left < self.input.len() {

@@ -54,7 +54,7 @@ impl Outbox {
         self.left
     }
 
-    /// Bytes that are held until they have been sent, be some of them on their way.
+    /// Returns the bytes that are held until they have been sent, be some of them on their way.
     pub(crate) const fn held(&self) -> usize {
         self.held
     }

@@ -48,7 +48,7 @@ pub fn control(matches: &ArgMatches) -> PathBuf {
 /// Seconds within which the service must be heard of, unless told otherwise.
 const TIMEOUT: &str = "10";
 
-/// How long the service may take to answer, or to say that it has heard.
+/// Returns the option for how long the service may take to answer, or to say that it has heard.
 pub fn timeout_arg(help: &'static str) -> Arg {
     Arg::new("timeout")
         .long("timeout")
@@ -82,7 +82,7 @@ pub fn order(matches: &ArgMatches, order: &Order) -> Result<Reply> {
     }
 }
 
-/// What is likely if a service does not answer, and what to do about it.
+/// Says what is likely if a service does not answer, and what to do about it.
 fn unheard(pid: Option<u32>) -> String {
     let (it, process) =
         pid.map_or(("It".to_owned(), "PID".to_owned()), |pid| (format!("Process {pid}"), pid.to_string()));
@@ -93,7 +93,7 @@ fn unheard(pid: Option<u32>) -> String {
     )
 }
 
-/// The process that has locked the array's first member, which is the one that serves it.
+/// Returns the process that has locked the array's first member, which is the one that serves it.
 fn server_pid(description: &Path) -> Option<u32> {
     let described = Description::read(description).ok()?;
     let member = description.parent()?.join(described.array.members.first()?);

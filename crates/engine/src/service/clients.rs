@@ -79,7 +79,7 @@ impl<B: Backend> Service<B> {
         }
     }
 
-    /// A client's socket has something to be received, room for what is to be sent, or an end.
+    /// Takes note that a client's socket has something to be received, room for what is to be sent, or an end.
     pub(super) fn hear_client(&mut self, at: usize) {
         let Some(client) = self.clients.get_mut(at) else { return };
         client.readable = true;
@@ -91,7 +91,7 @@ impl<B: Backend> Service<B> {
         }
     }
 
-    /// Who holds memory that others wait for, and moves nothing of it, makes room for them.
+    /// Dismisses who holds memory that others wait for, and moves hardly anything of it.
     pub(super) fn dismiss_stalled(&mut self) {
         if self.budget.waiting() == 0 {
             self.watched = None;
