@@ -182,11 +182,7 @@ fn a_client_is_told_what_is_not_on_the_members_yet(io_mode: IoMode) {
         let contexts = ["base:allocation", "destage:state"];
         let wanted = Wanted { structured: true, contexts: &contexts, ..Wanted::default() };
         let mut client = Connection::begin(stream, &wanted).expect("the export is there");
-        // Twice: kdd covers the first version of a page.
-        for version in [1, 2] {
-            client.write(16 * 4096, &[page(version), page(version)].concat(), false).expect("a write");
-        }
-        let mut told = |offset, length| {
+        let told = |client: &mut Connection<UnixStream>, offset, length| {
             let all = client.status(offset, length, false).expect("a status");
             let of =
                 |number: u32| all.iter().filter(|(context, _)| *context == number).map(|(_, extent)| *extent).collect();
@@ -201,13 +197,24 @@ fn a_client_is_told_what_is_not_on_the_members_yet(io_mode: IoMode) {
             0 => vec![(u64::from(all), 0)],
             _ => vec![(16 * 4096, 0), (2 * 4096, mark), (u64::from(all) - 18 * 4096, 0)],
         };
-        assert_eq!(told(0, all), marked, "{policy}");
+        // At least twice: kdd covers the first version of a page, and every further one that comes before the first is in
+        // its frame.
+        for version in 1..1000 {
+            client.write(16 * 4096, &[page(version), page(version)].concat(), false).expect("a write");
+            if version > 1 && told(&mut client, 0, all) == marked {
+                break;
+            }
+        }
+        assert_eq!(told(&mut client, 0, all), marked, "{policy}");
         // Parts of pages, too.
-        assert_eq!(told(17 * 4096 + 512, 1024), [(1024, mark)], "{policy}");
-        assert_eq!(told(16 * 4096 - 512, 1024), if mark == 0 { vec![(1024, 0)] } else { vec![(512, 0), (512, mark)] });
+        assert_eq!(told(&mut client, 17 * 4096 + 512, 1024), [(1024, mark)], "{policy}");
+        assert_eq!(
+            told(&mut client, 16 * 4096 - 512, 1024),
+            if mark == 0 { vec![(1024, 0)] } else { vec![(512, 0), (512, mark)] }
+        );
         let flushed = array.command("flush", &[]);
         assert!(flushed.status.success(), "{policy}: {}", String::from_utf8_lossy(&flushed.stderr));
-        assert_eq!(told(0, all), [(u64::from(all), 0)], "{policy}: all is on the members, and covered");
+        assert_eq!(told(&mut client, 0, all), [(u64::from(all), 0)], "{policy}: all is on the members, and covered");
         client.goodbye().expect("a goodbye");
         array.stop();
     }
