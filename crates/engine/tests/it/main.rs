@@ -1,6 +1,7 @@
 //! The block service from outside, over devices in memory.
 
 mod clients;
+mod commands;
 mod memory;
 mod orders;
 mod served;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -24,6 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Fake {
     memory: Vec<u8>,
     done: VecDeque<Completion>,
+    flushed: VecDeque<Completion>,
+    asked: Arc<Mutex<Vec<HostRequest>>>,
+    /// No flush ends.
+    holds_flushes: Arc<AtomicBool>,
     /// It breaks with the next request.
     breaks: Arc<AtomicBool>,
     /// It refuses to start.
@@ -39,13 +43,15 @@ impl Backend for Fake {
         if self.breaks.load(Ordering::Relaxed) {
             return Err(FilesError::Missing(PathBuf::from("the journal")));
         }
+        self.asked.lock().expect("nobody panics").push(request);
         let place = request.offset as usize..(request.offset + request.len) as usize;
         match request.op {
             HostOp::Read => data.copy_from_slice(&self.memory[place]),
             HostOp::Write => self.memory[place].copy_from_slice(&data),
             _ => {}
         }
-        self.done.push_back(Completion { tag: request.tag, ok: true, bytes: data });
+        let done = if request.op == HostOp::Flush { &mut self.flushed } else { &mut self.done };
+        done.push_back(Completion { tag: request.tag, ok: true, bytes: data });
         Ok(())
     }
 
@@ -53,11 +59,12 @@ impl Backend for Fake {
         if self.refuses {
             return Err(FilesError::Refused(Box::new(destage_plan::Refusal::Nvram)));
         }
-        Ok(self.done.pop_front())
+        Ok(self.next_completion())
     }
 
     fn next_completion(&mut self) -> Option<Completion> {
-        self.done.pop_front()
+        let flushed = if self.holds_flushes.load(Ordering::Relaxed) { None } else { self.flushed.pop_front() };
+        flushed.or_else(|| self.done.pop_front())
     }
 
     fn wake_with(&mut self, _: Box<dyn Fn() + Send + Sync>) {}
@@ -111,6 +118,9 @@ impl Backend for Fake {
 pub struct Served {
     pub folder: tempfile::TempDir,
     pub breaks: Arc<AtomicBool>,
+    pub holds_flushes: Arc<AtomicBool>,
+    /// What the device was asked for.
+    pub asked: Arc<Mutex<Vec<HostRequest>>>,
     pub thread: JoinHandle<Result<(), ServiceError>>,
 }
 
@@ -129,9 +139,11 @@ impl Served {
         let breaks = Arc::new(AtomicBool::new(false));
         let (told, ready) = mpsc::channel();
         let (socket, control) = (folder.path().join("nbd"), folder.path().join("control"));
-        let shared = Arc::clone(&breaks);
+        let (holds_flushes, asked) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Vec<HostRequest>>>::default());
+        let (shared, holds, log) = (Arc::clone(&breaks), Arc::clone(&holds_flushes), Arc::clone(&asked));
         let thread = std::thread::spawn(move || {
-            let backend = Fake { memory, done: VecDeque::new(), breaks: shared, refuses };
+            let (done, flushed) = (VecDeque::new(), VecDeque::new());
+            let backend = Fake { memory, done, flushed, asked: log, holds_flushes: holds, breaks: shared, refuses };
             let mut service = Service::new(backend, &Offer::default())?;
             if let Some(limit) = limit {
                 service.limit_memory(limit);
@@ -142,7 +154,7 @@ impl Served {
             service.run()
         });
         ready.recv().expect("it serves");
-        Self { folder, breaks, thread }
+        Self { folder, breaks, holds_flushes, asked, thread }
     }
 
     pub fn stream(&self) -> UnixStream {
