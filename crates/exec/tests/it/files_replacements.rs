@@ -1,7 +1,7 @@
 //! What may take a device's place, and what becomes of an array when it cannot.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_cache::Served;
@@ -198,4 +198,36 @@ fn a_device_without_room_to_be_filled_fails_alone() {
         assert_recorded(&mut files, &content, "with room");
     }
     assert!(alone > 0, "some of the operations are its own");
+}
+
+/// Returns the members that are lost or not filled by the newest marks on any member, durable or not.
+fn unfilled_by_marks(os: &Recording, paths: &[PathBuf]) -> DevSet {
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let mut newest = (0, 0);
+    for content in paths.iter().filter_map(|path| os.content(path)) {
+        for copy in content.chunks(512).filter(|copy| copy.starts_with(b"dstgMARK")) {
+            newest = newest.max((number(&copy[32..40]), number(&copy[64..72])));
+        }
+    }
+    DevSet::from_bits(newest.1)
+}
+
+#[test]
+fn members_that_marks_may_call_unfilled_are_told_before() {
+    let array = Array { member_pages: 256, ..Array::new(Level::Raid5, 4) };
+    let (os, mut files, _) = recorded(&array);
+    let (new, mut told_first, mut found) = (Path::new("/array/new"), 0, 0);
+    rest(&os, &mut files, new).expect("it comes to rest");
+    files.replace(Dev(1), new).expect("there is room");
+    let paths: Vec<PathBuf> = files.config().devices[..4].iter().map(|device| device.path.clone()).collect();
+    while !files.is_idle() || files.engine().controller().array().is_rebuilding() {
+        files.poll().expect("it is served");
+        // While they are being written a start may find them, or those before.
+        let (marked, told) = (unfilled_by_marks(&os, &paths), files.marked_unfilled());
+        assert!(told.contains_all(marked), "{marked:?} by the marks, of which {told:?} are told");
+        found += u32::from(!marked.is_empty());
+        told_first += u32::from(marked.is_empty() && !told.is_empty());
+    }
+    assert!(found > 0 && told_first > 0, "it is told before ({told_first}) it is found ({found})");
+    assert!(unfilled_by_marks(&os, &paths).is_empty() && files.marked_unfilled().is_empty());
 }
