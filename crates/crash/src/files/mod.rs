@@ -52,7 +52,7 @@ pub struct FilesOptions {
     /// Ends mostly take the NVRAM and the intents with them, and now and then the cache's device: what the members have
     /// marked is all that is left to go by. A start of caches that may have what is on no member is refused then.
     pub bereft: bool,
-    /// A bit of the intents is flipped now and then before a start, while all members are there: more rows count as open.
+    /// Flips a bit of the intents now and then before a start, while all members are there: more rows count as open.
     pub rots: bool,
     /// Actions that are left out, a bit each; the last bit stands for an older array over which
     /// this one is made. What is left is what it was.
@@ -85,7 +85,7 @@ pub struct FilesReport {
     pub marked: u64,
     /// All rows of these.
     pub rows: u64,
-    /// Starts of which a bit of the intents was flipped.
+    /// Counts the starts before which a bit of the intents was flipped.
     pub rotten: u64,
     /// Starts that were refused, rightly.
     pub refusals: u64,

@@ -1,12 +1,12 @@
-//! A bit of the intents is flipped before a start: all rows of its sector that members have marked count as open, and
-//! nothing that was promised is lost by that.
+//! Flips a bit of the intents before a start: all rows of its sector that members have marked count as open, and nothing
+//! that was promised is lost by that.
 
 use destage_cache::host_caches_of;
 use destage_crash::{FilesOptions, FilesReport, run_files};
 use destage_raid::Level;
 use rayon::prelude::*;
 
-/// Histories of a cell: `CRASH_SEEDS`, or a few; more with `DESTAGE_SOAK`.
+/// Returns the seeds of a cell: `CRASH_SEEDS`, or a few; more with `DESTAGE_SOAK`.
 fn seeds() -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let from = number("CRASH_FROM").unwrap_or(0);
@@ -27,7 +27,9 @@ fn flipped_bits_of_the_intents_cost_nothing() {
                         .unwrap_or_else(|failure| panic!("{} {level}: {failure}", cache.name))
                 })
                 .collect();
-            reports.iter().for_each(|report| all.add(report));
+            for report in &reports {
+                all.add(report);
+            }
         }
     }
     println!("{all:?}");
