@@ -3,6 +3,7 @@
 mod binary;
 mod html;
 mod loop_device;
+mod tmpfs;
 
 mod advise;
 mod array_settings;

@@ -15,7 +15,8 @@ use std::process::{Child, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::binary;
-use crate::loop_device::{Loop, skip, tool};
+use crate::loop_device::{Loop, tool};
+use crate::tmpfs::TmpfsDisk;
 use rows::{OutputKind, READ, ROWS, Row, SERVED};
 use workshop::{Content, Workshop, content, last_week};
 
@@ -330,31 +331,6 @@ fn a_run_that_fails_leaves_what_was_there() {
     }
 }
 
-/// A file system in memory.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn new(test: &str, folder: PathBuf, options: &str) -> Option<Self> {
-        fs::create_dir(&folder).unwrap();
-        let path = folder.to_str().unwrap().to_owned();
-        match tool("mount", &["-t", "tmpfs", "-o", options, "none", &path]) {
-            Ok(_) => Some(Self(folder)),
-            Err(why) => {
-                skip(test, &why);
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        // Lazily: a process that another test begins may have our files open until it is another
-        // program.
-        let _ = tool("umount", &["--lazy", self.0.to_str().unwrap_or_default()]);
-    }
-}
-
 #[test]
 fn a_full_disk_leaves_what_was_there() {
     let test = "a_full_disk_leaves_what_was_there";
@@ -367,7 +343,7 @@ fn a_full_disk_leaves_what_was_there() {
         // Without room for content; what runs for minutes finds not even room for a file, before it
         // begins.
         let slow = row.command == "validate";
-        let Some(disk) = Disk::new(test, shop.path("disk"), "size=64k") else { return };
+        let Some(disk) = TmpfsDisk::new(test, shop.path("disk"), "size=64k") else { return };
         shop.last_week(row, "disk/out");
         let mut rest = fs::File::create(disk.0.join("rest")).unwrap();
         assert!(std::io::copy(&mut std::io::repeat(1).take(1 << 20), &mut rest).is_err(), "it is full");

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use destage_cache::{HostCacheInfo, HostCacheSpec, Served, host_caches};
-use destage_exec::{Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, Os, RealOs};
+use destage_exec::{
+    Chance, Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, Os, RealOs,
+    Recording,
+};
 use destage_plan::{Controller, HostOp, HostRequest, Nanos, Shape};
 use destage_raid::array::{ArrayConfig, Regime};
 use destage_raid::{Geometry, Level};
 
-use destage_testkit::{ArraySizes, ExpectedContent};
+use destage_testkit::{ArraySizes, ExpectedContent, TestRng};
 
 /// How long threads may take to end.
 const LINGERS: Duration = Duration::from_mins(1);
@@ -131,6 +134,20 @@ impl Array {
     pub fn open(&self, folder: &Path) -> Files<Box<dyn Served>> {
         reopen(|| Files::open(self.controller(), self.files(folder))).expect("the array is there")
     }
+}
+
+/// Draws what a recording leaves to chance.
+struct DrawnChance(TestRng);
+
+impl Chance for DrawnChance {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0.below(n)
+    }
+}
+
+/// Makes a recording whose chance is drawn from seeds.
+pub fn recording() -> Recording {
+    Recording::new(|number| Box::new(DrawnChance(TestRng::new(number))))
 }
 
 /// Opens an array that may be in use a little longer: on a busy machine the threads of one that was dropped may not end

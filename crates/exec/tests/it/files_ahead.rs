@@ -4,21 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_exec::{Chance, Existing, Files, FilesConfig, Recording, Survival, SyncPoint};
+use destage_exec::{Existing, Files, FilesConfig, Recording, Survival, SyncPoint};
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::Level;
-use destage_testkit::{TestRng, data};
+use destage_testkit::data;
 
-use crate::arrays::{Array, cache};
+use crate::arrays::{Array, cache, recording};
 use crate::scribe::{self, PAGE, Scribe, intent, put, request, serve};
-
-struct Drawn(TestRng);
-
-impl Chance for Drawn {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.below(n)
-    }
-}
 
 struct Bench {
     os: Recording,
@@ -28,7 +20,7 @@ struct Bench {
 
 impl Bench {
     fn new(every_write: bool) -> Self {
-        let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
+        let os = recording();
         let config = FilesConfig { every_write, ..scribe::config(Path::new("/array")) };
         let system = Arc::new(os.clone());
         let files = Files::create_on(system, Scribe::new(&Arc::default()), config, Existing::Refuse);
@@ -117,7 +109,7 @@ fn where_each_write_was_flushed_the_next_is_made_durable_before_its_flush() {
 #[test]
 fn commits_that_steps_wait_for_one_by_one_are_synced_at_once() {
     let syncs = |at_a_time: usize| {
-        let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
+        let os = recording();
         let array = Array { cache: cache("write-back"), cache_pages: 64, ..Array::new(Level::Raid5, 4) };
         let (system, config) = (Arc::new(os.clone()), array.files(Path::new("/array")));
         let files = Files::create_on(system, array.controller(), config, Existing::Refuse);
@@ -140,7 +132,7 @@ fn commits_that_steps_wait_for_one_by_one_are_synced_at_once() {
 /// Guards against a device that a start has missed and that the next start finds again, and believes.
 #[test]
 fn a_read_is_answered_when_what_the_start_has_noted_is_durable() {
-    let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
+    let os = recording();
     let array = Array { cache: cache("write-back"), cache_pages: 64, ..Array::new(Level::Raid5, 4) };
     let config = || array.files(Path::new("/array"));
     let created = Files::create_on(Arc::new(os.clone()), array.controller(), config(), Existing::Refuse);

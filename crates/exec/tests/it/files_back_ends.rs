@@ -13,15 +13,14 @@ use std::sync::{Arc, Mutex};
 
 use destage_cache::Served;
 use destage_exec::{
-    Chance, Ended, Entries, Existing, Files, FilesConfig, FilesError, Io, Os, OsFile, Presence, RealOs, Recording,
-    Ring, SyncPoint,
+    Ended, Entries, Existing, Files, FilesConfig, FilesError, Io, Os, OsFile, Presence, RealOs, Ring, SyncPoint,
 };
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_testkit::{ExpectedContent, TestRng, data, draw, soak};
 use tempfile::TempDir;
 
-use crate::arrays::{Array, assert_holds, member, serve};
+use crate::arrays::{Array, assert_holds, member, recording, serve};
 
 /// Who serves devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -484,18 +483,10 @@ fn a_ring_that_is_forbidden_is_told_of_and_threads_take_its_place_if_they_may() 
     assert_eq!((files.io(), files.no_ring().is_some()), (Io::Threads, false), "nobody asked for a ring");
 }
 
-struct Drawn(TestRng);
-
-impl Chance for Drawn {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.below(n)
-    }
-}
-
 #[test]
 fn the_recordings_back_ends_do_what_the_model_says() {
     for io in [Io::Threads, Io::Ring] {
-        let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
+        let os = recording();
         let array = array(Level::Raid0, 2);
         let config = FilesConfig { io, ..array.files(Path::new("/array")) };
         let files = Files::create_on(Arc::new(os.clone()), array.controller(), config, Existing::Refuse);

@@ -3,26 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_exec::{Chance, Existing, Files, Recording, Survival, SyncPoint};
+use destage_exec::{Existing, Files, Survival, SyncPoint};
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
-use destage_testkit::{ExpectedContent, TestRng, data};
+use destage_testkit::{ExpectedContent, data};
 
-use crate::arrays::{Array, assert_holds, cache};
-
-struct Drawn(TestRng);
-
-impl Chance for Drawn {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.below(n)
-    }
-}
+use crate::arrays::{Array, assert_holds, cache, recording};
 
 #[test]
 fn writes_that_come_together_share_syncs_and_are_durable_when_they_are_answered() {
     let array = Array { cache: cache("wow"), depth: 8, regime: Regime::EveryWrite, ..Array::new(Level::Raid5, 4) };
-    let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
+    let os = recording();
     let config = array.files(Path::new("/array"));
     let made = Files::create_on(Arc::new(os.clone()), array.controller(), config.clone(), Existing::Refuse);
     let (mut files, mut content) = (made.expect("a new array"), ExpectedContent::new(array.sizes()));

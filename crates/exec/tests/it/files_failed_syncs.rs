@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use destage_cache::Served;
-use destage_exec::{Chance, Completion, Existing, Fault, Files, FilesError, Io, Recording, Survival, SyncPoint};
+use destage_exec::{Completion, Existing, Fault, Files, FilesError, Io, Recording, Survival, SyncPoint};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
-use destage_testkit::{ExpectedContent, TestRng, data};
+use destage_testkit::{ExpectedContent, data};
 
-use crate::arrays::{Array, cache};
+use crate::arrays::{Array, cache, recording};
 
 backend_tests! {
     a_device_whose_sync_fails_has_failed,
@@ -22,17 +22,9 @@ backend_tests! {
 const FOLDER: &str = "/array";
 const FLUSH: HostRequest = HostRequest { tag: 998, op: HostOp::Flush, offset: 0, len: 0, fua: false };
 
-struct Drawn(TestRng);
-
-impl Chance for Drawn {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.below(n)
-    }
-}
-
 /// An array that was written to, at rest.
 fn filled(array: &Array) -> (Recording, Files<Box<dyn Served>>, ExpectedContent) {
-    let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
+    let os = recording();
     let made =
         Files::create_on(Arc::new(os.clone()), array.controller(), array.files(Path::new(FOLDER)), Existing::Refuse);
     let (mut files, mut content) = (made.expect("a new array"), ExpectedContent::new(array.sizes()));

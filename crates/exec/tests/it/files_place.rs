@@ -7,15 +7,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 use destage_cache::Served;
-use destage_exec::{
-    Accepted, Chance, Existing, Fault, Files, FilesConfig, FilesError, NvramPlace, Recording, SyncPoint,
-};
+use destage_exec::{Accepted, Existing, Fault, Files, FilesConfig, FilesError, NvramPlace, Recording, SyncPoint};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
 use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data, draw, folder};
 
-use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
+use crate::arrays::{Array, assert_holds, cache, member, recording, reopen, serve};
 use crate::scribe::{self, Found, PAGE, PAGES, Scribe, put, request};
 
 const CACHE: Dev = Dev(4);
@@ -331,17 +329,9 @@ fn it_moves_between_two_ends_in_order() {
     }
 }
 
-struct Drawn(TestRng);
-
-impl Chance for Drawn {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.below(n)
-    }
-}
-
 /// An array without threads that was written to.
 fn recorded(array: &Array) -> (Recording, Files<Box<dyn Served>>, ExpectedContent) {
-    let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
+    let os = recording();
     let config = behind(array, Path::new("/array"));
     let made = Files::create_on(Arc::new(os.clone()), array.controller(), config, Existing::Refuse);
     let (mut files, mut content) = (made.expect("a new array"), ExpectedContent::new(array.sizes()));

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_cache::Served;
-use destage_exec::{Chance, Completion, Existing, Fault, Files, FilesError, Io, Recording};
+use destage_exec::{Completion, Existing, Fault, Files, FilesError, Io, Recording};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest};
 use destage_raid::Level;
-use destage_testkit::{ExpectedContent, TestRng, data, folder};
+use destage_testkit::{ExpectedContent, data, folder};
 
-use crate::arrays::{Array, assert_holds, member};
+use crate::arrays::{Array, assert_holds, member, recording};
 
 backend_tests! {
     a_file_that_holds_something_takes_no_devices_place,
@@ -104,17 +104,9 @@ fn a_file_that_holds_something_takes_no_devices_place(io: Io) {
     assert_holds(&mut files, &content, "with another member");
 }
 
-struct Drawn(TestRng);
-
-impl Chance for Drawn {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.below(n)
-    }
-}
-
 /// An array in a recording that is full, and what it holds.
 fn recorded(array: &Array) -> (Recording, Files<Box<dyn Served>>, ExpectedContent) {
-    let os = Recording::new(|number| Box::new(Drawn(TestRng::new(number))));
+    let os = recording();
     let files =
         Files::create_on(Arc::new(os.clone()), array.controller(), array.files(Path::new("/array")), Existing::Refuse);
     let mut files = files.expect("a new array");

@@ -1,4 +1,4 @@
-//! A service that has few file descriptors, or none, does what it is ordered to.
+//! Checks that a service with few file descriptors, or none, carries out orders.
 
 use std::os::unix::net::UnixStream;
 
@@ -12,7 +12,7 @@ io_mode_tests! {
     who_gives_no_order_keeps_no_other_from_it,
 }
 
-/// So many connections that say nothing.
+/// Opens so many connections that say nothing.
 fn silent(array: &Array, socket: &str, number: usize) -> Vec<UnixStream> {
     (0..number).map(|_| UnixStream::connect(array.file(socket)).expect("it is listened to")).collect()
 }

@@ -1,4 +1,4 @@
-//! What happens to an array is told: in the log, by the exit status of `destage status`, and to a program.
+//! Checks that the operator hears of events: by the log, the exit status of `destage status`, and a program.
 
 use std::fs;
 
@@ -134,7 +134,7 @@ fn a_program_is_run_for_what_whoever_runs_it_should_know(io_mode: IoMode) {
     assert!(array.log().contains("on-event: echo") && array.log().contains("exit status: 3"), "{}", array.log());
 }
 
-/// docs/failures.md names every event and every state with its exit status.
+/// Checks that docs/failures.md names every event, and every state with its exit status.
 #[test]
 fn what_can_happen_is_described() {
     let text = include_str!("../../../../../docs/failures.md");

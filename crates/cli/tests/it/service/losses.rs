@@ -17,7 +17,7 @@ io_mode_tests! {
     a_flipped_bit_of_the_intents_costs_nothing,
 }
 
-pub(super) const PAGES: u64 = 3 * 512;
+const PAGES: u64 = 3 * 512;
 
 pub(super) fn wait_for(array: &Array, state: &str) -> Value {
     wait(array, |status| status["array"]["state"] == state)
@@ -33,6 +33,25 @@ pub(super) fn wait(array: &Array, holds: impl Fn(&Value) -> bool) -> Value {
         }
         assert!(begin.elapsed() < PATIENCE, "it does not come to that: {status}");
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Fills an array, and flushes; returns the number of each page's version.
+pub(super) fn fill(array: &Array, seed: u64, steps: usize) -> Vec<u64> {
+    let mut client = array.client();
+    let (mut draws, mut content, mut number) = (Draws(seed), vec![0; PAGES as usize], 0);
+    write(&mut client, &mut draws, &mut content, &mut number, steps);
+    client.flush().expect("a flush");
+    content
+}
+
+/// Checks that each page is of this version.
+pub(super) fn assert_holds(array: &Array, content: &[u64], when: &str) {
+    let mut bytes = vec![0; PAGES as usize * 4096];
+    array.client().read(0, &mut bytes).expect("a read of all");
+    for (at, (found, number)) in bytes.chunks(4096).zip(content).enumerate() {
+        let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
+        assert!(right, "{when}: page {at} is not version {number}");
     }
 }
 
@@ -72,17 +91,12 @@ fn a_member_that_is_gone_is_replaced_while_clients_go_on(io_mode: IoMode) {
         fs::remove_file(array.file("member0")).expect("a member");
         array.serve(&[]);
         wait_for(&array, "degraded");
-        let mut bytes = vec![0; PAGES as usize * 4096];
-        array.client().read(0, &mut bytes).expect("a read of all");
-        for (at, (found, number)) in bytes.chunks(4096).zip(&content).enumerate() {
-            let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
-            assert!(right, "{policy}: page {at} is not version {number}");
-        }
+        assert_holds(&array, &content, policy);
         array.stop();
     }
 }
 
-pub(super) fn write(
+fn write(
     client: &mut destage_nbd::client::blocking::Connection<std::os::unix::net::UnixStream>,
     draws: &mut Draws,
     content: &mut [u64],
@@ -209,7 +223,7 @@ fn writes_that_only_the_cache_had_are_given_up_by_order_alone(io_mode: IoMode) {
     }
 }
 
-/// The cache's device of write-back after a crash, and a member after a crash under writes.
+/// Loses the cache's device of write-back after a crash, and a member after a crash under writes.
 fn what_a_lost_device_had_alone_is_given_up_by_order_alone(io_mode: IoMode) {
     for (policy, gone) in [("write-back", "cache"), ("kdd", "member1"), ("none", "member1")] {
         let settings: &[&str] =
@@ -257,11 +271,7 @@ fn a_flipped_bit_of_the_intents_costs_nothing(io_mode: IoMode) {
     for (policy, size) in [("write-back", "1MiB"), ("lawc", "256KiB"), ("kdd", "1MiB")] {
         let mut array = Array::new(io_mode, &["--policy", policy, "--cache", size]);
         array.serve(&[]);
-        let mut client = array.client();
-        let mut draws = Draws(13);
-        let (mut content, mut number) = (vec![0; PAGES as usize], 0);
-        write(&mut client, &mut draws, &mut content, &mut number, 200);
-        client.flush().expect("a flush");
+        let content = fill(&array, 13, 200);
         array.kill();
         let mut bytes = fs::read(array.file("intents")).expect("a file");
         bytes[540] ^= 1;
@@ -270,12 +280,7 @@ fn a_flipped_bit_of_the_intents_costs_nothing(io_mode: IoMode) {
         wait_for(&array, "serving");
         let log = array.log();
         assert!(log.contains(" warning: ") && log.contains("rows are made consistent for it"), "{log}");
-        let mut found = vec![0; PAGES as usize * 4096];
-        array.client().read(0, &mut found).expect("a read of all");
-        for (at, (found, number)) in found.chunks(4096).zip(&content).enumerate() {
-            let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
-            assert!(right, "{policy}: page {at} is not version {number}");
-        }
+        assert_holds(&array, &content, policy);
         array.stop();
     }
 }

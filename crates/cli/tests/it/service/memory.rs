@@ -1,4 +1,4 @@
-//! What requests and replies hold is bounded, and a system without memory ends no service.
+//! Checks that the memory of requests is bounded, and that a system without memory ends no service.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -14,10 +14,10 @@ io_mode_tests! {
     without_memory_a_request_fails_alone,
 }
 
-/// The longest that there is.
+/// Gives the bytes of the longest request.
 const LONGEST: u32 = 64 << 20;
 
-/// A client that asks for the longest reads, and reads nothing.
+/// Opens a client that asks for the longest reads, and reads nothing.
 fn deaf(array: &Array, number: usize) -> UnixStream {
     let mut stream = array.client().into_stream();
     let read = Request { cookie: 1, command: Command::Read { whole: false }, fua: false, offset: 0, length: LONGEST };
@@ -25,7 +25,7 @@ fn deaf(array: &Array, number: usize) -> UnixStream {
     stream
 }
 
-/// A size of the process in bytes, by its name in `/proc`.
+/// Returns a size of the process in bytes, by its name in `/proc`.
 fn size(pid: Pid, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).expect("it is there");
     let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("it has such a size");

@@ -119,7 +119,7 @@ impl Array {
         self.start(binary::signalled(&[&["serve", &path], more].concat()));
     }
 
-    /// The same under a limit, as `ulimit` of a shell takes it.
+    /// Serves it under a limit, as `ulimit` of a shell takes it.
     fn serve_limited(&mut self, limit: &str) {
         let served = binary::signalled(&["serve", &self.path()]);
         let mut shell = Command::new("sh");

@@ -1,38 +1,19 @@
-//! `destage replace` costs no data, whatever is typed.
+//! Checks that `destage replace` costs no data, whatever is typed.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use destage_nbd::client::blocking::Connection;
 
-use super::losses::{PAGES, wait, wait_for, write};
-use super::{Array, Draws, IoMode, PATIENCE, page};
-use crate::loop_device::{skip, tool};
+use super::losses::{assert_holds, fill, wait, wait_for};
+use super::{Array, IoMode, PATIENCE, page};
+use crate::tmpfs::TmpfsDisk;
 
 io_mode_tests! {
     a_member_that_the_level_needs_is_not_replaced,
     a_file_that_holds_something_is_not_overwritten,
     a_dirty_cache_is_written_back_before_it_is_replaced,
     a_replacement_without_room_costs_nothing,
-}
-
-/// Fills an array; returns the number of each page's version.
-fn fill(array: &Array, seed: u64, steps: usize) -> Vec<u64> {
-    let mut client = array.client();
-    let (mut draws, mut content, mut number) = (Draws(seed), vec![0; PAGES as usize], 0);
-    write(&mut client, &mut draws, &mut content, &mut number, steps);
-    client.flush().expect("a flush");
-    content
-}
-
-fn assert_holds(array: &Array, content: &[u64], when: &str) {
-    let mut bytes = vec![0; PAGES as usize * 4096];
-    array.client().read(0, &mut bytes).expect("a read of all");
-    for (at, (found, number)) in bytes.chunks(4096).zip(content).enumerate() {
-        let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
-        assert!(right, "{when}: page {at} is not version {number}");
-    }
 }
 
 /// Returns what is said of an order that is not carried out.
@@ -156,7 +137,7 @@ fn a_replacement_without_room_costs_nothing(io_mode: IoMode) {
     let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
     array.serve(&[]);
     let content = fill(&array, 7, 200);
-    let Some(full) = Full::new(test, array.file("full")) else { return };
+    let Some(full) = TmpfsDisk::new(test, array.file("full"), "size=1m") else { return };
     let new = full.0.join("new");
     let said = refused(&array, &["2", &new.display().to_string()]);
     assert!(said.contains("cannot find room for all that it will hold: No space left on device"), "{said}");
@@ -167,27 +148,4 @@ fn a_replacement_without_room_costs_nothing(io_mode: IoMode) {
     array.serve(&[]);
     assert_holds(&array, &content, "at the next start");
     array.stop();
-}
-
-/// A file system with less room than a member needs.
-struct Full(PathBuf);
-
-impl Full {
-    fn new(test: &str, folder: PathBuf) -> Option<Self> {
-        fs::create_dir(&folder).expect("a folder");
-        match tool("mount", &["-t", "tmpfs", "-o", "size=1m", "none", &folder.display().to_string()]) {
-            Ok(_) => Some(Self(folder)),
-            Err(why) => {
-                skip(test, &why);
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Full {
-    fn drop(&mut self) {
-        // Lazily: a service may have a file of it open.
-        let _ = tool("umount", &["--lazy", &self.0.display().to_string()]);
-    }
 }
