@@ -157,7 +157,7 @@ pub struct HostCacheStatus<'a> {
     pub is_caching: bool,
     /// Failed devices of the cache whose content a start would still trust.
     pub unnoted: DevSet,
-    /// Rows of which the cache's device alone has the newest version of a page.
+    /// Counts the rows of which the cache's device alone has the newest version of a page.
     pub dirty_rows: usize,
     /// The cache keeps a record of pages that were lost with its device.
     pub notes_losses: bool,

@@ -17,7 +17,7 @@ impl Buffer {
     /// Bytes to a multiple of which a buffer is aligned: what devices and file systems ask for at
     /// most.
     pub const ALIGN: usize = 4096;
-    /// Up to so many bytes powers of two are allocated, so that a buffer serves again for others.
+    /// Sets the bytes up to which powers of two are allocated, for a buffer to serve again.
     const ROUNDED: usize = 1 << 20;
 
     /// No bytes, and nothing allocated.
@@ -48,7 +48,7 @@ impl Buffer {
         self.raw.capacity()
     }
 
-    /// Makes it so long, with zeros behind what it held, as [`resize`](Self::resize) does; or leaves it as it is.
+    /// Makes it so long, with zeros behind its content, as [`resize`](Self::resize) does; or leaves it unchanged.
     ///
     /// # Errors
     /// If the system has no memory for it.

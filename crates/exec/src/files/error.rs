@@ -90,7 +90,7 @@ pub enum FilesError {
     /// Another process, or another executor in this one, serves the array.
     #[error("{} is in use by another executor", .0.display())]
     InUse(PathBuf),
-    /// What is to be a device of an array holds something.
+    /// Tells that a file which is to be a device of an array holds something.
     #[error(
         "{} holds data at byte {at}; if nobody needs it, {}",
         path.display(),

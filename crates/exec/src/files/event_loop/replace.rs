@@ -37,7 +37,7 @@ impl<C: Controller> Files<C> {
         self.replace_by(dev, path, Existing::Refuse)
     }
 
-    /// As [`replace`](Self::replace), by a file that may hold anything: it is overwritten.
+    /// Does what [`replace`](Self::replace) does with a file that may hold anything: it is overwritten.
     ///
     /// # Errors
     /// As [`replace`](Self::replace).

@@ -5,8 +5,8 @@
 //! is written again while its intent is open costs nothing, the file never grows, and nothing must
 //! be told from a torn tail. A change of several sectors may be torn between them, which leaves
 //! some of its rows as they were: nobody was told yet that it is done, and rows do not depend on
-//! each other. Of a sector that is damaged every row counts as one whose intent is open: to make a
-//! consistent row consistent changes nothing.
+//! each other. All rows of a damaged sector count as having an open intent: resynchronising a
+//! consistent row changes nothing.
 //!
 //! ```text
 //! sector 0                                  sector 1 + i
@@ -120,8 +120,8 @@ impl IntentSectors {
         self.sectors.as_flattened_mut()
     }
 
-    /// Checks what was read, and returns the rows that have an intent; those of damaged sectors are among them, which
-    /// are written anew with the others. What is wrong with each of these comes beside them.
+    /// Checks what was read, and returns the rows that have an intent, with the error of each damaged sector. All rows of a
+    /// damaged sector count as having one.
     pub(crate) fn take_up(&mut self, path: &Path) -> (RowSet, Vec<FilesError>) {
         let (mut open, mut damaged) = (RowSet::default(), Vec::new());
         for index in 0..self.sectors.len() as u64 {

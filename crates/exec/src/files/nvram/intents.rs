@@ -22,13 +22,13 @@ pub(crate) struct IntentsFile {
     sectors: IntentSectors,
 }
 
-/// What a file of the intents says.
+/// Holds what a file of the intents says.
 pub(crate) struct FoundIntents {
     pub(crate) file: IntentsFile,
-    /// Rows whose intent is open; those of damaged sectors are among them.
+    /// Lists the rows whose intent is open; those of damaged sectors are among them.
     pub(crate) open: RowSet,
     pub(crate) roster: Roster,
-    /// What is wrong with damaged sectors.
+    /// Says what is wrong with each damaged sector.
     pub(crate) damaged: Vec<FilesError>,
 }
 

@@ -26,12 +26,13 @@ pub struct Resynchronised {
     pub data_lost: bool,
 }
 
-/// How an array went on a part of whose intents was damaged.
+/// Reports damage of the intents, with which an array was opened all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedIntents {
-    /// What is wrong with each damaged sector.
+    /// Says what is wrong with each damaged sector.
     pub errors: Vec<String>,
-    /// Rows that are made consistent: those whose intents were open, and those of damaged sectors that members have marked.
+    /// Counts the rows that are made consistent: those with open intents, and those of damaged sectors that members have
+    /// marked.
     pub rows: u64,
     /// All rows.
     pub of: u64,
@@ -55,7 +56,7 @@ pub(crate) struct Opened {
     pub(crate) marks: WriteIntentBitmap,
     /// What was made anew because it was lost.
     pub(crate) resynchronised: Option<Resynchronised>,
-    /// What of the intents was damaged.
+    /// Reports damage of the intents.
     pub(crate) damaged: Option<DamagedIntents>,
     /// The lock on the array: the NVRAM's file once more, or the intents' if that is a device's.
     pub(crate) lock: Arc<dyn OsFile>,

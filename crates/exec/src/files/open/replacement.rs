@@ -17,11 +17,11 @@ use crate::files::io::os::Os;
 use crate::files::io::patience::patiently;
 use crate::files::layout::label::Origin;
 
-/// A device whose place another file takes.
+/// Names a device whose place another file takes.
 pub(crate) struct ReplacedPlace {
     pub(crate) origin: Origin,
     pub(crate) dev: usize,
-    /// Files that are the array's, but for the device's own.
+    /// Lists the array's files, but for the device's own.
     pub(crate) used: Vec<(Identity, PathBuf)>,
 }
 

@@ -39,11 +39,11 @@ pub(crate) fn check_devices(os: &dyn Os, config: &FilesConfig, existing: Existin
     Ok(())
 }
 
-/// Bytes at the beginning and at the end of a device that are looked at for what it may hold.
+/// Sets the bytes at the beginning and the end of a device that are looked at.
 const LOOKED_AT: u64 = 1 << 20;
-/// Places of a regular file between these that are looked at as well: nothing there says what it is of.
+/// Counts the places of a regular file between these that are looked at as well.
 const SAMPLES: u64 = 64;
-/// Bytes of each.
+/// Sets the bytes of each.
 const SAMPLE: u64 = 4096;
 
 /// Whether a block device has room for what a device holds, and nothing that must stay.
@@ -53,7 +53,7 @@ fn check_empty(file: &dyn OsFile, config: &FilesConfig, dev: usize, existing: Ex
     if existing.loses(dev) { Ok(()) } else { check_nothing(file, config, dev, path) }
 }
 
-/// Whether a device's file holds nothing that must stay.
+/// Checks that a device's file holds nothing that must stay.
 pub(super) fn check_nothing(
     file: &dyn OsFile,
     config: &FilesConfig,
@@ -87,8 +87,8 @@ pub(crate) fn check_ends(file: &dyn OsFile, path: &Path) -> Result<(), FilesErro
     check_zeros(file, path, (capacity, LOOKED_AT), [0, capacity], 0..0)
 }
 
-/// Whether there are zeros in so many bytes behind these places of a device of this length, or at its end, beside what
-/// may be there.
+/// Checks that there are zeros in so many bytes behind these places of a device of this length, or at its end, beside
+/// what may be there.
 fn check_zeros(
     file: &dyn OsFile,
     path: &Path,
