@@ -1,19 +1,19 @@
-//! The log of a service: a line on standard error for each event.
+//! Writes the log of a service: a line on standard error for each event.
 
 use std::io::{self, Write};
 
 use anyhow::Result;
 use chrono::{SecondsFormat, Utc};
 use clap::{Arg, ArgMatches, ValueEnum, builder::PossibleValue, value_parser};
-use destage_engine::{Event, Severity};
+use destage_engine::{EventSeverity, ServiceEvent};
 use serde::Serialize;
 
-/// The form of a line.
+/// Selects the form of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogForm {
-    /// Text for people, with the time; in the system's journal, which has times itself, with the severity that it reads.
+    /// Writes text with the time; into the system's journal, which has times itself, with the severity that it reads.
     Text,
-    /// An object of JSON.
+    /// Writes an object of JSON.
     Json,
 }
 
@@ -30,22 +30,22 @@ impl ValueEnum for LogForm {
     }
 }
 
-/// The severities, from the most serious on.
-const SEVERITIES: [(&str, Severity); 6] = [
-    ("critical", Severity::Critical),
-    ("error", Severity::Error),
-    ("warning", Severity::Warning),
-    ("notice", Severity::Notice),
-    ("info", Severity::Info),
-    ("debug", Severity::Debug),
+/// Lists the severities, from the most serious on.
+const SEVERITIES: [(&str, EventSeverity); 6] = [
+    ("critical", EventSeverity::Critical),
+    ("error", EventSeverity::Error),
+    ("warning", EventSeverity::Warning),
+    ("notice", EventSeverity::Notice),
+    ("info", EventSeverity::Info),
+    ("debug", EventSeverity::Debug),
 ];
 
 /// Returns the name of a severity.
-pub fn severity_name(severity: Severity) -> &'static str {
+pub fn severity_name(severity: EventSeverity) -> &'static str {
     SEVERITIES.iter().find(|(_, other)| *other == severity).map_or("", |(name, _)| name)
 }
 
-/// The options of a log.
+/// Returns the options of a log.
 pub fn log_args() -> [Arg; 2] {
     [
         Arg::new("log")
@@ -67,17 +67,17 @@ pub fn log_args() -> [Arg; 2] {
 #[derive(Clone, Copy, Debug)]
 pub struct EventLog {
     form: LogForm,
-    least: Severity,
+    least: EventSeverity,
     in_journal: bool,
 }
 
-/// A line of JSON.
+/// Lays out a line of JSON.
 #[derive(Serialize)]
 struct JsonLine<'a> {
     time: String,
-    severity: Severity,
+    severity: EventSeverity,
     #[serde(flatten)]
-    event: &'a Event,
+    event: &'a ServiceEvent,
     text: String,
 }
 
@@ -86,7 +86,7 @@ impl EventLog {
     pub fn of(matches: &ArgMatches) -> Self {
         let name = matches.get_one::<String>("log-level").map_or("info", String::as_str);
         let least =
-            SEVERITIES.iter().find(|(other, _)| *other == name).map_or(Severity::Info, |(_, severity)| *severity);
+            SEVERITIES.iter().find(|(other, _)| *other == name).map_or(EventSeverity::Info, |(_, severity)| *severity);
         let form = matches.get_one("log").copied().unwrap_or(LogForm::Text);
         Self { form, least, in_journal: is_journal() }
     }
@@ -97,13 +97,13 @@ impl EventLog {
     }
 
     /// Writes an event down, if it is serious enough. Standard error may be gone: the service goes on without it.
-    pub fn write(self, event: &Event) {
+    pub fn write(self, event: &ServiceEvent) {
         if event.severity() <= self.least {
             drop(self.line(event).and_then(|line| Ok(io::stderr().lock().write_all(&line)?)));
         }
     }
 
-    fn line(self, event: &Event) -> Result<Vec<u8>> {
+    fn line(self, event: &ServiceEvent) -> Result<Vec<u8>> {
         let (severity, time) = (event.severity(), Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true));
         let mut line = match self.form {
             LogForm::Json => serde_json::to_vec(&JsonLine { time, severity, event, text: event.to_string() })?,

@@ -1,4 +1,4 @@
-//! The program that is run for each event of a service, as `mdadm --monitor --program` does.
+//! Runs a program for each event of a service, as `mdadm --monitor --program` does.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,18 +6,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use destage_engine::{Event, Severity};
+use destage_engine::{EventSeverity, ServiceEvent};
 
 use crate::event_log::{EventLog, severity_name};
 
-/// Events that wait for the program to have done with others; what comes beyond them is not told.
+/// Limits the events that wait for the program; it is not told of what comes beyond them.
 const WAITING: usize = 64;
-/// How long the end of the service waits for the program to be done.
+/// Limits how long the end of the service waits for the program.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs a shell command for each event that is a notice or more serious, one after the other.
 pub struct EventProgram {
-    events: SyncSender<Event>,
+    events: SyncSender<ServiceEvent>,
     done: Receiver<()>,
     command: String,
     log: EventLog,
@@ -26,7 +26,7 @@ pub struct EventProgram {
 impl EventProgram {
     /// Begins to run this command for events of this array.
     pub fn start(command: String, array: &Path, log: EventLog) -> Self {
-        let (events, waiting) = sync_channel::<Event>(WAITING);
+        let (events, waiting) = sync_channel::<ServiceEvent>(WAITING);
         let (ends, done) = sync_channel(1);
         let (array, name) = (array.to_owned(), command.clone());
         thread::spawn(move || {
@@ -45,7 +45,7 @@ impl EventProgram {
                     Ok(status) => status.to_string(),
                     Err(error) => error.to_string(),
                 };
-                log.write(&Event::ProgramFailed { command: command.clone(), why });
+                log.write(&ServiceEvent::ProgramFailed { command: command.clone(), why });
             }
             drop(ends);
         });
@@ -53,8 +53,8 @@ impl EventProgram {
     }
 
     /// Has the command run for an event, if it is serious enough.
-    pub fn tell(&self, event: &Event) {
-        if event.severity() <= Severity::Notice && self.events.try_send(event.clone()).is_err() {
+    pub fn tell(&self, event: &ServiceEvent) {
+        if event.severity() <= EventSeverity::Notice && self.events.try_send(event.clone()).is_err() {
             self.failed(format!("it is behind, and is not told that {event}"));
         }
     }
@@ -64,11 +64,14 @@ impl EventProgram {
         let Self { events, done, command, log } = self;
         drop(events);
         if done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            log.write(&Event::ProgramFailed { command, why: "it is still at work, and is left to itself".to_owned() });
+            log.write(&ServiceEvent::ProgramFailed {
+                command,
+                why: "it is still at work, and is left to itself".to_owned(),
+            });
         }
     }
 
     fn failed(&self, why: String) {
-        self.log.write(&Event::ProgramFailed { command: self.command.clone(), why });
+        self.log.write(&ServiceEvent::ProgramFailed { command: self.command.clone(), why });
     }
 }

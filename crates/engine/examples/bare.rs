@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use destage_engine::{ArrayStatus, Backend, Listener, Offer, ReplaceError, Replacement, Service, State, StateStatus};
+use destage_engine::{ArrayStatus, Backend, DeviceReplacement, Listener, Offer, ReplaceError, Service};
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_plan::{HostOp, HostRequest, quantity};
 
@@ -67,28 +67,12 @@ impl Backend for Bare {
         false
     }
 
-    fn replace(&mut self, replacement: &Replacement) -> Result<(), ReplaceError> {
+    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError> {
         Err(ReplaceError::Device { device: replacement.device.clone(), known: "none".to_owned() })
     }
 
     fn status(&self) -> ArrayStatus {
-        ArrayStatus {
-            uuid: String::new(),
-            state: State::Serving,
-            level: "none".to_owned(),
-            policy: "none".to_owned(),
-            bytes: self.bytes,
-            io: "threads".to_owned(),
-            no_uring: None,
-            devices: Vec::new(),
-            nvram: StateStatus::default(),
-            intents: StateStatus::default(),
-            cache: None,
-            stale_rows: 0,
-            resynchronised: None,
-            lost: Vec::new(),
-            copied_bytes: 0,
-        }
+        ArrayStatus::of_bytes(self.bytes)
     }
 
     fn stop(self) -> Result<(), FilesError> {

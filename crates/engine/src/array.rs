@@ -13,8 +13,8 @@ use destage_raid::Geometry;
 use crate::description::folder;
 use crate::replacement::{check_cache, check_member};
 use crate::{
-    ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceStatus, Event, Figure,
-    LostRange, ReplaceError, Replacement, ResynchronisedStatus, State, StateStatus, marks,
+    ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceReplacement, DeviceStatus,
+    Figure, LostRange, ReplaceError, ResynchronisedStatus, ServiceEvent, State, StateStatus, marks,
 };
 
 /// The name of the cache's device.
@@ -23,17 +23,17 @@ const CACHE: &str = "cache";
 /// end first, and whoever opens them must not do so before.
 const LINGERS: Duration = Duration::from_secs(2);
 
-/// What is compared to see whether there is [news](Backend::news): cheap to look at.
+/// Captures what is compared to see whether there is [news](Backend::news); cheap to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Glance {
+struct ArraySnapshot {
     answering: DevSet,
     degraded: DevSet,
     is_broken: bool,
     is_caching: bool,
     is_ready: bool,
-    /// The member that is being filled, and tenths of its rows that are.
+    /// Names the member that is being filled, and how many tenths of its rows are.
     filling: Option<(Dev, u8)>,
-    /// Ranges of pages that are lost for good.
+    /// Counts the ranges of pages that are lost for good.
     lost: usize,
 }
 
@@ -46,11 +46,11 @@ pub struct Array {
     path: PathBuf,
     geometry: Geometry,
     policy: HostCacheSpec,
-    /// The array as it was when its news were asked for last, and the state that was told.
-    seen: Option<Glance>,
+    /// Holds the array as it was when its news were asked for last, and the state that was told.
+    seen: Option<ArraySnapshot>,
     told: Option<State>,
-    /// Files that have taken a device's place since.
-    replaced: Vec<Event>,
+    /// Lists the files that have taken a device's place since.
+    replaced: Vec<ServiceEvent>,
 }
 
 impl Array {
@@ -121,9 +121,9 @@ impl Array {
         lost.map(|range| LostRange { offset: range.first * page, bytes: range.pages * page }).collect()
     }
 
-    fn glance(&self) -> Glance {
+    fn glance(&self) -> ArraySnapshot {
         let (served, devices) = (self.files.engine().controller(), self.files.config().devices.len());
-        Glance {
+        ArraySnapshot {
             answering: DevSet::first(devices as u32).iter().filter(|dev| self.files.answers(*dev)).collect(),
             degraded: served.array().degraded(),
             is_broken: served.array().is_broken(),
@@ -144,12 +144,12 @@ impl Array {
     }
 
     /// Tells how the filling of members has gone on.
-    fn filling_news(&self, seen: Glance, now: Glance, tell: &mut dyn FnMut(Event)) {
+    fn filling_news(&self, seen: ArraySnapshot, now: ArraySnapshot, tell: &mut dyn FnMut(ServiceEvent)) {
         let named = |dev| (self.device_name(dev), self.device_file(dev));
         match (seen.filling, now.filling) {
             (Some((before, tenths)), Some((dev, more))) if before == dev => {
                 if more > tenths {
-                    tell(Event::RebuildProgress { device: self.device_name(dev), percent: more * 10 });
+                    tell(ServiceEvent::RebuildProgress { device: self.device_name(dev), percent: more * 10 });
                 }
                 return;
             }
@@ -159,11 +159,11 @@ impl Array {
             && !now.degraded.contains(dev)
         {
             let (device, path) = named(dev);
-            tell(Event::RebuildFinished { device, path });
+            tell(ServiceEvent::RebuildFinished { device, path });
         }
         if let Some((dev, _)) = now.filling {
             let (device, path) = named(dev);
-            tell(Event::RebuildStarted { device, path });
+            tell(ServiceEvent::RebuildStarted { device, path });
         }
     }
 
@@ -278,14 +278,14 @@ impl Backend for Array {
         self.files.is_draining()
     }
 
-    fn drains_before(&self, replacement: &Replacement) -> bool {
+    fn drains_before(&self, replacement: &DeviceReplacement) -> bool {
         let has_cache = self.files.config().devices.len() > usize::from(self.geometry.members());
         let is_in_use = has_cache && self.files.engine().controller().is_caching();
         replacement.device == CACHE && !replacement.force && is_in_use && self.files.status() == Status::Ready
     }
 
-    fn replace(&mut self, replacement: &Replacement) -> Result<(), ReplaceError> {
-        let Replacement { device, path, force } = replacement;
+    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError> {
+        let DeviceReplacement { device, path, force } = replacement;
         let names: Vec<String> = self.devices().into_iter().map(|device| device.name).collect();
         let asked = |name: &String| name == device || name.strip_prefix("member ") == Some(device.as_str());
         let Some(number) = names.iter().position(asked) else {
@@ -308,7 +308,7 @@ impl Backend for Array {
             self.files.replace(Dev(number as u8), &path)?;
         }
         let dev = Dev(number as u8);
-        self.replaced.push(Event::DeviceReplaced { device: self.device_name(dev), path: self.device_file(dev) });
+        self.replaced.push(ServiceEvent::DeviceReplaced { device: self.device_name(dev), path: self.device_file(dev) });
         if self.files.config().devices[number].path != self.device_path(number) {
             self.description.set_device(number, &path);
             self.description.save(&self.path)?;
@@ -316,32 +316,32 @@ impl Backend for Array {
         Ok(())
     }
 
-    fn news(&mut self, tell: &mut dyn FnMut(Event)) {
+    fn news(&mut self, tell: &mut dyn FnMut(ServiceEvent)) {
         let now = self.glance();
         if self.seen == Some(now) && self.replaced.is_empty() {
             return;
         }
         let all = DevSet::first(self.files.config().devices.len() as u32);
-        let unseen = Glance { answering: all, degraded: DevSet::EMPTY, filling: None, lost: 0, ..now };
+        let unseen = ArraySnapshot { answering: all, degraded: DevSet::EMPTY, filling: None, lost: 0, ..now };
         if let (None, Some(damaged)) = (self.seen, self.files.damaged_intents()) {
-            tell(Event::IntentsDamaged { why: damaged.errors.clone(), rows: damaged.rows, of: damaged.of });
+            tell(ServiceEvent::IntentsDamaged { why: damaged.errors.clone(), rows: damaged.rows, of: damaged.of });
         }
         let seen = self.seen.replace(now).unwrap_or(unseen);
         for dev in (seen.answering - now.answering).iter() {
             let why = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());
             let (device, path) = (self.device_name(dev), self.device_file(dev));
-            tell(Event::DeviceLost { device, path, why: why.unwrap_or_else(|| "it was given up".to_owned()) });
+            tell(ServiceEvent::DeviceLost { device, path, why: why.unwrap_or_else(|| "it was given up".to_owned()) });
         }
         self.replaced.drain(..).for_each(&mut *tell);
         self.filling_news(seen, now, tell);
         if now.is_ready && now.lost > 0 && (now.lost != seen.lost || !seen.is_ready) {
             let ranges = self.lost();
-            tell(Event::DataLost { bytes: ranges.iter().map(|range| range.bytes).sum(), ranges });
+            tell(ServiceEvent::DataLost { bytes: ranges.iter().map(|range| range.bytes).sum(), ranges });
         }
         let state = self.state();
         if self.told.as_ref() != Some(&state) {
             let from = self.told.replace(state.clone());
-            tell(Event::StateChanged { from, to: state });
+            tell(ServiceEvent::StateChanged { from, to: state });
         }
     }
 

@@ -7,7 +7,7 @@ use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::Extent;
 use destage_plan::HostRequest;
 
-use crate::{ArrayStatus, Event, ReplaceError, Replacement};
+use crate::{ArrayStatus, DeviceReplacement, ReplaceError, ServiceEvent};
 
 /// A block device that answers requests in its own time. It is asked from one thread, and must not wait.
 pub trait Backend {
@@ -55,7 +55,7 @@ pub trait Backend {
 
     /// Returns true if what the device has should be written back before it is replaced: without
     /// [requests](Self::submit) meanwhile it has nothing then that is nowhere else.
-    fn drains_before(&self, replacement: &Replacement) -> bool {
+    fn drains_before(&self, replacement: &DeviceReplacement) -> bool {
         let _ = replacement;
         false
     }
@@ -65,8 +65,8 @@ pub trait Backend {
     ///
     /// # Errors
     /// If there is no such device, the file cannot take its place, or data would be lost and that is not
-    /// [forced](Replacement::force).
-    fn replace(&mut self, replacement: &Replacement) -> Result<(), ReplaceError>;
+    /// [forced](DeviceReplacement::force).
+    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError>;
 
     /// What holds of the first of these bytes, in the words of [`marks`](crate::marks); of as many as can be told at once.
     /// Nothing of them, unless it knows better.
@@ -76,7 +76,7 @@ pub trait Backend {
     }
 
     /// Tells of what has happened since this was asked last, and gone on without anybody asking for it.
-    fn news(&mut self, tell: &mut dyn FnMut(Event)) {
+    fn news(&mut self, tell: &mut dyn FnMut(ServiceEvent)) {
         let _ = tell;
     }
 

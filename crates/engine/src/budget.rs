@@ -1,4 +1,4 @@
-//! One budget for the memory of all connections: what their requests and replies hold.
+//! Bounds the memory that requests and replies of all connections hold together.
 //!
 //! A request is begun when its connection may hold what the request takes. The rules, from small to large:
 //!
@@ -17,64 +17,54 @@ use std::collections::VecDeque;
 
 use destage_exec::Buffer;
 
-/// What a client may have in one request, in bytes: more than the 32 MiB that clients keep to who are told nothing, since
-/// those of other servers take 64 MiB for granted.
-pub(crate) const LONGEST: u32 = 64 << 20;
-/// Bytes that requests and replies of all clients hold, unless told otherwise.
-pub(crate) const MEMORY: u64 = 256 << 20;
-/// Bytes that a connection may hold whatever others hold.
-pub(crate) const FLOOR: usize = 64 << 10;
-/// Bytes beyond the floor from which on a connection is heavy.
-const LIGHT: usize = 4 << 20;
-/// Bytes that a request takes beside its buffer: what is noted of it, and the head of its reply.
-pub(crate) const REQUEST: usize = 256;
-/// Bytes of buffers that are kept to be used again, at most.
-const SPARE: usize = 32 << 20;
-/// Buffers are kept by size, in powers of two from the smallest on. Longer ones are not kept.
-const SMALLEST: usize = 4096;
-const SIZES: usize = 9;
-/// Bytes that are received at a time.
-const INPUT: usize = 128 << 10;
-/// Inputs that are kept to be used again.
-const INPUTS: usize = 8;
+use crate::buffer_pool::BufferPool;
 
-/// The budget, and who has what of it.
+/// Limits the bytes of one request. Clients that are told nothing keep to 32 MiB, those of other servers take 64 MiB for
+/// granted.
+pub(crate) const LONGEST: u32 = 64 << 20;
+/// Limits the bytes that requests and replies of all clients hold, unless told otherwise.
+pub(crate) const MEMORY: u64 = 256 << 20;
+/// Allows each connection so many bytes, whatever others hold.
+pub(crate) const FLOOR: usize = 64 << 10;
+/// Sets the bytes beyond the floor above which a connection is heavy.
+const LIGHT: usize = 4 << 20;
+/// Counts the bytes of a request beside its buffer: its own state, and the head of its reply.
+pub(crate) const REQUEST: usize = 256;
+/// Counts what each connection holds, and decides which may hold more.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct MemoryBudget {
     limit: usize,
-    /// What all connections may hold beyond their floors, and the part of it for heavy ones.
+    /// Limits what all connections hold beyond their floors, and the part of it for heavy ones.
     shared: usize,
     heavy_part: usize,
-    /// Bytes that each connection holds, by its number.
+    /// Counts the bytes that each connection holds, by its number.
     held: Vec<usize>,
-    /// Their sum.
+    /// Sums these up.
     total: usize,
-    /// The sum of what they hold beyond their floors, and the part of it that heavy ones hold.
+    /// Sums up what they hold beyond their floors, and the part of it that heavy ones hold.
     excess: usize,
     heavy: usize,
-    /// Who waits for room, and for how much, in the order of coming.
+    /// Lists the connections that wait, each with the bytes that it waits for, in the order of coming.
     waiting: VecDeque<(usize, usize)>,
-    /// Something was let go of since it was last seen who can go on.
+    /// Tells that memory was released since waiting connections were last looked at.
     is_released: bool,
-    spare: [Vec<Buffer>; SIZES],
-    spare_bytes: usize,
-    inputs: Vec<Box<[u8]>>,
-    /// Requests that failed for want of memory.
+    pub(crate) pool: BufferPool,
+    /// Counts the requests that failed for want of memory.
     failed: u64,
 }
 
-/// What becomes of a request that needs room.
+/// Answers a request for a buffer.
 #[derive(Debug)]
-pub(crate) enum Room {
-    /// It has room.
+pub(crate) enum BufferGrant {
+    /// Grants the buffer.
     Given(Buffer),
-    /// It waits for it: its connection is told when it may go on.
+    /// Has the connection wait; it is told when it may go on.
     Later,
-    /// The system has no memory.
+    /// Fails, since the system has no memory.
     Failed,
 }
 
-impl Budget {
+impl MemoryBudget {
     /// Makes a budget of so many bytes for so many connections. If they are too few for the floors beside the longest request
     /// the floors come on top.
     pub(crate) fn new(limit: usize, clients: usize) -> Self {
@@ -90,9 +80,7 @@ impl Budget {
             heavy: 0,
             waiting: VecDeque::new(),
             is_released: false,
-            spare: Default::default(),
-            spare_bytes: 0,
-            inputs: Vec::new(),
+            pool: BufferPool::default(),
             failed: 0,
         }
     }
@@ -104,7 +92,7 @@ impl Budget {
 
     /// Returns the bytes that are held, with those that are kept to be used again.
     pub(crate) const fn held(&self) -> usize {
-        self.total + self.spare_bytes
+        self.total + self.pool.bytes()
     }
 
     /// Returns how many connections wait for room.
@@ -201,59 +189,34 @@ impl Budget {
     }
 
     /// Gives a connection that holds `held` bytes a buffer of `len` bytes for a request, if it may have one.
-    pub(crate) fn take(&mut self, client: usize, held: usize, len: usize) -> Room {
+    pub(crate) fn take(&mut self, client: usize, held: usize, len: usize) -> BufferGrant {
         let bytes = if len == 0 { 0 } else { Buffer::footprint(len) };
         if !self.admits_or_waits(client, held, bytes + REQUEST) {
-            return Room::Later;
+            return BufferGrant::Later;
         }
         if len == 0 {
             self.settle(client, held + REQUEST);
-            return Room::Given(Buffer::new());
+            return BufferGrant::Given(Buffer::new());
         }
-        let mut buffer = self.spare.get_mut(size_of(len)).and_then(Vec::pop).unwrap_or_default();
-        self.spare_bytes -= buffer.capacity();
-        if self.excess + bytes + self.spare_bytes > self.shared {
-            self.drop_spare();
+        let mut buffer = self.pool.take(len);
+        if self.excess + bytes + self.pool.bytes() > self.shared {
+            self.pool.clear();
         }
         if buffer.try_resize(len).is_err() {
-            self.drop_spare();
+            self.pool.clear();
             if buffer.try_resize(len).is_err() {
                 self.failed += 1;
-                return Room::Failed;
+                return BufferGrant::Failed;
             }
         }
         self.settle(client, held + buffer.capacity() + REQUEST);
-        Room::Given(buffer)
+        BufferGrant::Given(buffer)
     }
 
-    /// Keeps a buffer to be used again, if it is one of those that are.
+    /// Keeps a buffer to be used again while there is room for it.
     pub(crate) fn keep(&mut self, buffer: Buffer) {
-        let room = buffer.capacity().saturating_sub(Buffer::ALIGN);
-        if room < SMALLEST {
-            return;
-        }
-        // The largest that it is surely long enough for.
-        let size = (room.ilog2() - SMALLEST.ilog2()) as usize;
-        let bytes = buffer.capacity();
-        if size >= SIZES || self.excess + self.spare_bytes + bytes > self.shared {
-            return;
-        }
-        if self.spare_bytes + bytes > SPARE {
-            // What is used changes seldom: what there is of other sizes has had its time.
-            let others = self.spare.iter_mut().enumerate().filter(|(other, _)| *other != size);
-            for buffers in others.map(|(_, buffers)| buffers) {
-                self.spare_bytes -= buffers.drain(..).map(|buffer| buffer.capacity()).sum::<usize>();
-            }
-        }
-        if self.spare_bytes + bytes <= SPARE {
-            self.spare_bytes += bytes;
-            self.spare[size].push(buffer);
-        }
-    }
-
-    fn drop_spare(&mut self) {
-        self.spare = Default::default();
-        self.spare_bytes = 0;
+        let room = self.shared.saturating_sub(self.excess + self.pool.bytes());
+        self.pool.keep(buffer, room);
     }
 
     /// Tells which of those that wait can go on, if something was let go of; the first comes last.
@@ -264,18 +227,6 @@ impl Budget {
                     tell(*client);
                 }
             }
-        }
-    }
-
-    /// Gives room for what is received.
-    pub(crate) fn input(&mut self) -> Box<[u8]> {
-        self.inputs.pop().unwrap_or_else(|| vec![0; INPUT].into_boxed_slice())
-    }
-
-    /// Takes room for what is received back.
-    pub(crate) fn keep_input(&mut self, input: Box<[u8]>) {
-        if self.inputs.len() < INPUTS && input.len() == INPUT {
-            self.inputs.push(input);
         }
     }
 }
@@ -291,12 +242,6 @@ const fn heavy(held: usize) -> usize {
     if excess > LIGHT { excess } else { 0 }
 }
 
-/// Returns the size, among those that are kept, of buffers of `len` bytes.
-const fn size_of(len: usize) -> usize {
-    let len = if len < SMALLEST { SMALLEST } else { len };
-    (len.next_power_of_two().ilog2() - SMALLEST.ilog2()) as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,18 +249,18 @@ mod tests {
     const CLIENTS: usize = 60;
     const LONGEST: usize = super::LONGEST as usize;
 
-    /// Connections that ask at random, some of which never let go of what they have.
-    struct History {
-        budget: Budget,
+    /// Has connections ask at random, some of which never release what they have.
+    struct BudgetHistory {
+        budget: MemoryBudget,
         held: [usize; CLIENTS],
-        /// For how much each waits.
+        /// Lists for how much each waits.
         wants: [Option<usize>; CLIENTS],
         random: u64,
     }
 
-    impl History {
+    impl BudgetHistory {
         fn new(limit: usize, seed: u64) -> Self {
-            let budget = Budget::new(limit, CLIENTS);
+            let budget = MemoryBudget::new(limit, CLIENTS);
             Self { budget, held: [0; CLIENTS], wants: [None; CLIENTS], random: seed }
         }
 
@@ -342,7 +287,7 @@ mod tests {
             self.check();
         }
 
-        /// Those that wait and can go on do.
+        /// Has those go on that wait and can.
         fn go_on(&mut self) {
             let mut ready = Vec::new();
             self.budget.ready(|client| ready.push(client));
@@ -369,7 +314,7 @@ mod tests {
     fn whatever_is_asked_for_is_within_the_limit_and_had_in_the_end() {
         for seed in 0..200 {
             let limit = [64, 100, 128, 256, 1024][seed as usize % 5] << 20;
-            let mut history = History::new(limit, seed);
+            let mut history = BudgetHistory::new(limit, seed);
             for _ in 0..2000 {
                 let client = history.below(CLIENTS);
                 if history.wants[client].is_none() && history.below(2) == 0 {
@@ -402,7 +347,7 @@ mod tests {
 
     #[test]
     fn heavy_ones_leave_a_part_to_light_ones() {
-        let mut history = History::new(256 << 20, 0);
+        let mut history = BudgetHistory::new(256 << 20, 0);
         for client in 0..50 {
             history.ask(client, LONGEST - (1 << 20));
         }
@@ -413,7 +358,7 @@ mod tests {
         // The first that waited is the next.
         history.let_go(0, LONGEST - (1 << 20));
         history.go_on();
-        let has = |history: &History| (0..50).filter(|client| history.held[*client] > 0).collect::<Vec<_>>();
+        let has = |history: &BudgetHistory| (0..50).filter(|client| history.held[*client] > 0).collect::<Vec<_>>();
         assert_eq!(has(&history), [1, 2, 3]);
     }
 }

@@ -8,12 +8,12 @@ use destage_exec::Buffer;
 use destage_nbd::server::{Event, HangUp};
 use destage_nbd::{Command, Errno, Exports, Request, Server, Session};
 
-use crate::budget::{Budget, REQUEST, Room};
+use crate::budget::{BufferGrant, MemoryBudget, REQUEST};
 use crate::outbox::Outbox;
 use crate::socket::Stream;
 use crate::waiter::Interest;
 
-/// Bytes that are made ready at a time of what is to be made ready to be read.
+/// Sets the bytes that one step of a cache command reads.
 pub(crate) const AHEAD: u32 = 256 << 10;
 /// What is left of a payload is received into its place rather than by way of the input from so many bytes on.
 const DIRECT: usize = 16 << 10;
@@ -23,8 +23,8 @@ const UNSENT: usize = 4 << 20;
 const REQUESTS: usize = 256;
 /// Bytes of payloads that a client may have under way, counted once there is one request beyond them.
 const PAYLOADS: usize = 32 << 20;
-/// Whoever has replies to take, or a payload to send, and holds memory that others wait for, moves at least so many
-/// bytes in such a time.
+/// Sets what a client must move, and within which time, while it holds memory that others wait for. It moves bytes by
+/// taking replies or sending a payload.
 const LEAST: u64 = 1 << 20;
 const STALL: Duration = Duration::from_secs(5);
 
@@ -54,24 +54,24 @@ pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) server: Server,
     pub(crate) outbox: Outbox,
-    /// Room for what is received. A connection that has received nothing more than it has used up keeps none.
+    /// Holds what is received. A connection that has used up all that it received keeps no bytes here.
     input: Box<[u8]>,
     /// Bytes of the input that were received and not used up.
     filled: std::ops::Range<usize>,
     /// The write whose payload is coming, and the bytes of it that have come.
     coming: Option<(Incoming, usize)>,
-    /// Nothing is begun before there is memory for it.
+    /// Tells that nothing is begun before there is memory for it.
     waits: bool,
-    /// What is to be begun then, if that was heard already.
+    /// Holds the request that begins then, if it was received already.
     held_back: Option<Request>,
-    /// Bytes of payloads received and of replies sent.
+    /// Counts the bytes of payloads received and of replies sent.
     moved: u64,
-    /// How many these were when it was first seen to hold what others wait for, if something has been to be moved since
-    /// then without a break.
+    /// Notes that count, and the time, when the client was first seen to hold what others wait for. Cleared when it has
+    /// nothing to move.
     watched: Option<(u64, Instant)>,
     /// Requests under way.
     pub(crate) requests: usize,
-    /// Bytes that are allocated for them.
+    /// Counts the bytes that are allocated for them.
     payloads: usize,
     /// Nothing more is received: the client has said goodbye, or is gone.
     pub(crate) ended: bool,
@@ -81,7 +81,7 @@ pub(crate) struct Connection {
     pub(crate) readable: bool,
     /// What is waited for.
     pub(crate) interest: Interest,
-    /// When it came.
+    /// Notes when it came.
     pub(crate) since: Instant,
 }
 
@@ -146,7 +146,7 @@ impl Connection {
         self.outbox.left() > 0 || self.coming.is_some() && !self.is_full()
     }
 
-    /// Watches it no longer: nothing is received for the time being.
+    /// Stops watching it, since nothing is received for the time being.
     pub(crate) const fn excuse(&mut self) {
         self.watched = None;
     }
@@ -215,12 +215,12 @@ impl Connection {
         }
     }
 
-    /// The next request of the client of this number; none if nothing more can be received for the time being.
-    /// `drained` says, from call to call, whether the socket had nothing more.
+    /// Returns the next request of the client of this number, or `None` if nothing more can be received for now.
+    /// `drained` tells, from call to call, whether the socket had nothing more.
     pub(crate) fn next(
         &mut self,
         number: usize,
-        budget: &mut Budget,
+        budget: &mut MemoryBudget,
         drained: &mut bool,
     ) -> Result<Option<Incoming>, Lost> {
         loop {
@@ -241,7 +241,7 @@ impl Connection {
     }
 
     /// Uses up what was received, up to the next request.
-    fn advance(&mut self, number: usize, budget: &mut Budget) -> Result<Option<Incoming>, Lost> {
+    fn advance(&mut self, number: usize, budget: &mut MemoryBudget) -> Result<Option<Incoming>, Lost> {
         loop {
             if let Some((incoming, filled)) = &mut self.coming {
                 let mut input = &self.input[self.filled.clone()];
@@ -283,17 +283,17 @@ impl Connection {
                 _ => 0,
             };
             let room = budget.take(number, self.held(), len as usize);
-            self.waits = matches!(room, Room::Later);
+            self.waits = matches!(room, BufferGrant::Later);
             match room {
-                Room::Given(data) if request.command == Command::Write => {
+                BufferGrant::Given(data) if request.command == Command::Write => {
                     self.coming = Some((Incoming { request, data }, 0));
                 }
-                Room::Given(data) => return Ok(Some(self.begun(Incoming { request, data }))),
-                Room::Later => {
+                BufferGrant::Given(data) => return Ok(Some(self.begun(Incoming { request, data }))),
+                BufferGrant::Later => {
                     self.held_back = Some(request);
                     return Ok(None);
                 }
-                Room::Failed => self.refuse(&request, Errno::NoMem, "there is no memory for it"),
+                BufferGrant::Failed => self.refuse(&request, Errno::NoMem, "there is no memory for it"),
             }
         }
     }
@@ -305,21 +305,21 @@ impl Connection {
     }
 
     /// Gives back the room for what is received, unless it is in use.
-    pub(crate) fn give_back_input(&mut self, budget: &mut Budget) {
+    pub(crate) fn give_back_input(&mut self, budget: &mut MemoryBudget) {
         let left = self.filled.len();
         if left == 0 && !self.input.is_empty() || left <= DIRECT && left < self.input.len() {
             // A part of a message, hence short, or what is not begun as yet.
             let rest = Box::from(&self.input[self.filled.clone()]);
-            budget.keep_input(std::mem::replace(&mut self.input, rest));
+            budget.pool.keep_input(std::mem::replace(&mut self.input, rest));
             self.filled = 0..left;
         }
     }
 
     /// Has the input begin with what was not used up, and makes room behind it.
-    fn take_input(&mut self, budget: &mut Budget) {
+    fn take_input(&mut self, budget: &mut MemoryBudget) {
         let left = self.filled.len();
         if self.input.len() <= DIRECT {
-            let mut input = budget.input();
+            let mut input = budget.pool.take_input();
             input[..left].copy_from_slice(&self.input[self.filled.clone()]);
             self.input = input;
         } else {
@@ -329,7 +329,7 @@ impl Connection {
     }
 
     /// Receives what there is; whether there was something.
-    fn receive(&mut self, budget: &mut Budget, drained: &mut bool) -> Result<bool, Lost> {
+    fn receive(&mut self, budget: &mut MemoryBudget, drained: &mut bool) -> Result<bool, Lost> {
         if let Some((incoming, filled)) = &mut self.coming
             && incoming.data.len() - *filled >= DIRECT
         {

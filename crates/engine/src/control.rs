@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use serde::{Deserialize, Serialize};
 
 use crate::outbox::Outbox;
-use crate::replacement::Replacement;
+use crate::replacement::DeviceReplacement;
 use crate::socket::Stream;
 use crate::status::Status;
 use crate::waiter::Interest;
@@ -30,7 +30,7 @@ pub enum Order {
     Flush,
     /// To put a file in the place of a device: answered when the file is the device's, and before it has been
     /// filled with what the others know of it.
-    Replace(Replacement),
+    Replace(DeviceReplacement),
     /// To end: answered when nothing is left to be recovered.
     Stop,
 }
@@ -39,8 +39,8 @@ pub enum Order {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// The order has come, and is carried out now: the answer proper follows. Comes before it to all orders but
-    /// [`Order::Status`].
+    /// Acknowledges the order, which is carried out now. The answer proper follows. [`Order::Status`] is answered at once
+    /// instead.
     Heard,
     /// How it is.
     Status(Box<Status>),
@@ -50,18 +50,17 @@ pub enum Reply {
     Failed(String),
 }
 
-/// Why there is no answer to an order.
+/// Tells why there is no answer to an order.
 #[derive(Debug, thiserror::Error)]
 pub enum OrderError {
-    /// The service lets nobody in, or does not say that it has heard. It does not carry the order out later: whoever
-    /// gave it has gone.
+    /// Tells that the service let nobody in, or did not acknowledge the order. It does not carry the order out later.
     #[error("the service did not answer within {} s", after.as_secs_f64())]
     Unheard {
-        /// How long it was waited for.
+        /// Counts how long the caller waited.
         after: Duration,
     },
-    /// Nobody takes orders there, or the service ends without an answer. The error is in the message and no source:
-    /// a broken pipe is a failure here, and not a reader of our output that has gone.
+    /// Tells that nobody takes orders there, or that the service ended without an answer. The error is in the message and
+    /// no source: a broken pipe is a failure here, not a reader of the output that has gone.
     #[error("{0}")]
     Io(io::Error),
 }
@@ -118,7 +117,7 @@ fn next_reply(answers: &mut impl BufRead) -> io::Result<Reply> {
 
 /// Somebody who gives orders.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct ControlConnection {
     stream: Stream,
     outbox: Outbox,
     input: Vec<u8>,
@@ -127,11 +126,11 @@ pub(crate) struct Control {
     pub(crate) waits_for_drain: bool,
     pub(crate) waits_for_replacement: bool,
     pub(crate) waits_for_stop: bool,
-    /// When it came.
+    /// Notes when it came.
     pub(crate) since: Instant,
 }
 
-impl Control {
+impl ControlConnection {
     pub(crate) fn new(stream: Stream) -> Self {
         Self {
             stream,

@@ -154,9 +154,9 @@ pub struct ServePart {
     pub io: IoPart,
     /// Whether devices are read and written past the memory of the operating system, where that can be.
     pub direct: bool,
-    /// What requests and replies of all clients may hold together.
+    /// Limits the bytes that requests and replies of all clients hold together.
     pub memory: Size,
-    /// A shell command that is run for each event that whoever runs the service should hear of.
+    /// Names a shell command that is run for each event of severity notice or higher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_event: Option<String>,
 }
@@ -313,10 +313,10 @@ pub enum DescriptionError {
         /// What is too much.
         key: &'static str,
     },
-    /// The memory for requests is less than one of them takes.
+    /// Tells that the memory for requests is less than one of them takes.
     #[error("memory = {found} in [serve] is less than {}, of which a single request may be", Size(LONGEST.into()))]
     Memory {
-        /// What is there.
+        /// Gives what the description says.
         found: Size,
     },
     /// The NVRAM is in two places.
@@ -350,7 +350,7 @@ pub enum DescriptionError {
     Other {
         /// Its description.
         path: PathBuf,
-        /// What is there.
+        /// Gives what the description says.
         found: Uuid,
         /// What was named.
         named: Uuid,
@@ -452,7 +452,7 @@ impl Description {
         self.described_without(folder, Vec::new())
     }
 
-    /// As [`described`](Self::described), with these pages of data accepted as lost.
+    /// Does what [`described`](Self::described) does, with these pages of data accepted as lost.
     ///
     /// # Errors
     /// As [`described`](Self::described).

@@ -1,13 +1,13 @@
-//! File descriptors: how many there may be, and one that is held in reserve for orders.
+//! Limits the file descriptors of clients, and holds one in reserve for orders.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that clients leave to orders and to files that take devices' places: at least, and at most.
+/// Bounds, from below and above, the descriptors that clients leave to orders and to files that replace devices.
 const KEPT: (u64, u64) = (4, 16);
-/// Of these, descriptors that orders leave: a replacement, its folder and the description beside them.
+/// Counts those of them that orders leave: for a replacement, its folder and the description.
 const FOR_FILES: u64 = 3;
 
 /// Raises the limit of open files to what this process may raise it to. Clients are turned away for want of
@@ -20,14 +20,14 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// The descriptors of this process.
+/// Keeps a descriptor in reserve.
 #[derive(Debug)]
-pub(crate) struct Descriptors {
-    /// A file that is nothing, which makes room for an order: both of the process and of the system.
+pub(crate) struct DescriptorReserve {
+    /// Holds a descriptor whose release makes room for an order, both in the process and in the system.
     reserve: Option<OwnedFd>,
 }
 
-impl Descriptors {
+impl DescriptorReserve {
     /// Takes a descriptor in reserve.
     pub(crate) fn new() -> Self {
         let mut descriptors = Self { reserve: None };
@@ -73,12 +73,12 @@ fn has_room(newest: impl AsFd, kept: impl Fn(u64) -> u64) -> bool {
     taken_below(newest) + 1 + kept(limit) <= limit
 }
 
-/// Descriptors that clients leave, given the limit.
+/// Returns how many descriptors clients leave, given the limit.
 fn kept_from_clients(limit: u64) -> u64 {
     (limit / 8).clamp(KEPT.0, KEPT.1)
 }
 
-/// How many descriptors are taken beside the newest: the system gives the lowest number that is free.
+/// Returns how many descriptors are taken beside the newest: the system gives the lowest free number.
 fn taken_below(newest: impl AsFd) -> u64 {
     u64::try_from(newest.as_fd().as_raw_fd()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What happens to a served array, for whoever runs it.
+//! Defines the events of a served array that its operator hears of.
 
 use std::fmt;
 
@@ -7,28 +7,28 @@ use serde::Serialize;
 
 use crate::status::{LostRange, State};
 
-/// Ranges of lost bytes that a text names.
+/// Limits the ranges of lost bytes that a text names.
 const NAMED: usize = 8;
 
-/// How serious an [`Event`] is, as the system's log has it.
+/// Ranks a [`ServiceEvent`], as the system's log does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    /// Nothing is served any more.
+pub enum EventSeverity {
+    /// Marks the end of service.
     Critical,
-    /// Something is lost.
+    /// Marks a loss.
     Error,
-    /// Something is worse than it was, or is given up.
+    /// Marks a change for the worse, or something given up.
     Warning,
-    /// Something has changed for the better, or by order.
+    /// Marks a change for the better, or by order.
     Notice,
-    /// It goes its way.
+    /// Marks progress.
     Info,
-    /// What clients do.
+    /// Marks what clients do.
     Debug,
 }
 
-impl Severity {
+impl EventSeverity {
     /// Returns the number that the system's log has for it.
     pub const fn syslog(self) -> u8 {
         match self {
@@ -42,146 +42,146 @@ impl Severity {
     }
 }
 
-/// What happens to a served array. Devices are named as the status names them.
+/// Reports what happened to a served array. Devices are named as the status names them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Event {
-    /// A device does not answer, or is not the array's.
+pub enum ServiceEvent {
+    /// Reports a device that does not answer, or is not the array's.
     DeviceLost {
-        /// Which.
+        /// Names the device.
         device: String,
-        /// Its file.
+        /// Names its file.
         path: String,
-        /// Why.
+        /// Says why.
         why: String,
     },
-    /// A file has taken a device's place.
+    /// Reports a file that has taken a device's place.
     DeviceReplaced {
-        /// Which.
+        /// Names the device.
         device: String,
-        /// The file.
+        /// Names the file.
         path: String,
     },
-    /// A member begins to be filled with what the others know of it.
+    /// Reports that a member begins to be rebuilt from the others.
     RebuildStarted {
-        /// Which.
+        /// Names the device.
         device: String,
-        /// Its file.
+        /// Names its file.
         path: String,
     },
-    /// So much of a member is filled.
+    /// Reports how much of a member is rebuilt.
     RebuildProgress {
-        /// Which.
+        /// Names the device.
         device: String,
-        /// Percent of its rows.
+        /// Gives the percentage of its rows.
         percent: u8,
     },
-    /// A member is filled.
+    /// Reports that a member is rebuilt.
     RebuildFinished {
-        /// Which.
+        /// Names the device.
         device: String,
-        /// Its file.
+        /// Names its file.
         path: String,
     },
-    /// The service begins.
+    /// Reports the start of the service.
     Started {
-        /// Which array.
+        /// Names the array's description.
         array: String,
-        /// Level and members.
+        /// Gives level and members, as `raid5:4`.
         level: String,
-        /// Its cache.
+        /// Names its cache.
         policy: String,
-        /// Bytes of data.
+        /// Counts the bytes of data.
         bytes: u64,
-        /// Where clients come to.
+        /// Lists where clients connect.
         uris: Vec<String>,
     },
-    /// The files of NVRAM or intents were lost, and are made anew.
+    /// Reports that the files of NVRAM or intents were lost, and are made anew.
     Resynchronised {
-        /// Those files.
+        /// Names those files.
         lost: Vec<String>,
-        /// Rows that were made consistent.
+        /// Counts the rows that were made consistent.
         rows: u64,
-        /// Whether writes that were answered may be lost with them, which was accepted.
+        /// Tells whether writes that were answered may be lost with them, which was accepted.
         data_lost: bool,
     },
-    /// A part of the file of intents is damaged: its rows are made consistent.
+    /// Reports a damaged part of the file of intents, whose rows are made consistent.
     IntentsDamaged {
-        /// What is wrong.
+        /// Says what is wrong with each part.
         why: Vec<String>,
-        /// Rows that are made consistent.
+        /// Counts the rows that are made consistent.
         rows: u64,
-        /// All rows.
+        /// Counts all rows.
         of: u64,
     },
-    /// Data is lost for good, which was accepted.
+    /// Reports data that is lost for good, which was accepted.
     DataLost {
-        /// Bytes in all.
+        /// Counts the bytes in all.
         bytes: u64,
-        /// Which.
+        /// Lists them.
         ranges: Vec<LostRange>,
     },
-    /// Somebody who runs the service has ordered something.
+    /// Reports an order by the operator.
     Ordered {
-        /// What.
+        /// Says what was ordered.
         order: String,
-        /// Why it was refused, if it was.
+        /// Says why it was refused, if it was.
         refused: Option<String>,
     },
-    /// A client has come.
+    /// Reports a new client.
     ClientCame {
-        /// How many there are now.
+        /// Counts the clients that there are now.
         clients: usize,
     },
-    /// A client has gone.
+    /// Reports that a client has gone.
     ClientGone {
-        /// How many there are now.
+        /// Counts the clients that there are now.
         clients: usize,
-        /// Why, if it did not say goodbye.
+        /// Says why, if it did not say goodbye.
         why: Option<String>,
     },
-    /// The program that is told of events is not told, or has failed.
+    /// Reports that the program for events is not told of one, or has failed.
     ProgramFailed {
-        /// The command.
+        /// Gives the command.
         command: String,
-        /// Why.
+        /// Says why.
         why: String,
     },
-    /// The service begins to end.
+    /// Reports that the service begins to end.
     Stopping {
-        /// Why.
+        /// Says why.
         why: String,
     },
-    /// The array is in another state.
+    /// Reports another state of the array.
     StateChanged {
-        /// The one before; none at the start.
+        /// Gives the one before; none at the start.
         from: Option<State>,
-        /// The one now.
+        /// Gives the one now.
         to: State,
     },
 }
 
-impl Event {
+impl ServiceEvent {
     /// Returns how serious it is.
-    pub const fn severity(&self) -> Severity {
+    pub const fn severity(&self) -> EventSeverity {
         match self {
-            Self::DeviceLost { .. } | Self::DataLost { .. } => Severity::Error,
+            Self::DeviceLost { .. } | Self::DataLost { .. } => EventSeverity::Error,
             Self::StateChanged { to, .. } => match to {
-                State::Failed | State::Stopped(_) => Severity::Critical,
-                State::Degraded => Severity::Warning,
-                State::Rebuilding | State::Serving => Severity::Notice,
-                State::Recovering => Severity::Info,
+                State::Failed | State::Stopped(_) => EventSeverity::Critical,
+                State::Degraded => EventSeverity::Warning,
+                State::Rebuilding | State::Serving => EventSeverity::Notice,
+                State::Recovering => EventSeverity::Info,
             },
             Self::DeviceReplaced { .. } | Self::RebuildStarted { .. } | Self::RebuildFinished { .. } => {
-                Severity::Notice
+                EventSeverity::Notice
             }
             Self::Resynchronised { data_lost: true, .. }
             | Self::Ordered { refused: Some(_), .. }
             | Self::IntentsDamaged { .. }
-            | Self::ProgramFailed { .. } => Severity::Warning,
-            Self::Resynchronised { .. } | Self::Ordered { .. } => Severity::Notice,
-            Self::RebuildProgress { .. } | Self::Started { .. } | Self::Stopping { .. } => Severity::Info,
-            Self::ClientCame { .. } | Self::ClientGone { .. } => Severity::Debug,
+            | Self::ProgramFailed { .. } => EventSeverity::Warning,
+            Self::Resynchronised { .. } | Self::Ordered { .. } => EventSeverity::Notice,
+            Self::RebuildProgress { .. } | Self::Started { .. } | Self::Stopping { .. } => EventSeverity::Info,
+            Self::ClientCame { .. } | Self::ClientGone { .. } => EventSeverity::Debug,
         }
     }
 
@@ -219,7 +219,7 @@ impl Event {
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for ServiceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // Most reasons begin with the file.

@@ -9,6 +9,7 @@ mod array;
 mod as_text;
 mod backend;
 mod budget;
+mod buffer_pool;
 mod connection;
 mod control;
 mod description;
@@ -37,9 +38,9 @@ pub use description::{
 pub use descriptors::raise_descriptor_limit;
 pub use destage_exec::Accepted;
 pub use destage_raid::settings;
-pub use event::{Event, Severity};
+pub use event::{EventSeverity, ServiceEvent};
 pub use recorder::Recorder;
-pub use replacement::{ReplaceError, Replacement};
+pub use replacement::{DeviceReplacement, ReplaceError};
 pub use service::{Offer, Service, ServiceError};
 pub use socket::Listener;
 pub use status::{

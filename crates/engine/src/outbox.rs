@@ -11,7 +11,7 @@ use crate::socket::Stream;
 
 /// Parts that are sent in one call.
 const SLICES: usize = 64;
-/// Bytes of texts that are kept to be used again.
+/// Limits the bytes of texts that are kept to be used again.
 const SPARE: usize = 16 << 10;
 /// Payloads of at most so many bytes are copied beside their heads: a part more costs the kernel more than
 /// that.
@@ -25,7 +25,7 @@ pub(crate) struct Outbox {
     sent: usize,
     /// Bytes that have not.
     left: usize,
-    /// Bytes that are allocated for parts that have not been sent as a whole.
+    /// Counts the bytes that are allocated for parts not yet sent as a whole.
     held: usize,
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,

@@ -1,4 +1,4 @@
-//! Replacing a device of a served array, and what speaks against it.
+//! Checks whether replacing a device of a served array would cost data.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use crate::{DescriptionError, as_text};
 
 /// Orders a file to be put in the place of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Replacement {
-    /// The device's name in the status, or a member's number.
+pub struct DeviceReplacement {
+    /// Names the device as the status does, or by a member's number.
     pub device: String,
-    /// The file, by a path from the root; the device's own, made anew, if there is none.
+    /// Names the file by an absolute path; without one the device's own file is made anew.
     #[serde(default, with = "as_text")]
     pub path: Option<PathBuf>,
     /// Gives up what only this device, or the file, holds.
@@ -23,7 +23,7 @@ pub struct Replacement {
     pub force: bool,
 }
 
-impl fmt::Display for Replacement {
+impl fmt::Display for DeviceReplacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "replace {}", self.device)?;
         self.path.as_ref().map_or(Ok(()), |path| write!(f, " {}", path.display()))?;
@@ -34,75 +34,75 @@ impl fmt::Display for Replacement {
 /// Says why a device was not replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
-    /// There is no such device.
+    /// Tells that there is no such device.
     #[error("there is no device \"{device}\"; there are {known}")]
     Device {
-        /// As it was named.
+        /// Gives the name as it was written.
         device: String,
-        /// Those that there are.
+        /// Lists the devices that there are.
         known: String,
     },
-    /// The level cannot do without it.
+    /// Tells that the level cannot do without it.
     #[error("{why}: data would be lost; {first}")]
     Needed {
-        /// What the level cannot do without.
+        /// Says what the level cannot do without.
         why: String,
-        /// What to do first.
+        /// Says what to do first.
         first: String,
     },
-    /// Nothing can fill what takes its place.
+    /// Tells that nothing can fill what takes its place.
     #[error(
         "{lost}, and {level} cannot do without them: nothing can fill a replacement; stop, bring one back, and start again"
     )]
     Broken {
-        /// Which members are lost, as a sentence.
+        /// Says which members are lost.
         lost: String,
-        /// Level and members.
+        /// Gives level and members, as `raid5:4`.
         level: String,
     },
-    /// It is whole, and no other file was named.
+    /// Tells that the device is whole, and that no other file was named.
     #[error("{device} answers and is whole, and would be emptied; name the file that takes its place")]
     Whole {
-        /// The device.
+        /// Names the device.
         device: String,
     },
-    /// The array is not ready.
+    /// Tells that the array is not ready.
     #[error(
         "the array is being made consistent after a crash, which needs {device}; wait until destage status says serving"
     )]
     Recovering {
-        /// The device.
+        /// Names the device.
         device: String,
     },
-    /// The parity of rows does not cover their data.
+    /// Tells that parity is stale.
     #[error(
         "the parity of {rows} rows is stale since the cache is lost, and is being made good, which needs {device}; wait"
     )]
     Stale {
-        /// The device.
+        /// Names the device.
         device: String,
-        /// Rows.
+        /// Counts the rows.
         rows: usize,
     },
-    /// It alone has the newest version of pages.
+    /// Tells that the device alone has the newest version of pages.
     #[error("the cache alone has the newest version of pages in {rows} rows, and they cannot be written back")]
     Dirty {
-        /// Rows.
+        /// Counts the rows.
         rows: usize,
     },
-    /// Another is being written back.
+    /// Tells that another device is being written back.
     #[error("another replacement is under way: the cache is being written back")]
     UnderWay,
-    /// The file cannot take its place.
+    /// Tells that the file cannot take the device's place.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// It has taken its place, but the description still names the other one.
+    /// Tells that the file has taken the device's place, but the description still names the other one.
     #[error("the device is replaced, but the description cannot be changed: {0}")]
     Description(#[from] DescriptionError),
 }
 
 impl ReplaceError {
-    /// Returns true if a [forced](Replacement::force) replacement is not refused for this reason.
+    /// Returns true if a [forced](DeviceReplacement::force) replacement is not refused for this reason.
     pub const fn yields_to_force(&self) -> bool {
         match self {
             Self::Needed { .. }

@@ -16,28 +16,28 @@ use destage_nbd::{BlockSizes, Command, Errno, Export, ExportError, Exports, Exte
 use destage_plan::{HostOp, HostRequest, Nanos, Op, Request as Asked};
 use slab::Slab;
 
-use crate::budget::{Budget, LONGEST, MEMORY};
+use crate::budget::{LONGEST, MEMORY, MemoryBudget};
 use crate::connection::{AHEAD, Connection, Incoming, Lost};
-use crate::control::Control;
-use crate::descriptors::Descriptors;
+use crate::control::ControlConnection;
+use crate::descriptors::DescriptorReserve;
 use crate::load::Load;
 use crate::socket::Listener;
 use crate::status::State;
 use crate::waiter::{Interest, Waiter};
-use crate::{Backend, Event, marks};
-use replacing::Replacing;
+use crate::{Backend, ServiceEvent, marks};
+use replacing::PendingReplacement;
 
 /// Clients at a time.
 const CLIENTS: usize = 1024;
-/// Connections at a time by which orders are given.
+/// Limits the control connections at a time.
 const BOSSES: usize = 8;
-/// How long who gives orders may keep silent while others wait to give theirs.
+/// Limits how long a control connection may stay silent while others wait.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Requests that are taken from one client before the others have their turn.
 const TURN: usize = 64;
 /// How long a client may take to agree on an export.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-/// How often it is looked who holds memory that others wait for.
+/// Sets how often connections are checked that hold memory which others wait for.
 const WATCH: Duration = Duration::from_secs(1);
 /// How long nobody is welcomed when the system has no room.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -122,7 +122,7 @@ enum Then {
 struct Pending {
     client: usize,
     request: Request,
-    /// Bytes that are allocated for it.
+    /// Counts the bytes that are allocated for it.
     bytes: usize,
     then: Then,
     since: Instant,
@@ -171,17 +171,17 @@ pub struct Service<B> {
     /// Nobody is welcomed before this: the system had no room.
     unwelcome: Option<Instant>,
     control: Option<Listener>,
-    descriptors: Descriptors,
+    descriptors: DescriptorReserve,
     clients: Slab<Connection>,
-    bosses: Slab<Control>,
+    bosses: Slab<ControlConnection>,
     pending: Slab<Pending>,
-    budget: Budget,
-    /// When those were last looked at who hold memory, if others wait for it.
+    budget: MemoryBudget,
+    /// Notes when connections that hold memory were checked last, while others wait for it.
     watched: Option<Instant>,
     load: Load,
     listening: Option<Listening>,
     events: Option<Events>,
-    replacing: Option<Replacing>,
+    replacing: Option<PendingReplacement>,
     /// Requests were handed to the backend since it was polled last.
     begun: bool,
     /// Why nothing is answered but with errors.
@@ -190,7 +190,7 @@ pub struct Service<B> {
     stopping: bool,
     /// Clients that may have something to be read or sent.
     stirred: Vec<usize>,
-    /// Room for those whose turn comes again; empty between turns.
+    /// Keeps the allocation for clients whose turn comes again; empty between turns.
     again: Vec<usize>,
     ready: Vec<u64>,
     stop: Arc<AtomicBool>,
@@ -217,11 +217,11 @@ impl<B: Backend> Service<B> {
             listeners: Vec::new(),
             unwelcome: None,
             control: None,
-            descriptors: Descriptors::new(),
+            descriptors: DescriptorReserve::new(),
             clients: Slab::new(),
             bosses: Slab::new(),
             pending: Slab::new(),
-            budget: Budget::new(MEMORY as usize, CLIENTS),
+            budget: MemoryBudget::new(MEMORY as usize, CLIENTS),
             watched: None,
             load: Load::default(),
             listening: None,
@@ -264,7 +264,7 @@ impl<B: Backend> Service<B> {
     /// clients come.
     pub fn limit_memory(&mut self, bytes: u64) {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        self.budget = Budget::new(bytes, CLIENTS);
+        self.budget = MemoryBudget::new(bytes, CLIENTS);
     }
 
     /// Tells `listener` of every request that a trace can hold, as it comes.
@@ -273,11 +273,11 @@ impl<B: Backend> Service<B> {
     }
 
     /// Tells `listener` of what happens to the array and the service.
-    pub fn tell_events(&mut self, listener: impl FnMut(Event) + 'static) {
+    pub fn tell_events(&mut self, listener: impl FnMut(ServiceEvent) + 'static) {
         self.events = Some(Box::new(listener));
     }
 
-    fn happened(&mut self, event: impl FnOnce() -> Event) {
+    fn happened(&mut self, event: impl FnOnce() -> ServiceEvent) {
         if let Some(tell) = &mut self.events {
             tell(event());
         }
@@ -308,7 +308,7 @@ impl<B: Backend> Service<B> {
         while !self.stopping {
             self.turn(None)?;
             if self.stop.load(Ordering::Relaxed) && !std::mem::replace(&mut self.stopping, true) {
-                self.happened(|| Event::Stopping {
+                self.happened(|| ServiceEvent::Stopping {
                     why: "a signal, or the end of the command that is served".to_owned(),
                 });
             }
@@ -434,7 +434,7 @@ impl<B: Backend> Service<B> {
         let is_news = self.broken.is_none();
         let why = self.broken.get_or_insert_with(|| error.to_string()).clone();
         if is_news {
-            self.happened(|| Event::StateChanged { from: None, to: State::Stopped(why.clone()) });
+            self.happened(|| ServiceEvent::StateChanged { from: None, to: State::Stopped(why.clone()) });
         }
         if let Some(source) = self.backend.descriptor() {
             // Nobody takes what it has to say any more.
@@ -611,8 +611,8 @@ impl<B: Backend> Service<B> {
 /// Who is told of requests.
 type Listening = Box<dyn FnMut(Asked)>;
 
-/// Who is told of events.
-type Events = Box<dyn FnMut(Event)>;
+/// Receives events.
+type Events = Box<dyn FnMut(ServiceEvent)>;
 
 /// A request as a trace has it, if traces have such requests.
 fn trace_request(request: &Request, begin: Instant) -> Option<Asked> {

@@ -17,26 +17,26 @@ pub struct Status {
     pub array: ArrayStatus,
     /// Its clients.
     pub clients: Clients,
-    /// The memory of their requests and replies.
+    /// Tells how much memory their requests and replies hold.
     #[serde(default)]
     pub memory: MemoryStatus,
     /// Their requests.
     pub requests: Requests,
 }
 
-/// How far a served array has come. docs/failures.md has what follows from each.
+/// Tells how far a served array has come. docs/failures.md has what follows from each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// Requests wait until what a crash has left is put right.
     Recovering,
-    /// Requests are served, and nothing is lost.
+    /// Serves requests, and nothing is lost.
     Serving,
-    /// Requests are served, with members or the cache lost.
+    /// Serves requests, with members or the cache lost.
     Degraded,
     /// Requests are served, and what a lost member held is being made anew.
     Rebuilding,
-    /// More members are lost than the level can do without: of requests those fail that need them.
+    /// Lacks more members than the level can do without: requests that need them fail.
     Failed,
     /// Nothing is served any more, for this reason.
     Stopped(String),
@@ -133,7 +133,7 @@ pub struct DeviceStatus {
     pub path: String,
     /// Whether it answers.
     pub answers: bool,
-    /// Percent of a member's rows that it holds, if it is being filled.
+    /// Gives the percentage of a member's rows that it holds while it is being filled.
     #[serde(default)]
     pub filled_percent: Option<f64>,
     /// Why it does not.
@@ -160,6 +160,29 @@ pub struct DeviceStatus {
     pub marks: u64,
     /// Their bytes.
     pub mark_bytes: u64,
+}
+
+impl ArrayStatus {
+    /// Returns the status of something served that is no array: it has so many bytes, and no devices.
+    pub fn of_bytes(bytes: u64) -> Self {
+        Self {
+            uuid: String::new(),
+            state: State::Serving,
+            level: "none".to_owned(),
+            policy: "none".to_owned(),
+            bytes,
+            io: "threads".to_owned(),
+            no_uring: None,
+            devices: Vec::new(),
+            nvram: StateStatus::default(),
+            intents: StateStatus::default(),
+            cache: None,
+            stale_rows: 0,
+            resynchronised: None,
+            lost: Vec::new(),
+            copied_bytes: 0,
+        }
+    }
 }
 
 /// A file of the array's state, and what it was asked for.
@@ -224,16 +247,16 @@ pub struct Clients {
     pub under_way: u64,
 }
 
-/// What requests and replies hold.
+/// Tells how much memory requests and replies hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStatus {
-    /// Bytes that they hold now, and those that are kept for the next.
+    /// Counts the bytes that they hold now, and those that are kept for the next.
     pub held_bytes: u64,
-    /// Bytes that they may hold.
+    /// Gives the bytes that they may hold.
     pub limit_bytes: u64,
-    /// Clients of which nothing is begun before others have let go of some.
+    /// Counts the clients that wait until others release memory.
     pub waiting_clients: u64,
-    /// Requests that were refused since the system had no memory.
+    /// Counts the requests that failed since the system had no memory.
     pub failed_requests: u64,
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::{Order, Replacement};
+use destage_engine::{DeviceReplacement, Order};
 
 use super::served::{HEARD, array_arg, control_arg, order, timeout_arg};
 use crate::screen::Screen;
@@ -48,7 +48,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let path = matches.get_one::<PathBuf>("file");
     let path = path.map(|path| std::path::absolute(path).with_context(|| path.display().to_string())).transpose()?;
     let force = matches.get_flag("force");
-    order(matches, &Order::Replace(Replacement { device: device.clone(), path: path.clone(), force }))?;
+    order(matches, &Order::Replace(DeviceReplacement { device: device.clone(), path: path.clone(), force }))?;
     let name = match device.strip_prefix("member ").unwrap_or(&device) {
         "cache" => "the cache's device".to_owned(),
         member => format!("member {member}"),

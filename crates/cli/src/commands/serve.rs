@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_engine::{
-    Accepted, Array, ArrayStatus, Backend, Description, Event, Listener, Offer, Recorder, Service,
+    Accepted, Array, ArrayStatus, Backend, Description, Listener, Offer, Recorder, Service, ServiceEvent,
     raise_descriptor_limit,
 };
 use destage_plan::quantity::show_bytes;
@@ -116,7 +116,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         });
     }
     let told = program.clone();
-    let tell = move |event: Event| {
+    let tell = move |event: ServiceEvent| {
         log.write(&event);
         if let Some(program) = &told {
             program.tell(&event);
@@ -160,7 +160,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     if let Some(done) = &status.resynchronised {
         let (lost, rows, data_lost) = (done.lost.clone(), done.rows, done.data_lost);
-        tell(Event::Resynchronised { lost, rows, data_lost });
+        tell(ServiceEvent::Resynchronised { lost, rows, data_lost });
     }
     service.tell_events(tell);
     let command = matches.get_one::<OsString>("run");
@@ -191,10 +191,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
 }
 
-/// The first event of a service.
-fn started(path: &Path, status: &ArrayStatus, uris: Vec<String>) -> Event {
+/// Returns the first event of a service.
+fn started(path: &Path, status: &ArrayStatus, uris: Vec<String>) -> ServiceEvent {
     let (level, policy) = (status.level.clone(), status.policy.clone());
-    Event::Started { array: path.display().to_string(), level, policy, bytes: status.bytes, uris }
+    ServiceEvent::Started { array: path.display().to_string(), level, policy, bytes: status.bytes, uris }
 }
 
 /// What may be lost with the files of NVRAM and intents.

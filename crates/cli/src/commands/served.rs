@@ -45,7 +45,7 @@ pub fn control(matches: &ArgMatches) -> PathBuf {
     given.unwrap_or_else(|| beside(&description(matches), "control.sock"))
 }
 
-/// Seconds within which the service must be heard of, unless told otherwise.
+/// Sets the seconds within which the service must answer or acknowledge, unless told otherwise.
 const TIMEOUT: &str = "10";
 
 /// Returns the option for how long the service may take to answer, or to say that it has heard.
@@ -58,7 +58,7 @@ pub fn timeout_arg(help: &'static str) -> Arg {
         .help(help)
 }
 
-/// What the time-out of orders means that may take long.
+/// Explains the time-out of orders that may take long.
 pub const HEARD: &str =
     "How long the service may take to say that it has heard; what was ordered takes as long as it takes";
 

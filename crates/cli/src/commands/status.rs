@@ -170,7 +170,7 @@ fn state(state: &State) -> String {
     }
 }
 
-/// What requests and replies hold.
+/// Says how much memory requests and replies hold.
 fn memory(memory: &MemoryStatus) -> String {
     let MemoryStatus { held_bytes, limit_bytes, waiting_clients, failed_requests } = *memory;
     let waiting = if waiting_clients > 0 { format!(", {waiting_clients} clients wait") } else { String::new() };

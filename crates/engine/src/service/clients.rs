@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use super::{CLIENTS, HANDSHAKE, PAUSE, Service, ServiceError, Source, WATCH, cannot};
 use crate::connection::{Connection, Lost};
-use crate::descriptors::Descriptors;
+use crate::descriptors::DescriptorReserve;
 use crate::waiter::Interest;
-use crate::{Backend, Event};
+use crate::{Backend, ServiceEvent};
 
 impl<B: Backend> Service<B> {
     /// Returns how many clients there can be at a time, if the limit of open files makes them fewer than they might be.
     pub fn clients_for_want_of_files(&self) -> Option<u64> {
-        let room = Descriptors::room_for_clients()? + self.clients.len() as u64;
+        let room = DescriptorReserve::room_for_clients()? + self.clients.len() as u64;
         (room < CLIENTS as u64).then_some(room)
     }
 
@@ -43,7 +43,7 @@ impl<B: Backend> Service<B> {
             entry.insert(Connection::new(stream, Arc::clone(&self.exports)));
             self.load.clients += 1;
             let clients = self.clients.len();
-            self.happened(|| Event::ClientCame { clients });
+            self.happened(|| ServiceEvent::ClientCame { clients });
             // The server speaks first.
             self.stir(number);
         }
@@ -72,7 +72,7 @@ impl<B: Backend> Service<B> {
         self.budget.settle(at, client.held());
         // Its number stays taken until its last request is answered; nothing is sent any more.
         let (is_idle, clients) = (client.requests == 0, self.clients.len() - 1);
-        self.happened(|| Event::ClientGone { clients, why: lost.map(ToString::to_string) });
+        self.happened(|| ServiceEvent::ClientGone { clients, why: lost.map(ToString::to_string) });
         if is_idle {
             drop(self.clients.remove(at));
             self.descriptors.refill();
@@ -91,7 +91,7 @@ impl<B: Backend> Service<B> {
         }
     }
 
-    /// Dismisses who holds memory that others wait for, and moves hardly anything of it.
+    /// Dismisses clients that hold memory which others wait for, and move hardly anything of it.
     pub(super) fn dismiss_stalled(&mut self) {
         if self.budget.waiting() == 0 {
             self.watched = None;

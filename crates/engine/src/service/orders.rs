@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use super::{BOSSES, PAUSE, SILENCE, Service, ServiceError, Source, cannot};
-use crate::control::{Control, Order, Reply};
+use crate::control::{ControlConnection, Order, Reply};
 use crate::socket::Listener;
 use crate::status::{Clients, MemoryStatus, State, Status};
 use crate::waiter::Interest;
-use crate::{Backend, Event};
+use crate::{Backend, ServiceEvent};
 
 impl<B: Backend> Service<B> {
-    /// Lets in who gives orders, and be it by the descriptor in reserve.
+    /// Accepts control connections, if need be by the descriptor in reserve.
     pub(super) fn welcome_bosses(&mut self) -> Result<(), ServiceError> {
         loop {
             if self.bosses.len() >= BOSSES && !self.dismiss_idlest_boss() {
@@ -25,7 +25,7 @@ impl<B: Backend> Service<B> {
                     let entry = self.bosses.vacant_entry();
                     let number = Source::Boss(entry.key()).number();
                     if self.waiter.add(&stream, number, Interest::READ).is_ok() {
-                        entry.insert(Control::new(stream));
+                        entry.insert(ControlConnection::new(stream));
                     }
                 }
                 Ok(None) => return Ok(()),
@@ -52,8 +52,8 @@ impl<B: Backend> Service<B> {
         changed.map_err(cannot("wait for orders"))
     }
 
-    /// Dismisses who has given no order for longest, or else who has waited for longest for an order to be carried
-    /// out, which it is all the same; false if all have just come.
+    /// Dismisses the control connection that has given no order for longest, or else the one that has waited longest for
+    /// an order, which is carried out all the same. Returns false if all have just come.
     fn dismiss_idlest_boss(&mut self) -> bool {
         // Nobody else gets the answer to a replacement.
         let others = self.bosses.iter().filter(|(_, boss)| !boss.waits_for_replacement);
@@ -69,7 +69,7 @@ impl<B: Backend> Service<B> {
     }
 
     pub(super) fn hear_boss(&mut self, at: usize) {
-        while let Some(order) = self.bosses.get_mut(at).and_then(Control::next) {
+        while let Some(order) = self.bosses.get_mut(at).and_then(ControlConnection::next) {
             // Before it is begun, since that may take long: who has given it up meanwhile does not get it.
             if order == Order::Status || self.bosses[at].acknowledge() {
                 self.obey(at, order);
@@ -84,7 +84,7 @@ impl<B: Backend> Service<B> {
                 self.bosses[at].reply(&Reply::Status(Box::new(status)));
             }
             Order::Flush => {
-                self.happened(|| Event::Ordered { order: "flush".to_owned(), refused: None });
+                self.happened(|| ServiceEvent::Ordered { order: "flush".to_owned(), refused: None });
                 if let Some(why) = self.broken.clone() {
                     self.bosses[at].reply(&Reply::Failed(why));
                 } else {
@@ -96,7 +96,7 @@ impl<B: Backend> Service<B> {
             }
             Order::Replace(replacement) => self.replace(at, replacement),
             Order::Stop => {
-                self.happened(|| Event::Stopping { why: "destage stop".to_owned() });
+                self.happened(|| ServiceEvent::Stopping { why: "destage stop".to_owned() });
                 self.bosses[at].waits_for_stop = true;
                 self.stopping = true;
             }

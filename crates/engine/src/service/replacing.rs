@@ -1,33 +1,32 @@
-//! Replacing a device that has what is nowhere else: it is written back first. At the end of that requests wait, so that
-//! it comes to an end.
+//! Writes a cache back before another device takes its place. Requests wait at the end, or it might never be clean.
 
 use super::Service;
 use crate::control::Reply;
-use crate::replacement::{ReplaceError, Replacement};
-use crate::{Backend, Event};
+use crate::replacement::{DeviceReplacement, ReplaceError};
+use crate::{Backend, ServiceEvent};
 
-/// How far a replacement has come whose device is written back first.
+/// Tells how far a replacement has come whose device is written back first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// It is written back while requests are served.
+enum ReplacementPhase {
+    /// Writes it back while requests are served.
     Draining,
-    /// No request begins, and those under way are waited for.
+    /// Begins no request, and waits for those in flight.
     Quieting,
-    /// What they have left is written back.
+    /// Writes back what these have left.
     Emptying,
 }
 
-/// A replacement whose device is written back first.
+/// Holds a replacement until its device is written back.
 #[derive(Debug)]
-pub(super) struct Replacing {
+pub(super) struct PendingReplacement {
     boss: usize,
-    replacement: Replacement,
-    phase: Phase,
+    replacement: DeviceReplacement,
+    phase: ReplacementPhase,
 }
 
 impl<B: Backend> Service<B> {
     /// Replaces a device, now or when it is written back, and tells who ordered it.
-    pub(super) fn replace(&mut self, boss: usize, replacement: Replacement) {
+    pub(super) fn replace(&mut self, boss: usize, replacement: DeviceReplacement) {
         if self.replacing.is_some() {
             return self.tell_replaced(boss, &replacement, Err(ReplaceError::UnderWay));
         }
@@ -38,7 +37,7 @@ impl<B: Backend> Service<B> {
         match self.backend.begin_drain() {
             Ok(()) => {
                 self.bosses[boss].waits_for_replacement = true;
-                self.replacing = Some(Replacing { boss, replacement, phase: Phase::Draining });
+                self.replacing = Some(PendingReplacement { boss, replacement, phase: ReplacementPhase::Draining });
             }
             Err(error) => self.give_up(&error),
         }
@@ -46,7 +45,7 @@ impl<B: Backend> Service<B> {
 
     /// Returns true if no request begins for the time being.
     pub(super) fn holds_requests(&self) -> bool {
-        self.replacing.as_ref().is_some_and(|replacing| replacing.phase != Phase::Draining)
+        self.replacing.as_ref().is_some_and(|replacing| replacing.phase != ReplacementPhase::Draining)
     }
 
     /// Goes on with a replacement whose device is written back first, as far as it can.
@@ -60,35 +59,35 @@ impl<B: Backend> Service<B> {
         let is_drained = !self.backend.is_draining();
         match replacing.phase {
             _ if self.broken.is_some() => self.end_replacing(),
-            Phase::Draining if is_drained => {
-                replacing.phase = Phase::Quieting;
+            ReplacementPhase::Draining if is_drained => {
+                replacing.phase = ReplacementPhase::Quieting;
                 self.stir_all();
             }
-            Phase::Quieting if is_drained && self.pending.is_empty() => {
-                replacing.phase = Phase::Emptying;
+            ReplacementPhase::Quieting if is_drained && self.pending.is_empty() => {
+                replacing.phase = ReplacementPhase::Emptying;
                 if let Err(error) = self.backend.begin_drain() {
                     self.give_up(&error);
                 }
                 self.begun = true;
             }
-            Phase::Emptying if is_drained => self.end_replacing(),
+            ReplacementPhase::Emptying if is_drained => self.end_replacing(),
             _ => return false,
         }
         true
     }
 
     fn end_replacing(&mut self) {
-        let Some(Replacing { boss, replacement, .. }) = self.replacing.take() else { return };
+        let Some(PendingReplacement { boss, replacement, .. }) = self.replacing.take() else { return };
         let replaced = self.backend.replace(&replacement);
         self.bosses[boss].waits_for_replacement = false;
         self.tell_replaced(boss, &replacement, replaced);
         self.stir_all();
     }
 
-    fn tell_replaced(&mut self, boss: usize, replacement: &Replacement, replaced: Result<(), ReplaceError>) {
+    fn tell_replaced(&mut self, boss: usize, replacement: &DeviceReplacement, replaced: Result<(), ReplaceError>) {
         self.begun = true;
         let refused = replaced.as_ref().err().map(ToString::to_string);
-        self.happened(|| Event::Ordered { order: replacement.to_string(), refused });
+        self.happened(|| ServiceEvent::Ordered { order: replacement.to_string(), refused });
         self.bosses[boss].reply(&match replaced {
             Ok(()) => Reply::Done,
             Err(error) if error.yields_to_force() => {

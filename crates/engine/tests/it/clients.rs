@@ -8,11 +8,11 @@ use std::time::Duration;
 use destage_engine::{Order, Reply, State};
 use destage_nbd::{Command, Request};
 
-use crate::served::{BYTES, Served};
+use crate::served::{BYTES, TestService};
 
 #[test]
 fn who_does_not_read_or_sends_halves_keeps_nobody_waiting() {
-    let served = Served::new(false);
+    let served = TestService::new(false);
     // One asks for 512 MiB and takes none of it, as far as the socket holds its requests.
     let mut deaf = served.client().into_stream();
     let read =
@@ -55,7 +55,7 @@ fn who_does_not_read_or_sends_halves_keeps_nobody_waiting() {
 
 #[test]
 fn when_the_backend_ends_requests_fail_and_the_status_says_why() {
-    let served = Served::new(false);
+    let served = TestService::new(false);
     let mut client = served.client();
     client.write(0, &[1; 4096], false).expect("a write");
     served.breaks.store(true, Ordering::Relaxed);
@@ -72,14 +72,14 @@ fn when_the_backend_ends_requests_fail_and_the_status_says_why() {
 
 #[test]
 fn a_backend_that_refuses_to_start_ends_the_service() {
-    let served = Served::new(true);
+    let served = TestService::new(true);
     let ended = served.thread.join().expect("it does not panic").expect_err("it is refused").to_string();
     assert!(ended.contains("cannot be started"), "{ended}");
 }
 
 #[test]
 fn what_is_no_order_is_answered() {
-    let served = Served::new(false);
+    let served = TestService::new(false);
     for (line, part) in [
         ("nothing\n".to_owned(), "no order"),
         ("\"flash\"\n".to_owned(), "no order"),

@@ -1,4 +1,4 @@
-//! What each command of NBD, with each of its flags, comes to.
+//! Checks what the backend is asked for by each command of NBD with each of its flags.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use destage_nbd::Command;
 use destage_plan::HostOp;
 
-use crate::served::{BYTES, Served};
+use crate::served::{BYTES, TestService};
 
 #[test]
 fn each_command_and_flag_has_its_effect() {
-    let served = Served::new(false);
+    let served = TestService::new(false);
     let mut client = served.client();
     let zeroes = |no_hole| Command::WriteZeroes { no_hole, fast: false };
     let flush = (HostOp::Flush, false, 0, 0);
@@ -49,7 +49,7 @@ fn each_command_and_flag_has_its_effect() {
 
 #[test]
 fn what_is_to_be_durable_is_answered_when_it_is() {
-    let served = Served::new(false);
+    let served = TestService::new(false);
     served.holds_flushes.store(true, Ordering::Relaxed);
     let zeroes = Command::WriteZeroes { no_hole: false, fast: false };
     for command in [Command::Trim, zeroes, Command::Flush] {

@@ -1,4 +1,4 @@
-//! What requests and replies hold is bounded over all clients, whatever they do, and the others are served.
+//! Checks that the memory of all clients together is bounded, whatever they do, and that others are served.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use destage_nbd::{Command, Request};
 
-use crate::served::Served;
+use crate::served::TestService;
 
 /// The longest request, and as many bytes as the device has.
 const LONGEST: u32 = 64 << 20;
@@ -23,7 +23,7 @@ fn request(command: Command, length: u32) -> Request {
 const READ: Command = Command::Read { whole: false };
 
 /// A client that sends so much of so many of these requests as the service takes within a moment, and reads nothing.
-fn deaf(served: &Served, request: Request, number: usize, payload: usize) -> UnixStream {
+fn deaf(served: &TestService, request: Request, number: usize, payload: usize) -> UnixStream {
     let mut stream = served.client().into_stream();
     stream.set_write_timeout(Some(Duration::from_millis(20))).expect("a socket");
     let bytes = [request.encode().to_vec(), vec![7; payload]].concat();
@@ -37,7 +37,7 @@ fn deaf(served: &Served, request: Request, number: usize, payload: usize) -> Uni
 
 #[test]
 fn who_holds_little_is_served_whatever_others_hold() {
-    let served = Served::bounded(LONGEST as usize, USUAL);
+    let served = TestService::bounded(LONGEST as usize, USUAL);
     let mut client = served.client();
     let mut deaf_ones = Vec::new();
     let (mut most, mut waiting) = (0, 0);
@@ -90,7 +90,7 @@ fn who_holds_little_is_served_whatever_others_hold() {
 
 #[test]
 fn the_longest_request_is_served_in_the_end() {
-    let served = Served::bounded(LONGEST as usize, LEAST);
+    let served = TestService::bounded(LONGEST as usize, LEAST);
     // One takes all that there is, and others wait for it already.
     let mut deaf_ones: Vec<_> = (0..2).map(|_| deaf(&served, request(READ, LONGEST), 2, 0)).collect();
     deaf_ones.push(deaf(&served, request(Command::Write, LONGEST), 1, 1000));
@@ -117,7 +117,7 @@ fn the_longest_request_is_served_in_the_end() {
 
 #[test]
 fn who_takes_its_replies_slowly_is_not_dismissed() {
-    let served = Served::bounded(LONGEST as usize, LEAST);
+    let served = TestService::bounded(LONGEST as usize, LEAST);
     let mut slow = deaf(&served, request(READ, LONGEST), 1, 0);
     let waiting = deaf(&served, request(READ, LONGEST), 1, 0);
     let begin = Instant::now();

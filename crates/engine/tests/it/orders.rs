@@ -14,13 +14,13 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(1);
 
 /// A control socket that nobody attends to so far.
-struct Control {
+struct ControlSocket {
     _folder: tempfile::TempDir,
     path: PathBuf,
     listener: UnixListener,
 }
 
-impl Control {
+impl ControlSocket {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("control");
@@ -52,7 +52,7 @@ impl Control {
 
 #[test]
 fn what_is_heard_takes_as_long_as_it_takes() {
-    let control = Control::new();
+    let control = ControlSocket::new();
     let service = control.answer(&[(Duration::ZERO, "\"heard\"\n"), (LONG, "\"done\"\n")]);
     let (reply, took) = control.order(&Order::Stop);
     assert!(matches!(reply, Ok(Reply::Done)) && took >= LONG, "{reply:?} after {took:?}");
@@ -61,7 +61,7 @@ fn what_is_heard_takes_as_long_as_it_takes() {
 
 #[test]
 fn who_is_not_heard_is_told_in_time() {
-    let control = Control::new();
+    let control = ControlSocket::new();
     for what in [Order::Status, Order::Flush, Order::Stop] {
         // It is let in and nobody reads the order.
         let (reply, took) = control.order(&what);
@@ -72,7 +72,7 @@ fn who_is_not_heard_is_told_in_time() {
 
 #[test]
 fn who_is_not_let_in_is_told_in_time() {
-    let control = Control::new();
+    let control = ControlSocket::new();
     rustix::net::listen(&control.listener, 0).expect("a queue of one");
     let _first = UnixStream::connect(&control.path).expect("it has a place");
     let (reply, took) = control.order(&Order::Status);
@@ -82,7 +82,7 @@ fn who_is_not_let_in_is_told_in_time() {
 
 #[test]
 fn a_service_that_ends_has_not_answered() {
-    let control = Control::new();
+    let control = ControlSocket::new();
     let service = control.answer(&[(Duration::ZERO, "\"heard\"\n")]);
     let (reply, _) = control.order(&Order::Stop);
     assert!(matches!(&reply, Err(OrderError::Io(error)) if error.to_string().contains("ended")), "{reply:?}");

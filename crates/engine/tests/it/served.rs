@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use destage_engine::{
-    ArrayStatus, Backend, Listener, Offer, Order, ReplaceError, Replacement, Reply, Service, ServiceError, State,
-    StateStatus, Status, order,
+    ArrayStatus, Backend, DeviceReplacement, Listener, Offer, Order, ReplaceError, Reply, Service, ServiceError,
+    Status, order,
 };
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::client::blocking::{Connection, Wanted};
@@ -21,12 +21,12 @@ pub const BYTES: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A device in memory that breaks when it is told to.
-struct Fake {
+struct FakeBackend {
     memory: Vec<u8>,
     done: VecDeque<Completion>,
     flushed: VecDeque<Completion>,
     asked: Arc<Mutex<Vec<HostRequest>>>,
-    /// No flush ends.
+    /// Holds the completions of flushes back.
     holds_flushes: Arc<AtomicBool>,
     /// It breaks with the next request.
     breaks: Arc<AtomicBool>,
@@ -34,7 +34,7 @@ struct Fake {
     refuses: bool,
 }
 
-impl Backend for Fake {
+impl Backend for FakeBackend {
     fn bytes(&self) -> u64 {
         self.memory.len() as u64
     }
@@ -85,28 +85,12 @@ impl Backend for Fake {
         false
     }
 
-    fn replace(&mut self, replacement: &Replacement) -> Result<(), ReplaceError> {
+    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError> {
         Err(ReplaceError::Device { device: replacement.device.clone(), known: "none".to_owned() })
     }
 
     fn status(&self) -> ArrayStatus {
-        ArrayStatus {
-            uuid: String::new(),
-            state: State::Serving,
-            level: String::new(),
-            policy: String::new(),
-            bytes: self.bytes(),
-            io: "threads".to_owned(),
-            no_uring: None,
-            devices: Vec::new(),
-            nvram: StateStatus::default(),
-            intents: StateStatus::default(),
-            cache: None,
-            stale_rows: 0,
-            resynchronised: None,
-            lost: Vec::new(),
-            copied_bytes: 0,
-        }
+        ArrayStatus::of_bytes(self.bytes())
     }
 
     fn stop(self) -> Result<(), FilesError> {
@@ -115,21 +99,21 @@ impl Backend for Fake {
 }
 
 /// A service on a thread of its own.
-pub struct Served {
+pub struct TestService {
     pub folder: tempfile::TempDir,
     pub breaks: Arc<AtomicBool>,
     pub holds_flushes: Arc<AtomicBool>,
-    /// What the device was asked for.
+    /// Lists what the device was asked for.
     pub asked: Arc<Mutex<Vec<HostRequest>>>,
     pub thread: JoinHandle<Result<(), ServiceError>>,
 }
 
-impl Served {
+impl TestService {
     pub fn new(refuses: bool) -> Self {
         Self::over(vec![0; BYTES], refuses, None)
     }
 
-    /// Of so many bytes, with so many for requests and replies.
+    /// Serves so many bytes, with so many for requests and replies.
     pub fn bounded(bytes: usize, limit: u64) -> Self {
         Self::over(vec![0; bytes], false, Some(limit))
     }
@@ -143,7 +127,8 @@ impl Served {
         let (shared, holds, log) = (Arc::clone(&breaks), Arc::clone(&holds_flushes), Arc::clone(&asked));
         let thread = std::thread::spawn(move || {
             let (done, flushed) = (VecDeque::new(), VecDeque::new());
-            let backend = Fake { memory, done, flushed, asked: log, holds_flushes: holds, breaks: shared, refuses };
+            let backend =
+                FakeBackend { memory, done, flushed, asked: log, holds_flushes: holds, breaks: shared, refuses };
             let mut service = Service::new(backend, &Offer::default())?;
             if let Some(limit) = limit {
                 service.limit_memory(limit);
