@@ -2,6 +2,7 @@
 //! comes of them. It waits in one place ([`Waiter`]) and never for one client, one device or one request.
 
 mod clients;
+mod news;
 mod orders;
 mod replacing;
 
@@ -25,6 +26,7 @@ use crate::socket::Listener;
 use crate::status::State;
 use crate::waiter::{Interest, Waiter};
 use crate::{Backend, ServiceEvent, marks};
+use news::NewsTimer;
 use replacing::PendingReplacement;
 
 /// Clients at a time.
@@ -181,6 +183,7 @@ pub struct Service<B> {
     load: Load,
     listening: Option<Listening>,
     events: Option<Events>,
+    news: NewsTimer,
     replacing: Option<PendingReplacement>,
     /// Requests were handed to the backend since it was polled last.
     begun: bool,
@@ -226,6 +229,7 @@ impl<B: Backend> Service<B> {
             load: Load::default(),
             listening: None,
             events: None,
+            news: NewsTimer::default(),
             replacing: None,
             begun: false,
             broken: None,
@@ -357,7 +361,9 @@ impl<B: Backend> Service<B> {
             self.attend();
         }
         self.go_on_replacing();
-        if let Some(tell) = self.events.as_mut().filter(|_| self.broken.is_none()) {
+        if let Some(tell) = self.events.as_mut().filter(|_| self.broken.is_none())
+            && self.news.is_due()
+        {
             self.backend.news(tell);
         }
         self.tend_bosses();
@@ -375,7 +381,8 @@ impl<B: Backend> Service<B> {
         let handshake = self.clients.iter().any(|(_, client)| client.session().is_none()).then_some(HANDSHAKE);
         let welcome = self.unwelcome.map(|until| until.saturating_duration_since(Instant::now()));
         let watched = self.watched.map(|since| WATCH.saturating_sub(since.elapsed()));
-        let most = [timer, handshake, welcome, watched, busy, most].into_iter().flatten().min();
+        let news = self.news.longest_wait();
+        let most = [timer, handshake, welcome, watched, news, busy, most].into_iter().flatten().min();
         let mut ready = std::mem::take(&mut self.ready);
         self.waiter.wait(most, &mut ready).map_err(cannot("wait for clients"))?;
         for source in ready.drain(..) {
@@ -486,7 +493,9 @@ impl<B: Backend> Service<B> {
             return;
         }
         let pending = self.pending.remove(tag as usize);
-        self.load.answered(&pending.request, ok, pending.since.elapsed());
+        let now = Instant::now();
+        self.news.note(now);
+        self.load.answered(&pending.request, ok, now - pending.since);
         let spare = match self.clients.get_mut(pending.client) {
             // What it holds now is noted when it is looked at next.
             Some(client) => answer(client, &pending, ok, bytes),
@@ -578,7 +587,9 @@ impl<B: Backend> Service<B> {
                 return;
             }
         };
-        let pending = Pending { client: at, request, bytes, then, since: Instant::now() };
+        let since = Instant::now();
+        self.news.note(since);
+        let pending = Pending { client: at, request, bytes, then, since };
         if let Some(why) = &self.broken {
             Self::refuse(&mut self.clients, &pending, why);
             return;
