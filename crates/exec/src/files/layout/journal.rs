@@ -63,9 +63,9 @@ pub(crate) struct JournalLayout {
     pub(crate) devices: u32,
 }
 
-/// Of which array it is, and of which of its lives: an earlier one ended with the loss of the NVRAM or the intents.
+/// Tells of which array it is, and after which loss of the NVRAM or the intents it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Life {
+pub(crate) struct ArrayEpoch {
     /// As in the intents.
     pub(crate) drawn: [u8; 16],
     /// As in the intents.
@@ -124,7 +124,7 @@ impl JournalLayout {
     }
 
     /// The first sector.
-    pub(crate) fn header(&self, Life { drawn, epoch }: Life, bounds: Bounds) -> Sector {
+    pub(crate) fn header(&self, ArrayEpoch { drawn, epoch }: ArrayEpoch, bounds: Bounds) -> Sector {
         let mut sector = [0; SECTOR];
         put(&mut sector, 0, &MAGIC);
         put(&mut sector, 8, &VERSION.to_le_bytes());
@@ -143,7 +143,7 @@ impl JournalLayout {
     }
 
     /// What the first sector says.
-    pub(crate) fn decode(&self, path: &Path, sector: &Sector) -> Result<(Life, Bounds), FilesError> {
+    pub(crate) fn decode(&self, path: &Path, sector: &Sector) -> Result<(ArrayEpoch, Bounds), FilesError> {
         let reader = Reader::new(path, 0, sector);
         reader.magic(MAGIC)?;
         reader.exactly("the version", 8, reader.u32(8), VERSION)?;
@@ -169,7 +169,7 @@ impl JournalLayout {
             let expected = format_args!("{} to {furthest}", bounds.tail);
             return Err(reader.wrong("the place before which all is there", 64, bounds.sealed, expected));
         }
-        Ok((Life { drawn, epoch: reader.u32(52) }, bounds))
+        Ok((ArrayEpoch { drawn, epoch: reader.u32(52) }, bounds))
     }
 }
 

@@ -25,7 +25,7 @@ use destage_plan::{NvPut, NvSlot, Tag};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint, Unfit};
 use crate::files::io::sectors;
-use crate::files::layout::journal::{Bounds, Commit, Head, JournalLayout, Life, Record, Stamp, Wanted, Wrong};
+use crate::files::layout::journal::{ArrayEpoch, Bounds, Commit, Head, JournalLayout, Record, Stamp, Wanted, Wrong};
 use crate::files::layout::sectors::SECTOR;
 use crate::nvram::Nvram;
 
@@ -36,7 +36,7 @@ const LOOKED_AT: u64 = 65_536;
 pub(crate) struct NvramFile {
     file: Arc<dyn OsFile>,
     layout: JournalLayout,
-    life: Life,
+    epoch: ArrayEpoch,
     /// As the header has them, durably.
     bounds: Bounds,
     /// Place of the next record.
@@ -131,11 +131,11 @@ struct Copied {
 }
 
 impl NvramFile {
-    fn with(file: Arc<dyn OsFile>, layout: JournalLayout, life: Life, bounds: Bounds) -> Self {
+    fn with(file: Arc<dyn OsFile>, layout: JournalLayout, epoch: ArrayEpoch, bounds: Bounds) -> Self {
         Self {
             file,
             layout,
-            life,
+            epoch,
             bounds,
             head: bounds.tail,
             durable: bounds.tail,
@@ -149,9 +149,9 @@ impl NvramFile {
 
     /// Fills a new file, of zeros: all slots are free. The header is written when the file is durable as it is, and so
     /// not before it can be opened; not durable yet.
-    pub(crate) fn create(file: Arc<dyn OsFile>, layout: JournalLayout, life: Life) -> io::Result<Self> {
+    pub(crate) fn create(file: Arc<dyn OsFile>, layout: JournalLayout, epoch: ArrayEpoch) -> io::Result<Self> {
         file.sync_all(SyncPoint::CreateNvram)?;
-        let made = Self::with(file, layout, life, Bounds { tail: 0, sealed: 0, opening: 1 });
+        let made = Self::with(file, layout, epoch, Bounds { tail: 0, sealed: 0, opening: 1 });
         made.write_header(made.bounds)?;
         Ok(made)
     }
@@ -163,11 +163,11 @@ impl NvramFile {
         path: &Path,
         length: u64,
         layout: JournalLayout,
-    ) -> Result<(Self, Nvram, Life), FilesError> {
+    ) -> Result<(Self, Nvram, ArrayEpoch), FilesError> {
         // Before the size is looked at: the header knows which setting is another.
         let header = sectors::first(&*file, path, length)?;
         let header = header.map(|sector| layout.decode(path, &sector)).transpose()?;
-        let Some((life, bounds)) = header.filter(|_| length == layout.bytes()) else {
+        let Some((epoch, bounds)) = header.filter(|_| length == layout.bytes()) else {
             return Err(FilesError::Size {
                 path: path.to_owned(),
                 found: length,
@@ -175,7 +175,7 @@ impl NvramFile {
                 settings: format!("nv-slots = {} and page-bytes = {}", layout.slots, layout.page_bytes),
             });
         };
-        let mut opened = Self::with(file, layout, life, bounds);
+        let mut opened = Self::with(file, layout, epoch, bounds);
         let nvram = opened.take_over(path)?;
         let opening = bounds.opening + 1;
         let durable = opened.file.sync_all(SyncPoint::OpenNvram);
@@ -186,7 +186,7 @@ impl NvramFile {
         durable.map_err(FilesError::io(path, "make it durable"))?;
         opened.bounds = Bounds { sealed: opened.head, opening, ..bounds };
         opened.durable = opened.head;
-        Ok((opened, nvram, life))
+        Ok((opened, nvram, epoch))
     }
 
     /// Finds the records that count, reads what they have put, and writes them anew.
@@ -255,7 +255,7 @@ impl NvramFile {
     fn wanted(&self, place: u64, opening: Option<u64>) -> Wanted {
         // Where all must be there, not beyond that.
         let sealed = if place < self.bounds.sealed { self.bounds.sealed } else { u64::MAX };
-        Wanted { place, drawn: self.life.drawn, opening, most: self.end().min(sealed).saturating_sub(place) }
+        Wanted { place, drawn: self.epoch.drawn, opening, most: self.end().min(sealed).saturating_sub(place) }
     }
 
     /// Bytes before the end of the ring from this place on; at most so many.
@@ -280,7 +280,7 @@ impl NvramFile {
     }
 
     fn write_header(&self, bounds: Bounds) -> io::Result<()> {
-        self.file.write_all_at(&self.layout.header(self.life, bounds), 0)
+        self.file.write_all_at(&self.layout.header(self.epoch, bounds), 0)
     }
 
     /// Puts free slots, and frees slots in use: all of it or nothing. Durable, with all before it, after
@@ -323,7 +323,7 @@ impl NvramFile {
 
     /// Writes a record behind the newest one.
     fn write(&mut self, commit: &Commit<'_>) -> io::Result<()> {
-        let (place, drawn) = (self.head, self.life.drawn);
+        let (place, drawn) = (self.head, self.epoch.drawn);
         let stamp = Stamp { place, drawn, opening: self.bounds.opening, durable: self.durable };
         commit.encode(stamp, &mut self.image);
         self.borne.0 += self.image.len() as u64;

@@ -19,7 +19,7 @@ use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::metadata::{OPEN, length};
 use crate::files::io::os::Os;
-use crate::files::layout::journal::Life;
+use crate::files::layout::journal::ArrayEpoch;
 use crate::files::layout::roster::Roster;
 use crate::files::nvram::intents::{FoundIntents, IntentsFile, sync_roster};
 use crate::files::nvram::journal::NvramFile;
@@ -60,8 +60,8 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let roster_file = Arc::clone(&intents_file);
     let FoundIntents { file: mut intents, open: mut open_rows, mut roster, damaged } =
         IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;
-    if let Some((_, (_, _, life))) = &own {
-        check_life(config, *life, &roster)?;
+    if let Some((_, (_, _, epoch))) = &own {
+        check_epoch(config, *epoch, &roster)?;
     }
     let mut devices = Vec::with_capacity(config.devices.len());
     for dev in 0..config.devices.len() {
@@ -80,7 +80,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         }
         devices.push(file);
     }
-    let (nvram_file, (nvram, mut found, life)) = if let Some(own) = own {
+    let (nvram_file, (nvram, mut found, of_nvram)) = if let Some(own) = own {
         own
     } else {
         let (home, path) = (at_home(os, config, &devices)?, config.nvram_path());
@@ -90,7 +90,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         }
         let length = length(&*home.file, path)?;
         let found = NvramFile::open(Arc::clone(&home.file), path, length, config.journal_layout())?;
-        check_life(config, found.2, &roster)?;
+        check_epoch(config, found.2, &roster)?;
         (home, found)
     };
     let newest = newest_marks(&mut devices, config, roster.origin().drawn)?;
@@ -110,11 +110,15 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     });
     found.intents = open_rows;
     let newest = newest.map(|found| (found.sequence, found.head.epoch, found.head.condition));
-    let (sequence, epoch, condition) = newest.unwrap_or((0, life.epoch, Condition::default()));
-    if epoch > life.epoch {
-        return Err(FilesError::Outdated { path: config.nvram_path().to_owned(), found: life.epoch, expected: epoch });
+    let (sequence, epoch, condition) = newest.unwrap_or((0, of_nvram.epoch, Condition::default()));
+    if epoch > of_nvram.epoch {
+        return Err(FilesError::Outdated {
+            path: config.nvram_path().to_owned(),
+            found: of_nvram.epoch,
+            expected: epoch,
+        });
     }
-    let head = head(roster.origin(), roster.generations(), life.epoch, condition);
+    let head = head(roster.origin(), roster.generations(), of_nvram.epoch, condition);
     let marks = WriteIntentBitmap::new(config, &head, &found.intents, sequence + 1);
     mark_all(&mut devices, config, &marks);
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
@@ -136,10 +140,10 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     })
 }
 
-/// Whether NVRAM and intents are of one array, and of one of its lives.
-fn check_life(config: &FilesConfig, life: Life, roster: &Roster) -> Result<(), FilesError> {
-    let (nvram, intents) = (life.epoch, roster.epoch());
-    if life.drawn != roster.origin().drawn {
+/// Checks that NVRAM and intents are of one array, and of one epoch of it.
+fn check_epoch(config: &FilesConfig, of_nvram: ArrayEpoch, roster: &Roster) -> Result<(), FilesError> {
+    let (nvram, intents) = (of_nvram.epoch, roster.epoch());
+    if of_nvram.drawn != roster.origin().drawn {
         let (path, expected) =
             (config.nvram_path().to_owned(), format!("that of the array of {}", config.intents.display()));
         let found = format!("the NVRAM of another array with the number {}", config.array);

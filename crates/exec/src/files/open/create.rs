@@ -20,7 +20,7 @@ use crate::files::io::file::SyncPoint;
 use crate::files::io::metadata::OPEN;
 use crate::files::io::os::{Os, Presence};
 use crate::files::layout::intents;
-use crate::files::layout::journal::Life;
+use crate::files::layout::journal::ArrayEpoch;
 use crate::files::layout::label::Origin;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::Store;
@@ -134,7 +134,7 @@ pub(super) fn make<'a>(
         Some((file, identity)) => NvramAt { file, identity, home: None },
         None => at_home(os, config, &devices)?,
     };
-    let nvram = make_nvram(file, config, Life { drawn: origin.drawn, epoch: 0 })?;
+    let nvram = make_nvram(file, config, ArrayEpoch { drawn: origin.drawn, epoch: 0 })?;
     let paths = config.devices.iter().map(|device| &*device.path).chain([&*config.intents, config.nvram_path()]);
     sync_folders(os, paths, SyncPoint::CreateFolder)?;
     let state = [identity, intents_identity];

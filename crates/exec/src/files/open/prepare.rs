@@ -11,7 +11,7 @@ use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::os::Os;
 use crate::files::layout::intents;
-use crate::files::layout::journal::Life;
+use crate::files::layout::journal::ArrayEpoch;
 use crate::files::layout::label::Origin;
 use crate::files::layout::roster::Roster;
 use crate::files::layout::sectors::SECTOR;
@@ -48,9 +48,13 @@ pub(super) fn make_intents(
 }
 
 /// Makes an NVRAM without content, durably.
-pub(super) fn make_nvram(file: Arc<dyn OsFile>, config: &FilesConfig, life: Life) -> Result<NvramFile, FilesError> {
+pub(super) fn make_nvram(
+    file: Arc<dyn OsFile>,
+    config: &FilesConfig,
+    epoch: ArrayEpoch,
+) -> Result<NvramFile, FilesError> {
     clear(&*file, config.nvram_path(), config.journal_layout().bytes())?;
-    let made = NvramFile::create(file, config.journal_layout(), life).and_then(|file| file.sync_all().map(|()| file));
+    let made = NvramFile::create(file, config.journal_layout(), epoch).and_then(|file| file.sync_all().map(|()| file));
     made.map_err(FilesError::io(config.nvram_path(), "write it"))
 }
 

@@ -22,7 +22,7 @@ use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::os::Os;
 use crate::files::layout::bitmap::BitmapCopy;
-use crate::files::layout::journal::Life;
+use crate::files::layout::journal::ArrayEpoch;
 use crate::files::layout::label::Origin;
 use crate::files::nvram::store::Store;
 use crate::nvram::Nvram;
@@ -117,7 +117,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let epoch = before.epoch + 1;
     let roster_file = Arc::clone(&intents_file);
     let (intents, roster) = make_intents(intents_file, config, origin, &rows, (epoch, &generations))?;
-    let nvram = make_nvram(nvram_file.file, config, Life { drawn: origin.drawn, epoch })?;
+    let nvram = make_nvram(nvram_file.file, config, ArrayEpoch { drawn: origin.drawn, epoch })?;
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::CreateFolder)?;
     let new = WriteIntentBitmap::new(config, &head(origin, &generations, epoch, before.condition), &rows, sequence + 1);
