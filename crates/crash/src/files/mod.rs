@@ -59,6 +59,20 @@ pub struct FilesOptions {
     pub leave_out: u64,
 }
 
+impl FilesOptions {
+    /// Runs histories as they are drawn, of any level, over threads.
+    pub const BY_THREADS: Self = Self {
+        level: None,
+        slip: None,
+        crooked: None,
+        ring: false,
+        errors: false,
+        bereft: false,
+        rots: false,
+        leave_out: 0,
+    };
+}
+
 /// The bit of an older array.
 const OLDER: u32 = u64::BITS - 1;
 

@@ -3,6 +3,7 @@
 mod absorbed;
 mod back_again;
 mod bereft;
+mod cells;
 mod delayed;
 mod exhaustive;
 mod files;

@@ -8,16 +8,7 @@ use destage_crash::{FilesFailure, FilesOptions, FilesReport, run_files};
 use destage_raid::Level;
 use rayon::prelude::*;
 
-const OVER_A_RING: FilesOptions = FilesOptions {
-    level: None,
-    slip: None,
-    crooked: None,
-    ring: true,
-    errors: false,
-    bereft: false,
-    rots: false,
-    leave_out: 0,
-};
+const OVER_A_RING: FilesOptions = FilesOptions { ring: true, ..FilesOptions::BY_THREADS };
 
 fn seeds(number: u64) -> std::ops::Range<u64> {
     let asked = std::env::var("CRASH_SEEDS").ok().and_then(|text| text.parse().ok());

@@ -147,27 +147,16 @@ fn are_found(slips: impl IntoIterator<Item = Slip>, options: FilesOptions) {
     assert!(missed.is_empty(), "nothing finds {missed:?}");
 }
 
-const BY_THREADS: FilesOptions = FilesOptions {
-    level: None,
-    slip: None,
-    crooked: None,
-    ring: false,
-    errors: false,
-    bereft: false,
-    rots: false,
-    leave_out: 0,
-};
-
-const BEREFT: FilesOptions = FilesOptions { bereft: true, ..BY_THREADS };
+const BEREFT: FilesOptions = FilesOptions { bereft: true, ..FilesOptions::BY_THREADS };
 
 /// Whatever can fails much more often than it usually does.
-const ERRORS: FilesOptions = FilesOptions { errors: true, ..BY_THREADS };
+const ERRORS: FilesOptions = FilesOptions { errors: true, ..FilesOptions::BY_THREADS };
 
 #[test]
 fn every_sync_that_is_left_out_or_does_less() {
     // The next sync at a start covers that of the NVRAM: steps of the NVRAM alone are cut more often in between.
     let syncs = besides_marks().filter(|of| !matches!(of, OpenDevice | CreateEmptied | OpenNvram));
-    are_found(syncs.map(Missing).chain(CONTENT_ALONE), BY_THREADS);
+    are_found(syncs.map(Missing).chain(CONTENT_ALONE), FilesOptions::BY_THREADS);
 }
 
 /// What members mark counts only when the NVRAM or the intents are lost.
@@ -185,18 +174,18 @@ fn besides_marks() -> impl Iterator<Item = SyncPoint> {
 
 #[test]
 fn every_sync_that_is_told_as_done_early() {
-    are_found(LATE, BY_THREADS);
+    are_found(LATE, FilesOptions::BY_THREADS);
 }
 
 #[test]
 fn every_swapped_order() {
-    are_found(ORDERS, BY_THREADS);
+    are_found(ORDERS, FilesOptions::BY_THREADS);
     are_found([NotAnew(OpenIntents)], ERRORS);
 }
 
 #[test]
 fn a_replacement_that_is_named_before_the_loss_is_noted() {
-    let found = first(FilesOptions { crooked: Some(Crooked::NamedEarly), ..BY_THREADS });
+    let found = first(FilesOptions { crooked: Some(Crooked::NamedEarly), ..FilesOptions::BY_THREADS });
     println!("NamedEarly: {}", found.expect("it is found"));
 }
 
@@ -204,14 +193,14 @@ fn a_replacement_that_is_named_before_the_loss_is_noted() {
 fn every_error_that_is_not_heard() {
     let syncs = besides_marks().filter(|of| !matches!(of, Ahead | Answer));
     are_found(syncs.map(Unheard).chain([UnheardWrite, UnheardNoRoom]), ERRORS);
-    are_found(SHORT, BY_THREADS);
+    are_found(SHORT, FilesOptions::BY_THREADS);
 }
 
 /// What a ring is asked for is another's code.
 #[test]
 fn over_a_ring() {
     let orders = [Missing(Flush), Missing(Fua), Late(Flush), Late(Fua), TooSoon(Fua), BegunBefore(Fua), OwnAlone];
-    are_found(orders.into_iter().chain(SHORT), FilesOptions { ring: true, ..BY_THREADS });
+    are_found(orders.into_iter().chain(SHORT), FilesOptions { ring: true, ..FilesOptions::BY_THREADS });
     let errors = [Unheard(Flush), Unheard(Fua), UnheardWrite, UnheardNoRoom];
     are_found(errors, FilesOptions { ring: true, ..ERRORS });
 }
