@@ -367,6 +367,7 @@ impl Backend for Array {
             stale_rows: served.stale_rows() as u64,
             resynchronised: self.files.resynchronised().map(|done| ResynchronisedStatus {
                 lost: done.lost.iter().map(|path| path.display().to_string()).collect(),
+                is_behind: done.is_behind,
                 rows: done.rows,
                 of: done.of,
                 data_lost: done.data_lost,

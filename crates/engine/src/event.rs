@@ -96,10 +96,12 @@ pub enum ServiceEvent {
         /// Lists where clients connect.
         uris: Vec<String>,
     },
-    /// Reports that the files of NVRAM or intents were lost, and are made anew.
+    /// Reports that the files of NVRAM or intents were lost, or were older copies, and are made anew.
     Resynchronised {
         /// Names those files.
         lost: Vec<String>,
+        /// Tells that they were older copies.
+        is_behind: bool,
         /// Counts the rows that were made consistent.
         rows: u64,
         /// Tells whether writes that were answered may be lost with them, which was accepted.
@@ -234,9 +236,10 @@ impl fmt::Display for ServiceEvent {
             Self::Started { array, level, policy, bytes, .. } => {
                 write!(f, "serving {} of {level} from {array}, cache {policy}", show_bytes(*bytes))
             }
-            Self::Resynchronised { lost, rows, data_lost } => {
+            Self::Resynchronised { lost, is_behind, rows, data_lost } => {
+                let what = if *is_behind { "older than the members, given up" } else { "lost" };
                 let data = if *data_lost { ", and writes that were answered may be lost with it" } else { "" };
-                write!(f, "lost and made anew: {}{data}; {rows} rows were made consistent", lost.join(", "))
+                write!(f, "{what} and made anew: {}{data}; {rows} rows were made consistent", lost.join(", "))
             }
             Self::IntentsDamaged { why, rows, of } => {
                 write!(f, "{}; {rows} of {of} rows are made consistent for it", why.join("; "))

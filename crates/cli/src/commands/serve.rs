@@ -135,7 +135,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         ("serving", format!("{} of {}, cache {}", show_bytes(status.bytes), status.level, status.policy)),
     ];
     if let Some(done) = &status.resynchronised {
-        rows.push(("lost", done.lost.join(", ")));
+        rows.push((if done.is_behind { "older copies" } else { "lost" }, done.lost.join(", ")));
         if done.data_lost {
             rows.push(("and with it", "writes that were answered and are on no member, if there were any".to_owned()));
         }
@@ -159,8 +159,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         tell(started(&path, &status, uris.clone()));
     }
     if let Some(done) = &status.resynchronised {
-        let (lost, rows, data_lost) = (done.lost.clone(), done.rows, done.data_lost);
-        tell(ServiceEvent::Resynchronised { lost, rows, data_lost });
+        let (lost, is_behind, rows, data_lost) = (done.lost.clone(), done.is_behind, done.rows, done.data_lost);
+        tell(ServiceEvent::Resynchronised { lost, is_behind, rows, data_lost });
     }
     service.tell_events(tell);
     let command = matches.get_one::<OsString>("run");

@@ -16,8 +16,8 @@ use destage_exec::Slip::{
     ShortRead, ShortWrite, TooSoon, Unheard, UnheardNoRoom, UnheardRead, UnheardWrite,
 };
 use destage_exec::SyncPoint::{
-    self, Ahead, Answer, Commit, Copied, CreateDevice, CreateEmptied, CreateIntents, CreateNvram, Flush, Fua, Intents,
-    Marks, OpenDevice, OpenIntents, OpenJournal, OpenMarks, OpenNvram, ReplaceDevice, ReplaceFolder, Roster, Tail,
+    self, Ahead, Answer, Commit, Copied, CreateDevice, CreateEmptied, CreateIntents, CreateNvram, EventCount, Flush,
+    Fua, Intents, Marks, OpenDevice, OpenIntents, OpenMarks, OpenNvram, ReplaceDevice, ReplaceFolder, Roster, Tail,
 };
 use destage_exec::Unfit::{Stale, Torn};
 use destage_raid::Level;
@@ -68,13 +68,12 @@ const SHORT: [Slip; 4] = [UnheardRead, ShortWrite, ShortRead, ShortHole];
 const SEEDS: u64 = 400;
 
 /// Lists the seeds that show the faults which take many.
-const SHOWN_BY: [(Slip, u64); 16] = [
+const SHOWN_BY: [(Slip, u64); 15] = [
     (NotAnew(OpenIntents), 39),
     (UnheardRead, 24),
     (Unheard(ReplaceFolder), 26),
     (Unheard(CreateDevice), 25),
     (Late(ReplaceDevice), 21),
-    (Unheard(OpenJournal), 16),
     (Unheard(Roster), 13),
     (Unheard(CreateEmptied), 13),
     (Missing(OpenMarks), 13),
@@ -109,7 +108,7 @@ const STORE_SHOWN_BY: [(Slip, u64); 10] = [
 fn cells(slip: Option<Slip>) -> &'static [(&'static str, Level)] {
     const CELLS: [(&str, Level); 3] = [("none", Level::Raid5), ("write-through", Level::Raid1), ("wow", Level::Raid5)];
     match slip.and_then(Slip::of) {
-        Some(Commit | Ahead | Answer | Copied | Tail | OpenNvram | OpenJournal | OpenMarks) => &CELLS,
+        Some(Commit | Ahead | Answer | Copied | Tail | OpenNvram | EventCount | OpenMarks) => &CELLS,
         _ => &CELLS[..2],
     }
 }
@@ -215,7 +214,7 @@ fn in_steps_of_the_nvram() {
         [Missing, Late, Held, TooSoon, Unheard].map(|of| of(Ahead)),
         [Missing, Late, Held, TooSoon, Unheard].map(|of| of(Answer)),
         [Missing, Late, Held, TooSoon, Unheard].map(|of| of(Tail)),
-        [Missing(OpenJournal), Late(OpenJournal), Held(OpenJournal), TooSoon(OpenJournal), Paired(Tail)],
+        [Missing(EventCount), Late(EventCount), Held(EventCount), TooSoon(EventCount), Paired(Tail)],
         [Missing(OpenNvram), Missing(OpenIntents), Paired(Commit), HeadFirst(Commit), NotAnew(OpenNvram)],
         [Late(OpenNvram), Held(OpenNvram), Paired(Ahead), Believes(Torn), Believes(Stale)],
     ];

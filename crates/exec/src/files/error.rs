@@ -87,6 +87,29 @@ pub enum FilesError {
         /// The array's.
         expected: u32,
     },
+    /// Files of the array that are of different times: copies were put back.
+    #[error(
+        "{} has event count {found}, {} has {expected}: an older copy was put back; put files of one time together, {}",
+        list(older),
+        list(newer),
+        if *members {
+            "or move the newer ones away to go on without them, if the level can"
+        } else {
+            "or accept that what the older one should know is lost (destage serve --accept-losses)"
+        }
+    )]
+    Behind {
+        /// Lists the older ones.
+        older: Vec<PathBuf>,
+        /// Their event count.
+        found: u64,
+        /// Lists the newer ones.
+        newer: Vec<PathBuf>,
+        /// That of the newer ones.
+        expected: u64,
+        /// Tells that devices are among the older ones.
+        members: bool,
+    },
     /// Another process, or another executor in this one, serves the array.
     #[error("{} is in use by another executor", .0.display())]
     InUse(PathBuf),
@@ -278,6 +301,10 @@ impl FilesError {
     pub(super) fn io(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { path: path.to_owned(), what, source }
     }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn pages(lost: &LostPages) -> String {

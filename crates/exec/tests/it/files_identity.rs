@@ -102,7 +102,7 @@ fn bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused(io: Io)
     bytes[label + 508..label + 512].copy_from_slice(&crc.to_le_bytes());
     fs::write(member(folder.path(), 1), &bytes).expect("a member");
     let error = Files::open(array.controller(), config).expect_err("it is another version").to_string();
-    assert!(error.contains("the label's version") && error.contains("is 1; it must be 3"), "{error}");
+    assert!(error.contains("the label's version") && error.contains("is 1; it must be 4"), "{error}");
 }
 
 fn members_that_changed_places_are_refused(io: Io) {

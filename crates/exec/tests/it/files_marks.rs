@@ -108,20 +108,22 @@ fn what_comes_back_after_it_was_taken_for_lost_is_refused() {
     let mut files = resynchronise(&array, folder.path(), ALL).expect("it goes on");
     write(&mut files, &sizes, &mut content, &[7], 300);
     drop(files.stop_clean().expect("the array stops"));
-    let new = ["nvram", "intents"].map(|name| fs::read(folder.path().join(name)).expect("a file"));
-    for (nvram, intents) in [(&old[0], &old[1]), (&old[0], &new[1]), (&new[0], &old[1])] {
-        fs::write(folder.path().join("nvram"), nvram).expect("a file");
-        fs::write(folder.path().join("intents"), intents).expect("a file");
-        for error in [
-            Files::open(array.controller(), array.files(folder.path())).expect_err("it is an old one"),
-            resynchronise(&array, folder.path(), ALL).expect_err("it is an old one"),
-        ] {
-            let right = matches!(&error, FilesError::Outdated { found: 0, expected: 1, .. });
-            assert!(right, "{error}");
+    for (epoch, back) in [(1, &["nvram", "intents"][..]), (2, &["nvram"]), (3, &["intents"])] {
+        for name in back {
+            fs::write(folder.path().join(name), &old[usize::from(*name == "intents")]).expect("a file");
         }
+        let error = Files::open(array.controller(), array.files(folder.path())).expect_err("it is an old one");
+        match &error {
+            FilesError::Behind { older, .. } => assert_eq!(older.len(), 2, "{error}"),
+            FilesError::Outdated { found: 0, expected, .. } => assert_eq!(*expected, epoch, "{error}"),
+            _ => panic!("{error}"),
+        }
+        // It is as good as lost, once more.
+        let mut files = resynchronise(&array, folder.path(), Accepted::default()).expect("the members have all");
+        assert!(files.resynchronised().is_some());
+        assert_holds(&mut files, &content, "without the old one");
+        drop(files.stop_clean().expect("the array stops"));
     }
-    fs::write(folder.path().join("nvram"), &new[0]).expect("a file");
-    fs::write(folder.path().join("intents"), &new[1]).expect("a file");
     let mut files = array.open(folder.path());
     assert!(files.resynchronised().is_none());
     assert_holds(&mut files, &content, "with the new ones");
@@ -165,7 +167,7 @@ fn members_without_marks_are_refused_and_one_copy_is_enough() {
     write(&mut files, &sizes, &mut content, &[0, 1, 40], 100);
     drop(files);
     lose(folder.path(), &["nvram", "intents"]);
-    let marks = (array.member_pages * array.page) as usize + 512;
+    let marks = (array.member_pages * array.page) as usize + 512 + EVENT_COUNT;
     for dev in 0..4 {
         let path = member(folder.path(), dev);
         let mut bytes = fs::read(&path).expect("a member");
@@ -203,7 +205,9 @@ fn bereft(folder: &Path) -> (Array, ExpectedContent) {
 }
 
 /// Where copy 0 of the marks begins, and how long a copy is.
-const MARKS: usize = 64 * 512 + 512;
+const MARKS: usize = 64 * 512 + 512 + EVENT_COUNT;
+/// How long the pages of the event count are, before that.
+const EVENT_COUNT: usize = 1024;
 const COPY: usize = 1024;
 
 proptest! {

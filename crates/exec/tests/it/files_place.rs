@@ -64,10 +64,11 @@ fn fill(
     }
 }
 
-/// Where the NVRAM begins on the array's cache device: at the next 4096 behind pages and label, which says nothing more.
+/// Where the NVRAM begins on the array's cache device: at the next 4096 behind pages, label, which says nothing more, and
+/// its event count.
 fn begin(array: &Array) -> usize {
     let pages = array.device_pages()[4] * array.page;
-    (pages + 512).next_multiple_of(4096) as usize
+    (pages + 512 + 2 * 512).next_multiple_of(4096) as usize
 }
 
 fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
@@ -83,7 +84,7 @@ fn a_journal_behind_the_label_is_that_of_a_file_from_byte_to_byte() {
     let config = || FilesConfig { nvram: NvramPlace::Behind(Dev(0)), ..scribe::config(folder.path()) };
     let own = scribe::config(folder.path());
     let label_end = own.file_bytes(0);
-    assert_eq!(label_end, PAGE + 512, "without an NVRAM behind it");
+    assert_eq!(label_end, PAGE + 512 + 2 * 512, "without an NVRAM behind it");
     let from = label_end.next_multiple_of(4096);
     let mut files = Files::create(Scribe::new(&Arc::default()), config(), Existing::Refuse).expect("a new array");
     // Round and round.
@@ -441,7 +442,7 @@ fn a_device_that_cannot_be_made_durable_at_the_start_loses_it() {
     let array = array("kdd", Regime::Flush);
     let (os, files, content) = recorded(&array);
     drop(files);
-    for (at, lost) in [(SyncPoint::OpenDevice, true), (SyncPoint::OpenNvram, false), (SyncPoint::OpenJournal, false)] {
+    for (at, lost) in [(SyncPoint::OpenDevice, true), (SyncPoint::OpenNvram, false), (SyncPoint::EventCount, false)] {
         let left = os.end(false);
         let config = || behind(&array, Path::new("/array"));
         let opened = || Files::open_on(Arc::new(left.clone()), array.controller(), config());

@@ -64,7 +64,7 @@ fn a_file_that_holds_something_takes_no_devices_place(io: Io) {
     let ours_copied = fs::read(member(ours.path(), 1)).expect("a member");
     let refused = [
         (file("user", b"precious".iter().copied().cycle().take(bytes).collect()), "holds data at byte 0; if nobody"),
-        (file("sparse", one_byte), "holds data at byte 17"),
+        (file("sparse", one_byte), "holds data at byte 18"),
         (member(theirs.path(), 2), "is dev2 of another array; in its place must be a file that holds nothing"),
         (file("copy", ours_copied), "is dev1 of this array; in its place must be a file that holds nothing"),
     ];

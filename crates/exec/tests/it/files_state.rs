@@ -142,12 +142,13 @@ fn steps_take_effect_in_the_order_of_issue_at_every_depth() {
 }
 
 /// The two files' bytes.
-fn images(folder: &Path) -> [Vec<u8>; 2] {
-    [nvram(folder), intents(folder)].map(|path| fs::read(path).expect("the file is there"))
+/// What the files hold: NVRAM, intents and the device.
+fn images(folder: &Path) -> [Vec<u8>; 3] {
+    [nvram(folder), intents(folder), folder.join("dev0")].map(|path| fs::read(path).expect("the file is there"))
 }
 
-fn put_back(folder: &Path, images: &[Vec<u8>; 2]) {
-    for (path, bytes) in [nvram(folder), intents(folder)].iter().zip(images) {
+fn put_back(folder: &Path, images: &[Vec<u8>; 3]) {
+    for (path, bytes) in [nvram(folder), intents(folder), folder.join("dev0")].iter().zip(images) {
         fs::write(path, bytes).expect("the file can be written");
     }
 }
@@ -425,10 +426,10 @@ proptest! {
 fn the_formats_are_as_described() {
     let folder = folder();
     sample(folder.path());
-    let [nvram, intents] = images(folder.path());
+    let [nvram, intents, device] = images(folder.path());
     let sealed = |sector: &[u8]| assert_eq!(number(sector, 508, 4), u64::from(crc32c::crc32c(&sector[..508])));
     assert_eq!((&nvram[..8], &intents[..8]), (&b"dstgNVRM"[..], &b"dstgINTS"[..]));
-    for (file, version) in [(&nvram, 5), (&intents, 3)] {
+    for (file, version) in [(&nvram, 6), (&intents, 4)] {
         assert_eq!((number(file, 8, 4), number(file, 12, 4)), (version, 512));
         assert_eq!(number(file, 16, 8), 0x0102_0304_0506_0708);
         sealed(&file[..SECTOR]);
@@ -460,6 +461,15 @@ fn the_formats_are_as_described() {
     assert_eq!([136, 144, 152].map(|at| [number(last, at, 4), number(last, at + 4, 4)]), [[4, 1], [5, 1], [7, 1]]);
     assert_eq!(last[160..][..long as usize], vec![0x77; long as usize]);
     assert_eq!((number(&intents, 24, 8), intents.len()), (ROWS, 4 * SECTOR));
+    // The event count: made, and started twice; no shutdown was clean.
+    assert_eq!((number(&nvram, 80, 8), [308, 316].map(|at| number(&intents, at, 8))), (3, [3, 3]));
+    for (place, numbers) in [(PAGE as usize + SECTOR, [3, 3]), (PAGE as usize + 2 * SECTOR, [2, 3])] {
+        let record = &device[place..][..SECTOR];
+        assert_eq!((&record[..8], number(record, 8, 4), number(record, 12, 4)), (&b"dstgEVNT"[..], 1, 0));
+        assert_eq!((&record[16..32], [32, 40].map(|at| number(record, at, 8))), (&nvram[36..52], numbers));
+        assert_eq!(number(record, 60, 4), u64::from(crc32c::crc32c(&record[..60])));
+        assert!(record[48..60].iter().chain(&record[64..]).all(|byte| *byte == 0));
+    }
     for (index, sector) in intents.chunks(SECTOR).skip(1).enumerate() {
         assert_eq!(number(sector, 0, 8), index as u64);
         sealed(sector);
@@ -513,7 +523,7 @@ fn files_of_another_array_or_shape_are_refused_by_name() {
     let mut other = whole.clone();
     other[0][8] = 2;
     put_back(folder.path(), &other);
-    refused(|_| {}, &nvram, ": the version at byte 8 is 2; it must be 5");
+    refused(|_| {}, &nvram, ": the version at byte 8 is 2; it must be 6");
     other = whole.clone();
     other[1][..8].copy_from_slice(b"dstgNVRM");
     put_back(folder.path(), &other);

@@ -11,6 +11,7 @@ mod files_ahead;
 mod files_back_ends;
 mod files_commits;
 mod files_copies;
+mod files_event_counts;
 mod files_failed_syncs;
 mod files_hangs;
 mod files_identity;

@@ -24,14 +24,22 @@ impl<C: Controller> Files<C> {
                     self.config.nvram_path()
                 };
                 let error = FilesError::Io { path: path.to_owned(), what: "carry out a step of the NVRAM", source };
+                if matches!(command.change, Change::EventCount(_)) {
+                    // Either count is right, whichever a start reads.
+                    return Err(self.stop(error));
+                }
                 let spoiled = self.home.as_ref().is_some_and(|home| home.is_spoiled());
                 return Err(self.leave_home(spoiled, error));
             }
             let Some(issue) = command.issue else {
                 self.bytes.give_back(command.bytes);
                 self.spare_lists.push(command.lists);
-                self.group_commit.synced();
-                self.commits_durable()?;
+                if let Change::EventCount(number) = command.change {
+                    self.counted = number;
+                } else {
+                    self.group_commit.synced();
+                    self.commits_durable()?;
+                }
                 continue;
             };
             self.bytes.change_nvram(&self.engine, issue);
@@ -178,6 +186,7 @@ impl<C: Controller> Files<C> {
         if std::mem::replace(&mut device.failed, true) {
             return Ok(());
         }
+        device.handle = None;
         let blocked = std::mem::take(&mut device.blocked).into_iter().map(|(_, issue)| issue);
         let backlog = std::mem::take(&mut device.backlog).into_iter().chain(blocked);
         let unbegun = device.backend.as_mut().map(DeviceBackend::close).unwrap_or_default();

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 
 use destage_plan::Issue;
 
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::device::DeviceBackend;
-use crate::files::io::file::Identity;
+use crate::files::io::file::{Identity, OsFile};
 
 /// What a device was asked for in this life, as far as it was sent there. A list of buffers that goes
 /// there in one command is one write.
@@ -47,6 +48,8 @@ pub(super) struct Device {
     pub(super) error: Option<FilesError>,
     /// Its file while it is open.
     pub(super) file: Option<Identity>,
+    /// Holds it open, too, for what is told it besides commands.
+    pub(super) handle: Option<Arc<dyn OsFile>>,
     /// If it was to be read and written directly: how memory must be aligned for that, or why it is not.
     pub(super) direct: Option<io::Result<u64>>,
     pub(super) traffic: Traffic,

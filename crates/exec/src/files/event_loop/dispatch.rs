@@ -14,7 +14,10 @@ impl<C: Controller> Files<C> {
         if self.engine.status() == Status::Ready {
             self.group_commit.ready();
         }
-        while let Some(issue) = self.engine.next_issue() {
+        // No step begins before all files have the event count of this start.
+        while !self.is_counting
+            && let Some(issue) = self.engine.next_issue()
+        {
             self.begin(issue)?;
         }
         let mut answered = std::mem::take(&mut self.answered);

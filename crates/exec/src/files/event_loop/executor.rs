@@ -42,6 +42,10 @@ pub struct Files<C> {
     pub(super) roster: Roster,
     /// The file that it is in: that of the intents.
     pub(super) roster_file: Arc<dyn OsFile>,
+    /// The event count that the NVRAM got last.
+    pub(super) counted: u64,
+    /// Tells that the event count of this start is being written.
+    pub(super) is_counting: bool,
     /// Devices in whose place a file stands that the roster does not name so far.
     pub(super) standing_in: DevSet,
     /// Steps for which the store has no room, or of which members are to know first.

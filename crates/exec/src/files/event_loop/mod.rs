@@ -4,6 +4,7 @@ mod clock;
 mod completion;
 mod device;
 mod dispatch;
+mod event_count;
 mod executor;
 mod replace;
 mod request;

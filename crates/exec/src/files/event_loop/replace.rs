@@ -14,6 +14,7 @@ use crate::files::io::device::{DeviceBackend, start_device};
 use crate::files::io::file::Identity;
 use crate::files::io::metadata::identity;
 use crate::files::io::patience::patiently;
+use crate::files::open::label::LabelStamp;
 use crate::files::open::replacement::ReplacedPlace;
 use crate::files::open::{identify, replacement};
 
@@ -70,21 +71,23 @@ impl<C: Controller> Files<C> {
         self.leave_device(dev)?;
         // So that no label that was written before is the next one's.
         self.distrust(DevSet::one(dev))?;
-        let label = (self.roster.origin(), self.roster.next(dev.index()));
+        let (origin, generation) = (self.roster.origin(), self.roster.next(dev.index()));
+        let stamp = LabelStamp { origin, generation, count: self.roster.event_count() };
         let (config, at, labelled) = (self.config.clone(), path.to_owned(), Arc::clone(&file));
         patiently(&self.os, path, self.config.patience, move |os| {
             // The file may be the same one, which was locked until now.
             identify::lock(&*labelled, &at)?;
-            replacement::label_replacement(os, &*labelled, &config, label, dev.index(), &at)
+            replacement::label_replacement(os, &*labelled, &config, stamp, dev.index(), &at)
         })?;
         let options = &mut self.config.devices[dev.index()].options;
         *options = DeviceOptions { workers: options.workers, direct: options.direct, ..DeviceOptions::default() };
         let direct = replacement::go_direct(&self.os, &self.config, dev.index(), path, &file)?;
+        let handle = Some(Arc::clone(&file));
         let backend = start_device(&*self.os, &self.config, dev.index(), file, &self.wakeup, self.ring.as_mut());
         let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];
         (device.backend, device.failed, device.error, device.file) = (Some(backend), false, None, identity);
-        device.direct = direct;
+        (device.direct, device.handle) = (direct, handle);
         path.clone_into(&mut self.config.devices[dev.index()].path);
         self.standing_in.insert(dev);
         let now = self.now();

@@ -13,13 +13,18 @@ impl<C: Controller> Files<C> {
     pub(super) fn distrust(&mut self, devs: DevSet) -> Result<(), FilesError> {
         self.standing_in -= devs;
         devs.iter().for_each(|dev| self.roster.leave(dev.index()));
-        self.sync_roster()
+        self.name_files()
     }
 
     /// Makes it durable which files are the devices'.
-    fn sync_roster(&mut self) -> Result<(), FilesError> {
+    fn name_files(&mut self) -> Result<(), FilesError> {
         self.marks.name(self.roster.generations());
-        let (sync, path) = (sync_roster(&self.roster_file, &self.roster), self.config.intents.clone());
+        self.sync_roster(SyncPoint::Roster)
+    }
+
+    /// Makes it durable which files are the devices', and which event count the array has.
+    pub(super) fn sync_roster(&mut self, at: SyncPoint) -> Result<(), FilesError> {
+        let (sync, path) = (sync_roster(&self.roster_file, &self.roster, at), self.config.intents.clone());
         let noted = patiently(&self.os, &self.config.intents, self.config.patience, move |_| {
             sync().map_err(FilesError::io(&path, "note which files are the devices'"))
         });
@@ -39,6 +44,6 @@ impl<C: Controller> Files<C> {
         }
         self.standing_in -= noted;
         noted.iter().for_each(|dev| self.roster.name(dev.index()));
-        self.sync_roster()
+        self.name_files()
     }
 }

@@ -148,6 +148,7 @@ impl<C: Controller> Files<C> {
         self.marks.note(condition);
         self.marks.end(condition.losses);
         self.until(|files| !files.marks.is_busy())?;
+        self.count_shutdown()?;
         Ok(std::mem::take(&mut self.completions).into())
     }
 

@@ -121,6 +121,7 @@ impl<C: Controller> Files<C> {
                 Ok(file) => (Some(file), None),
                 Err(error) => (None, Some(FilesError::io(path, OPEN)(error))),
             };
+            let handle = file.clone();
             let identity = file.as_ref().map(|file| identity(&**file, path)).transpose()?;
             let direct =
                 file.as_ref().map(|file| replacement::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
@@ -135,6 +136,7 @@ impl<C: Controller> Files<C> {
                 blocked,
                 error,
                 file: identity,
+                handle,
                 direct,
                 traffic: Traffic::default(),
             });
@@ -157,6 +159,8 @@ impl<C: Controller> Files<C> {
             accounts,
             roster: opened.roster,
             roster_file: opened.roster_file,
+            counted: 0,
+            is_counting: false,
             standing_in: DevSet::EMPTY,
             store_backlog: VecDeque::new(),
             group_commit: GroupCommit::default(),
@@ -189,8 +193,11 @@ impl<C: Controller> Files<C> {
         let intents = files.bytes.nvram().intents.ranges();
         files.engine.start(files.now(), Start { nv: &nv, intents: &intents, missing, collectors: DevSet::EMPTY });
         // A start that is refused changes nothing: what is missing may be brought back.
-        if !missing.is_empty() && !matches!(files.engine.status(), Status::Refused(_)) {
-            files.distrust(missing)?;
+        if !matches!(files.engine.status(), Status::Refused(_)) {
+            if !missing.is_empty() {
+                files.distrust(missing)?;
+            }
+            files.settle_event_count()?;
         }
         files.go_on()?;
         Ok(files)

@@ -33,8 +33,6 @@ pub enum SyncPoint {
     Tail,
     /// What was found in the NVRAM at the start, before anything relies on it.
     OpenNvram,
-    /// That it was found: nothing else of before the start counts any more.
-    OpenJournal,
     /// What was found of the intents at the start.
     OpenIntents,
     /// What was found on a device at the start.
@@ -55,6 +53,10 @@ pub enum SyncPoint {
     CreateFolder,
     /// Which files are the devices'.
     Roster,
+    /// The event count, in the NVRAM.
+    EventCount,
+    /// The same, or what it is to be, in every other file.
+    EventCountTold,
     /// A file in the place of a device, with its label.
     ReplaceDevice,
     /// Its name.
@@ -63,7 +65,7 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Flush,
         Self::Fua,
         Self::Marks,
@@ -74,7 +76,6 @@ impl SyncPoint {
         Self::Copied,
         Self::Tail,
         Self::OpenNvram,
-        Self::OpenJournal,
         Self::OpenIntents,
         Self::OpenDevice,
         Self::OpenMarks,
@@ -85,18 +86,22 @@ impl SyncPoint {
         Self::CreateNvram,
         Self::CreateFolder,
         Self::Roster,
+        Self::EventCount,
+        Self::EventCountTold,
         Self::ReplaceDevice,
         Self::ReplaceFolder,
     ];
 }
 
-/// What must not be believed of the NVRAM's file.
+/// What must not be believed of the NVRAM's file, or of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// A record that was written in part.
     Torn,
     /// One that lies where the next must, and was written before the last start, which has not found it.
     Stale,
+    /// A file of the array that is older than the rest.
+    Behind,
 }
 
 /// An open file; closed when dropped.

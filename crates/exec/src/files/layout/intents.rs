@@ -11,34 +11,35 @@
 //! ```text
 //! sector 0                                  sector 1 + i
 //!   0   8  "dstgINTS"                         0    8  i
-//!   8   4  version, 3                         8  496  bits of the rows 3968·i .. 3968·(i + 1): of row r, bit r mod 8 of
+//!   8   4  version, 4                         8  496  bits of the rows 3968·i .. 3968·(i + 1): of row r, bit r mod 8 of
 //!  12   4  bytes of a sector, 512                     byte (r mod 3968) / 8; those behind the last row are 0
 //!  16   8  number of the array              504    4  0
 //!  24   8  rows                             508    4  CRC-32C of bytes 0 .. 508
 //!  32  16  drawn when the array was made
 //!  48 256  of each of 64 devices the generation of its file: the roster (`roster.rs`)
 //! 304   4  epoch: how often NVRAM and intents were made anew after a loss
-//! 308 200  0
+//! 308   8  from: the event count that the NVRAM has or had (`event_count.rs`)
+//! 316   8  to: the one that it has or is to have
+//! 324 184  0
 //! 508   4  CRC-32C of bytes 0 .. 508
 //! ```
 //!
-//! Version 1, which has no roster, and version 2, which has no epoch, are refused.
+//! Version 1, which has no roster, version 2, which has no epoch, and version 3, which has no event count, are refused.
 
 use std::path::Path;
 
 use destage_plan::{Row, Rows};
 
+use super::event_count::{COUNT_END, EventCount};
 use super::label::Origin;
-use super::roster::{ROSTER_END, Roster};
+use super::roster::{EPOCH, FROM, ROSTER_END, Roster, TO};
 use super::sectors::{Reader, SECTOR, Sector, put, seal};
 use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
 use crate::nvram::RowSet;
 
 pub(crate) const MAGIC: [u8; 8] = *b"dstgINTS";
-const VERSION: u32 = 3;
-/// Where the epoch is.
-const EPOCH: usize = ROSTER_END;
+const VERSION: u32 = 4;
 /// Where the bits of a sector begin.
 const BITS: usize = 8;
 /// Where they end.
@@ -63,8 +64,13 @@ fn header(array: u64, rows: u64, epoch: u32) -> Sector {
 }
 
 /// Makes the roster, with the rest of the header, of a file for so many rows.
-pub(crate) fn new_roster(origin: Origin, rows: u64, epoch: u32, generations: &[u32; MAX_DEVICES]) -> Roster {
-    Roster::new(&header(origin.array, rows, epoch), origin, generations)
+pub(crate) fn new_roster(
+    origin: Origin,
+    rows: u64,
+    (epoch, count): (u32, EventCount),
+    generations: &[u32; MAX_DEVICES],
+) -> Roster {
+    Roster::new(&header(origin.array, rows, epoch), origin, count, generations)
 }
 
 /// Reads the roster from the header of a file that must be for so many rows.
@@ -76,8 +82,16 @@ pub(crate) fn read_roster(path: &Path, sector: &Sector, array: u64, rows: u64) -
     reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
     reader.setting("array", "the array's number", 16, reader.u64(16), array)?;
     reader.setting("rows", "the number of rows", 24, reader.u64(24), rows)?;
-    reader.zeros(EPOCH + 4)?;
-    Ok(Roster::read(sector, array))
+    let roster = Roster::read(sector, array);
+    let EventCount { from, to } = roster.event_count();
+    if to >= COUNT_END {
+        return Err(reader.wrong("the event count", TO, to, format_args!("below {COUNT_END}")));
+    }
+    if from > to {
+        return Err(reader.wrong("the event count before", FROM, from, format_args!("at most {to}")));
+    }
+    reader.zeros(ROSTER_END)?;
+    Ok(roster)
 }
 
 /// The bitmap's sectors.

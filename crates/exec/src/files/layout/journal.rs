@@ -10,7 +10,7 @@
 //! ```text
 //! sector 0                                  a record, at 512 · (1 + place mod n)
 //!   0   8  "dstgNVRM"                         0   4  "jrnl"
-//!   8   4  version, 5                         4   4  CRC-32C of all from byte 8 to the end of the record
+//!   8   4  version, 6                         4   4  CRC-32C of all from byte 8 to the end of the record
 //!  12   4  bytes of a sector, 512             8   8  its place
 //!  16   8  number of the array               16  16  drawn, as in the header
 //!  24   4  bytes of a page                   32   8  number of the opening after which it was written
@@ -21,22 +21,24 @@
 //!  56   8  place of the first record         64      p times: slot, 4; generation, 4; bytes, 4; tag, 24
 //!  64   8  place before which all is there           f times: slot, 4; generation, 4
 //!  72   8  number of the opening                     the bytes of the p slots, one after the other
-//!  80 428  0                                         zeros to the end of the sector
+//!  80   8  event count (`event_count.rs`)            zeros to the end of the sector
+//!  88 420  0
 //! 508   4  CRC-32C of bytes 0 .. 508
 //! ```
 //!
-//! Versions 1 to 4, whose slots had a place each, are refused.
+//! Versions 1 to 4, whose slots had a place each, and 5, which has no event count, are refused.
 
 use std::path::Path;
 
 use destage_plan::{Buf, NvPut, NvSlot, Tag};
 
+use super::event_count::COUNT_END;
 use super::sectors::{Reader, SECTOR, Sector, put, seal};
 use crate::files::error::FilesError;
 
 /// What the file begins with.
 pub(crate) const MAGIC: [u8; 8] = *b"dstgNVRM";
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const RECORD: [u8; 4] = *b"jrnl";
 /// Bytes of a record before what it says of slots.
 const HEAD: usize = 64;
@@ -82,6 +84,8 @@ pub(crate) struct Bounds {
     pub(crate) sealed: u64,
     /// Number of the opening.
     pub(crate) opening: u64,
+    /// The event count, which the other files of the array have as well.
+    pub(crate) event_count: u64,
 }
 
 /// Sectors of a record that puts and frees so many slots, with so many bytes.
@@ -138,6 +142,7 @@ impl JournalLayout {
         put(&mut sector, 56, &bounds.tail.to_le_bytes());
         put(&mut sector, 64, &bounds.sealed.to_le_bytes());
         put(&mut sector, 72, &bounds.opening.to_le_bytes());
+        put(&mut sector, 80, &bounds.event_count.to_le_bytes());
         seal(&mut sector);
         sector
     }
@@ -153,9 +158,17 @@ impl JournalLayout {
         reader.setting("page-bytes", "the page's size", 24, reader.u32(24), self.page_bytes)?;
         reader.setting("nv-slots", "the number of slots", 28, reader.u32(28), self.slots)?;
         reader.setting("devices", "the number of devices", 32, reader.u32(32), self.devices)?;
-        reader.zeros(80)?;
+        reader.zeros(88)?;
         let drawn = sector[36..52].try_into().expect("sixteen bytes");
-        let bounds = Bounds { tail: reader.u64(56), sealed: reader.u64(64), opening: reader.u64(72) };
+        let bounds = Bounds {
+            tail: reader.u64(56),
+            sealed: reader.u64(64),
+            opening: reader.u64(72),
+            event_count: reader.u64(80),
+        };
+        if bounds.event_count >= COUNT_END {
+            return Err(reader.wrong("the event count", 80, bounds.event_count, format_args!("below {COUNT_END}")));
+        }
         if bounds.tail > MOST_PLACES {
             return Err(reader.wrong(
                 "the place of the first record",

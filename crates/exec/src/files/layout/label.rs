@@ -12,7 +12,7 @@
 //! ```text
 //! label, at the next multiple of 512 behind the pages
 //!   0   8  "dstgMEMB"
-//!   8   4  version, 3
+//!   8   4  version, 4
 //!  12   4  number of the device
 //!  16   8  number of the array
 //!  24  16  drawn when the array was made
@@ -25,8 +25,8 @@
 //!          0 up to the next multiple of 512
 //! ```
 //!
-//! Version 1, which does not say what the array is, and version 2, behind which a member has no marks
-//! (`bitmap.rs`), are refused.
+//! Version 1, which does not say what the array is, version 2, behind which a member has no marks (`bitmap.rs`), and
+//! version 3, behind which a device has no event count (`event_count.rs`), are refused.
 
 use std::io;
 use std::path::Path;
@@ -39,7 +39,7 @@ use crate::files::error::FilesError;
 
 /// What a label begins with.
 pub(crate) const MAGIC: [u8; 8] = *b"dstgMEMB";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// What the files of an array have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

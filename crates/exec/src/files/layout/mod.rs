@@ -1,6 +1,7 @@
 //! Formats of the files of an array, byte by byte.
 
 pub(crate) mod bitmap;
+pub(crate) mod event_count;
 pub(crate) mod intents;
 pub(crate) mod journal;
 pub(crate) mod label;

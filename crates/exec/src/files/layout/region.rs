@@ -1,17 +1,18 @@
-//! Where in a device's file its label, the copies of the write-intent bitmap and the NVRAM lie.
+//! Where in a device's file its label, its event count, the copies of the write-intent bitmap and the NVRAM lie.
 
 use std::ops::Range;
 use std::path::Path;
 
 use super::bitmap::BitmapLayout;
+use super::event_count;
 use super::journal::JournalLayout;
 use super::label;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
 
 impl FilesConfig {
-    /// Bytes of a device's file: its pages with what is before them, behind them a label, and behind that the marks
-    /// of a member, or the NVRAM.
+    /// Counts the bytes of a device's file: its pages with what is before them, behind them a label and the
+    /// event count, and behind that the marks of a member, or the NVRAM.
     pub fn file_bytes(&self, dev: usize) -> u64 {
         self.region(dev).map_or_else(|| self.own_end(dev), |region| region.end)
     }
@@ -31,16 +32,16 @@ impl FilesConfig {
 
     /// Where ends what a device's file has without the NVRAM.
     pub(crate) fn own_end(&self, dev: usize) -> u64 {
-        let label_end = self.label_end(dev);
-        if dev < self.members { self.marks_end(dev, label_end) } else { label_end }
+        self.end_behind(dev, self.label_end(dev))
     }
 
-    /// Where the marks of a member end whose label ends there.
-    pub(crate) fn marks_end(&self, dev: usize, label_end: u64) -> u64 {
-        self.marks_behind(dev, label_end) + self.bitmap_layout().bytes()
+    /// Returns where ends what is behind the label of a device if that ends there, without the NVRAM.
+    pub(crate) fn end_behind(&self, dev: usize, label_end: u64) -> u64 {
+        let marks = if dev < self.members { self.bitmap_layout().bytes() } else { 0 };
+        self.count_behind(dev, label_end) + 2 * self.count_bytes() + marks
     }
 
-    fn marks_behind(&self, dev: usize, label_end: u64) -> u64 {
+    fn count_behind(&self, dev: usize, label_end: u64) -> u64 {
         let end = self.pages_end(dev);
         end + (label_end - end).next_multiple_of(self.shape.page_bytes())
     }
@@ -50,9 +51,19 @@ impl FilesConfig {
         self.label_offset(dev) + label::bytes(&self.about)
     }
 
-    /// Where a member's marks begin: as many whole pages behind its pages as it takes for the label.
+    /// Returns where a device's event count is: as many whole pages behind its pages as it takes for the label.
+    pub(crate) fn count_offset(&self, dev: usize) -> u64 {
+        self.count_behind(dev, self.label_end(dev))
+    }
+
+    /// Returns the bytes of one of the two places for them.
+    pub(crate) fn count_bytes(&self) -> u64 {
+        event_count::place_bytes(self.shape.page_bytes())
+    }
+
+    /// Returns where a member's marks begin: at the page behind them.
     pub(crate) fn marks_offset(&self, dev: usize) -> u64 {
-        self.marks_behind(dev, self.label_end(dev))
+        self.count_offset(dev) + 2 * self.count_bytes()
     }
 
     /// How the rows are marked.

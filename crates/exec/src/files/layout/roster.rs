@@ -1,7 +1,9 @@
-//! Which label each device's file must have, as the header of the intents says it: the roster.
+//! Which label each device's file must have, as the header of the intents says it: the roster. With it is the
+//! array's event count.
 //!
 //! `label.rs` says how it is used, `intents.rs` where in the sector it is.
 
+use super::event_count::EventCount;
 use super::label::Origin;
 use super::sectors::{Sector, put, seal};
 use crate::files::config::MAX_DEVICES;
@@ -10,18 +12,24 @@ use crate::files::config::MAX_DEVICES;
 pub(crate) struct Roster {
     header: Sector,
     origin: Origin,
+    event_count: EventCount,
     generations: [u32; MAX_DEVICES],
 }
 
 /// Where the roster begins in its sector.
 const AT: usize = 32;
-/// Where it ends.
-pub(crate) const ROSTER_END: usize = AT + 16 + 4 * MAX_DEVICES;
+/// Where the epoch is.
+pub(crate) const EPOCH: usize = AT + 16 + 4 * MAX_DEVICES;
+/// Where the event count is.
+pub(crate) const FROM: usize = EPOCH + 4;
+pub(crate) const TO: usize = FROM + 8;
+/// Where the roster ends, with all of that.
+pub(crate) const ROSTER_END: usize = TO + 8;
 
 impl Roster {
     /// The roster of a new array, or of one whose roster is made anew.
-    pub(crate) fn new(header: &Sector, origin: Origin, generations: &[u32; MAX_DEVICES]) -> Self {
-        let mut roster = Self { header: *header, origin, generations: *generations };
+    pub(crate) fn new(header: &Sector, origin: Origin, count: EventCount, generations: &[u32; MAX_DEVICES]) -> Self {
+        let mut roster = Self { header: *header, origin, event_count: count, generations: *generations };
         roster.fill();
         roster
     }
@@ -29,9 +37,11 @@ impl Roster {
     /// The roster that a sector has.
     pub(crate) fn read(header: &Sector, array: u64) -> Self {
         let drawn = header[AT..AT + 16].try_into().expect("sixteen bytes");
-        let numbers = header[AT + 16..ROSTER_END].as_chunks().0;
+        let numbers = header[AT + 16..EPOCH].as_chunks().0;
         let generations = std::array::from_fn(|dev| u32::from_le_bytes(numbers[dev]));
-        Self { header: *header, origin: Origin { array, drawn }, generations }
+        let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
+        let count = EventCount { from: number(FROM), to: number(TO) };
+        Self { header: *header, origin: Origin { array, drawn }, event_count: count, generations }
     }
 
     /// What the files have in common.
@@ -46,7 +56,18 @@ impl Roster {
 
     /// How often NVRAM and intents were made anew.
     pub(crate) fn epoch(&self) -> u32 {
-        u32::from_le_bytes(self.header[ROSTER_END..ROSTER_END + 4].try_into().expect("four bytes"))
+        u32::from_le_bytes(self.header[EPOCH..EPOCH + 4].try_into().expect("four bytes"))
+    }
+
+    /// Returns the event count.
+    pub(crate) const fn event_count(&self) -> EventCount {
+        self.event_count
+    }
+
+    /// Changes the event count; durable when the [sector](Self::sector) is.
+    pub(crate) fn set_event_count(&mut self, count: EventCount) {
+        self.event_count = count;
+        self.fill();
     }
 
     /// The generation that a device's file must have.
@@ -80,6 +101,8 @@ impl Roster {
 
     fn fill(&mut self) {
         put(&mut self.header, AT, &self.origin.drawn);
+        put(&mut self.header, FROM, &self.event_count.from.to_le_bytes());
+        put(&mut self.header, TO, &self.event_count.to.to_le_bytes());
         for (dev, generation) in self.generations.iter().enumerate() {
             put(&mut self.header, AT + 16 + 4 * dev, &generation.to_le_bytes());
         }

@@ -10,6 +10,7 @@ use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::sectors;
+use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents::{IntentSectors, bytes, new_roster, read_roster};
 use crate::files::layout::label::Origin;
 use crate::files::layout::roster::Roster;
@@ -45,11 +46,15 @@ pub(crate) fn roster(
 }
 
 /// Returns what makes a roster durable as it is now, in this file of the intents.
-pub(crate) fn sync_roster(file: &Arc<dyn OsFile>, roster: &Roster) -> impl FnOnce() -> io::Result<()> + Send + use<> {
+pub(crate) fn sync_roster(
+    file: &Arc<dyn OsFile>,
+    roster: &Roster,
+    at: SyncPoint,
+) -> impl FnOnce() -> io::Result<()> + Send + use<> {
     let (file, header) = (Arc::clone(file), *roster.sector());
     move || {
         file.write_all_at(&header, 0)?;
-        file.sync_data(SyncPoint::Roster)
+        file.sync_data(at)
     }
 }
 
@@ -61,16 +66,17 @@ impl IntentsFile {
         origin: Origin,
         rows: u64,
         open: &RowSet,
-        (epoch, generations): (u32, &[u32; MAX_DEVICES]),
+        (epoch, count, generations): (u32, EventCount, &[u32; MAX_DEVICES]),
     ) -> io::Result<(Self, Roster)> {
-        let roster = new_roster(origin, rows, epoch, generations);
+        let roster = new_roster(origin, rows, (epoch, count), generations);
         let made = Self { file, sectors: IntentSectors::new(rows, open) };
         made.file.write_all_at(made.sectors.bytes(), IntentSectors::OFFSET)?;
         made.file.write_all_at(roster.sector(), 0)?;
         Ok((made, roster))
     }
 
-    /// Reads a file that is so long, and makes durable what it says. Damaged sectors of the bitmap are written anew.
+    /// Reads a file that is so long, and writes anew what it says, damaged sectors of the bitmap as well. Durable with the
+    /// event count of the start.
     pub(crate) fn open(
         file: Arc<dyn OsFile>,
         path: &Path,
@@ -91,8 +97,7 @@ impl IntentsFile {
         // Written anew for the same reason as the NVRAM.
         let written = file.write_all_at(roster.sector(), 0);
         let written = written.and_then(|()| file.write_all_at(sectors.bytes(), IntentSectors::OFFSET));
-        let durable = written.and_then(|()| file.sync_all(SyncPoint::OpenIntents));
-        durable.map_err(FilesError::io(path, "make it durable"))?;
+        written.map_err(FilesError::io(path, "write it anew"))?;
         Ok(FoundIntents { file: Self { file, sectors }, open, roster, damaged })
     }
 

@@ -10,9 +10,10 @@
 //! is durable, too, is anything written over the old ones. They may say that a slot is in use which a newer record
 //! frees, so that has to be durable as well.
 //!
-//! Opening finds the run, writes all of it anew and makes it durable before the header says that it is there: after a
-//! sync that failed, pages may be gone that a read still shows and a later sync says nothing of. From then on a record
-//! of it that is not whole is damaged, and an error, and the next one has the number of this opening. Damage to a record
+//! Opening finds the run, writes all of it and the header anew and makes it durable: after a sync that failed, pages may be gone that a read
+//! still shows and a later sync says nothing of. The header says that the run is there when it gets the event count of the
+//! start, before the next record is written. From then on a record of the run that is not whole is damaged, and an error,
+//! and the next one has the number of this opening. Damage to a record
 //! that was written since is an error, too, if one behind it says that it was durable: what would else be taken for torn.
 
 use std::collections::VecDeque;
@@ -149,9 +150,13 @@ impl NvramFile {
 
     /// Fills a new file, of zeros: all slots are free. The header is written when the file is durable as it is, and so
     /// not before it can be opened; not durable yet.
-    pub(crate) fn create(file: Arc<dyn OsFile>, layout: JournalLayout, epoch: ArrayEpoch) -> io::Result<Self> {
+    pub(crate) fn create(
+        file: Arc<dyn OsFile>,
+        layout: JournalLayout,
+        (epoch, event_count): (ArrayEpoch, u64),
+    ) -> io::Result<Self> {
         file.sync_all(SyncPoint::CreateNvram)?;
-        let made = Self::with(file, layout, epoch, Bounds { tail: 0, sealed: 0, opening: 1 });
+        let made = Self::with(file, layout, epoch, Bounds { tail: 0, sealed: 0, opening: 1, event_count });
         made.write_header(made.bounds)?;
         Ok(made)
     }
@@ -178,12 +183,9 @@ impl NvramFile {
         let mut opened = Self::with(file, layout, epoch, bounds);
         let nvram = opened.take_over(path)?;
         let opening = bounds.opening + 1;
-        let durable = opened.file.sync_all(SyncPoint::OpenNvram);
-        let durable = durable.and_then(|()| {
-            opened.write_header(Bounds { sealed: opened.head, opening, ..bounds })?;
-            opened.file.sync_all(SyncPoint::OpenJournal)
-        });
-        durable.map_err(FilesError::io(path, "make it durable"))?;
+        let written = opened.write_header(bounds).and_then(|()| opened.file.sync_all(SyncPoint::OpenNvram));
+        written.map_err(FilesError::io(path, "make it durable"))?;
+        // The header says so with the event count of the start, before which nothing is written behind them.
         opened.bounds = Bounds { sealed: opened.head, opening, ..bounds };
         opened.durable = opened.head;
         Ok((opened, nvram, epoch))
@@ -281,6 +283,25 @@ impl NvramFile {
 
     fn write_header(&self, bounds: Bounds) -> io::Result<()> {
         self.file.write_all_at(&self.layout.header(self.epoch, bounds), 0)
+    }
+
+    /// Returns the event count of the header.
+    pub(crate) const fn event_count(&self) -> u64 {
+        self.bounds.event_count
+    }
+
+    /// Tells whether a fault is planted: this is believed.
+    pub(crate) fn believes(&self, what: Unfit) -> bool {
+        self.file.believes(what)
+    }
+
+    /// Writes another event count to the header, durably.
+    pub(crate) fn set_event_count(&mut self, event_count: u64) -> io::Result<()> {
+        let bounds = Bounds { event_count, ..self.bounds };
+        self.write_header(bounds)?;
+        self.file.sync_data(SyncPoint::EventCount)?;
+        self.bounds = bounds;
+        Ok(())
     }
 
     /// Puts free slots, and frees slots in use: all of it or nothing. Durable, with all before it, after

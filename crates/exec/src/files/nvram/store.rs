@@ -28,6 +28,8 @@ pub(crate) enum Change {
     Intent { set: bool },
     /// Makes all commits before it durable.
     Sync(SyncPoint),
+    /// Writes an event count to the NVRAM's header, durably.
+    EventCount(u64),
 }
 
 /// A step of the NVRAM with all that it needs.
@@ -144,6 +146,7 @@ impl Store {
                 if self.group.iter().any(durable) { self.nvram.sync(SyncPoint::Commit) } else { Ok(()) }
             }
             Some(Change::Sync(at)) => self.nvram.sync(at),
+            Some(Change::EventCount(number)) => self.nvram.set_event_count(number),
             Some(Change::Intent { .. }) => {
                 for command in &self.group {
                     let set = matches!(command.change, Change::Intent { set: true });

@@ -8,6 +8,7 @@ use destage_plan::{Condition, Row, Rows};
 
 use super::bitmap::{head, mark_all, newest_marks};
 use super::devices::{SYNC, open_device};
+use super::event_count::{announce, check_counts};
 use super::folders::sync_folders;
 use super::identify::{Identities, is_made, lock, open_file};
 use super::label;
@@ -69,7 +70,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         if config.home() == Some(dev) && matches!(&file, Err(FilesError::Io { what: SYNC, .. })) {
             // The next sync would say nothing of it.
             roster.leave(dev);
-            sync_roster(&roster_file, &roster)()
+            sync_roster(&roster_file, &roster, SyncPoint::Roster)()
                 .map_err(FilesError::io(&config.intents, "note which files are the devices'"))?;
         }
         let mut file = file?;
@@ -93,6 +94,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         check_epoch(config, found.2, &roster)?;
         (home, found)
     };
+    let count = check_counts(config, &nvram, &roster, &mut devices)?;
     let newest = newest_marks(&mut devices, config, roster.origin().drawn)?;
     if let Some(marked) = newest.as_ref().map(|newest| &newest.rows).filter(|_| !damaged.is_empty()) {
         // No intent is open of a row that is not marked, so damaged sectors hide none of these.
@@ -120,6 +122,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     }
     let head = head(roster.origin(), roster.generations(), of_nvram.epoch, condition);
     let marks = WriteIntentBitmap::new(config, &head, &found.intents, sequence + 1);
+    announce(config, count, (&roster_file, &mut roster), &mut devices)?;
     mark_all(&mut devices, config, &marks);
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::OpenFolder)?;

@@ -8,7 +8,7 @@ use destage_plan::Condition;
 use super::bitmap::{MARK, head, write_marks};
 use super::folders::sync_folders;
 use super::identify::{Identities, lock, make_file, there};
-use super::label;
+use super::label::{self, LabelStamp};
 use super::nvram_place::{NvramAt, at_home, empty_nvram};
 use super::opened::Opened;
 use super::prepare::{clear, empty, forget, make_intents, make_nvram};
@@ -19,12 +19,16 @@ use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::metadata::OPEN;
 use crate::files::io::os::{Os, Presence};
+use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents;
 use crate::files::layout::journal::ArrayEpoch;
 use crate::files::layout::label::Origin;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::Store;
 use crate::nvram::{Nvram, RowSet};
+
+/// The event count of a new array.
+const FIRST: EventCount = EventCount::settled(1);
 
 /// Makes the files of a new array and makes them durable: devices, of zeros where they do not keep what they hold,
 /// then the intents, then the NVRAM, without which nothing is opened.
@@ -114,7 +118,7 @@ pub(super) fn make<'a>(
         } else {
             clear(&*file, &device.path, config.file_bytes(dev))?;
         }
-        let labelled = label::write(&*file, config, origin, dev, 1);
+        let labelled = label::write(&*file, config, dev, LabelStamp { origin, generation: 1, count: FIRST });
         labelled.map_err(FilesError::io(&device.path, "label it"))?;
         if dev < config.members {
             write_marks(&*file, config, dev, &first).map_err(FilesError::io(&device.path, MARK))?;
@@ -126,15 +130,15 @@ pub(super) fn make<'a>(
     let intents_identity = files.add(&*file, &config.intents)?;
     lock(&*file, &config.intents)?;
     clear(&*file, &config.intents, intents::bytes(config.rows))?;
-    let (none, life) = (RowSet::default(), (0, &[1; MAX_DEVICES]));
+    let (none, count) = (RowSet::default(), (0, FIRST, &[1; MAX_DEVICES]));
     let guard = own.as_ref().map_or(&file, |own| &own.0).clone();
     let roster_file = Arc::clone(&file);
-    let (intents, roster) = make_intents(file, config, origin, &none, life)?;
+    let (intents, roster) = make_intents(file, config, origin, &none, count)?;
     let NvramAt { file, identity, home } = match own {
         Some((file, identity)) => NvramAt { file, identity, home: None },
         None => at_home(os, config, &devices)?,
     };
-    let nvram = make_nvram(file, config, ArrayEpoch { drawn: origin.drawn, epoch: 0 })?;
+    let nvram = make_nvram(file, config, (ArrayEpoch { drawn: origin.drawn, epoch: 0 }, FIRST.to))?;
     let paths = config.devices.iter().map(|device| &*device.path).chain([&*config.intents, config.nvram_path()]);
     sync_folders(os, paths, SyncPoint::CreateFolder)?;
     let state = [identity, intents_identity];

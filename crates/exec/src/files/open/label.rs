@@ -7,24 +7,65 @@ use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
 use crate::files::io::file::OsFile;
 use crate::files::io::sectors;
+use crate::files::layout::event_count::{self, EventCount};
 use crate::files::layout::label::{self, ExpectedLabel, Origin};
 use crate::files::layout::sectors::SECTOR;
 
+/// Says what a label and what is behind it say, beside of which device it is.
+#[derive(Clone, Copy)]
+pub(crate) struct LabelStamp {
+    pub(crate) origin: Origin,
+    pub(crate) generation: u32,
+    pub(crate) count: EventCount,
+}
+
 /// Labels a file; not durable yet.
-pub(super) fn write(
-    file: &dyn OsFile,
-    config: &FilesConfig,
-    origin: Origin,
-    dev: usize,
-    generation: u32,
-) -> io::Result<()> {
+pub(super) fn write(file: &dyn OsFile, config: &FilesConfig, dev: usize, stamp: LabelStamp) -> io::Result<()> {
+    let LabelStamp { origin, generation, count } = stamp;
     file.write_all_at(&label::encode(&config.about, origin, dev, generation), config.label_offset(dev))?;
+    file.write_all_at(&Buffer::zeroed(2 * config.count_bytes() as usize), config.count_offset(dev))?;
+    write_count(file, config, origin, dev, count)?;
     if dev < config.members {
         // Of marks that may be there nobody must believe any.
         let from = config.marks_offset(dev);
         file.write_all_at(&Buffer::zeroed((config.file_bytes(dev) - from) as usize), from)?;
     }
     Ok(())
+}
+
+/// Writes the event count to a device's file, over the older of both; not durable yet.
+pub(crate) fn write_count(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    origin: Origin,
+    dev: usize,
+    count: EventCount,
+) -> io::Result<()> {
+    let place = find_count(file, config, origin, dev)?.map_or(0, |(_, newest)| 1 - newest);
+    let page = event_count::encode(config.shape.page_bytes(), origin.drawn, dev, count);
+    file.write_all_at(&page, config.count_offset(dev) + place * config.count_bytes())
+}
+
+/// Reads the event count from a device's file; none if it has none that can be read.
+pub(super) fn read_count(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    origin: Origin,
+    dev: usize,
+) -> io::Result<Option<EventCount>> {
+    Ok(find_count(file, config, origin, dev)?.map(|(count, _)| count))
+}
+
+fn find_count(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    origin: Origin,
+    dev: usize,
+) -> io::Result<Option<(EventCount, u64)>> {
+    // Aligned: the file may be read directly.
+    let mut pages = Buffer::zeroed(2 * config.count_bytes() as usize);
+    file.read_exact_at(&mut pages, config.count_offset(dev))?;
+    Ok(event_count::decode(&pages, origin, dev))
 }
 
 /// What is wrong with a file that is of another size than a device's must be, if its label tells: it is of another version.

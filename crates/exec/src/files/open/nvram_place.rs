@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::identify::{
     Identities, check_size, is_made, is_place_of_files, is_unfinished, lock, make_file, open_file, there,
 };
-use super::label;
+use super::label::{self, LabelStamp};
 use super::prepare::make_anew;
 use super::vacancy::{check_ends, check_nothing_but};
 use crate::files::config::{Existing, FilesConfig};
@@ -17,7 +17,6 @@ use crate::files::io::file::{Identity, OsFile, SyncPoint};
 use crate::files::io::metadata::{OPEN, capacity, identity, length};
 use crate::files::io::os::{Os, Presence};
 use crate::files::layout::journal;
-use crate::files::layout::label::Origin;
 use crate::files::nvram::intents;
 use crate::files::nvram::region::Region;
 
@@ -131,7 +130,7 @@ pub(crate) fn make_home(
     dev: usize,
     device: &mut io::Result<Arc<dyn OsFile>>,
     files: &mut Identities,
-    (origin, generation): (Origin, u32),
+    stamp: LabelStamp,
 ) -> Result<(), FilesError> {
     let path = &config.devices[dev].path;
     if device.is_err() {
@@ -141,5 +140,5 @@ pub(crate) fn make_home(
         *device = Ok(file);
     }
     let Ok(file) = device else { return Ok(()) };
-    make_anew(&**file, config, dev, origin, generation).map_err(FilesError::io(path, "make it anew"))
+    make_anew(&**file, config, dev, stamp).map_err(FilesError::io(path, "make it anew"))
 }

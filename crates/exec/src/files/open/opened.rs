@@ -16,6 +16,8 @@ use crate::nvram::Nvram;
 pub struct Resynchronised {
     /// The files that were lost. Both were made anew.
     pub lost: Vec<PathBuf>,
+    /// Tells that these were there, and were older copies.
+    pub is_behind: bool,
     /// Rows that were marked, and are made consistent.
     pub rows: u64,
     /// How many marks that were.

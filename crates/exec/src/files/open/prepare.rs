@@ -4,12 +4,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::label;
+use super::label::{self, LabelStamp};
 use crate::buffer::Buffer;
 use crate::files::config::{DeviceConfig, FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::os::Os;
+use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents;
 use crate::files::layout::journal::ArrayEpoch;
 use crate::files::layout::label::Origin;
@@ -33,16 +34,16 @@ pub(super) fn forget(os: &dyn Os, file: &dyn OsFile, config: &FilesConfig, dev: 
     file.sync_all(SyncPoint::CreateEmptied)
 }
 
-/// Makes the intents of these rows, with this epoch and these generations, durably.
+/// Makes the intents of these rows, with this epoch, this event count and these generations, durably.
 pub(super) fn make_intents(
     file: Arc<dyn OsFile>,
     config: &FilesConfig,
     origin: Origin,
     open: &RowSet,
-    life: (u32, &[u32; MAX_DEVICES]),
+    count: (u32, EventCount, &[u32; MAX_DEVICES]),
 ) -> Result<(IntentsFile, Roster), FilesError> {
     clear(&*file, &config.intents, intents::bytes(config.rows))?;
-    let made = IntentsFile::create(file, origin, config.rows, open, life);
+    let made = IntentsFile::create(file, origin, config.rows, open, count);
     let made = made.and_then(|made| made.0.sync_all().map(|()| made));
     made.map_err(FilesError::io(&config.intents, "write it"))
 }
@@ -51,21 +52,15 @@ pub(super) fn make_intents(
 pub(super) fn make_nvram(
     file: Arc<dyn OsFile>,
     config: &FilesConfig,
-    epoch: ArrayEpoch,
+    count: (ArrayEpoch, u64),
 ) -> Result<NvramFile, FilesError> {
     clear(&*file, config.nvram_path(), config.journal_layout().bytes())?;
-    let made = NvramFile::create(file, config.journal_layout(), epoch).and_then(|file| file.sync_all().map(|()| file));
+    let made = NvramFile::create(file, config.journal_layout(), count).and_then(|file| file.sync_all().map(|()| file));
     made.map_err(FilesError::io(config.nvram_path(), "write it"))
 }
 
 /// Makes a cache's device anew, durably: it holds nothing that counts.
-pub(crate) fn make_anew(
-    file: &dyn OsFile,
-    config: &FilesConfig,
-    dev: usize,
-    origin: Origin,
-    generation: u32,
-) -> io::Result<()> {
+pub(crate) fn make_anew(file: &dyn OsFile, config: &FilesConfig, dev: usize, stamp: LabelStamp) -> io::Result<()> {
     let DeviceConfig { offset, .. } = &config.devices[dev];
     if file.capacity()?.is_some() {
         file.punch_hole(*offset, config.label_offset(dev) - offset)?;
@@ -77,7 +72,7 @@ pub(crate) fn make_anew(
         // If this is cut short the file is empty, or long enough for a label and all behind it.
         file.sync_all(SyncPoint::CreateDevice)?;
     }
-    label::write(file, config, origin, dev, generation)?;
+    label::write(file, config, dev, stamp)?;
     file.sync_all(SyncPoint::CreateDevice)
 }
 

@@ -10,9 +10,10 @@ use destage_plan::Dev;
 use super::assemble::open;
 use super::bitmap::{head, mark_all, newest_marks};
 use super::devices::open_device;
+use super::event_count::{announce, check_follows, is_any_behind, newest_count, state_among};
 use super::folders::sync_folders;
 use super::identify::{Identities, is_there, lock, make_file};
-use super::label;
+use super::label::{self, LabelStamp};
 use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
 use super::opened::{Opened, Resynchronised};
 use super::prepare::{make_anew, make_intents, make_nvram};
@@ -22,6 +23,7 @@ use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::os::Os;
 use crate::files::layout::bitmap::BitmapCopy;
+use crate::files::layout::event_count::EventCount;
 use crate::files::layout::journal::ArrayEpoch;
 use crate::files::layout::label::Origin;
 use crate::files::nvram::store::Store;
@@ -38,7 +40,22 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     if !is_there(os, &config.intents)? {
         lost.push(config.intents.clone());
     }
-    let Some(first_lost) = lost.first() else { return open(os, config) };
+    let (mut behind, mut is_behind) = (None, false);
+    if lost.is_empty() {
+        match open(os, config) {
+            // What is older than all members is as good as lost.
+            Err(error) => {
+                lost = match &error {
+                    FilesError::Behind { older, .. } => state_among(config, older),
+                    FilesError::Outdated { path, .. } => vec![path.clone()],
+                    _ => return Err(error),
+                };
+                (behind, is_behind) = (Some(error), true);
+            }
+            opened => return opened,
+        }
+    }
+    let Some(first_lost) = lost.first().cloned() else { return open(os, config) };
     let mut devices = Vec::with_capacity(config.devices.len());
     for dev in 0..config.devices.len() {
         devices.push(if config.home() == Some(dev) {
@@ -58,18 +75,24 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         }
     }
     let Some(BitmapCopy { sequence, head: before, rows, marks }) = found else {
-        return Err(FilesError::NoMarks(first_lost.clone()));
+        return Err(FilesError::NoMarks(first_lost));
     };
+    let origin = Origin { array: config.array, drawn: before.drawn };
+    let count = newest_count(config, origin, &devices);
+    if let Some(error) = behind.take_if(|_| is_any_behind(config, origin, &devices, count)) {
+        // Of what time the array is nobody can tell.
+        return Err(error);
+    }
     let (data, notes) = (before.holds && !accepted.data, before.condition.losses && !accepted.notes);
     if data || notes {
-        return Err(FilesError::LostForGood { path: first_lost.clone(), data, notes });
+        return Err(behind.unwrap_or(FilesError::LostForGood { path: first_lost, data, notes }));
     }
-    let origin = Origin { array: config.array, drawn: before.drawn };
     let mut generations = before.generations;
     for (dev, device) in devices.iter_mut().enumerate() {
         if config.home() == Some(dev) {
             generations[dev] = generations[dev].wrapping_add(if generations[dev] % 2 == 1 { 2 } else { 1 });
-            make_home(os, config, dev, device, &mut files, (origin, generations[dev]))?;
+            let stamp = LabelStamp { origin, generation: generations[dev], count };
+            make_home(os, config, dev, device, &mut files, stamp)?;
             continue;
         }
         let Ok(file) = device else { continue };
@@ -79,10 +102,16 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
             && label::drawn_of(&**file, config, dev) == Some(origin.drawn)
         {
             generations[dev] = generations[dev].wrapping_add(2);
-            if let Err(error) = make_anew(&**file, config, dev, origin, generations[dev]) {
+            if let Err(error) =
+                make_anew(&**file, config, dev, LabelStamp { origin, generation: generations[dev], count })
+            {
                 *device = Err(error);
             }
         } else if let Err(error) = label::check(&**file, config, origin, dev, generations[dev])? {
+            *device = Err(error);
+        } else if dev < config.members
+            && let Err(error) = check_follows(&**file, config, origin, dev, count)
+        {
             *device = Err(error);
         } else if before.condition.unfilled.contains(Dev(dev as u8)) {
             let text = "it was being filled, and how far is lost; put it in its own place again, to be filled from the beginning";
@@ -116,15 +145,18 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     let epoch = before.epoch + 1;
     let roster_file = Arc::clone(&intents_file);
-    let (intents, roster) = make_intents(intents_file, config, origin, &rows, (epoch, &generations))?;
-    let nvram = make_nvram(nvram_file.file, config, ArrayEpoch { drawn: origin.drawn, epoch })?;
+    let (intents, mut roster) = make_intents(intents_file, config, origin, &rows, (epoch, count, &generations))?;
+    let nvram = make_nvram(nvram_file.file, config, (ArrayEpoch { drawn: origin.drawn, epoch }, count.from))?;
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::CreateFolder)?;
     let new = WriteIntentBitmap::new(config, &head(origin, &generations, epoch, before.condition), &rows, sequence + 1);
+    let begins = EventCount { from: count.from, to: count.to + 1 };
+    announce(config, begins, (&roster_file, &mut roster), &mut devices)?;
     mark_all(&mut devices, config, &new);
     let state = [nvram_file.identity, intents_identity];
     let resynchronised = Some(Resynchronised {
         lost,
+        is_behind,
         rows: rows.iter().count() as u64,
         marks,
         of: config.rows,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::folders::{folder, sync_folder};
 use super::identify::{check_size, is_unfinished, lock, make_file, open_file};
-use super::label;
+use super::label::{self, LabelStamp};
 use super::prepare::clear;
 use super::vacancy::check_nothing;
 use crate::files::config::{Existing, FilesConfig};
@@ -111,11 +111,11 @@ pub(crate) fn label_replacement(
     os: &dyn Os,
     file: &dyn OsFile,
     config: &FilesConfig,
-    (origin, generation): (Origin, u32),
+    stamp: LabelStamp,
     dev: usize,
     path: &Path,
 ) -> Result<(), FilesError> {
-    let labelled = label::write(file, config, origin, dev, generation);
+    let labelled = label::write(file, config, dev, stamp);
     let durable = labelled.and_then(|()| file.sync_all(SyncPoint::ReplaceDevice));
     durable.map_err(FilesError::io(path, "make it durable"))?;
     sync_folder(os, folder(path), SyncPoint::ReplaceFolder)

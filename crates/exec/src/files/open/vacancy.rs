@@ -117,8 +117,7 @@ fn check_room(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(),
     let found = capacity.map_or_else(|| length(file, path), Ok)?;
     let (end, from, most) = (config.pages_end(dev), config.label_offset(dev), config.file_bytes(dev));
     let earlier = from..from + label::bytes_at(file, from);
-    let earlier =
-        if dev < config.members && !earlier.is_empty() { from..config.marks_end(dev, earlier.end) } else { earlier };
+    let earlier = if earlier.is_empty() { earlier } else { from..config.end_behind(dev, earlier.end) };
     let fits = if capacity.is_some() { found >= most } else { (end..=most.max(earlier.end)).contains(&found) };
     if !fits {
         let (path, settings, block) = (path.clone(), config.size_settings(dev), capacity.is_some());

@@ -1,0 +1,81 @@
+//! Raises an array's event count at a start and at a clean shutdown.
+
+use std::io;
+use std::sync::Arc;
+
+use destage_plan::{Controller, Dev};
+
+use super::device::Device;
+use super::executor::Files;
+use crate::files::error::FilesError;
+use crate::files::io::backend::Backend;
+use crate::files::io::device::DeviceBackend;
+use crate::files::io::file::SyncPoint;
+use crate::files::io::patience::patiently;
+use crate::files::layout::event_count::EventCount;
+use crate::files::nvram::store::{Change, Command};
+use crate::files::open::label;
+
+impl<C: Controller> Files<C> {
+    /// Gives all files the event count that was announced when they were opened.
+    pub(super) fn settle_event_count(&mut self) -> Result<(), FilesError> {
+        let count = self.roster.event_count();
+        if !count.is_changing() {
+            return Ok(());
+        }
+        self.is_counting = true;
+        self.count_in_nvram(count.to)?;
+        let failed = self.write_event_count(EventCount::settled(count.to))?;
+        for (dev, source) in failed {
+            let path = self.config.devices[dev.index()].path.clone();
+            let error = FilesError::Io { path, what: "write the event count", source };
+            self.devices[dev.index()].error.get_or_insert(error);
+            self.fail(dev)?;
+        }
+        self.is_counting = false;
+        Ok(())
+    }
+
+    /// Raises the event count for a clean shutdown, when no device that answers is busy any more. If one of them cannot be
+    /// written the count stays as it is: no file falls behind.
+    pub(super) fn count_shutdown(&mut self) -> Result<(), FilesError> {
+        let is_at_work =
+            |device: &Device| !device.failed && device.backend.as_ref().is_some_and(DeviceBackend::is_busy);
+        self.until(|files| !files.store.is_busy() && !files.devices.iter().any(is_at_work))?;
+        let EventCount { to: last, .. } = self.roster.event_count();
+        let next = last + 1;
+        if self.write_event_count(EventCount { from: last, to: next })?.is_empty() {
+            self.count_in_nvram(next)?;
+            // A file that still has the count before it is not behind.
+            self.write_event_count(EventCount::settled(next))?;
+        }
+        Ok(())
+    }
+
+    fn count_in_nvram(&mut self, number: u64) -> Result<(), FilesError> {
+        let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
+        self.store.send(Command { issue: None, change: Change::EventCount(number), bytes, lists, is_covered: false });
+        self.until(|files| files.counted == number)
+    }
+
+    /// Writes an event count to the intents and all devices that answer, durably; returns the devices that failed.
+    fn write_event_count(&mut self, count: EventCount) -> Result<Vec<(Dev, io::Error)>, FilesError> {
+        self.roster.set_event_count(count);
+        self.sync_roster(SyncPoint::EventCountTold)?;
+        let (config, origin, mut failed) = (Arc::new(self.config.clone()), self.roster.origin(), Vec::new());
+        for dev in 0..self.devices.len() {
+            let Some(file) = self.devices[dev].handle.clone() else { continue };
+            let (config, path) = (Arc::clone(&config), self.config.devices[dev].path.clone());
+            let told = patiently(&self.os, &path, self.config.patience, move |_| {
+                let told = label::write_count(&*file, &config, origin, dev, count);
+                Ok(told.and_then(|()| file.sync_data(SyncPoint::EventCountTold)))
+            });
+            match told {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => failed.push((Dev(dev as u8), error)),
+                Err(error) => return Err(self.stop(error)),
+            }
+        }
+        Ok(failed)
+    }
+}

@@ -1,0 +1,169 @@
+//! Checks by their event counts that the files of an array are of one time.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::label;
+use crate::files::config::FilesConfig;
+use crate::files::error::FilesError;
+use crate::files::io::file::{OsFile, SyncPoint, Unfit};
+use crate::files::layout::event_count::EventCount;
+use crate::files::layout::label::Origin;
+use crate::files::layout::roster::Roster;
+use crate::files::nvram::intents::sync_roster;
+use crate::files::nvram::journal::NvramFile;
+
+/// Reads the event counts of devices. A device without one counts as missing, but for the one that the NVRAM lies on: the
+/// NVRAM has its own.
+fn read_counts(
+    config: &FilesConfig,
+    origin: Origin,
+    devices: &mut [io::Result<Arc<dyn OsFile>>],
+) -> Vec<(usize, EventCount)> {
+    let mut found = Vec::with_capacity(devices.len());
+    for (dev, device) in devices.iter_mut().enumerate().filter(|(dev, _)| config.home() != Some(*dev)) {
+        let Ok(file) = device else { continue };
+        match label::read_count(&**file, config, origin, dev) {
+            Ok(Some(count)) => found.push((dev, count)),
+            Ok(None) => {
+                let offset = config.count_offset(dev);
+                let why = format!("its event count at byte {offset} is damaged");
+                *device = Err(io::Error::other(why));
+            }
+            Err(error) => *device = Err(error),
+        }
+    }
+    found
+}
+
+/// Makes the error that a file has no event count that can be read.
+fn damaged(config: &FilesConfig, dev: usize) -> io::Error {
+    let offset = config.count_offset(dev);
+    io::Error::other(format!("its event count at byte {offset} is damaged"))
+}
+
+/// Makes the error that a device is behind.
+fn behind(found: u64, expected: u64) -> io::Error {
+    let why = format!(
+        "its event count is {found}, that of the array {expected}: an older copy of it was put back, which has missed writes"
+    );
+    io::Error::other(why)
+}
+
+/// Checks that all files are of one time, and returns the event count of the start. A device that is behind counts as
+/// missing.
+pub(super) fn check_counts(
+    config: &FilesConfig,
+    nvram: &NvramFile,
+    roster: &Roster,
+    devices: &mut [io::Result<Arc<dyn OsFile>>],
+) -> Result<EventCount, FilesError> {
+    let (is_checked, nvram) = (!nvram.believes(Unfit::Behind), nvram.event_count());
+    let found = read_counts(config, roster.origin(), devices);
+    let (intents, path) = (roster.event_count(), |dev: &usize| config.devices[*dev].path.clone());
+    let others = || found.iter().map(|(_, count)| *count).chain([intents]);
+    if let Some(newest) = others().filter(|count| count.is_ahead_of(nvram)).max().filter(|_| is_checked) {
+        let is_behind = |count: EventCount| count.to < newest.from;
+        let of_devices =
+            |older: bool| found.iter().filter(move |one| is_behind(one.1) == older).map(|(dev, _)| path(dev));
+        let of_intents = |older: bool| (is_behind(intents) == older).then(|| config.intents.clone());
+        return Err(FilesError::Behind {
+            older: [config.nvram_path().to_owned()]
+                .into_iter()
+                .chain(of_intents(true))
+                .chain(of_devices(true))
+                .collect(),
+            found: nvram,
+            newer: of_intents(false).into_iter().chain(of_devices(false)).collect(),
+            expected: newest.to,
+            members: found.iter().any(|one| is_behind(one.1)),
+        });
+    }
+    if is_checked && !intents.is_of(nvram) {
+        let newer = found.iter().filter(|one| one.1.is_of(nvram)).map(|(dev, _)| path(dev));
+        let older = found.iter().filter(|one| !one.1.is_of(nvram)).map(|(dev, _)| path(dev));
+        return Err(FilesError::Behind {
+            older: [config.intents.clone()].into_iter().chain(older).collect(),
+            found: intents.to,
+            newer: [config.nvram_path().to_owned()].into_iter().chain(newer).collect(),
+            expected: nvram,
+            members: found.iter().any(|one| !one.1.is_of(nvram)),
+        });
+    }
+    let last = others().map(|count| count.to).max().unwrap_or(nvram).max(nvram);
+    for (dev, count) in found.iter().filter(|one| is_checked && !one.1.is_of(nvram)) {
+        devices[*dev] = Err(behind(count.to, nvram));
+    }
+    Ok(EventCount { from: nvram, to: last + 1 })
+}
+
+/// Returns the event count of the newest member.
+pub(super) fn newest_count(
+    config: &FilesConfig,
+    origin: Origin,
+    devices: &[io::Result<Arc<dyn OsFile>>],
+) -> EventCount {
+    let members = devices.iter().enumerate().take(config.members);
+    let read = members.filter_map(|(dev, file)| label::read_count(&**file.as_ref().ok()?, config, origin, dev).ok()?);
+    read.max().unwrap_or(EventCount::settled(1))
+}
+
+/// Returns true if a member is behind the newest.
+pub(super) fn is_any_behind(
+    config: &FilesConfig,
+    origin: Origin,
+    devices: &[io::Result<Arc<dyn OsFile>>],
+    newest: EventCount,
+) -> bool {
+    let members = devices.iter().enumerate().take(config.members);
+    let mut read =
+        members.filter_map(|(dev, file)| label::read_count(&**file.as_ref().ok()?, config, origin, dev).ok()?);
+    read.any(|count| count.to < newest.from)
+}
+
+/// Checks that a member is not behind the newest; the error if it is.
+pub(super) fn check_follows(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    origin: Origin,
+    dev: usize,
+    newest: EventCount,
+) -> io::Result<()> {
+    let count = label::read_count(file, config, origin, dev)?.ok_or_else(|| damaged(config, dev))?;
+    if count.to < newest.from { Err(behind(count.to, newest.to)) } else { Ok(()) }
+}
+
+/// Announces an event count to the intents and the devices; members are not synced yet. A device that cannot be written
+/// counts as missing.
+pub(super) fn announce(
+    config: &FilesConfig,
+    count: EventCount,
+    (roster_file, roster): (&Arc<dyn OsFile>, &mut Roster),
+    devices: &mut [io::Result<Arc<dyn OsFile>>],
+) -> Result<(), FilesError> {
+    const WRITE: &str = "write the event count";
+    roster.set_event_count(count);
+    sync_roster(roster_file, roster, SyncPoint::OpenIntents)().map_err(FilesError::io(&config.intents, WRITE))?;
+    for (dev, device) in devices.iter_mut().enumerate() {
+        let Ok(file) = device else { continue };
+        let told = label::write_count(&**file, config, roster.origin(), dev, count);
+        // Members are made durable with their marks.
+        let told =
+            told.and_then(|()| if dev < config.members { Ok(()) } else { file.sync_data(SyncPoint::EventCountTold) });
+        match told {
+            Err(error) if config.home() == Some(dev) => {
+                return Err(FilesError::io(&config.devices[dev].path, WRITE)(error));
+            }
+            Err(error) => *device = Err(error),
+            Ok(()) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the NVRAM and the intents, as far as they are among these files.
+pub(super) fn state_among(config: &FilesConfig, files: &[PathBuf]) -> Vec<PathBuf> {
+    let is_state = |path: &&PathBuf| ***path == *config.nvram_path() || **path == config.intents;
+    files.iter().filter(is_state).cloned().collect()
+}
