@@ -75,6 +75,21 @@ impl<'a> Life<'a> {
         mut dice: Dice,
         report: &mut FilesReport,
     ) -> Result<Option<Self>, String> {
+        if scene.options.copies
+            && let Some(life) = Self::open_with_copies(scene, &os, &mut known, &mut dice, report)?
+        {
+            return Ok(Some(life));
+        }
+        Self::open_as_left(scene, os, known, dice, report)
+    }
+
+    pub(super) fn open_as_left(
+        scene: &'a Scene,
+        os: Recording,
+        mut known: Known,
+        mut dice: Dice,
+        report: &mut FilesReport,
+    ) -> Result<Option<Self>, String> {
         known.number += 1;
         let number = known.number;
         known.model.cut(number);
@@ -86,7 +101,7 @@ impl<'a> Life<'a> {
         if scene.options.rots && known.depth <= 2 && known.is_whole() && dice.one_in(2) {
             report.rotten += u64::from(flip_a_bit(&os, &config.intents, &mut dice));
         }
-        let opened = if scene.options.bereft || scene.home.is_some() {
+        let opened = if scene.options.bereft || scene.home.is_some() && !known.has_copies {
             let accepted = Accepted { data: !scene.holds_data(), notes: false };
             Files::resynchronise_on(system, scene.controller(), config, accepted)
         } else {
@@ -99,6 +114,7 @@ impl<'a> Life<'a> {
                 report.refusals += 1;
                 return Ok(None);
             }
+            Err(FilesError::Behind { .. }) if known.has_copies => return Ok(None),
             // Without all of its members, where none can be done without, nobody has any.
             Err(FilesError::NoMarks(_)) if known.broken || scene.too_many(known.down & scene.members()) => {
                 return Ok(None);

@@ -6,6 +6,7 @@
 //! no member lost that was not; it is refused only inside the documented window; after a clean stop
 //! rows are consistent, byte by byte, and the next start has nothing to recover.
 
+mod copies;
 mod doubt;
 mod errors;
 mod life;
@@ -29,6 +30,7 @@ use crate::caught::caught;
 use crate::cell::{PAGE, PAGE_SECTORS};
 use crate::model::{Model, SECTOR};
 use crate::{Crooked, Dice, Parity};
+use copies::Copies;
 use doubt::Doubt;
 
 pub use small::shrink_files;
@@ -54,6 +56,9 @@ pub struct FilesOptions {
     pub bereft: bool,
     /// Flips a bit of the intents now and then before a start, while all members are there: more rows count as open.
     pub rots: bool,
+    /// Puts older copies of some of the files back before a start now and then: it is refused and goes on when they are
+    /// taken away again, or they count as not there.
+    pub copies: bool,
     /// Actions that are left out, a bit each; the last bit stands for an older array over which
     /// this one is made. What is left is what it was.
     pub leave_out: u64,
@@ -69,6 +74,7 @@ impl FilesOptions {
         errors: false,
         bereft: false,
         rots: false,
+        copies: false,
         leave_out: 0,
     };
 }
@@ -101,6 +107,8 @@ pub struct FilesReport {
     pub rows: u64,
     /// Counts the starts before which a bit of the intents was flipped.
     pub rotten: u64,
+    /// Counts the starts with older copies that were served, and those that were refused.
+    pub copied: [u64; 2],
     /// Starts that were refused, rightly.
     pub refusals: u64,
     /// Operations that were made to fail.
@@ -129,6 +137,8 @@ impl FilesReport {
         self.in_creation += other.in_creation;
         self.repeated += other.repeated;
         self.rotten += other.rotten;
+        self.copied[0] += other.copied[0];
+        self.copied[1] += other.copied[1];
         self.refusals += other.refusals;
         self.bereft += other.bereft;
         self.at_home += other.at_home;
@@ -319,6 +329,10 @@ struct Known {
     generation: u64,
     /// What ended before, in this history.
     depth: u32,
+    /// What the files held at an earlier end.
+    copies: Option<Rc<Copies>>,
+    /// Some of them are in the place of what was left.
+    has_copies: bool,
 }
 
 impl Known {
@@ -407,6 +421,8 @@ fn history(
         homeless: false,
         generation: 0,
         depth,
+        copies: None,
+        has_copies: false,
     };
     if options.errors {
         errors::fails_to_be_made(&scene, &os, &fresh, report)?;

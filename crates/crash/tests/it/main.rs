@@ -4,6 +4,7 @@ mod absorbed;
 mod back_again;
 mod bereft;
 mod cells;
+mod copies;
 mod delayed;
 mod exhaustive;
 mod files;
