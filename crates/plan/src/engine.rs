@@ -81,16 +81,31 @@ pub enum HostNotice {
     Drained,
 }
 
+/// Bytes of a request that are admitted before those of others: a longer one takes turns, and has a share of the depth.
+const TURN_BYTES: u64 = 1 << 20;
+/// The share of the depth that all longer requests have while there are others.
+const LONG_SHARE: usize = 16;
+/// Fragments of longer requests in a row after which there are no others.
+const ALONE_AFTER: u32 = 1024;
+
 struct Request {
     asked: HostRequest,
     /// Bytes not yet made into fragments.
     unsplit: u64,
+    /// Bytes made into fragments in this turn.
+    turn: u64,
     /// Pages of fragments not yet acknowledged.
     pages: u64,
     /// Fragments that exist.
     frags: u32,
     ok: bool,
     acked: bool,
+}
+
+impl Request {
+    const fn is_long(&self) -> bool {
+        self.asked.len > TURN_BYTES
+    }
 }
 
 struct FragState {
@@ -112,8 +127,14 @@ pub struct Engine<C> {
     free_frags: Vec<FragId>,
     requests: Vec<Request>,
     free_requests: Vec<u32>,
-    /// Requests with bytes that are not yet fragments.
+    /// Requests with bytes that are not yet fragments, in the order of their turns.
     waiting: VecDeque<u32>,
+    /// Long ones among them that wait until a fragment of a long one is released.
+    parked: VecDeque<u32>,
+    /// Fragments of long requests that exist.
+    long_frags: usize,
+    /// Fragments of long requests admitted since a request was submitted that is not long.
+    alone: u32,
     notices: VecDeque<HostNotice>,
 }
 
@@ -131,6 +152,9 @@ impl<C: Controller> Engine<C> {
             requests: Vec::new(),
             free_requests: Vec::new(),
             waiting: VecDeque::new(),
+            parked: VecDeque::new(),
+            long_frags: 0,
+            alone: ALONE_AFTER,
             notices: VecDeque::new(),
         }
     }
@@ -156,7 +180,10 @@ impl<C: Controller> Engine<C> {
             return Ok(());
         }
         let unsplit = if flush { 0 } else { asked.len };
-        let request = Request { asked, unsplit, pages: 0, frags: 0, ok: true, acked: false };
+        let request = Request { asked, unsplit, turn: 0, pages: 0, frags: 0, ok: true, acked: false };
+        if !request.is_long() {
+            self.alone = 0;
+        }
         let id = if let Some(id) = self.free_requests.pop() {
             self.requests[id as usize] = request;
             id
@@ -325,7 +352,10 @@ impl<C: Controller> Engine<C> {
 
     /// Whether no request, operation or step is under way.
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.frags.len() == self.free_frags.len() && self.out.live() == 0
+        self.waiting.is_empty()
+            && self.parked.is_empty()
+            && self.frags.len() == self.free_frags.len()
+            && self.out.live() == 0
     }
 
     fn pump(&mut self) {
@@ -403,7 +433,7 @@ impl<C: Controller> Engine<C> {
         if self.status() != Status::Ready || outstanding >= self.depth {
             return false;
         }
-        let Some(&id) = self.waiting.front() else {
+        let Some(id) = self.next_in_turn() else {
             return false;
         };
         let request = &mut self.requests[id as usize];
@@ -415,8 +445,12 @@ impl<C: Controller> Engine<C> {
         };
         let offset = asked.len - request.unsplit;
         request.unsplit -= piece.bytes;
+        request.turn += piece.bytes;
         if request.unsplit == 0 {
             self.waiting.pop_front();
+        } else if request.turn >= TURN_BYTES {
+            request.turn = 0;
+            self.waiting.rotate_left(1);
         }
         if !piece.serve {
             self.answer(id);
@@ -424,6 +458,10 @@ impl<C: Controller> Engine<C> {
         }
         request.pages += u64::from(piece.pages);
         request.frags += 1;
+        if request.is_long() {
+            self.long_frags += 1;
+            self.alone = self.alone.saturating_add(1);
+        }
         let state = FragState { request: id, offset, pages: piece.pages, ops: 0 };
         let frag = if let Some(frag) = self.free_frags.pop() {
             self.frags[frag.index()] = state;
@@ -444,6 +482,20 @@ impl<C: Controller> Engine<C> {
         true
     }
 
+    /// Returns the request whose turn it is. Long ones that have their share of the depth are parked.
+    fn next_in_turn(&mut self) -> Option<u32> {
+        let share = (self.depth / LONG_SHARE).max(1);
+        while let Some(&id) = self.waiting.front() {
+            let is_shared = self.alone < ALONE_AFTER && self.long_frags >= share;
+            if !is_shared || !self.requests[id as usize].is_long() {
+                return Some(id);
+            }
+            self.waiting.pop_front();
+            self.parked.push_back(id);
+        }
+        None
+    }
+
     fn ack(&mut self, frag: FragId, pages: u16, ok: bool) {
         let state = &mut self.frags[frag.index()];
         state.pages = state.pages.checked_sub(pages).expect("no more pages are acknowledged than were asked for");
@@ -462,7 +514,12 @@ impl<C: Controller> Engine<C> {
             state.ops = u32::MAX;
             let id = state.request;
             self.free_frags.push(frag);
-            self.requests[id as usize].frags -= 1;
+            let request = &mut self.requests[id as usize];
+            request.frags -= 1;
+            if request.is_long() {
+                self.long_frags -= 1;
+                self.waiting.extend(self.parked.pop_front());
+            }
             self.answer(id);
         }
     }

@@ -3,3 +3,4 @@
 mod claims;
 mod fragments;
 mod operations;
+mod turns;
