@@ -16,6 +16,11 @@ pub trait HostCache: Versions + Send + 'static {
     /// Limits the pages that one operation of a read looks up: an operation has at most 64 steps.
     const READ_PAGES: u16 = u16::MAX;
 
+    /// Returns true if a trim of whole stripes leaves nothing of them in the cache: they read as zeros then.
+    fn unmaps_zeros(&self) -> bool {
+        true
+    }
+
     /// Handles devices that failed, at the start or now, or that were replaced by devices of unknown content. The array
     /// itself handles the members among them.
     fn device_changed(&mut self, devs: DevSet, change: DeviceChange) {

@@ -314,6 +314,9 @@ impl<C: HostCache> Upper<C> {
             array.open_flush(Some(frag), out);
             return true;
         }
+        // To the cache it is a write of zeros.
+        let is_unmap = frag.op == HostOp::WriteZeroesUnmap;
+        let frag = &if is_unmap { Frag { op: HostOp::WriteZeroes, ..*frag } } else { *frag };
         match self.cache.submit(frag, array, &mut self.operations, out) {
             RequestAdmission::Array => {}
             RequestAdmission::Taken => return true,
@@ -331,13 +334,16 @@ impl<C: HostCache> Upper<C> {
                     from += pages;
                 }
             }
-            HostOp::Write | HostOp::WriteZeroes | HostOp::Discard => {
+            HostOp::Write | HostOp::WriteZeroes | HostOp::WriteZeroesUnmap | HostOp::Discard => {
+                let unmap = Frag { op: HostOp::Discard, ..*frag };
+                let is_unmap = is_unmap && frag.sectors.is_none() && self.cache.unmaps_zeros();
                 let mut skipped = 0;
                 for seg in array.segments(frag.page, frag.pages) {
                     if frag.op == HostOp::Discard && !array.can_trim(seg) {
                         skipped += seg.pages();
                         continue;
                     }
+                    let frag = if is_unmap && array.can_trim(seg) { &unmap } else { frag };
                     self.operations.open_write(frag, seg, array, out);
                 }
                 if skipped > 0 {

@@ -25,11 +25,16 @@ impl Asked {
         self.sector / PAGE_SECTORS..(self.sector + self.sectors).div_ceil(PAGE_SECTORS)
     }
 
+    /// Returns true if it writes, be it zeros.
+    pub(crate) const fn writes(&self) -> bool {
+        matches!(self.op, HostOp::Write | HostOp::WriteZeroes | HostOp::WriteZeroesUnmap)
+    }
+
     /// What it does to sectors, if anything.
     pub(crate) const fn change(&self) -> Option<Change> {
         match self.op {
             HostOp::Write => Some(Change::Write),
-            HostOp::WriteZeroes => Some(Change::Zero),
+            HostOp::WriteZeroes | HostOp::WriteZeroesUnmap => Some(Change::Zero),
             HostOp::Discard => Some(Change::Discard),
             HostOp::Read | HostOp::Flush => None,
         }

@@ -172,6 +172,11 @@ impl Cell {
         self.geometry.data_pages() * PAGE_SECTORS
     }
 
+    /// Returns true if zeros that the host writes may be trimmed.
+    pub(crate) const fn zeros_unmap(&self) -> bool {
+        self.mode.is_multiple_of(2)
+    }
+
     /// Whether every acknowledged write is durable.
     pub fn every_write(&self) -> bool {
         self.regime == Regime::EveryWrite

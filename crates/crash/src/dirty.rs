@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use destage_plan::{HostOp, Row};
+use destage_plan::Row;
 use destage_raid::Geometry;
 use destage_raid::array::{Source, Sources};
 
@@ -11,7 +11,7 @@ use crate::asked::Asked;
 /// Pages that are dirty, as far as the controller knows, or on their way.
 pub(crate) fn dirty_pages(geometry: &Geometry, asked: &[Asked], sources: impl Fn(Row) -> Sources) -> BTreeSet<u64> {
     let chunk = u64::from(geometry.chunk_pages());
-    let writes = asked.iter().filter(|asked| matches!(asked.op, HostOp::Write | HostOp::WriteZeroes));
+    let writes = asked.iter().filter(|asked| asked.writes());
     let mut dirty: BTreeSet<u64> = writes.flat_map(Asked::pages).collect();
     for row in (0..geometry.member_pages()).map(Row) {
         let sources = sources(row);

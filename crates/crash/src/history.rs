@@ -280,6 +280,7 @@ impl Hot {
             0..=4 => HostOp::Read,
             5 | 6 => HostOp::Flush,
             7 => HostOp::Discard,
+            8 if cell.zeros_unmap() => HostOp::WriteZeroesUnmap,
             8 => HostOp::WriteZeroes,
             _ => HostOp::Write,
         };

@@ -576,8 +576,10 @@ impl<B: Backend> Service<B> {
             Command::Flush => (HostOp::Flush, 0, Then::Answer),
             Command::Trim if request.fua => (HostOp::Discard, len, Then::Flush),
             Command::Trim => (HostOp::Discard, len, Then::Answer),
-            Command::WriteZeroes { .. } if request.fua => (HostOp::WriteZeroes, len, Then::Flush),
-            Command::WriteZeroes { .. } => (HostOp::WriteZeroes, len, Then::Answer),
+            Command::WriteZeroes { no_hole, .. } => {
+                let op = if no_hole { HostOp::WriteZeroes } else { HostOp::WriteZeroesUnmap };
+                (op, len, if request.fua { Then::Flush } else { Then::Answer })
+            }
             Command::Cache => {
                 let first = len.min(AHEAD.into());
                 (HostOp::Read, first, Then::ReadOn { from: offset + first, left: len - first })

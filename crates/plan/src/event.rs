@@ -11,8 +11,10 @@ pub enum HostOp {
     Read,
     /// Write a range.
     Write,
-    /// Make a range read as zeros.
+    /// Make a range read as zeros, with room taken for it (`REQ_NOUNMAP`).
     WriteZeroes,
+    /// Make a range read as zeros; whole stripes may be trimmed where that reads as zeros.
+    WriteZeroesUnmap,
     /// The range's content is no longer needed: each page of it keeps its content or reads as
     /// zeros.
     Discard,

@@ -36,6 +36,7 @@ pub fn draw(dice: &mut TestRng, sizes: &ArraySizes, tag: u64) -> HostRequest {
         21..=34 => HostOp::Read,
         35 => HostOp::Flush,
         36 | 37 => HostOp::Discard,
+        38 => HostOp::WriteZeroesUnmap,
         _ => HostOp::WriteZeroes,
     };
     if op == HostOp::Flush {
@@ -104,7 +105,7 @@ impl ExpectedContent {
         let range = request.offset as usize..(request.offset + request.len) as usize;
         match request.op {
             HostOp::Write => self.bytes[range].copy_from_slice(data),
-            HostOp::WriteZeroes => self.bytes[range].fill(0),
+            HostOp::WriteZeroes | HostOp::WriteZeroesUnmap => self.bytes[range].fill(0),
             HostOp::Read | HostOp::Flush | HostOp::Discard => {}
         }
     }

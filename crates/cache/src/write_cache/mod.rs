@@ -281,6 +281,11 @@ impl WriteCache {
 impl HostCache for WriteCache {
     type Part = Own;
 
+    /// What is newer in the cache than on members stays when they are trimmed.
+    fn unmaps_zeros(&self) -> bool {
+        false
+    }
+
     fn load(&mut self, held: &NvHeld, page_bytes: u32) -> bool {
         let (upper, lower) = (self.upper.is_some(), self.lower.is_some());
         held.len == page_bytes && self.store.load(held.slot, &held.tag, upper, lower, self.geometry.member_pages())

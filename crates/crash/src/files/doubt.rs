@@ -54,7 +54,7 @@ impl Life<'_> {
     /// A request is submitted: what is on its way to a device that is lost, and not known to be, is lost with it.
     pub(super) fn doubt_submitted(&mut self, asked: &Asked) {
         let Some(holder) = self.scene.holder() else { return };
-        let writes = matches!(asked.op, HostOp::Write | HostOp::WriteZeroes);
+        let writes = asked.writes();
         if writes && self.dead.contains(holder) && self.files.answers(holder) {
             self.known.doubt.pages.extend(asked.pages());
         }

@@ -409,6 +409,7 @@ impl<'a> Life<'a> {
             0..=3 => HostOp::Read,
             4..=6 => HostOp::Flush,
             7 => HostOp::Discard,
+            8 if cell.zeros_unmap() => HostOp::WriteZeroesUnmap,
             8 => HostOp::WriteZeroes,
             _ => HostOp::Write,
         };

@@ -74,7 +74,7 @@ impl HistoryRun<'_> {
     pub(super) fn doubt_submitted(&mut self, at: usize) {
         let Some(holder) = self.holder() else { return };
         let asked = &self.asked[at];
-        let writes = matches!(asked.op, HostOp::Write | HostOp::WriteZeroes);
+        let writes = asked.writes();
         if writes && self.memory.unannounced().contains(holder) {
             self.doubt.pages.extend(asked.pages());
         }
@@ -92,7 +92,7 @@ impl HistoryRun<'_> {
         if may_fail {
             self.excuse();
         }
-        let writes = matches!(asked.op, HostOp::Write | HostOp::WriteZeroes);
+        let writes = asked.writes();
         if ok && writes && self.doubt.known.is_some_and(|known| known < asked.submitted) {
             let (first, end) = (asked.sector.div_ceil(PAGE_SECTORS), (asked.sector + asked.sectors) / PAGE_SECTORS);
             let durable = asked.fua || self.cell.every_write();

@@ -17,8 +17,8 @@ fn each_command_and_flag_has_its_effect() {
     let rows = [
         (Command::Trim, false, vec![(HostOp::Discard, false, 4096, 8192)]),
         (Command::Trim, true, vec![(HostOp::Discard, false, 4096, 8192), flush]),
-        (zeroes(false), false, vec![(HostOp::WriteZeroes, false, 4096, 8192)]),
-        (zeroes(false), true, vec![(HostOp::WriteZeroes, false, 4096, 8192), flush]),
+        (zeroes(false), false, vec![(HostOp::WriteZeroesUnmap, false, 4096, 8192)]),
+        (zeroes(false), true, vec![(HostOp::WriteZeroesUnmap, false, 4096, 8192), flush]),
         (zeroes(true), false, vec![(HostOp::WriteZeroes, false, 4096, 8192)]),
         (zeroes(true), true, vec![(HostOp::WriteZeroes, false, 4096, 8192), flush]),
         (Command::Cache, false, vec![(HostOp::Read, false, 4096, 8192)]),

@@ -17,7 +17,7 @@ impl<C: Controller> Memory<C> {
                 self.bytes.host(request.tag, data);
             }
             HostOp::Read => self.bytes.host_room(request.tag, request.len as usize),
-            HostOp::WriteZeroes | HostOp::Discard | HostOp::Flush => {}
+            HostOp::WriteZeroes | HostOp::WriteZeroesUnmap | HostOp::Discard | HostOp::Flush => {}
         }
         self.note(|| format!("submit {request:?}"));
         self.pending.submit(request);

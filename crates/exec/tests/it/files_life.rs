@@ -43,7 +43,9 @@ impl Crashed {
                 range.contains(&(at as u64))
                     && match request.op {
                         HostOp::Write => data[at - request.offset as usize..][..sector] == *now,
-                        HostOp::WriteZeroes | HostOp::Discard => now.iter().all(|byte| *byte == 0),
+                        HostOp::WriteZeroes | HostOp::WriteZeroesUnmap | HostOp::Discard => {
+                            now.iter().all(|byte| *byte == 0)
+                        }
                         HostOp::Read | HostOp::Flush => false,
                     }
             };

@@ -3,7 +3,7 @@
 use destage_plan::{Ext, HostOp, RangeError, Shape, ShapeError};
 use proptest::prelude::*;
 
-const OPS: [HostOp; 4] = [HostOp::Read, HostOp::Write, HostOp::WriteZeroes, HostOp::Discard];
+const OPS: [HostOp; 5] = [HostOp::Read, HostOp::Write, HostOp::WriteZeroes, HostOp::WriteZeroesUnmap, HostOp::Discard];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("DESTAGE_SOAK").is_some() { 200_000 } else { 4_000 }))]

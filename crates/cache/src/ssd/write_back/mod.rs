@@ -190,6 +190,11 @@ impl HostCache for WriteBack {
 
     const READ_PAGES: u16 = <Copies<Through> as HostCache>::READ_PAGES;
 
+    /// What is newer in the cache than on members stays when they are trimmed.
+    fn unmaps_zeros(&self) -> bool {
+        false
+    }
+
     fn load(&mut self, held: &NvHeld, _page_bytes: u32) -> bool {
         Journal::is_own(&held.tag) && self.journal_mut().load(held)
     }

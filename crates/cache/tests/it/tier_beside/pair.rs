@@ -193,7 +193,7 @@ impl Pair {
         let kind = match op {
             HostOp::Read => FragmentKind::Read,
             HostOp::Write => FragmentKind::Write,
-            HostOp::WriteZeroes => FragmentKind::Zero,
+            HostOp::WriteZeroes | HostOp::WriteZeroesUnmap => FragmentKind::Zero,
             HostOp::Discard => FragmentKind::Trim,
             HostOp::Flush => return Vec::new(),
         };

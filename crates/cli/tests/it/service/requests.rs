@@ -1,5 +1,7 @@
 //! What clients ask for is done, whichever cache there is.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
 use destage_nbd::client::blocking::{Connection, Wanted};
@@ -15,6 +17,7 @@ io_mode_tests! {
     many_clients_at_once_have_their_own_pages,
     an_export_can_be_read_only_and_have_a_name,
     a_client_is_told_what_is_not_on_the_members_yet,
+    zeros_take_no_room_unless_they_are_to,
 }
 
 /// Pages of the array: three of four members of 2 MiB.
@@ -78,6 +81,41 @@ fn the_longest_requests_are_served(io_mode: IoMode) {
             client.read(AT, &mut read).expect("a read");
             assert!(read == bytes, "{settings:?}");
         }
+        array.stop();
+    }
+}
+
+/// Bytes that the members take on their file system.
+fn allocated(array: &Array) -> u64 {
+    (0..4).map(|dev| fs::metadata(array.file(&format!("member{dev}"))).expect("a member").blocks() * 512).sum()
+}
+
+fn zeros_take_no_room_unless_they_are_to(io_mode: IoMode) {
+    const MIB: u64 = 1 << 20;
+    const LEN: u32 = 16 << 20;
+    for settings in [ARRAYS[0], ARRAYS[5]] {
+        let mut array = Array::sized(io_mode, "8MiB", settings);
+        array.serve(&[]);
+        let mut client = array.client();
+        let bytes: Vec<u8> = (1..=(24 << 20) / 4096).flat_map(page).collect();
+        client.write(0, &bytes, true).expect("a write");
+        let full = allocated(&array);
+        let zeros = |no_hole| Command::WriteZeroes { no_hole, fast: false };
+        // From the middle of a page to the middle of another.
+        let (from, len) = (MIB + 512, LEN + 1024);
+        client.tell(zeros(false), true, from, len).expect("zeros");
+        let holes = allocated(&array);
+        assert!(holes < full - u64::from(LEN), "{settings:?}: {full} B became {holes}");
+        let mut right = bytes.clone();
+        right[from as usize..][..len as usize].fill(0);
+        let mut read = vec![0; bytes.len()];
+        client.read(0, &mut read).expect("a read");
+        assert!(read == right, "{settings:?}");
+        client.tell(zeros(true), true, from, len).expect("zeros");
+        let taken = allocated(&array);
+        assert!(taken >= holes + u64::from(LEN), "{settings:?}: {holes} B became {taken}");
+        client.read(0, &mut read).expect("a read");
+        assert!(read == right, "{settings:?}, with room for them");
         array.stop();
     }
 }

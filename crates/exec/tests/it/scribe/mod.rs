@@ -72,7 +72,7 @@ impl Scribe {
                 let frees = out.slots(op, &[self.slots.remove(&page).expect("the slot is in use")]);
                 done = out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
             }
-            HostOp::WriteZeroes => {
+            HostOp::WriteZeroes | HostOp::WriteZeroesUnmap => {
                 let rows = out.rows(op, &[rows(page)]);
                 done = out.step(op, Step::Intent { rows, set: frag.sectors.is_none() }, StepSet::EMPTY);
             }
