@@ -604,7 +604,17 @@ impl Description {
         if path.try_exists().map_err(io)? {
             return Err(DescriptionError::Exists(path.to_owned()));
         }
+        let missing: Vec<&Path> = folder(path).ancestors().take_while(|folder| !folder.exists()).collect();
         std::fs::create_dir_all(folder(path)).map_err(io)?;
+        let made = self.make_files(path, existing);
+        if made.is_err() {
+            // Those that were made for it, as far as nothing is in them.
+            missing.into_iter().take_while(|folder| std::fs::remove_dir(folder).is_ok()).for_each(drop);
+        }
+        made
+    }
+
+    fn make_files(&self, path: &Path, existing: Existing) -> Result<Made, DescriptionError> {
         let Described { policy, controller, mut files, .. } = self.described(folder(path))?;
         // A block device may have to be written from end to end to read as zeros.
         files.patience = Duration::from_hours(24 * 7);

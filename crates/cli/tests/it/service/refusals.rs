@@ -135,3 +135,18 @@ fn a_socket_takes_the_place_of_no_other_file(io_mode: IoMode) {
     assert_eq!(array.status()["array"]["state"], "serving");
     array.stop();
 }
+
+#[test]
+fn an_array_that_cannot_be_made_leaves_no_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let array = folder.path().join("of/somebody/array");
+    let [array, nowhere] = [array, folder.path().join("nowhere/disk")].map(|path| path.display().to_string());
+    let members: Vec<String> = (0..4).map(|number| format!("{nowhere}{number}")).collect();
+    let mut args = vec!["create", &array, "--level", "raid5:4", "--member-size", "2MiB"];
+    args.extend(members.iter().flat_map(|member| ["--member", member]));
+    let refused = binary::destage(&args);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.contains(&members[0]), "{said}");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
