@@ -65,6 +65,7 @@ impl Array {
     /// If there can be no such array, or its files are not what it says; if something is lost that was not accepted.
     pub fn open(description: Description, path: &Path, accepted: Accepted) -> Result<Self, DescriptionError> {
         let begin = Instant::now();
+        description.check_md(folder(path))?;
         loop {
             let losses = if accepted.data { vec![PageRange::ALL] } else { Vec::new() };
             let described = description.described_without(folder(path), losses)?;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
 use crate::budget::{LONGEST, MEMORY};
-use crate::{as_text, md, word};
+use crate::{MdArray, MdError, as_text, md, word};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -70,6 +70,9 @@ pub struct ArrayPart {
     pub member_size: Size,
     /// Bytes before these, where md has its superblock.
     pub data_offset: Size,
+    /// The event count that md's superblocks had when the array was taken over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub md_events: Option<u64>,
     /// How parity is updated: `min`, `rmw`, `rcw`.
     #[serde(default = "default_parity", with = "word::parity")]
     pub parity: ParityMethod,
@@ -279,6 +282,9 @@ pub enum DescriptionError {
         /// Where, and what is wrong.
         error: Box<toml::de::Error>,
     },
+    /// Tells that md has run the array.
+    #[error(transparent)]
+    Md(#[from] MdError),
     /// It was written by another version.
     #[error("{}: version {found}; this program knows version {VERSION}", path.display())]
     Version {
@@ -554,6 +560,16 @@ impl Description {
             geometry.level(),
             geometry.members(),
         )
+    }
+
+    /// Checks that md has not run the array since it was made or taken over. Where data begins before the end of a
+    /// superblock nobody can tell md's from one of a client's.
+    pub(crate) fn check_md(&self, folder: &Path) -> Result<(), DescriptionError> {
+        if self.array.data_offset.0 < MdArray::BEGINNING as u64 {
+            return Ok(());
+        }
+        let members: Vec<PathBuf> = self.array.members.iter().map(|member| folder.join(member)).collect();
+        Ok(MdArray::check_events(members.iter().map(PathBuf::as_path), self.array.md_events)?)
     }
 
     /// Makes the array: its files, and then the description, without which there is none. Nothing that is

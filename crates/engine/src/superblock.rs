@@ -36,6 +36,8 @@ pub struct MdArray {
     pub member_size: Size,
     /// Bytes before these.
     pub data_offset: Size,
+    /// The event count: md raises it whenever it runs the array.
+    pub events: u64,
     /// The members, from member 0 on.
     pub members: Vec<PathBuf>,
 }
@@ -63,6 +65,24 @@ pub enum MdError {
         /// What would be right.
         expected: String,
     },
+    /// Tells that md has run an array since it was taken over.
+    #[error(
+        "{}: {}: md has run the array since, and the cache, NVRAM and intents here are older than the members; stop md's \
+         array, and take the members over anew, in another folder (destage create --adopt)",
+        path.display(),
+        expected.map_or_else(
+            || format!("md's superblock has event count {found}, and there was none when the array was made"),
+            |expected| format!("the event count of md's superblock is {found}, and was {expected} when the array was taken over"),
+        )
+    )]
+    Events {
+        /// The member.
+        path: PathBuf,
+        /// Its event count.
+        found: u64,
+        /// That of the array when it was taken over, if it was md's.
+        expected: Option<u64>,
+    },
     /// One has a superblock and another has none.
     #[error("{} has a superblock of md's, and {} has none: they are not of one array", with.display(), without.display())]
     Mixed {
@@ -85,6 +105,25 @@ impl MdArray {
     pub fn read(paths: &[PathBuf]) -> Result<Option<Self>, MdError> {
         let beginnings = paths.iter().map(|path| Ok((path.clone(), beginning(path)?)));
         Self::of(&beginnings.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// Checks that md has not run an array since its event count was `expected`, or since it had none. Members that are
+    /// not there, or have no superblock, tell nothing.
+    ///
+    /// # Errors
+    /// If a superblock has another event count, or is damaged and must be there.
+    pub fn check_events<'a>(members: impl IntoIterator<Item = &'a Path>, expected: Option<u64>) -> Result<(), MdError> {
+        for path in members {
+            let Ok(bytes) = beginning(path) else { continue };
+            match Superblock::find(path, &bytes) {
+                Ok(Some(superblock)) if Some(superblock.events()) != expected => {
+                    return Err(MdError::Events { path: path.to_owned(), found: superblock.events(), expected });
+                }
+                Err(error) if expected.is_some() => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// What the superblocks say in these beginnings of members, in any order; nothing if there are none. What a member
@@ -168,6 +207,10 @@ impl Superblock {
         u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("eight bytes"))
     }
 
+    fn events(&self) -> u64 {
+        self.u64(200)
+    }
+
     fn wrong(&self, key: &'static str, found: impl Display, expected: impl Display) -> MdError {
         MdError::Field { path: self.path.clone(), key, found: format!("{found}"), expected: format!("{expected}") }
     }
@@ -249,6 +292,7 @@ impl Superblock {
             chunk: if level == Level::Raid1 { None } else { Some(bytes("the chunk", self.u32(88).into())?) },
             member_size: bytes("what is used", self.used())?,
             data_offset: bytes("the data offset", self.u64(128))?,
+            events: self.events(),
             members: Vec::new(),
         })
     }
