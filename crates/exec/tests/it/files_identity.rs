@@ -12,6 +12,7 @@ use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
 use crate::arrays::{Array, assert_holds, member, serve};
 
 backend_tests! {
+    a_member_of_another_length_counts_as_missing,
     an_array_that_is_described_as_something_else_is_refused,
     bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused,
     members_that_changed_places_are_refused,
@@ -73,6 +74,32 @@ fn an_array_that_is_described_as_something_else_is_refused(io: Io) {
     }
     let files = Files::open(array.controller(), about(made)).expect("it is this array");
     assert_eq!(files.errors().count(), 0);
+}
+
+fn a_member_of_another_length_counts_as_missing(io: Io) {
+    for length in [-1, 1, -512, 4096, i64::MIN] {
+        let array = Array::over(io, Level::Raid5, 4);
+        let (folder, sizes) = (folder(), array.sizes());
+        let mut files = array.create(folder.path());
+        let mut content = ExpectedContent::new(sizes);
+        write(&mut files, &sizes, &mut content, 1);
+        drop(files.stop_clean().expect("the array stops"));
+        let path = member(folder.path(), 2);
+        let file = fs::OpenOptions::new().write(true).open(&path).expect("a member");
+        let right = file.metadata().expect("a member").len();
+        let wrong = right.checked_add_signed(length).unwrap_or(100);
+        file.set_len(wrong).expect("a member");
+        drop(file);
+        let mut files = array.open(folder.path());
+        let errors: Vec<_> = files.errors().map(|(dev, error)| (dev, error.to_string())).collect();
+        let part = format!("is {wrong} bytes long; with pages of dev2 = 64 and page-bytes = 512 it must be {right}");
+        assert!(matches!(&errors[..], [(Dev(2), text)] if text.contains(&part)), "{errors:?}");
+        assert_holds(&mut files, &content, "without the member");
+        // It has missed what came then, however long it is later.
+        files.replace(Dev(2), &folder.path().join("new")).expect("a new member");
+        files.settle().expect("it is filled");
+        drop(files.stop_clean().expect("the array stops"));
+    }
 }
 
 fn bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused(io: Io) {

@@ -89,10 +89,10 @@ fn settings_that_cannot_be_are_named(io: Io) {
     refused(&|config| config.devices[3].options.workers = 17, "workers of dev3 = 17; it must be between 1 and 16");
     refused(&|config| config.devices[2].pages = 0, "pages of dev2 = 0; it must be between 1 and 2^40");
     let size = format!(
-        "{} is 36352 bytes long; with pages of dev1 = 65 and page-bytes = 512 it must be 36864",
-        member(folder.path(), 1).display()
+        "{} is 36352 bytes long; with pages of dev0 = 65 and page-bytes = 512 it must be 36864",
+        member(folder.path(), 0).display()
     );
-    refused(&|config| config.devices[1].pages = 65, &size);
+    refused(&|config| config.devices.iter_mut().for_each(|device| device.pages = 65), &size);
     // A file in the place of a device must be as long as that.
     let short = folder.path().join("short");
     std::fs::write(&short, [0; 100]).expect("a file");
@@ -346,7 +346,7 @@ fn files_in_the_way_in_use_or_used_twice_are_refused(io: Io) {
     assert!(matches!(open(&|config| config.intents = folder.path().join("no")), FilesError::Missing(_)));
     assert!(matches!(open(&|config| config.nvram = folder.path().join("no").into()), FilesError::Missing(_)));
     assert!(matches!(
-        open(&|config| config.devices[1].pages += 1),
+        open(&|config| config.devices.iter_mut().for_each(|device| device.pages += 1)),
         FilesError::Size { found: 36_352, expected: 36_864, .. }
     ));
     assert!(matches!(open(&|config| folder.path().clone_into(&mut config.devices[0].path)), FilesError::Io { .. }));

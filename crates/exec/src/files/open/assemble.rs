@@ -7,7 +7,7 @@ use std::sync::Arc;
 use destage_plan::{Condition, Row, Rows};
 
 use super::bitmap::{head, mark_all, newest_marks};
-use super::devices::{SYNC, open_device};
+use super::devices::{FoundSizes, SYNC, open_device};
 use super::event_count::{announce, check_counts};
 use super::folders::sync_folders;
 use super::identify::{Identities, is_made, lock, open_file};
@@ -64,9 +64,9 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     if let Some((_, (_, _, epoch))) = &own {
         check_epoch(config, *epoch, &roster)?;
     }
-    let mut devices = Vec::with_capacity(config.devices.len());
+    let (mut devices, mut sizes) = (Vec::with_capacity(config.devices.len()), FoundSizes::default());
     for dev in 0..config.devices.len() {
-        let file = open_device(os, config, dev, &mut files, false);
+        let file = open_device(os, config, dev, (&mut files, &mut sizes), false);
         if config.home() == Some(dev) && matches!(&file, Err(FilesError::Io { what: SYNC, .. })) {
             // The next sync would say nothing of it.
             roster.leave(dev);
@@ -81,6 +81,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         }
         devices.push(file);
     }
+    sizes.check()?;
     let (nvram_file, (nvram, mut found, of_nvram)) = if let Some(own) = own {
         own
     } else {

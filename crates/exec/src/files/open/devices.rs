@@ -13,14 +13,29 @@ use crate::files::io::os::Os;
 
 pub(super) const SYNC: &str = "make it durable";
 
-/// Opens a device's file, which has to be as long as this array's, unless it is the array's and is to be `made_anew`; the
-/// inner error if it does not answer. What can be read of it is durable: content that may be gone though it can be read is
-/// none.
+/// Tells whether the devices' files have the size that the settings say.
+#[derive(Debug, Default)]
+pub(super) struct FoundSizes {
+    has_right: bool,
+    /// The first error of a file of another size.
+    wrong: Option<FilesError>,
+}
+
+impl FoundSizes {
+    /// Checks that a setting is not wrong: then no file has the size.
+    pub(super) fn check(self) -> Result<(), FilesError> {
+        self.wrong.filter(|_| !self.has_right).map_or(Ok(()), Err)
+    }
+}
+
+/// Opens a device's file; the inner error if it counts as missing: it does not answer, or is not as long as this array's,
+/// unless it is the array's and is to be `made_anew`. What can be read of it is durable: content that may be gone though
+/// it can be read is none.
 pub(super) fn open_device(
     os: &dyn Os,
     config: &FilesConfig,
     dev: usize,
-    files: &mut Identities,
+    (files, sizes): (&mut Identities, &mut FoundSizes),
     made_anew: bool,
 ) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
     let path = &config.devices[dev].path;
@@ -35,7 +50,15 @@ pub(super) fn open_device(
     }
     label::check_version(&*file, config, dev)?;
     if !made_anew || capacity(&*file, path)?.is_some() || label::drawn_of(&*file, config, dev).is_none() {
-        check_size(&*file, config, dev, path)?;
+        match check_size(&*file, config, dev, path) {
+            Ok(_) => sizes.has_right = true,
+            Err(error @ FilesError::Size { .. }) if config.home() != Some(dev) => {
+                let why = io::Error::other(error.to_string());
+                sizes.wrong.get_or_insert(error);
+                return Ok(Err(why));
+            }
+            Err(error) => return Err(error),
+        }
     }
     match file.sync_all(SyncPoint::OpenDevice) {
         // Whether it was away, or what it shows is not what it holds, makes a difference where the NVRAM lies on it.

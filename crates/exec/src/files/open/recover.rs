@@ -9,7 +9,7 @@ use destage_plan::Dev;
 
 use super::assemble::open;
 use super::bitmap::{head, mark_all, newest_marks};
-use super::devices::open_device;
+use super::devices::{FoundSizes, open_device};
 use super::event_count::{announce, check_follows, is_any_behind, newest_count, state_among};
 use super::folders::sync_folders;
 use super::identify::{Identities, is_there, lock, make_file};
@@ -56,14 +56,15 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         }
     }
     let Some(first_lost) = lost.first().cloned() else { return open(os, config) };
-    let mut devices = Vec::with_capacity(config.devices.len());
+    let (mut devices, mut sizes) = (Vec::with_capacity(config.devices.len()), FoundSizes::default());
     for dev in 0..config.devices.len() {
         devices.push(if config.home() == Some(dev) {
             open_home(os, config, dev, &mut files)?
         } else {
-            open_device(os, config, dev, &mut files, dev >= config.members)?
+            open_device(os, config, dev, (&mut files, &mut sizes), dev >= config.members)?
         });
     }
+    sizes.check()?;
     // Members that are not the array's any more tell of an earlier time, and so have smaller numbers.
     let mut found: Option<BitmapCopy> = None;
     let arrays: BTreeSet<_> =
