@@ -256,6 +256,27 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "fail",
+        &[
+            example("destage fail array 2", "member 2, before its disk is pulled"),
+            example("destage replace array 2 /dev/sdf", "another disk in its place"),
+        ],
+    ),
+    (
+        "detach",
+        &[
+            example("destage detach array", "when this returns the members have all"),
+            example("destage detach array --force", "at once, whatever only the cache has"),
+        ],
+    ),
+    (
+        "attach",
+        &[
+            example("destage attach array /dev/nvme1n1", "another SSD as the cache"),
+            example("destage attach array", "the file that it had, made anew"),
+        ],
+    ),
+    (
         "stop",
         &[
             example("destage stop array", "when this returns nothing is left to be recovered"),

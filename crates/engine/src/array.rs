@@ -286,7 +286,7 @@ impl Backend for Array {
     }
 
     fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError> {
-        let DeviceReplacement { device, path, force } = replacement;
+        let DeviceReplacement { device, path, takes_out, force } = replacement;
         let names: Vec<String> = self.devices().into_iter().map(|device| device.name).collect();
         let asked = |name: &String| name == device || name.strip_prefix("member ") == Some(device.as_str());
         let Some(number) = names.iter().position(asked) else {
@@ -294,13 +294,19 @@ impl Backend for Array {
         };
         let own = &self.files.config().devices[number].path;
         let (served, status) = (&**self.files.engine().controller(), self.files.status());
+        if *takes_out && !self.files.answers(Dev(number as u8)) {
+            return Err(ReplaceError::Lost { device: names[number].clone() });
+        }
         if *force {
             // What is lost by it is given up.
         } else if number < usize::from(self.geometry.members()) {
-            let names_other = path.as_ref().is_some_and(|path| path != own);
+            let names_other = *takes_out || path.as_ref().is_some_and(|path| path != own);
             check_member(served, status, Dev(number as u8), names_other)?;
         } else {
             check_cache(served, status)?;
+        }
+        if *takes_out {
+            return Ok(self.files.take_out(Dev(number as u8))?);
         }
         let path = path.clone().unwrap_or_else(|| own.clone());
         if *force {

@@ -1,4 +1,4 @@
-//! Checks whether replacing a device of a served array would cost data.
+//! Checks whether replacing a device of a served array, or taking it out, would cost data.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DescriptionError, as_text};
 
-/// Orders a file to be put in the place of a device.
+/// Orders a file to be put in the place of a device, or the device to be taken out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceReplacement {
     /// Names the device as the status does, or by a member's number.
@@ -18,6 +18,9 @@ pub struct DeviceReplacement {
     /// Names the file by an absolute path; without one the device's own file is made anew.
     #[serde(default, with = "as_text")]
     pub path: Option<PathBuf>,
+    /// Takes the device out, and puts nothing in its place.
+    #[serde(default)]
+    pub takes_out: bool,
     /// Gives up what only this device, or the file, holds.
     #[serde(default)]
     pub force: bool,
@@ -25,7 +28,7 @@ pub struct DeviceReplacement {
 
 impl fmt::Display for DeviceReplacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "replace {}", self.device)?;
+        write!(f, "{} {}", if self.takes_out { "take out" } else { "replace" }, self.device)?;
         self.path.as_ref().map_or(Ok(()), |path| write!(f, " {}", path.display()))?;
         f.write_str(if self.force { " --force" } else { "" })
     }
@@ -63,6 +66,12 @@ pub enum ReplaceError {
     /// Tells that the device is whole, and that no other file was named.
     #[error("{device} answers and is whole, and would be emptied; name the file that takes its place")]
     Whole {
+        /// Names the device.
+        device: String,
+    },
+    /// Tells that there is nothing to be taken out.
+    #[error("{device} is lost already")]
+    Lost {
         /// Names the device.
         device: String,
     },
@@ -114,7 +123,7 @@ impl ReplaceError {
             Self::Files(error) => {
                 matches!(error, FilesError::CarriesData { .. } | FilesError::Stranger { .. })
             }
-            Self::Device { .. } | Self::UnderWay | Self::Description(_) => false,
+            Self::Device { .. } | Self::Lost { .. } | Self::UnderWay | Self::Description(_) => false,
         }
     }
 }

@@ -19,6 +19,7 @@ mod sim;
 mod status;
 mod stop;
 mod sweep;
+mod take_out;
 mod trace;
 mod validate;
 
@@ -66,6 +67,9 @@ pub fn bare() -> Command {
         .subcommand(status::command())
         .subcommand(flush::command())
         .subcommand(replace::command())
+        .subcommand(take_out::fail_command())
+        .subcommand(take_out::detach_command())
+        .subcommand(take_out::attach_command())
         .subcommand(stop::command())
         .subcommand(validate::command())
         .subcommand(completions::command())
@@ -88,6 +92,9 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(("serve", matches)) => serve::run(matches),
         Some(("flush", matches)) => flush::run(matches),
         Some(("replace", matches)) => replace::run(matches),
+        Some(("fail", matches)) => take_out::run_fail(matches),
+        Some(("detach", matches)) => take_out::run_detach(matches),
+        Some(("attach", matches)) => take_out::run_attach(matches),
         Some(("stop", matches)) => stop::run(matches),
         Some(("validate", matches)) => validate::run(matches),
         Some(("completions", matches)) => completions::run(matches),

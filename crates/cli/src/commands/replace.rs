@@ -25,13 +25,7 @@ pub fn command() -> Command {
                 .required(true)
                 .help("Which device: a member's number, or cache; destage status names them"),
         )
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .value_hint(ValueHint::FilePath)
-                .help("What takes its place; made if it is not there [default: the device's own file, made anew]"),
-        )
+        .arg(file_arg("What takes its place; made if it is not there [default: the device's own file, made anew]"))
         .arg(
             Arg::new("force")
                 .long("force")
@@ -42,18 +36,28 @@ pub fn command() -> Command {
         .arg(timeout_arg(HEARD))
 }
 
-/// Runs it.
-pub fn run(matches: &ArgMatches) -> Result<()> {
-    let device = matches.get_one::<String>("device").cloned().unwrap_or_default();
+/// Returns the argument for the file that takes a device's place.
+pub fn file_arg(help: &'static str) -> Arg {
+    Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf)).value_hint(ValueHint::FilePath).help(help)
+}
+
+/// Orders the file that was given to be put in the place of this device; returns what it is.
+pub fn put_in_place(matches: &ArgMatches, device: String) -> Result<String> {
     let path = matches.get_one::<PathBuf>("file");
     let path = path.map(|path| std::path::absolute(path).with_context(|| path.display().to_string())).transpose()?;
     let force = matches.get_flag("force");
-    order(matches, &Order::Replace(DeviceReplacement { device: device.clone(), path: path.clone(), force }))?;
+    order(matches, &Order::Replace(DeviceReplacement { device, path: path.clone(), takes_out: false, force }))?;
+    Ok(path.map_or_else(|| "its own file, made anew".to_owned(), |path| path.display().to_string()))
+}
+
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let device = matches.get_one::<String>("device").cloned().unwrap_or_default();
+    let by = put_in_place(matches, device.clone())?;
     let name = match device.strip_prefix("member ").unwrap_or(&device) {
         "cache" => "the cache's device".to_owned(),
         member => format!("member {member}"),
     };
-    let by = path.map_or_else(|| "its own file, made anew".to_owned(), |path| path.display().to_string());
     let told = format!("{name} by {by}; destage status tells when it is filled");
     Ok(Screen::stderr().pairs([("replaced", told)])?)
 }

@@ -91,7 +91,8 @@ impl<B: Backend> Service<B> {
         self.bosses[boss].reply(&match replaced {
             Ok(()) => Reply::Done,
             Err(error) if error.yields_to_force() => {
-                Reply::Failed(format!("{error} (--force replaces it all the same)"))
+                let does = if replacement.takes_out { "takes it out" } else { "replaces it" };
+                Reply::Failed(format!("{error} (--force {does} all the same)"))
             }
             Err(error) => Reply::Failed(error.to_string()),
         });

@@ -267,6 +267,9 @@ pub enum FilesError {
         /// Bytes of data.
         found: u64,
     },
+    /// Tells that whoever runs the array took a device out.
+    #[error("{}: it was taken out by order", .0.display())]
+    TakenOut(PathBuf),
     /// There is no such device.
     #[error("there is no {0}")]
     NoDevice(Dev),

@@ -217,6 +217,7 @@ pub const SERVED: &[(&str, &str)] = &[
     ("create", "--cache-device"),
     ("create", "--nvram"),
     ("replace", "[FILE]"),
+    ("attach", "[FILE]"),
     ("serve", "--socket"),
     ("serve", "--record"),
 ];

@@ -14,6 +14,8 @@ io_mode_tests! {
     a_file_that_holds_something_is_not_overwritten,
     a_dirty_cache_is_written_back_before_it_is_replaced,
     a_replacement_without_room_costs_nothing,
+    a_cache_is_detached_and_attached,
+    a_member_is_taken_out_by_order,
 }
 
 /// Returns what is said of an order that is not carried out.
@@ -119,6 +121,73 @@ fn a_dirty_cache_is_written_back_before_it_is_replaced(io_mode: IoMode) {
         assert_holds(&array, &content, policy);
         array.stop();
     }
+}
+
+fn a_cache_is_detached_and_attached(io_mode: IoMode) {
+    for policy in ["write-back", "leavo", "kdd", "write-through"] {
+        let mut array = Array::new(io_mode, &["--policy", policy, "--cache", "1MiB"]);
+        array.serve(&[]);
+        let content = fill(&array, 5, 200);
+        let mut client = array.client();
+        let done = std::thread::scope(|scope| {
+            let order = scope.spawn(|| array.command("detach", &[]));
+            while !order.is_finished() {
+                rewrite(&mut client, &content);
+            }
+            order.join().expect("it is ordered")
+        });
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success() && told.contains("destage attach"), "{policy}: {told}");
+        let status = wait_for(&array, "degraded");
+        assert_eq!(status["array"]["devices"][4]["error"].as_str().map(|why| why.contains("by order")), Some(true));
+        assert_eq!(status["array"]["lost"].as_array().map(Vec::len), Some(0), "{status}");
+        let again = array.command("detach", &[]);
+        let said = String::from_utf8_lossy(&again.stderr);
+        assert!(again.status.code() == Some(1) && said.contains("cache is lost already"), "{policy}: {said}");
+        assert_holds(&array, &content, policy);
+        // Whatever its file held is old from now on.
+        array.kill();
+        array.serve(&[]);
+        assert_holds(&array, &content, policy);
+        let fresh = array.file("fresh").display().to_string();
+        let attached = array.command("attach", &[&fresh]);
+        assert!(attached.status.success(), "{policy}: {}", String::from_utf8_lossy(&attached.stderr));
+        wait(&array, |status| status["array"]["cache"]["in_use"] == true);
+        assert_holds(&array, &content, policy);
+        array.stop();
+        array.serve(&[]);
+        assert_holds(&array, &content, policy);
+        array.stop();
+    }
+}
+
+fn a_member_is_taken_out_by_order(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    let content = fill(&array, 3, 300);
+    let failed = array.command("fail", &["2"]);
+    let told = String::from_utf8_lossy(&failed.stderr);
+    assert!(failed.status.success() && told.contains("member 2; destage replace"), "{told}");
+    wait_for(&array, "degraded");
+    let fail = |words: &[&str], part: &str| {
+        let refused = array.command("fail", words);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(1) && said.contains(part), "{words:?}: {said}");
+    };
+    fail(&["2"], "member 2 is lost already");
+    fail(&["1"], "member 2 is lost, and raid5:4 cannot do without member 1 as well");
+    fail(&["1"], "(--force takes it out all the same)");
+    fail(&["7"], "there is no device \"7\"");
+    assert_holds(&array, &content, "without a member");
+    array.kill();
+    array.serve(&[]);
+    assert_holds(&array, &content, "at the next start");
+    assert_eq!(array.status()["array"]["state"], "degraded", "its file has missed writes");
+    let replaced = array.command("replace", &["2"]);
+    assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stderr));
+    wait_for(&array, "serving");
+    assert_holds(&array, &content, "filled again");
+    array.stop();
 }
 
 /// Writes some pages once more as they are; returns the longest time that one of them took.

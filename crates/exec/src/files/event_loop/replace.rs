@@ -46,13 +46,36 @@ impl<C: Controller> Files<C> {
         self.replace_by(dev, path, Existing::Overwrite)
     }
 
-    fn replace_by(&mut self, dev: Dev, path: &Path, existing: Existing) -> Result<(), FilesError> {
+    /// Takes a device out: it counts as failed from now on, and its file is the array's no more. Nothing takes its place.
+    ///
+    /// # Errors
+    /// If there is no such device, or the NVRAM lies on it. If the executor has stopped, or does now.
+    pub fn take_out(&mut self, dev: Dev) -> Result<(), FilesError> {
         self.advance()?;
-        let Some(device) = self.devices.get(dev.index()) else { return Err(FilesError::NoDevice(dev)) };
-        let known = device.file;
+        self.check_replaceable(dev)?;
+        let path = self.config.devices[dev.index()].path.clone();
+        self.devices[dev.index()].error.get_or_insert(FilesError::TakenOut(path));
+        self.fail(dev)?;
+        self.go_on()?;
+        self.finish_device(dev)?;
+        self.go_on()
+    }
+
+    /// Checks that there is such a device, and that the array can go on without it.
+    fn check_replaceable(&self, dev: Dev) -> Result<(), FilesError> {
+        if dev.index() >= self.devices.len() {
+            return Err(FilesError::NoDevice(dev));
+        }
         if self.config.home() == Some(dev.index()) {
             return Err(FilesError::NvramThere(self.config.nvram_path().to_owned()));
         }
+        Ok(())
+    }
+
+    fn replace_by(&mut self, dev: Dev, path: &Path, existing: Existing) -> Result<(), FilesError> {
+        self.advance()?;
+        self.check_replaceable(dev)?;
+        let known = self.devices[dev.index()].file;
         let (config, at, used) = (self.config.clone(), path.to_owned(), self.used_beside(dev));
         let place = ReplacedPlace { origin: self.roster.origin(), dev: dev.index(), used };
         let opened = patiently(&self.os, path, self.config.patience, move |os| {
