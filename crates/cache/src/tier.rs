@@ -307,6 +307,26 @@ impl<C: HostCache> Upper<C> {
         self.held.len() < before
     }
 
+    /// Submits zeros that may be unmapped: whole stripes are trimmed where that leaves nothing of them in the cache. To the
+    /// cache they are zeros. Returns false if the cache has them wait.
+    #[cold]
+    fn submit_unmap(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) -> bool {
+        let zeros = Frag { op: HostOp::WriteZeroes, ..*frag };
+        if frag.sectors.is_some() || !self.cache.unmaps_zeros() {
+            return self.submit(&zeros, array, out);
+        }
+        match self.cache.submit(&zeros, array, &mut self.operations, out) {
+            RequestAdmission::Array => {}
+            RequestAdmission::Taken => return true,
+            RequestAdmission::Waits => return false,
+        }
+        let trim = Frag { op: HostOp::Discard, ..*frag };
+        for seg in array.segments(frag.page, frag.pages) {
+            self.operations.open_write(if array.can_trim(seg) { &trim } else { &zeros }, seg, array, out);
+        }
+        true
+    }
+
     /// Submits a request, unless the cache has it wait; whether it does not.
     #[inline]
     fn submit(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) -> bool {
@@ -314,9 +334,9 @@ impl<C: HostCache> Upper<C> {
             array.open_flush(Some(frag), out);
             return true;
         }
-        // To the cache it is a write of zeros.
-        let is_unmap = frag.op == HostOp::WriteZeroesUnmap;
-        let frag = &if is_unmap { Frag { op: HostOp::WriteZeroes, ..*frag } } else { *frag };
+        if frag.op == HostOp::WriteZeroesUnmap {
+            return self.submit_unmap(frag, array, out);
+        }
         match self.cache.submit(frag, array, &mut self.operations, out) {
             RequestAdmission::Array => {}
             RequestAdmission::Taken => return true,
@@ -334,16 +354,14 @@ impl<C: HostCache> Upper<C> {
                     from += pages;
                 }
             }
-            HostOp::Write | HostOp::WriteZeroes | HostOp::WriteZeroesUnmap | HostOp::Discard => {
-                let unmap = Frag { op: HostOp::Discard, ..*frag };
-                let is_unmap = is_unmap && frag.sectors.is_none() && self.cache.unmaps_zeros();
+            HostOp::WriteZeroesUnmap => unreachable!("these are submitted as zeros"),
+            HostOp::Write | HostOp::WriteZeroes | HostOp::Discard => {
                 let mut skipped = 0;
                 for seg in array.segments(frag.page, frag.pages) {
                     if frag.op == HostOp::Discard && !array.can_trim(seg) {
                         skipped += seg.pages();
                         continue;
                     }
-                    let frag = if is_unmap && array.can_trim(seg) { &unmap } else { frag };
                     self.operations.open_write(frag, seg, array, out);
                 }
                 if skipped > 0 {

@@ -81,19 +81,18 @@ pub enum HostNotice {
     Drained,
 }
 
-/// Bytes of a request that are admitted before those of others: a longer one takes turns, and has a share of the depth.
+/// Limits the bytes of a request that are admitted before those of others. A longer one takes turns, and has a share of the
+/// depth.
 const TURN_BYTES: u64 = 1 << 20;
-/// The share of the depth that all longer requests have while there are others.
+/// Divides the depth: all longer requests have so much of it while there are others.
 const LONG_SHARE: usize = 16;
-/// Fragments of longer requests in a row after which there are no others.
+/// Counts the fragments of longer requests in a row after which there are no others.
 const ALONE_AFTER: u32 = 1024;
 
 struct Request {
     asked: HostRequest,
     /// Bytes not yet made into fragments.
     unsplit: u64,
-    /// Bytes made into fragments in this turn.
-    turn: u64,
     /// Pages of fragments not yet acknowledged.
     pages: u64,
     /// Fragments that exist.
@@ -127,13 +126,13 @@ pub struct Engine<C> {
     free_frags: Vec<FragId>,
     requests: Vec<Request>,
     free_requests: Vec<u32>,
-    /// Requests with bytes that are not yet fragments, in the order of their turns.
+    /// Lists the requests with bytes that are not yet fragments, in the order of their turns.
     waiting: VecDeque<u32>,
-    /// Long ones among them that wait until a fragment of a long one is released.
+    /// Lists long ones that wait until a fragment of a long one is released.
     parked: VecDeque<u32>,
-    /// Fragments of long requests that exist.
+    /// Counts the fragments of long requests that exist.
     long_frags: usize,
-    /// Fragments of long requests admitted since a request was submitted that is not long.
+    /// Counts the fragments of long requests admitted since a request was submitted that is not long.
     alone: u32,
     notices: VecDeque<HostNotice>,
 }
@@ -180,7 +179,7 @@ impl<C: Controller> Engine<C> {
             return Ok(());
         }
         let unsplit = if flush { 0 } else { asked.len };
-        let request = Request { asked, unsplit, turn: 0, pages: 0, frags: 0, ok: true, acked: false };
+        let request = Request { asked, unsplit, pages: 0, frags: 0, ok: true, acked: false };
         if !request.is_long() {
             self.alone = 0;
         }
@@ -419,6 +418,9 @@ impl<C: Controller> Engine<C> {
 
     /// Makes the next fragment, if there is room for it; whether anything happened.
     fn admit(&mut self) -> bool {
+        if !self.parked.is_empty() && self.long_frags < self.long_share() {
+            self.waiting.extend(self.parked.pop_front());
+        }
         if self.waiting.is_empty() {
             return false;
         }
@@ -445,11 +447,9 @@ impl<C: Controller> Engine<C> {
         };
         let offset = asked.len - request.unsplit;
         request.unsplit -= piece.bytes;
-        request.turn += piece.bytes;
         if request.unsplit == 0 {
             self.waiting.pop_front();
-        } else if request.turn >= TURN_BYTES {
-            request.turn = 0;
+        } else if (offset + piece.bytes) / TURN_BYTES > offset / TURN_BYTES {
             self.waiting.rotate_left(1);
         }
         if !piece.serve {
@@ -482,11 +482,20 @@ impl<C: Controller> Engine<C> {
         true
     }
 
+    fn long_share(&self) -> usize {
+        (self.depth / LONG_SHARE).max(1)
+    }
+
     /// Returns the request whose turn it is. Long ones that have their share of the depth are parked.
     fn next_in_turn(&mut self) -> Option<u32> {
-        let share = (self.depth / LONG_SHARE).max(1);
+        let id = *self.waiting.front()?;
+        if self.requests[id as usize].is_long() { self.next_beside_long() } else { Some(id) }
+    }
+
+    /// As [`next_in_turn`](Self::next_in_turn), if it is the turn of a long one.
+    fn next_beside_long(&mut self) -> Option<u32> {
+        let is_shared = self.alone < ALONE_AFTER && self.long_frags >= self.long_share();
         while let Some(&id) = self.waiting.front() {
-            let is_shared = self.alone < ALONE_AFTER && self.long_frags >= share;
             if !is_shared || !self.requests[id as usize].is_long() {
                 return Some(id);
             }
@@ -518,7 +527,6 @@ impl<C: Controller> Engine<C> {
             request.frags -= 1;
             if request.is_long() {
                 self.long_frags -= 1;
-                self.waiting.extend(self.parked.pop_front());
             }
             self.answer(id);
         }

@@ -13,7 +13,7 @@ pub enum HostOp {
     Write,
     /// Make a range read as zeros, with room taken for it (`REQ_NOUNMAP`).
     WriteZeroes,
-    /// Make a range read as zeros; whole stripes may be trimmed where that reads as zeros.
+    /// Makes a range read as zeros; whole stripes may be trimmed where that reads as zeros.
     WriteZeroesUnmap,
     /// The range's content is no longer needed: each page of it keeps its content or reads as
     /// zeros.

@@ -281,7 +281,7 @@ impl WriteCache {
 impl HostCache for WriteCache {
     type Part = Own;
 
-    /// What is newer in the cache than on members stays when they are trimmed.
+    /// Returns false: what is newer in the cache than on members stays when they are trimmed.
     fn unmaps_zeros(&self) -> bool {
         false
     }

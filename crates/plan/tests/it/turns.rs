@@ -13,9 +13,9 @@ const DEPTH: usize = 256;
 const MIB: u64 = 1 << 20;
 
 /// Has a step for every fragment, and acknowledges that then.
-struct Reads(Vec<Option<Frag>>);
+struct FlushingController(Vec<Option<Frag>>);
 
-impl Controller for Reads {
+impl Controller for FlushingController {
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         match event {
             Event::Start(_) => out.ready(),
@@ -35,17 +35,17 @@ impl Controller for Reads {
     }
 }
 
-struct Run {
-    engine: Engine<Reads>,
+struct TurnsRun {
+    engine: Engine<FlushingController>,
     /// Steps in flight, the oldest first.
     issued: VecDeque<Issue>,
     answered: Vec<u64>,
 }
 
-impl Run {
+impl TurnsRun {
     fn new(depth: usize) -> Self {
         let shape = Shape::new(PAGE, 512, STRIPE, 1 << 15, 1 << 22).expect("a shape that can be");
-        let mut engine = Engine::new(Reads(Vec::new()), shape, depth);
+        let mut engine = Engine::new(FlushingController(Vec::new()), shape, depth);
         engine.start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
         Self { engine, issued: VecDeque::new(), answered: Vec::new() }
     }
@@ -93,7 +93,7 @@ impl Run {
 
 #[test]
 fn a_long_request_alone_has_the_whole_depth() {
-    let mut run = Run::new(DEPTH);
+    let mut run = TurnsRun::new(DEPTH);
     run.submit(1, HostOp::Discard, 0, 4096 * MIB);
     assert_eq!(run.issued.len(), DEPTH);
     assert_eq!(run.end(), [1]);
@@ -101,7 +101,7 @@ fn a_long_request_alone_has_the_whole_depth() {
 
 #[test]
 fn others_wait_for_a_share_of_a_long_one_and_not_for_all_of_it() {
-    let mut run = Run::new(DEPTH);
+    let mut run = TurnsRun::new(DEPTH);
     for (tag, op) in [(1, HostOp::Discard), (2, HostOp::WriteZeroes), (3, HostOp::Write)] {
         run.submit(tag, op, 0, 1024 * MIB);
     }
@@ -125,10 +125,27 @@ fn others_wait_for_a_share_of_a_long_one_and_not_for_all_of_it() {
     assert_eq!(answered, [1, 2, 3].into_iter().chain(100..400).collect::<Vec<_>>());
 }
 
+/// Its last bytes, which are no whole page, are no fragment.
+#[test]
+fn a_long_trim_that_ends_within_a_page_keeps_no_other_waiting() {
+    for depth in [1, 2, 16, DEPTH] {
+        for count in [2, 3, 40] {
+            let mut run = TurnsRun::new(depth);
+            run.submit(99, HostOp::Read, 0, PAGE);
+            for tag in 0..count {
+                run.submit(tag, HostOp::Discard, tag * 2 * MIB, MIB + (tag + 1) * PAGE + 512);
+            }
+            let mut answered = run.end();
+            answered.sort_unstable();
+            assert_eq!(answered, (0..count).chain([99]).collect::<Vec<_>>(), "depth {depth}");
+        }
+    }
+}
+
 #[test]
 fn long_ones_take_turns() {
     for depth in [1, 4, 64] {
-        let mut run = Run::new(depth);
+        let mut run = TurnsRun::new(depth);
         run.submit(1, HostOp::Read, 0, 64 * MIB);
         run.submit(2, HostOp::Read, 64 * MIB, 2 * MIB);
         run.submit(3, HostOp::Flush, 0, 0);

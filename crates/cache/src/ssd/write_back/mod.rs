@@ -190,7 +190,7 @@ impl HostCache for WriteBack {
 
     const READ_PAGES: u16 = <Copies<Through> as HostCache>::READ_PAGES;
 
-    /// What is newer in the cache than on members stays when they are trimmed.
+    /// Returns false: what is newer in the cache than on members stays when they are trimmed.
     fn unmaps_zeros(&self) -> bool {
         false
     }
