@@ -105,7 +105,7 @@ pub struct ArrayStatus {
 /// How an array went on whose NVRAM or intents were lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResynchronisedStatus {
-    /// The files that were not there, or were older copies. NVRAM and intents are made anew.
+    /// Lists the files that were not there, or were older copies. NVRAM and intents are made anew.
     pub lost: Vec<String>,
     /// Tells that they were older copies.
     pub is_behind: bool,

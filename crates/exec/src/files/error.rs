@@ -76,7 +76,8 @@ pub enum FilesError {
     },
     /// The NVRAM or intents of before they were taken for lost.
     #[error(
-        "{} is of epoch {found}, the members of epoch {expected}: it was taken for lost, and the array went on without it",
+        "{} is of epoch {found}, the members of epoch {expected}: it was taken for lost, and the array went on without it; \
+         put the newer one back, or have NVRAM and intents given up once more (destage serve --accept-losses)",
         path.display()
     )]
     Outdated {
@@ -87,7 +88,7 @@ pub enum FilesError {
         /// The array's.
         expected: u32,
     },
-    /// Files of the array that are of different times: copies were put back.
+    /// Tells that files of the array are of different times: copies were put back.
     #[error(
         "{} has event count {found}, {} has {expected}: an older copy was put back; put files of one time together, {}",
         list(older),
@@ -95,19 +96,19 @@ pub enum FilesError {
         if *members {
             "or move the newer ones away to go on without them, if the level can"
         } else {
-            "or accept that what the older one should know is lost (destage serve --accept-losses)"
+            "or give up NVRAM and intents, and what only they and the cache have (destage serve --accept-losses)"
         }
     )]
     Behind {
         /// Lists the older ones.
         older: Vec<PathBuf>,
-        /// Their event count.
+        /// Gives the event count of the first of them.
         found: u64,
         /// Lists the newer ones.
         newer: Vec<PathBuf>,
-        /// That of the newer ones.
+        /// Gives the event count of the newest.
         expected: u64,
-        /// Tells that devices are among the older ones.
+        /// Tells that members are among the older ones.
         members: bool,
     },
     /// Another process, or another executor in this one, serves the array.

@@ -12,16 +12,16 @@ use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
 
-type Contents = BTreeMap<String, Vec<u8>>;
+type FileContents = BTreeMap<String, Vec<u8>>;
 
-fn contents(folder: &Path) -> Contents {
+fn contents(folder: &Path) -> FileContents {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
     entries
         .map(|entry| (entry.file_name().into_string().expect("a name"), fs::read(entry.path()).expect("a file")))
         .collect()
 }
 
-fn put(folder: &Path, contents: &Contents, names: &[&str]) {
+fn put(folder: &Path, contents: &FileContents, names: &[&str]) {
     for name in names {
         fs::write(folder.join(name), &contents[*name]).expect("a file");
     }
@@ -38,15 +38,15 @@ fn write(files: &mut Files<Box<dyn Served>>, sizes: &ArraySizes, content: &mut E
 }
 
 /// Holds what an array's files held at one shutdown, and at the next.
-struct Snapshots {
+struct TwoSnapshots {
     array: Array,
     folder: tempfile::TempDir,
     content: ExpectedContent,
-    old: Contents,
-    new: Contents,
+    old: FileContents,
+    new: FileContents,
 }
 
-impl Snapshots {
+impl TwoSnapshots {
     fn of(cache_name: &str, in_order: bool) -> Self {
         let array = Array { cache: cache(cache_name), ..Array::new(Level::Raid5, 4) };
         let (folder, sizes) = (folder(), array.sizes());
@@ -98,7 +98,7 @@ const CACHES: [&str; 5] = ["none", "write-through", "write-back", "kdd", "wow"];
 fn an_older_file_is_named_and_refused_or_counts_as_not_there() {
     for in_order in [true, false] {
         for name in CACHES {
-            let array_files = Snapshots::of(name, in_order);
+            let array_files = TwoSnapshots::of(name, in_order);
             let has_device = array_files.new.contains_key("dev4");
             let devices: Vec<String> = (0..4 + u8::from(has_device)).map(|dev| format!("dev{dev}")).collect();
             let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
@@ -134,7 +134,7 @@ fn an_older_file_is_named_and_refused_or_counts_as_not_there() {
 #[test]
 fn what_an_older_nvram_should_know_can_be_given_up() {
     for (name, names) in [("none", &["nvram"][..]), ("write-through", &["intents"]), ("kdd", &["nvram", "intents"])] {
-        let array_files = Snapshots::of(name, true);
+        let array_files = TwoSnapshots::of(name, true);
         drop(array_files.open_with(names).expect_err("it is refused"));
         // After an end in order nothing is nowhere else.
         let mut files = array_files.resynchronise(false).expect("the members have all");
@@ -142,7 +142,7 @@ fn what_an_older_nvram_should_know_can_be_given_up() {
         assert_eq!(lost, names.iter().map(|name| array_files.folder.path().join(name)).collect::<Vec<_>>());
         assert_holds(&mut files, &array_files.content, name);
     }
-    let array_files = Snapshots::of("wow", false);
+    let array_files = TwoSnapshots::of("wow", false);
     drop(array_files.open_with(&["nvram"]).expect_err("it is refused"));
     let error = array_files.resynchronise(false).expect_err("it may hold what is nowhere else");
     assert!(matches!(error, FilesError::Behind { .. }), "{error}");
@@ -152,7 +152,57 @@ fn what_an_older_nvram_should_know_can_be_given_up() {
     let before = contents(array_files.folder.path());
     let error = array_files.resynchronise(true).expect_err("there is no telling which is right");
     assert!(matches!(error, FilesError::Behind { members: true, .. }), "{error}");
-    assert_eq!(contents(array_files.folder.path()).keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+    let after = contents(array_files.folder.path());
+    for name in ["nvram", "intents"] {
+        assert!(after[name] == before[name], "{name} is made anew");
+    }
+}
+
+/// The older intents do not know the file that took a member's place since.
+#[test]
+fn older_copies_of_all_but_a_member_that_was_replaced_are_refused() {
+    let array = Array::new(Level::Raid5, 4);
+    let (folder, sizes) = (folder(), array.sizes());
+    let mut content = ExpectedContent::new(sizes);
+    let mut files = array.create(folder.path());
+    write(&mut files, &sizes, &mut content, 100);
+    drop(files.stop_clean().expect("the array stops"));
+    let old = contents(folder.path());
+    let mut files = array.open(folder.path());
+    files.replace(Dev(2), &member(folder.path(), 2)).expect("it is made anew");
+    files.settle().expect("it is filled");
+    write(&mut files, &sizes, &mut content, 200);
+    drop(files.stop_clean().expect("the array stops"));
+    let new = contents(folder.path());
+    put(folder.path(), &old, &["nvram", "intents", "dev0", "dev1", "dev3"]);
+    let error = Files::open(array.controller(), array.files(folder.path())).expect_err("it is of two times");
+    let FilesError::Behind { older, newer, .. } = &error else { panic!("{error}") };
+    assert_eq!((older.len(), &newer[..]), (5, &[member(folder.path(), 2)][..]), "{error}");
+    put(folder.path(), &new, &["nvram", "intents", "dev0", "dev1", "dev3"]);
+    assert_holds(&mut array.open(folder.path()), &content, "with the newer ones");
+}
+
+/// It is older than the others, and no copy.
+#[test]
+fn a_member_that_was_taken_out_does_not_stand_in_the_way_of_accepted_losses() {
+    let array = Array::new(Level::Raid5, 4);
+    let (folder, sizes) = (folder(), array.sizes());
+    let mut content = ExpectedContent::new(sizes);
+    let mut files = array.create(folder.path());
+    write(&mut files, &sizes, &mut content, 100);
+    drop(files.stop_clean().expect("the array stops"));
+    let old = contents(folder.path());
+    let mut files = array.open(folder.path());
+    files.take_out(Dev(2)).expect("the level can do without it");
+    write(&mut files, &sizes, &mut content, 200);
+    drop(files.stop_clean().expect("the array stops"));
+    put(folder.path(), &old, &["nvram"]);
+    let error = Files::open(array.controller(), array.files(folder.path())).expect_err("the NVRAM is older");
+    assert!(matches!(error, FilesError::Behind { members: false, .. }), "{error}");
+    let accepted = Accepted { data: true, notes: true };
+    let mut files = Files::resynchronise(array.controller(), array.files(folder.path()), accepted).expect("it goes on");
+    assert!(!files.answers(Dev(2)));
+    assert_holds(&mut files, &content, "without the member");
 }
 
 #[test]

@@ -28,7 +28,12 @@ impl<C: Controller> Files<C> {
         let failed = self.write_event_count(EventCount::settled(count.to))?;
         for (dev, source) in failed {
             let path = self.config.devices[dev.index()].path.clone();
+            let is_full = source.kind() == io::ErrorKind::StorageFull;
             let error = FilesError::Io { path, what: "write the event count", source };
+            if is_full || self.config.home() == Some(dev.index()) {
+                // Nothing is lost by that, as for any other write.
+                return Err(self.stop(error));
+            }
             self.devices[dev.index()].error.get_or_insert(error);
             self.fail(dev)?;
         }

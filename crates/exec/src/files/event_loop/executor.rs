@@ -42,7 +42,7 @@ pub struct Files<C> {
     pub(super) roster: Roster,
     /// The file that it is in: that of the intents.
     pub(super) roster_file: Arc<dyn OsFile>,
-    /// The event count that the NVRAM got last.
+    /// Gives the event count that the NVRAM got last.
     pub(super) counted: u64,
     /// Tells that the event count of this start is being written.
     pub(super) is_counting: bool,

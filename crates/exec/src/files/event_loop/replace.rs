@@ -58,7 +58,8 @@ impl<C: Controller> Files<C> {
         self.fail(dev)?;
         self.go_on()?;
         self.finish_device(dev)?;
-        self.go_on()
+        self.go_on()?;
+        self.leave_device(dev)
     }
 
     /// Checks that there is such a device, and that the array can go on without it.

@@ -53,9 +53,9 @@ pub enum SyncPoint {
     CreateFolder,
     /// Which files are the devices'.
     Roster,
-    /// The event count, in the NVRAM.
+    /// Makes the event count durable in the NVRAM.
     EventCount,
-    /// The same, or what it is to be, in every other file.
+    /// Makes it, or what it will be, durable in every other file.
     EventCountTold,
     /// A file in the place of a device, with its label.
     ReplaceDevice,
@@ -100,7 +100,7 @@ pub enum Unfit {
     Torn,
     /// One that lies where the next must, and was written before the last start, which has not found it.
     Stale,
-    /// A file of the array that is older than the rest.
+    /// Stands for a file of the array that is older than the rest.
     Behind,
 }
 

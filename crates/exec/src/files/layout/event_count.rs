@@ -32,9 +32,9 @@ use crate::buffer::Buffer;
 
 const MAGIC: [u8; 8] = *b"dstgEVNT";
 const VERSION: u32 = 1;
-/// Bytes of a record.
+/// Sets the bytes of a record.
 const RECORD: usize = 64;
-/// Where its checksum is.
+/// Sets where its checksum is.
 const CRC: usize = RECORD - 4;
 /// Bounds the counts.
 pub(crate) const COUNT_END: u64 = 1 << 63;
@@ -42,9 +42,9 @@ pub(crate) const COUNT_END: u64 = 1 << 63;
 /// Holds the event count of a file other than the NVRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventCount {
-    /// The NVRAM has this, or will have it.
+    /// Gives the count that the NVRAM has, or will have.
     pub(crate) to: u64,
-    /// The NVRAM has this, or had it.
+    /// Gives the count that the NVRAM has, or had.
     pub(crate) from: u64,
 }
 

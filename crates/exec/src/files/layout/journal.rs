@@ -84,7 +84,7 @@ pub(crate) struct Bounds {
     pub(crate) sealed: u64,
     /// Number of the opening.
     pub(crate) opening: u64,
-    /// The event count, which the other files of the array have as well.
+    /// Gives the event count, which the other files of the array have as well.
     pub(crate) event_count: u64,
 }
 

@@ -18,12 +18,12 @@ pub(crate) struct Roster {
 
 /// Where the roster begins in its sector.
 const AT: usize = 32;
-/// Where the epoch is.
+/// Sets where the epoch is.
 pub(crate) const EPOCH: usize = AT + 16 + 4 * MAX_DEVICES;
-/// Where the event count is.
+/// Sets where the event count is.
 pub(crate) const FROM: usize = EPOCH + 4;
 pub(crate) const TO: usize = FROM + 8;
-/// Where the roster ends, with all of that.
+/// Sets where the roster ends, with all of that.
 pub(crate) const ROSTER_END: usize = TO + 8;
 
 impl Roster {

@@ -65,6 +65,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         check_epoch(config, *epoch, &roster)?;
     }
     let (mut devices, mut sizes) = (Vec::with_capacity(config.devices.len()), FoundSizes::default());
+    let mut departed = Vec::new();
     for dev in 0..config.devices.len() {
         let file = open_device(os, config, dev, (&mut files, &mut sizes), false);
         if config.home() == Some(dev) && matches!(&file, Err(FilesError::Io { what: SYNC, .. })) {
@@ -77,6 +78,8 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         if let Ok(open) = &file
             && let Err(error) = label::check(&**open, config, roster.origin(), dev, roster.generation(dev))?
         {
+            let count = label::read_count(&**open, config, roster.origin(), dev);
+            departed.extend(count.ok().flatten().map(|count| (dev, count)));
             file = Err(error);
         }
         devices.push(file);
@@ -95,7 +98,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         check_epoch(config, found.2, &roster)?;
         (home, found)
     };
-    let count = check_counts(config, &nvram, &roster, &mut devices)?;
+    let count = check_counts(config, &nvram, &roster, &mut devices, &departed)?;
     let newest = newest_marks(&mut devices, config, roster.origin().drawn)?;
     if let Some(marked) = newest.as_ref().map(|newest| &newest.rows).filter(|_| !damaged.is_empty()) {
         // No intent is open of a row that is not marked, so damaged sectors hide none of these.

@@ -27,7 +27,7 @@ use crate::files::nvram::region::Region;
 use crate::files::nvram::store::Store;
 use crate::nvram::{Nvram, RowSet};
 
-/// The event count of a new array.
+/// Sets the event count of a new array.
 const FIRST: EventCount = EventCount::settled(1);
 
 /// Makes the files of a new array and makes them durable: devices, of zeros where they do not keep what they hold,

@@ -17,7 +17,7 @@ pub(super) const SYNC: &str = "make it durable";
 #[derive(Debug, Default)]
 pub(super) struct FoundSizes {
     has_right: bool,
-    /// The first error of a file of another size.
+    /// Keeps the first error of a file of another size.
     wrong: Option<FilesError>,
 }
 

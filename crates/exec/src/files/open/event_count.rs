@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::label;
-use crate::files::config::FilesConfig;
+use crate::files::config::{FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint, Unfit};
 use crate::files::layout::event_count::EventCount;
@@ -26,11 +26,7 @@ fn read_counts(
         let Ok(file) = device else { continue };
         match label::read_count(&**file, config, origin, dev) {
             Ok(Some(count)) => found.push((dev, count)),
-            Ok(None) => {
-                let offset = config.count_offset(dev);
-                let why = format!("its event count at byte {offset} is damaged");
-                *device = Err(io::Error::other(why));
-            }
+            Ok(None) => *device = Err(damaged(config, dev)),
             Err(error) => *device = Err(error),
         }
     }
@@ -52,21 +48,23 @@ fn behind(found: u64, expected: u64) -> io::Error {
 }
 
 /// Checks that all files are of one time, and returns the event count of the start. A device that is behind counts as
-/// missing.
+/// missing. A departed one, which the roster does not have any more, may still be ahead of an older roster.
 pub(super) fn check_counts(
     config: &FilesConfig,
     nvram: &NvramFile,
     roster: &Roster,
     devices: &mut [io::Result<Arc<dyn OsFile>>],
+    departed: &[(usize, EventCount)],
 ) -> Result<EventCount, FilesError> {
     let (is_checked, nvram) = (!nvram.believes(Unfit::Behind), nvram.event_count());
     let found = read_counts(config, roster.origin(), devices);
     let (intents, path) = (roster.event_count(), |dev: &usize| config.devices[*dev].path.clone());
-    let others = || found.iter().map(|(_, count)| *count).chain([intents]);
+    let others = || found.iter().chain(departed).map(|(_, count)| *count).chain([intents]);
+    let is_older_member = |one: &(usize, EventCount), than: u64| one.0 < config.members && one.1.to < than;
     if let Some(newest) = others().filter(|count| count.is_ahead_of(nvram)).max().filter(|_| is_checked) {
         let is_behind = |count: EventCount| count.to < newest.from;
-        let of_devices =
-            |older: bool| found.iter().filter(move |one| is_behind(one.1) == older).map(|(dev, _)| path(dev));
+        let all = || found.iter().chain(departed.iter().filter(|one| !is_behind(one.1)));
+        let of_devices = |older: bool| all().filter(move |one| is_behind(one.1) == older).map(|(dev, _)| path(dev));
         let of_intents = |older: bool| (is_behind(intents) == older).then(|| config.intents.clone());
         return Err(FilesError::Behind {
             older: [config.nvram_path().to_owned()]
@@ -77,7 +75,7 @@ pub(super) fn check_counts(
             found: nvram,
             newer: of_intents(false).into_iter().chain(of_devices(false)).collect(),
             expected: newest.to,
-            members: found.iter().any(|one| is_behind(one.1)),
+            members: found.iter().any(|one| is_older_member(one, newest.from)),
         });
     }
     if is_checked && !intents.is_of(nvram) {
@@ -88,7 +86,7 @@ pub(super) fn check_counts(
             found: intents.to,
             newer: [config.nvram_path().to_owned()].into_iter().chain(newer).collect(),
             expected: nvram,
-            members: found.iter().any(|one| !one.1.is_of(nvram)),
+            members: found.iter().any(|one| is_older_member(one, nvram)),
         });
     }
     let last = others().map(|count| count.to).max().unwrap_or(nvram).max(nvram);
@@ -98,28 +96,20 @@ pub(super) fn check_counts(
     Ok(EventCount { from: nvram, to: last + 1 })
 }
 
-/// Returns the event count of the newest member.
-pub(super) fn newest_count(
+/// Reads the event counts of members that are the array's, as these generations say.
+pub(super) fn member_counts(
     config: &FilesConfig,
     origin: Origin,
+    generations: &[u32; MAX_DEVICES],
     devices: &[io::Result<Arc<dyn OsFile>>],
-) -> EventCount {
+) -> Vec<EventCount> {
     let members = devices.iter().enumerate().take(config.members);
-    let read = members.filter_map(|(dev, file)| label::read_count(&**file.as_ref().ok()?, config, origin, dev).ok()?);
-    read.max().unwrap_or(EventCount::settled(1))
-}
-
-/// Returns true if a member is behind the newest.
-pub(super) fn is_any_behind(
-    config: &FilesConfig,
-    origin: Origin,
-    devices: &[io::Result<Arc<dyn OsFile>>],
-    newest: EventCount,
-) -> bool {
-    let members = devices.iter().enumerate().take(config.members);
-    let mut read =
-        members.filter_map(|(dev, file)| label::read_count(&**file.as_ref().ok()?, config, origin, dev).ok()?);
-    read.any(|count| count.to < newest.from)
+    let read = members.filter_map(|(dev, file)| {
+        let file = &**file.as_ref().ok()?;
+        label::check(file, config, origin, dev, generations[dev]).ok()?.ok()?;
+        label::read_count(file, config, origin, dev).ok()?
+    });
+    read.collect()
 }
 
 /// Checks that a member is not behind the newest; the error if it is.

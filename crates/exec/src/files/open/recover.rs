@@ -10,7 +10,7 @@ use destage_plan::Dev;
 use super::assemble::open;
 use super::bitmap::{head, mark_all, newest_marks};
 use super::devices::{FoundSizes, open_device};
-use super::event_count::{announce, check_follows, is_any_behind, newest_count, state_among};
+use super::event_count::{announce, check_follows, member_counts, state_among};
 use super::folders::sync_folders;
 use super::identify::{Identities, is_there, lock, make_file};
 use super::label::{self, LabelStamp};
@@ -79,8 +79,9 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         return Err(FilesError::NoMarks(first_lost));
     };
     let origin = Origin { array: config.array, drawn: before.drawn };
-    let count = newest_count(config, origin, &devices);
-    if let Some(error) = behind.take_if(|_| is_any_behind(config, origin, &devices, count)) {
+    let counts = member_counts(config, origin, &before.generations, &devices);
+    let count = counts.iter().copied().max().unwrap_or(EventCount::settled(1));
+    if let Some(error) = behind.take_if(|_| counts.iter().any(|other| other.to < count.from)) {
         // Of what time the array is nobody can tell.
         return Err(error);
     }
