@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use destage_cache::{HostCacheError, HostCacheSpec, Served};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
 use crate::budget::{LONGEST, MEMORY};
-use crate::{MdArray, MdError, as_text, md, word};
+use crate::{MdArray, MdError, MdOrigin, as_text, md, word};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -70,9 +71,9 @@ pub struct ArrayPart {
     pub member_size: Size,
     /// Bytes before these, where md has its superblock.
     pub data_offset: Size,
-    /// The event count that md's superblocks had when the array was taken over.
+    /// Identifies the array of md's that was taken over, and tells when md had run it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub md_events: Option<u64>,
+    pub md: Option<MdOrigin>,
     /// How parity is updated: `min`, `rmw`, `rcw`.
     #[serde(default = "default_parity", with = "word::parity")]
     pub parity: ParityMethod,
@@ -282,7 +283,7 @@ pub enum DescriptionError {
         /// Where, and what is wrong.
         error: Box<toml::de::Error>,
     },
-    /// Tells that md has run the array.
+    /// Tells that md has run the array since it was taken over.
     #[error(transparent)]
     Md(#[from] MdError),
     /// It was written by another version.
@@ -562,14 +563,15 @@ impl Description {
         )
     }
 
-    /// Checks that md has not run the array since it was made or taken over. Where data begins before the end of a
-    /// superblock nobody can tell md's from one of a client's.
+    /// Checks that md has not run the array since it was taken over. Members that do not answer in time tell nothing.
     pub(crate) fn check_md(&self, folder: &Path) -> Result<(), DescriptionError> {
-        if self.array.data_offset.0 < MdArray::BEGINNING as u64 {
-            return Ok(());
-        }
+        let Some(origin) = self.array.md.clone() else { return Ok(()) };
         let members: Vec<PathBuf> = self.array.members.iter().map(|member| folder.join(member)).collect();
-        Ok(MdArray::check_events(members.iter().map(PathBuf::as_path), self.array.md_events)?)
+        let (sender, receiver) = sync_channel(1);
+        let check = move || drop(sender.send(MdArray::check_events(members.iter().map(PathBuf::as_path), &origin)));
+        let thread = std::thread::Builder::new().name("destage-asks".to_owned()).spawn(check);
+        thread.map_err(|source| DescriptionError::Io { path: folder.to_owned(), source })?;
+        Ok(receiver.recv_timeout(FilesConfig::PATIENCE).unwrap_or(Ok(()))?)
     }
 
     /// Makes the array: its files, and then the description, without which there is none. Nothing that is

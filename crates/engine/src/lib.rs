@@ -47,5 +47,5 @@ pub use status::{
     ArrayStatus, CacheStatus, Clients, DeviceStatus, Figure, Kind, LostRange, MemoryStatus, Requests,
     ResynchronisedStatus, State, StateStatus, Status,
 };
-pub use superblock::{MdArray, MdError};
+pub use superblock::{MdArray, MdError, MdOrigin};
 pub use uuid::Uuid;

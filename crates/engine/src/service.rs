@@ -345,9 +345,17 @@ impl<B: Backend> Service<B> {
             let left = until.saturating_duration_since(Instant::now());
             // What is under way is waited for however long it takes, as `stop` does.
             if self.pending.is_empty() && (!unsent || left.is_zero()) {
+                self.tell_news();
                 return Ok(());
             }
             self.turn(Some(left.max(Duration::from_millis(1))))?;
+        }
+    }
+
+    /// Tells what has happened to the array, unless it has stopped.
+    fn tell_news(&mut self) {
+        if let Some(tell) = self.events.as_mut().filter(|_| self.broken.is_none()) {
+            self.backend.news(tell);
         }
     }
 
@@ -361,10 +369,8 @@ impl<B: Backend> Service<B> {
             self.attend();
         }
         self.go_on_replacing();
-        if let Some(tell) = self.events.as_mut().filter(|_| self.broken.is_none())
-            && self.news.is_due()
-        {
-            self.backend.news(tell);
+        if self.news.is_due() {
+            self.tell_news();
         }
         self.tend_bosses();
         if self.backend.hear() && self.broken.is_none() {
@@ -437,6 +443,8 @@ impl<B: Backend> Service<B> {
 
     /// The backend has stopped: nothing is answered but with errors from now on. What was never begun ends at once.
     fn give_up(&mut self, error: &FilesError) {
+        // What has happened before, of which nobody was told so far.
+        self.tell_news();
         self.stopping |= matches!(error, FilesError::Refused(_));
         let is_news = self.broken.is_none();
         let why = self.broken.get_or_insert_with(|| error.to_string()).clone();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use destage_plan::SECTOR_BYTES;
 use destage_raid::{Layout, Level};
+use serde::{Deserialize, Serialize};
 
 use crate::Size;
 
@@ -23,6 +24,16 @@ const MOST: usize = HEAD + 2 * MAX_ROLES;
 /// What a member of an array that is in order may have: a bitmap, and a layout of RAID-0 that is said.
 const HARMLESS: u32 = 1 | 4096;
 
+/// Identifies an array of md's, and tells when md ran it last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MdOrigin {
+    /// Gives the array's UUID, as mdadm writes it.
+    pub uuid: String,
+    /// Gives the event count, which md raises whenever it runs the array.
+    pub events: u64,
+}
+
 /// An array as md's superblocks on its members have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MdArray {
@@ -36,8 +47,8 @@ pub struct MdArray {
     pub member_size: Size,
     /// Bytes before these.
     pub data_offset: Size,
-    /// The event count: md raises it whenever it runs the array.
-    pub events: u64,
+    /// Identifies it, and tells when md ran it last.
+    pub origin: MdOrigin,
     /// The members, from member 0 on.
     pub members: Vec<PathBuf>,
 }
@@ -67,21 +78,18 @@ pub enum MdError {
     },
     /// Tells that md has run an array since it was taken over.
     #[error(
-        "{}: {}: md has run the array since, and the cache, NVRAM and intents here are older than the members; stop md's \
-         array, and take the members over anew, in another folder (destage create --adopt)",
-        path.display(),
-        expected.map_or_else(
-            || format!("md's superblock has event count {found}, and there was none when the array was made"),
-            |expected| format!("the event count of md's superblock is {found}, and was {expected} when the array was taken over"),
-        )
+        "{}: the event count of md's superblock is {found}, and was {expected} when the array was taken over: md has run the \
+         array since, and the cache, NVRAM and intents here are older than the members; stop md's array, and take the \
+         members over anew, in another folder (destage create --adopt)",
+        path.display()
     )]
     Events {
-        /// The member.
+        /// Names the member.
         path: PathBuf,
-        /// Its event count.
+        /// Gives its event count.
         found: u64,
-        /// That of the array when it was taken over, if it was md's.
-        expected: Option<u64>,
+        /// Gives that of the array when it was taken over.
+        expected: u64,
     },
     /// One has a superblock and another has none.
     #[error("{} has a superblock of md's, and {} has none: they are not of one array", with.display(), without.display())]
@@ -107,20 +115,20 @@ impl MdArray {
         Self::of(&beginnings.collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Checks that md has not run an array since its event count was `expected`, or since it had none. Members that are
-    /// not there, or have no superblock, tell nothing.
+    /// Checks that md has not run the array that was taken over from it. Members that are not there, have no superblock that
+    /// is whole, or one of another array, tell nothing.
     ///
     /// # Errors
-    /// If a superblock has another event count, or is damaged and must be there.
-    pub fn check_events<'a>(members: impl IntoIterator<Item = &'a Path>, expected: Option<u64>) -> Result<(), MdError> {
+    /// If a superblock of the array has another event count.
+    pub fn check_events<'a>(members: impl IntoIterator<Item = &'a Path>, origin: &MdOrigin) -> Result<(), MdError> {
         for path in members {
-            let Ok(bytes) = beginning(path) else { continue };
-            match Superblock::find(path, &bytes) {
-                Ok(Some(superblock)) if Some(superblock.events()) != expected => {
-                    return Err(MdError::Events { path: path.to_owned(), found: superblock.events(), expected });
-                }
-                Err(error) if expected.is_some() => return Err(error),
-                Ok(_) | Err(_) => {}
+            let found = beginning(path).and_then(|bytes| Superblock::find(path, &bytes));
+            let Ok(Some(MdOrigin { uuid, events: found })) = found.map(|found| found.map(|found| found.origin()))
+            else {
+                continue;
+            };
+            if uuid == origin.uuid && found != origin.events {
+                return Err(MdError::Events { path: path.to_owned(), found, expected: origin.events });
             }
         }
         Ok(())
@@ -207,8 +215,10 @@ impl Superblock {
         u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("eight bytes"))
     }
 
-    fn events(&self) -> u64 {
-        self.u64(200)
+    fn origin(&self) -> MdOrigin {
+        let (words, _) = self.bytes[16..32].as_chunks();
+        let words = words.iter().map(|word| format!("{:08x}", u32::from_be_bytes(*word)));
+        MdOrigin { uuid: words.collect::<Vec<String>>().join(":"), events: self.u64(200) }
     }
 
     fn wrong(&self, key: &'static str, found: impl Display, expected: impl Display) -> MdError {
@@ -292,7 +302,7 @@ impl Superblock {
             chunk: if level == Level::Raid1 { None } else { Some(bytes("the chunk", self.u32(88).into())?) },
             member_size: bytes("what is used", self.used())?,
             data_offset: bytes("the data offset", self.u64(128))?,
-            events: self.events(),
+            origin: self.origin(),
             members: Vec::new(),
         })
     }

@@ -110,7 +110,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let layout = agreed(LAYOUT.created.name, layout, md.as_ref().and_then(|md| md.layout))?;
     let offset = text("data-offset").map(|text| size("data-offset", text)).transpose()?;
     let offset = agreed("data-offset", offset, md.as_ref().map(|md| md.data_offset))?;
-    let md_events = md.as_ref().map(|md| md.events);
+    let origin = md.as_ref().map(|md| md.origin.clone());
     if let Some(md) = md {
         files = md.members;
     }
@@ -133,7 +133,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         layout,
         chunk,
         page: Size(value(matches, &PAGE)?),
-        md_events,
+        md: origin,
         member_size,
         data_offset: offset.unwrap_or_else(|| ArrayPart::data_offset_of(member_size, chunk)),
         parity: value(matches, &PARITY)?,

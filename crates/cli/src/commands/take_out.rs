@@ -10,7 +10,7 @@ use crate::screen::Screen;
 
 const CACHE: &str = "cache";
 
-/// The command that takes a member out.
+/// Builds the command that takes a member out.
 pub fn fail_command() -> Command {
     Command::new("fail")
         .about("Take a member of a served array out, as mdadm --fail does")
@@ -30,7 +30,7 @@ pub fn fail_command() -> Command {
         .arg(timeout_arg(HEARD))
 }
 
-/// The command that takes the cache out.
+/// Builds the command that takes the cache out.
 pub fn detach_command() -> Command {
     Command::new("detach")
         .about("Write a served array's cache back, and go on without it")
@@ -44,7 +44,7 @@ pub fn detach_command() -> Command {
         .arg(timeout_arg(HEARD))
 }
 
-/// The command that gives an array a cache again.
+/// Builds the command that gives an array a cache again.
 pub fn attach_command() -> Command {
     Command::new("attach")
         .about("Give a served array that goes on without its cache a cache device again")

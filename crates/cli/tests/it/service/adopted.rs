@@ -279,43 +279,47 @@ fn what_md_has_not_left_in_order_is_refused_and_stays_as_it_is() {
 #[test]
 fn what_md_has_run_since_is_refused() {
     let data = content();
-    let bare = members(&data);
-    let superblocks = with_superblocks(bare.clone());
-    let given = ["--level", "raid5:4", "--member-size", "2MiB", "--data-offset", "1MiB"];
-    let was_mds = "is 19, and was 17 when the array was taken over";
-    let was_not = "md's superblock has event count 19, and there was none when the array was made";
-    for (before, more, part) in [(&superblocks, &[][..], was_mds), (&bare, &given, was_not)] {
-        let mut array = empty();
-        let paths = write(array.folder.path(), before);
-        let made = adopt(&array, &paths, more);
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        array.serve(&[]);
-        array.stop();
-        let beginning = |path: &String| fs::read(path).expect("a member")[..OFFSET].to_vec();
-        let kept: Vec<Vec<u8>> = paths.iter().map(beginning).collect();
-        // md has run the array, or made one over it; of the last a member was away.
-        let put = |path: &String, beginning: &[u8]| {
-            let mut bytes = fs::read(path).expect("a member");
-            bytes[..OFFSET].copy_from_slice(beginning);
-            fs::write(path, bytes).expect("a member");
-        };
-        for upto in [4, 1] {
-            for (path, superblock) in paths.iter().zip(&superblocks).take(upto) {
-                let mut run = superblock[..OFFSET].to_vec();
-                patch(&mut run, &[(200, 19, 8)]);
-                put(path, &run);
+    let superblocks = with_superblocks(members(&data));
+    let mut array = empty();
+    let paths = write(array.folder.path(), &superblocks);
+    let made = adopt(&array, &paths, &[]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    array.serve(&[]);
+    array.stop();
+    let put = |path: &String, beginning: &[u8]| {
+        let mut bytes = fs::read(path).expect("a member");
+        bytes[..OFFSET].copy_from_slice(beginning);
+        fs::write(path, bytes).expect("a member");
+    };
+    let put_changed = |count: usize, fields: Change<'_>| {
+        for (number, (path, superblock)) in paths.iter().zip(&superblocks).enumerate() {
+            let mut beginning = superblock[..OFFSET].to_vec();
+            if number < count {
+                patch(&mut beginning, fields);
             }
-            for words in [&["--run", "true"][..], &["--run", "true", "--accept-losses"]] {
-                let refused = array.command("serve", words);
-                let said = String::from_utf8_lossy(&refused.stderr);
-                assert_eq!(refused.status.code(), Some(1), "{said}");
-                assert!(said.contains(&paths[0]) && said.contains(part), "{said}");
-                assert!(said.contains("destage create --adopt"), "{said}");
-            }
-            paths.iter().zip(&kept).for_each(|(path, kept)| put(path, kept));
+            put(path, &beginning);
         }
-        array.serve(&[]);
-        assert!(all(&array, data.len()) == data, "nothing has changed");
-        array.stop();
+    };
+    // In the last run a member may have been away.
+    for count in [4, 1] {
+        put_changed(count, &[(200, 19, 8)]);
+        for words in [&["--run", "true"][..], &["--run", "true", "--accept-losses"]] {
+            let refused = array.command("serve", words);
+            let said = String::from_utf8_lossy(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(1), "{said}");
+            assert!(
+                said.contains(&paths[0]) && said.contains("is 19, and was 17 when the array was taken over"),
+                "{said}"
+            );
+            assert!(said.contains("destage create --adopt"), "{said}");
+        }
     }
+    // A disk that was another array's tells nothing, nor does a superblock that is damaged.
+    put_changed(1, &[(16, 1, 8), (200, 19, 8)]);
+    let mut beginning = superblocks[1][..OFFSET].to_vec();
+    beginning[SUPERBLOCK + 100] ^= 1;
+    put(&paths[1], &beginning);
+    array.serve(&[]);
+    assert!(all(&array, data.len()) == data, "nothing has changed");
+    array.stop();
 }
