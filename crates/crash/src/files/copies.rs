@@ -11,7 +11,7 @@ use crate::Dice;
 
 /// Holds what each file held.
 #[derive(Debug)]
-pub(super) struct Copies(Vec<(PathBuf, Vec<u8>)>);
+pub(super) struct OldContents(Vec<(PathBuf, Vec<u8>)>);
 
 /// Lists the files of an array: its devices, the NVRAM if that has a file of its own, the intents.
 fn files_of(scene: &Scene, known: &Known) -> Vec<PathBuf> {
@@ -20,7 +20,7 @@ fn files_of(scene: &Scene, known: &Known) -> Vec<PathBuf> {
     known.paths.iter().cloned().chain(own).chain([config.intents.clone()]).collect()
 }
 
-impl Copies {
+impl OldContents {
     /// Copies all files as they are; none if one is not there.
     fn of(scene: &Scene, os: &Recording, known: &Known) -> Option<Self> {
         let copied = files_of(scene, known).into_iter().map(|path| os.content(&path).map(|bytes| (path, bytes)));
@@ -64,7 +64,7 @@ impl<'a> Life<'a> {
             return Ok(None);
         }
         let Some(copies) = known.copies.take() else {
-            known.copies = Copies::of(scene, os, known).map(Rc::new);
+            known.copies = OldContents::of(scene, os, known).map(Rc::new);
             return Ok(None);
         };
         if dice.one_in(2) {

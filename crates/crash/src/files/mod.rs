@@ -30,7 +30,7 @@ use crate::caught::caught;
 use crate::cell::{PAGE, PAGE_SECTORS};
 use crate::model::{Model, SECTOR};
 use crate::{Crooked, Dice, Parity};
-use copies::Copies;
+use copies::OldContents;
 use doubt::Doubt;
 
 pub use small::shrink_files;
@@ -330,7 +330,7 @@ struct Known {
     /// What ended before, in this history.
     depth: u32,
     /// What the files held at an earlier end.
-    copies: Option<Rc<Copies>>,
+    copies: Option<Rc<OldContents>>,
     /// Some of them are in the place of what was left.
     has_copies: bool,
 }

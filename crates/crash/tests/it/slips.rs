@@ -70,37 +70,38 @@ const SEEDS: u64 = 400;
 /// Lists the seeds that show the faults which take many.
 const SHOWN_BY: [(Slip, u64); 15] = [
     (NotAnew(OpenIntents), 39),
-    (UnheardRead, 24),
+    (Unheard(EventCount), 39),
     (Unheard(ReplaceFolder), 26),
-    (Unheard(CreateDevice), 25),
+    (UnheardRead, 24),
     (Late(ReplaceDevice), 21),
-    (Unheard(Roster), 13),
+    (Unheard(Roster), 20),
+    (NotAnew(OpenNvram), 17),
+    (Unheard(OpenMarks), 13),
     (Unheard(CreateEmptied), 13),
-    (Missing(OpenMarks), 13),
     (Unheard(Intents), 12),
     (Unheard(ReplaceDevice), 11),
     (Unheard(Fua), 11),
-    (NotAnew(OpenNvram), 11),
     (Unheard(Flush), 10),
     (Unheard(OpenDevice), 9),
-    (Paired(Marks), 7),
+    (Unheard(CreateDevice), 9),
 ];
 
 /// Histories of steps of the NVRAM alone.
 const STORE_SEEDS: u64 = 6_000;
 
 /// Lists the same for steps of the NVRAM.
-const STORE_SHOWN_BY: [(Slip, u64); 10] = [
-    (Late(Tail), 3157),
+const STORE_SHOWN_BY: [(Slip, u64); 11] = [
     (Unheard(Copied), 453),
-    (Missing(Tail), 179),
-    (TooSoon(Tail), 179),
-    (Paired(Tail), 179),
+    (Unheard(Tail), 404),
+    (TooSoon(Tail), 311),
+    (Paired(Tail), 311),
+    (Missing(Tail), 311),
+    (Late(Tail), 311),
+    (Held(Tail), 251),
+    (Late(OpenNvram), 188),
     (Believes(Stale), 173),
-    (Missing(Copied), 157),
-    (TooSoon(Copied), 157),
-    (Unheard(Tail), 152),
-    (Held(Tail), 151),
+    (NotAnew(OpenNvram), 63),
+    (Missing(OpenIntents), 30),
 ];
 
 /// Where a fault is looked for: arrays without a cache and with one on a device, and one whose cache is in the NVRAM if
