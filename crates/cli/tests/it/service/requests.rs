@@ -70,7 +70,7 @@ fn what_is_written_is_read_during_the_life_and_in_the_next(io_mode: IoMode) {
 /// As long as they may be, and beside the beginning of a stripe.
 fn the_longest_requests_are_served(io_mode: IoMode) {
     const AT: u64 = 5 * 4096;
-    for settings in [ARRAYS[0], ARRAYS[3], ARRAYS[5], ARRAYS[9]] {
+    for settings in [ARRAYS[3], ARRAYS[9]] {
         let mut array = Array::sized(io_mode, "22MiB", settings);
         array.serve(&[]);
         let bytes: Vec<u8> = (1..=(64 << 20) / 4096).flat_map(page).collect();
