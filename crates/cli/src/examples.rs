@@ -259,7 +259,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "fail",
         &[
             example("destage fail array 2", "member 2, before its disk is pulled"),
-            example("destage replace array 2 /dev/sdf", "another disk in its place"),
+            example("destage fail array 2 --force", "though the level cannot do without it"),
         ],
     ),
     (

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use destage_cache::{HostCacheError, HostCacheSpec, Served};
 use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, NvramPlace};
-use destage_plan::{Dev, DevSet, PageRange, SECTOR_BYTES, Shape, ShapeError, quantity};
+use destage_plan::{Dev, DevSet, PageRange, SECTOR_BYTES, Shape, ShapeError};
 use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
 use destage_raid::settings::{CHUNK, DURABILITY, PAGE, PARITY};
 use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
 use crate::budget::{LONGEST, MEMORY};
-use crate::{MdArray, MdError, MdOrigin, as_text, md, word};
+use crate::{MdArray, MdError, MdOrigin, Size, as_text, md, word};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -191,33 +191,6 @@ impl From<IoPart> for Io {
 impl Default for ServePart {
     fn default() -> Self {
         Self { depth: 256, workers: 4, io: IoPart::Auto, direct: true, memory: Size(MEMORY), on_event: None }
-    }
-}
-
-/// A number of bytes, written like `64KiB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size(pub u64);
-
-impl fmt::Display for Size {
-    /// Exactly, in the largest unit that divides it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        let unit = units.into_iter().find(|(unit, _)| self.0 > 0 && self.0.is_multiple_of(*unit));
-        let (unit, name) = unit.unwrap_or((1, "B"));
-        write!(f, "{}{name}", self.0 / unit)
-    }
-}
-
-impl Serialize for Size {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        quantity::bytes(&text).map(Self).map_err(|right| de::Error::custom(format_args!("\"{text}\" is not {right}")))
     }
 }
 

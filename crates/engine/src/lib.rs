@@ -22,6 +22,7 @@ mod outbox;
 mod recorder;
 mod replacement;
 mod service;
+mod size;
 mod socket;
 mod spin;
 mod status;
@@ -33,7 +34,7 @@ pub use array::Array;
 pub use backend::Backend;
 pub use control::{Order, OrderError, Reply, order};
 pub use description::{
-    ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, Made, NvramOn, NvramPart, ServePart, Size,
+    ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, Made, NvramOn, NvramPart, ServePart,
 };
 pub use descriptors::raise_descriptor_limit;
 pub use destage_exec::Accepted;
@@ -42,6 +43,7 @@ pub use event::{EventSeverity, ServiceEvent};
 pub use recorder::Recorder;
 pub use replacement::{DeviceReplacement, ReplaceError};
 pub use service::{Offer, Service, ServiceError};
+pub use size::Size;
 pub use socket::Listener;
 pub use status::{
     ArrayStatus, CacheStatus, Clients, DeviceStatus, Figure, Kind, LostRange, MemoryStatus, Requests,

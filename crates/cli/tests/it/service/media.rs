@@ -121,7 +121,7 @@ fn block_devices_are_members_and_keep_what_they_hold() {
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains(&format!("{} holds data", loops.paths[1])), "{said}");
     fs::write(&loops.paths[1], vec![0; 4096]).expect("a device");
-    fs::remove_dir_all(&path).expect("a folder");
+    assert!(!fs::exists(&path).expect("a folder"), "nothing is left of what was refused");
     let made = binary::destage(&args);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     array.serve(&[]);
