@@ -61,7 +61,7 @@ pub trait Backend {
     }
 
     /// Puts a file in the place of a device, which is named as the status names it: another one, or its own made
-    /// anew. Or [takes it out](DeviceReplacement::takes_out).
+    /// anew; or [takes the device out](DeviceReplacement::takes_out).
     ///
     /// # Errors
     /// If there is no such device, the file cannot take its place, or data would be lost and that is not

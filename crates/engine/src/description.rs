@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
 use crate::budget::{LONGEST, MEMORY};
-use crate::{MdArray, MdError, MdOrigin, Size, as_text, md, word};
+use crate::{ByteSize, MdArray, MdError, MdOrigin, as_text, md, word};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -63,14 +63,14 @@ pub struct ArrayPart {
     pub layout: Option<Layout>,
     /// Bytes of a chunk.
     #[serde(default = "default_chunk")]
-    pub chunk: Size,
+    pub chunk: ByteSize,
     /// Bytes of a page.
     #[serde(default = "default_page")]
-    pub page: Size,
+    pub page: ByteSize,
     /// Bytes that are used of each member.
-    pub member_size: Size,
+    pub member_size: ByteSize,
     /// Bytes before these, where md has its superblock.
-    pub data_offset: Size,
+    pub data_offset: ByteSize,
     /// Identifies the array of md's that was taken over, and tells when md had run it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub md: Option<MdOrigin>,
@@ -93,7 +93,7 @@ pub struct CachePart {
     pub policy: String,
     /// Its size, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<Size>,
+    pub size: Option<ByteSize>,
     /// The file of its device, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "as_text")]
     pub device: Option<PathBuf>,
@@ -159,7 +159,7 @@ pub struct ServePart {
     /// Whether devices are read and written past the memory of the operating system, where that can be.
     pub direct: bool,
     /// Limits the bytes that requests and replies of all clients hold together.
-    pub memory: Size,
+    pub memory: ByteSize,
     /// Names a shell command that is run for each event of severity notice or higher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_event: Option<String>,
@@ -190,16 +190,16 @@ impl From<IoPart> for Io {
 
 impl Default for ServePart {
     fn default() -> Self {
-        Self { depth: 256, workers: 4, io: IoPart::Auto, direct: true, memory: Size(MEMORY), on_event: None }
+        Self { depth: 256, workers: 4, io: IoPart::Auto, direct: true, memory: ByteSize(MEMORY), on_event: None }
     }
 }
 
-fn default_chunk() -> Size {
-    Size(CHUNK.default_value())
+fn default_chunk() -> ByteSize {
+    ByteSize(CHUNK.default_value())
 }
 
-fn default_page() -> Size {
-    Size(PAGE.default_value())
+fn default_page() -> ByteSize {
+    ByteSize(PAGE.default_value())
 }
 
 fn default_parity() -> ParityMethod {
@@ -294,10 +294,10 @@ pub enum DescriptionError {
         key: &'static str,
     },
     /// Tells that the memory for requests is less than one of them takes.
-    #[error("memory = {found} in [serve] is less than {}, of which a single request may be", Size(LONGEST.into()))]
+    #[error("memory = {found} in [serve] is less than {}, of which a single request may be", ByteSize(LONGEST.into()))]
     Memory {
         /// Gives what the description says.
-        found: Size,
+        found: ByteSize,
     },
     /// The NVRAM is in two places.
     #[error("on and slots in [nvram]: it is on a device of the array, or in a file or on a block device of its own")]
@@ -363,8 +363,8 @@ pub struct Made {
 
 impl ArrayPart {
     /// Bytes before what is used of members of this size, as `mdadm --create` would choose them.
-    pub fn data_offset_of(member_size: Size, chunk: Size) -> Size {
-        Size(md::data_offset(member_size.0, chunk.0))
+    pub fn data_offset_of(member_size: ByteSize, chunk: ByteSize) -> ByteSize {
+        ByteSize(md::data_offset(member_size.0, chunk.0))
     }
 }
 
@@ -442,7 +442,7 @@ impl Description {
         accepted_losses: Vec<PageRange>,
     ) -> Result<Described, DescriptionError> {
         let page = self.array.page.0;
-        let pages = |key, Size(found)| {
+        let pages = |key, ByteSize(found)| {
             let pages = found.checked_div(page).filter(|pages| pages * page == found && *pages > 0);
             let pages = pages.and_then(|pages| u32::try_from(pages).ok());
             pages.ok_or(DescriptionError::Pages { key, found, page })

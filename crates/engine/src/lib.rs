@@ -10,6 +10,7 @@ mod as_text;
 mod backend;
 mod budget;
 mod buffer_pool;
+mod byte_size;
 mod connection;
 mod control;
 mod description;
@@ -22,7 +23,6 @@ mod outbox;
 mod recorder;
 mod replacement;
 mod service;
-mod size;
 mod socket;
 mod spin;
 mod status;
@@ -32,6 +32,7 @@ mod word;
 
 pub use array::Array;
 pub use backend::Backend;
+pub use byte_size::ByteSize;
 pub use control::{Order, OrderError, Reply, order};
 pub use description::{
     ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, Made, NvramOn, NvramPart, ServePart,
@@ -43,7 +44,6 @@ pub use event::{EventSeverity, ServiceEvent};
 pub use recorder::Recorder;
 pub use replacement::{DeviceReplacement, ReplaceError};
 pub use service::{Offer, Service, ServiceError};
-pub use size::Size;
 pub use socket::Listener;
 pub use status::{
     ArrayStatus, CacheStatus, Clients, DeviceStatus, Figure, Kind, LostRange, MemoryStatus, Requests,

@@ -10,7 +10,7 @@ use destage_plan::SECTOR_BYTES;
 use destage_raid::{Layout, Level};
 use serde::{Deserialize, Serialize};
 
-use crate::Size;
+use crate::ByteSize;
 
 const MAGIC: u32 = 0xa92b_4efc;
 /// Where a superblock before the data may be.
@@ -42,11 +42,11 @@ pub struct MdArray {
     /// The layout, if the level has some.
     pub layout: Option<Layout>,
     /// Bytes of a chunk; none of RAID-1.
-    pub chunk: Option<Size>,
+    pub chunk: Option<ByteSize>,
     /// Bytes that are used of each member.
-    pub member_size: Size,
+    pub member_size: ByteSize,
     /// Bytes before these.
-    pub data_offset: Size,
+    pub data_offset: ByteSize,
     /// Identifies it, and tells when md ran it last.
     pub origin: MdOrigin,
     /// The members, from member 0 on.
@@ -294,7 +294,7 @@ impl Superblock {
         };
         let bytes = |key, sectors: u64| {
             let bytes = sectors.checked_mul(SECTOR_BYTES).filter(|bytes| *bytes > 0);
-            bytes.map(Size).ok_or_else(|| self.wrong(key, sectors, "a number of sectors of 512 bytes"))
+            bytes.map(ByteSize).ok_or_else(|| self.wrong(key, sectors, "a number of sectors of 512 bytes"))
         };
         Ok(MdArray {
             level,

@@ -492,7 +492,7 @@ impl<C: Controller> Engine<C> {
         if self.requests[id as usize].is_long() { self.next_beside_long() } else { Some(id) }
     }
 
-    /// As [`next_in_turn`](Self::next_in_turn), if it is the turn of a long one.
+    /// Does what [`next_in_turn`](Self::next_in_turn) does if it is the turn of a long one.
     fn next_beside_long(&mut self) -> Option<u32> {
         let is_shared = self.alone < ALONE_AFTER && self.long_frags >= self.long_share();
         while let Some(&id) = self.waiting.front() {

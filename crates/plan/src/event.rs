@@ -11,7 +11,7 @@ pub enum HostOp {
     Read,
     /// Write a range.
     Write,
-    /// Make a range read as zeros, with room taken for it (`REQ_NOUNMAP`).
+    /// Makes a range read as zeros, with room taken for it (`REQ_NOUNMAP`).
     WriteZeroes,
     /// Makes a range read as zeros; whole stripes may be trimmed where that reads as zeros.
     WriteZeroesUnmap,

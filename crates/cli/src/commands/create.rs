@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_engine::settings::{ArraySetting, CHUNK, DURABILITY, LAYOUT, LEVEL, MEMBER_SIZE, PAGE, PARITY};
-use destage_engine::{ArrayPart, CachePart, Description, MdArray, NvramPart, Size, Uuid};
+use destage_engine::{ArrayPart, ByteSize, CachePart, Description, MdArray, NvramPart, Uuid};
 use destage_plan::quantity::{self, show_bytes};
 
 use super::served::array_arg;
@@ -86,7 +86,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let or_dev = |name: &str, default: &'static str| text(name).or(dev.then_some(default));
     let size = |name: &str, text: &str| {
-        quantity::bytes(text).map(Size).map_err(|right| anyhow::anyhow!("--{name} {text}: {right}"))
+        quantity::bytes(text).map(ByteSize).map_err(|right| anyhow::anyhow!("--{name} {text}: {right}"))
     };
     let mut files: Vec<PathBuf> = matches.get_many("member").unwrap_or_default().cloned().collect();
     let adopt = matches.get_flag("adopt");
@@ -97,13 +97,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let Some(Shown(level, members)) = agreed(LEVEL.created.name, level, of_md)? else {
         bail!("--level is missing: a level and its members, such as raid5:5; --dev makes a small array to try");
     };
-    let member_size = or_dev(MEMBER_SIZE.created.name, "256MiB").map(|text| read(&MEMBER_SIZE, text).map(Size));
+    let member_size = or_dev(MEMBER_SIZE.created.name, "256MiB").map(|text| read(&MEMBER_SIZE, text).map(ByteSize));
     let of_md = md.as_ref().map(|md| md.member_size);
     let Some(member_size) = agreed(MEMBER_SIZE.created.name, member_size.transpose()?, of_md)? else {
         bail!("--member-size is missing: what is used of each member, such as 100GiB");
     };
     let is_asked = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
-    let chunk = Size(value(matches, &CHUNK)?);
+    let chunk = ByteSize(value(matches, &CHUNK)?);
     let asked = is_asked(CHUNK.created.name).then_some(chunk);
     let chunk = agreed(CHUNK.created.name, asked, md.as_ref().and_then(|md| md.chunk))?.unwrap_or(chunk);
     let layout = text(LAYOUT.created.name).map(LAYOUT.parse).transpose().map_err(anyhow::Error::msg)?;
@@ -132,7 +132,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         level,
         layout,
         chunk,
-        page: Size(value(matches, &PAGE)?),
+        page: ByteSize(value(matches, &PAGE)?),
         md: origin,
         member_size,
         data_offset: offset.unwrap_or_else(|| ArrayPart::data_offset_of(member_size, chunk)),

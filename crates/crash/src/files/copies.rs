@@ -1,4 +1,4 @@
-//! Older copies of an array's own files that are put back before a start.
+//! Puts older copies of an array's own files back before a start.
 
 use std::path::PathBuf;
 use std::rc::Rc;

@@ -329,9 +329,9 @@ struct Known {
     generation: u64,
     /// What ended before, in this history.
     depth: u32,
-    /// What the files held at an earlier end.
+    /// Keeps the contents of all files at an earlier end.
     copies: Option<Rc<OldContents>>,
-    /// Some of them are in the place of what was left.
+    /// Tells that some of them are in the place of what was left.
     has_copies: bool,
 }
 

@@ -206,7 +206,7 @@ fn bereft(folder: &Path) -> (Array, ExpectedContent) {
 
 /// Where copy 0 of the marks begins, and how long a copy is.
 const MARKS: usize = 64 * 512 + 512 + EVENT_COUNT;
-/// How long the pages of the event count are, before that.
+/// Sets how long the pages of the event count are, before that.
 const EVENT_COUNT: usize = 1024;
 const COPY: usize = 1024;
 

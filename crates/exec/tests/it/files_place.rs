@@ -64,7 +64,7 @@ fn fill(
     }
 }
 
-/// Where the NVRAM begins on the array's cache device: at the next 4096 behind pages, label, which says nothing more, and
+/// Returns where the NVRAM begins on the array's cache device: at the next 4096 behind pages, label, which says nothing more, and
 /// its event count.
 fn begin(array: &Array) -> usize {
     let pages = array.device_pages()[4] * array.page;

@@ -141,7 +141,7 @@ fn steps_take_effect_in_the_order_of_issue_at_every_depth() {
     }
 }
 
-/// What the files hold: NVRAM, intents and the device.
+/// Reads all files: NVRAM, intents and the device.
 fn images(folder: &Path) -> [Vec<u8>; 3] {
     [nvram(folder), intents(folder), folder.join("dev0")].map(|path| fs::read(path).expect("the file is there"))
 }

@@ -1,4 +1,4 @@
-//! Turns of requests: a long one takes a share of the depth while there are others, and all of it while there are none.
+//! Checks turns of requests: a long one takes a share of the depth while there are others, and all of it while there are none.
 
 use std::collections::VecDeque;
 
@@ -66,7 +66,7 @@ impl TurnsRun {
         }
     }
 
-    /// The oldest step ends.
+    /// Ends the oldest step.
     fn step(&mut self) -> bool {
         let Some(issue) = self.issued.pop_front() else { return false };
         self.engine.complete(Nanos::ZERO, issue, StepOutcome::Ok);
@@ -74,7 +74,7 @@ impl TurnsRun {
         true
     }
 
-    /// Steps that end until a request is answered.
+    /// Ends steps until a request is answered.
     fn until(&mut self, tag: u64) -> usize {
         let mut steps = 0;
         while !self.answered.contains(&tag) && self.step() {
@@ -83,7 +83,7 @@ impl TurnsRun {
         steps
     }
 
-    /// Nothing is left.
+    /// Ends all steps, and checks that nothing is left.
     fn end(mut self) -> Vec<u64> {
         while self.step() {}
         assert!(self.engine.is_idle());

@@ -275,7 +275,7 @@ fn what_md_has_not_left_in_order_is_refused_and_stays_as_it_is() {
     assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
 }
 
-/// What is before the members is older then, and would be served beside them.
+/// Checks that cache, NVRAM and intents, which are older than the members then, are not served before them.
 #[test]
 fn what_md_has_run_since_is_refused() {
     let data = content();

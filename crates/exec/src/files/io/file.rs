@@ -93,7 +93,7 @@ impl SyncPoint {
     ];
 }
 
-/// What must not be believed of the NVRAM's file, or of others.
+/// Names what must not be believed of the NVRAM's file, or of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// A record that was written in part.

@@ -1,4 +1,4 @@
-//! Event counts tell whether the files of an array are of one time, as those in md's superblocks do.
+//! Tells by event counts whether the files of an array are of one time, as md does by those in its superblocks.
 //!
 //! Each start and each clean shutdown of an array raises its event count. The NVRAM's header has it. Every other file has
 //! two: `from`, which the NVRAM has or had, and `to`, which it has or will have. A count is raised in three steps, each

@@ -1,4 +1,4 @@
-//! Where in a device's file its label, its event count, the copies of the write-intent bitmap and the NVRAM lie.
+//! Lays out label, event count, copies of the write-intent bitmap and NVRAM in a device's file.
 
 use std::ops::Range;
 use std::path::Path;

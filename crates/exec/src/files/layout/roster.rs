@@ -1,5 +1,5 @@
-//! Which label each device's file must have, as the header of the intents says it: the roster. With it is the
-//! array's event count.
+//! Reads and writes the roster, which is a part of the intents' header: the label that each device's file must have. With it
+//! is the array's event count.
 //!
 //! `label.rs` says how it is used, `intents.rs` where in the sector it is.
 
@@ -22,6 +22,7 @@ const AT: usize = 32;
 pub(crate) const EPOCH: usize = AT + 16 + 4 * MAX_DEVICES;
 /// Sets where the event count is.
 pub(crate) const FROM: usize = EPOCH + 4;
+/// Sets where its second half is.
 pub(crate) const TO: usize = FROM + 8;
 /// Sets where the roster ends, with all of that.
 pub(crate) const ROSTER_END: usize = TO + 8;

@@ -10,11 +10,11 @@
 //! is durable, too, is anything written over the old ones. They may say that a slot is in use which a newer record
 //! frees, so that has to be durable as well.
 //!
-//! Opening finds the run, writes all of it and the header anew and makes it durable: after a sync that failed, pages may be gone that a read
-//! still shows and a later sync says nothing of. The header says that the run is there when it gets the event count of the
-//! start, before the next record is written. From then on a record of the run that is not whole is damaged, and an error,
-//! and the next one has the number of this opening. Damage to a record
-//! that was written since is an error, too, if one behind it says that it was durable: what would else be taken for torn.
+//! Opening finds the run, writes all of it and the header anew and makes it durable: after a sync that failed, pages may be
+//! gone that a read still shows and a later sync says nothing of. The header says that the run is there when it gets the
+//! event count of the start, before the next record is written. From then on a record of the run that is not whole is
+//! damaged, and an error, and the next one has the number of this opening. Damage to a record that was written since is an
+//! error, too, if one behind it says that it was durable: what would else be taken for torn.
 
 use std::collections::VecDeque;
 use std::io;
