@@ -1,8 +1,8 @@
-//! `destage fail`, `destage detach` and `destage attach`: a device of a served array goes, or its cache comes back.
+//! Takes a device of a served array out, or gives it a cache again: `destage fail`, `detach` and `attach`.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_engine::{DeviceReplacement, Order};
+use destage_engine::{DeviceReplacement, Order, Reply};
 
 use super::replace::{file_arg, put_in_place};
 use super::served::{HEARD, array_arg, control_arg, order, timeout_arg};
@@ -48,7 +48,7 @@ pub fn detach_command() -> Command {
 pub fn attach_command() -> Command {
     Command::new("attach")
         .about("Give a served array that goes on without its cache a cache device again")
-        .after_help("It begins empty. The same as destage replace ARRAY cache FILE.")
+        .after_help("It begins empty. A cache that is in use stays: destage replace changes its device.")
         .arg(array_arg())
         .arg(file_arg("The file or block device; made if it is not there [default: the one that it had, made anew]"))
         .arg(force_arg("Overwrite a file that holds something else"))
@@ -81,6 +81,13 @@ fn take_out(matches: &ArgMatches, device: String) -> Result<()> {
 
 /// Runs `destage attach`.
 pub fn run_attach(matches: &ArgMatches) -> Result<()> {
+    if let Reply::Status(status) = order(matches, &Order::Status)?
+        && status.array.cache.is_some_and(|cache| cache.in_use)
+    {
+        bail!(
+            "the cache is in use, and would be emptied; destage detach takes it out, destage replace changes its device"
+        );
+    }
     let by = put_in_place(matches, CACHE.to_owned())?;
     Ok(Screen::stderr().pairs([("attached", format!("the cache: {by}"))])?)
 }

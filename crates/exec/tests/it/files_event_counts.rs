@@ -1,4 +1,4 @@
-//! Older copies of an array's own files are put back: they are named, and nothing of them is believed.
+//! Puts older copies of an array's own files back: they are named, and nothing of them is believed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,6 +48,11 @@ struct TwoSnapshots {
 
 impl TwoSnapshots {
     fn of(cache_name: &str, in_order: bool) -> Self {
+        Self::around(cache_name, in_order, |_, _| {})
+    }
+
+    /// Takes them before and after a service in which that happens.
+    fn around(cache_name: &str, in_order: bool, happens: impl FnOnce(&mut Files<Box<dyn Served>>, &Path)) -> Self {
         let array = Array { cache: cache(cache_name), ..Array::new(Level::Raid5, 4) };
         let (folder, sizes) = (folder(), array.sizes());
         let mut content = ExpectedContent::new(sizes);
@@ -56,6 +61,7 @@ impl TwoSnapshots {
         drop(files.stop_clean().expect("the array stops"));
         let old = contents(folder.path());
         let mut files = array.open(folder.path());
+        happens(&mut files, folder.path());
         write(&mut files, &sizes, &mut content, 200);
         if in_order {
             drop(files.stop_clean().expect("the array stops"));
@@ -77,11 +83,14 @@ impl TwoSnapshots {
     }
 
     fn resynchronise(&self, data: bool) -> Result<Files<Box<dyn Served>>, FilesError> {
-        let accepted = Accepted { data, notes: false };
+        self.resynchronise_with(Accepted { data, notes: false })
+    }
+
+    fn resynchronise_with(&self, accepted: Accepted) -> Result<Files<Box<dyn Served>>, FilesError> {
         reopen(|| Files::resynchronise(self.array.controller(), self.array.files(self.folder.path()), accepted))
     }
 
-    /// Whether these are named as older than those.
+    /// Checks that these are named as older than those.
     fn assert_behind(&self, with: &[&str], older: &[&str], newer: &[&str]) {
         let error = self.open_with(with).err().unwrap_or_else(|| panic!("{with:?} are believed"));
         let FilesError::Behind { older: found, newer: than, .. } = &error else { panic!("{with:?}: {error}") };
@@ -158,51 +167,35 @@ fn what_an_older_nvram_should_know_can_be_given_up() {
     }
 }
 
-/// The older intents do not know the file that took a member's place since.
+/// Checks what older intents do not know: the file that took a member's place since.
 #[test]
 fn older_copies_of_all_but_a_member_that_was_replaced_are_refused() {
-    let array = Array::new(Level::Raid5, 4);
-    let (folder, sizes) = (folder(), array.sizes());
-    let mut content = ExpectedContent::new(sizes);
-    let mut files = array.create(folder.path());
-    write(&mut files, &sizes, &mut content, 100);
-    drop(files.stop_clean().expect("the array stops"));
-    let old = contents(folder.path());
-    let mut files = array.open(folder.path());
-    files.replace(Dev(2), &member(folder.path(), 2)).expect("it is made anew");
-    files.settle().expect("it is filled");
-    write(&mut files, &sizes, &mut content, 200);
-    drop(files.stop_clean().expect("the array stops"));
-    let new = contents(folder.path());
-    put(folder.path(), &old, &["nvram", "intents", "dev0", "dev1", "dev3"]);
-    let error = Files::open(array.controller(), array.files(folder.path())).expect_err("it is of two times");
-    let FilesError::Behind { older, newer, .. } = &error else { panic!("{error}") };
-    assert_eq!((older.len(), &newer[..]), (5, &[member(folder.path(), 2)][..]), "{error}");
-    put(folder.path(), &new, &["nvram", "intents", "dev0", "dev1", "dev3"]);
-    assert_holds(&mut array.open(folder.path()), &content, "with the newer ones");
+    let snapshots = TwoSnapshots::around("none", true, |files, folder| {
+        files.replace(Dev(2), &member(folder, 2)).expect("it is made anew");
+        files.settle().expect("it is filled");
+    });
+    let others = ["nvram", "intents", "dev0", "dev1", "dev3"];
+    snapshots.assert_behind(&others, &others, &["dev2"]);
+    let mut files = snapshots.open_with(&[]).expect("they are of one time");
+    assert_holds(&mut files, &snapshots.content, "with the newer ones");
 }
 
-/// It is older than the others, and no copy.
+/// Checks that a member which is older than the others, and no copy, is told from one.
 #[test]
 fn a_member_that_was_taken_out_does_not_stand_in_the_way_of_accepted_losses() {
-    let array = Array::new(Level::Raid5, 4);
-    let (folder, sizes) = (folder(), array.sizes());
-    let mut content = ExpectedContent::new(sizes);
-    let mut files = array.create(folder.path());
-    write(&mut files, &sizes, &mut content, 100);
-    drop(files.stop_clean().expect("the array stops"));
-    let old = contents(folder.path());
-    let mut files = array.open(folder.path());
-    files.take_out(Dev(2)).expect("the level can do without it");
-    write(&mut files, &sizes, &mut content, 200);
-    drop(files.stop_clean().expect("the array stops"));
-    put(folder.path(), &old, &["nvram"]);
-    let error = Files::open(array.controller(), array.files(folder.path())).expect_err("the NVRAM is older");
+    let snapshots = TwoSnapshots::around("none", true, |files, _| {
+        files.take_out(Dev(2)).expect("the level can do without it");
+    });
+    let error = snapshots.open_with(&["nvram"]).expect_err("the NVRAM is older");
     assert!(matches!(error, FilesError::Behind { members: false, .. }), "{error}");
-    let accepted = Accepted { data: true, notes: true };
-    let mut files = Files::resynchronise(array.controller(), array.files(folder.path()), accepted).expect("it goes on");
+    let before = contents(snapshots.folder.path());
+    let error = snapshots.resynchronise(true).expect_err("the newer NVRAM may tell what the member held");
+    assert!(matches!(error, FilesError::Behind { .. }), "{error}");
+    assert!(contents(snapshots.folder.path())["nvram"] == before["nvram"], "it is made anew");
+    let all = Accepted { data: true, notes: true };
+    let mut files = snapshots.resynchronise_with(all).expect("it goes on");
     assert!(!files.answers(Dev(2)));
-    assert_holds(&mut files, &content, "without the member");
+    assert_holds(&mut files, &snapshots.content, "without the member");
 }
 
 #[test]

@@ -153,6 +153,9 @@ fn a_cache_is_detached_and_attached(io_mode: IoMode) {
         let attached = array.command("attach", &[&fresh]);
         assert!(attached.status.success(), "{policy}: {}", String::from_utf8_lossy(&attached.stderr));
         wait(&array, |status| status["array"]["cache"]["in_use"] == true);
+        let again = array.command("attach", &[]);
+        let said = String::from_utf8_lossy(&again.stderr);
+        assert!(again.status.code() == Some(1) && said.contains("the cache is in use"), "{policy}: {said}");
         assert_holds(&array, &content, policy);
         array.stop();
         array.serve(&[]);

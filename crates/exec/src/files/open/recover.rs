@@ -40,7 +40,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     if !is_there(os, &config.intents)? {
         lost.push(config.intents.clone());
     }
-    let (mut behind, mut is_behind) = (None, false);
+    let mut behind = None;
     if lost.is_empty() {
         match open(os, config) {
             // What is older than all members is as good as lost.
@@ -50,7 +50,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
                     FilesError::Outdated { path, .. } => vec![path.clone()],
                     _ => return Err(error),
                 };
-                (behind, is_behind) = (Some(error), true);
+                behind = Some(error);
             }
             opened => return opened,
         }
@@ -81,8 +81,11 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let origin = Origin { array: config.array, drawn: before.drawn };
     let counts = member_counts(config, origin, &before.generations, &devices);
     let count = counts.iter().copied().max().unwrap_or(EventCount::settled(1));
-    if let Some(error) = behind.take_if(|_| counts.iter().any(|other| other.to < count.from)) {
-        // Of what time the array is nobody can tell.
+    let is_degraded = counts.len() < config.members || !before.condition.unfilled.is_empty();
+    let is_mixed = counts.iter().any(|other| other.to < count.from);
+    // Of what time a mixed array is nobody can tell. A degraded one may lose what the newer file, which may be brought back,
+    // would have told.
+    if let Some(error) = behind.take_if(|_| is_mixed || is_degraded && !accepted.notes) {
         return Err(error);
     }
     let (data, notes) = (before.holds && !accepted.data, before.condition.losses && !accepted.notes);
@@ -158,7 +161,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let state = [nvram_file.identity, intents_identity];
     let resynchronised = Some(Resynchronised {
         lost,
-        is_behind,
+        is_behind: behind.is_some(),
         rows: rows.iter().count() as u64,
         marks,
         of: config.rows,
