@@ -1,5 +1,7 @@
 //! A device with a volatile cache: what is durable, and what was written since and may be lost.
 
+use std::collections::BTreeSet;
+
 use destage_plan::Ext;
 
 use crate::bytes::put;
@@ -11,12 +13,14 @@ pub struct Disk {
     pub image: Vec<u8>,
     /// Whether it answers.
     pub answers: bool,
+    /// Lists the pages that it cannot read.
+    pub unreadable: BTreeSet<u64>,
 }
 
 impl Disk {
     /// A device of zeros.
     pub fn zeros(bytes: usize) -> Self {
-        Self { image: vec![0; bytes], answers: true }
+        Self { image: vec![0; bytes], answers: true, unreadable: BTreeSet::new() }
     }
 }
 
@@ -61,13 +65,55 @@ pub(crate) struct Device {
     bytes: Vec<u8>,
     written: u64,
     answers: bool,
+    /// Lists the pages that cannot be read now, and those that could not be after a loss of power.
+    unreadable: BTreeSet<u64>,
+    durably_unreadable: BTreeSet<u64>,
+    /// Lists the pages that cannot be read even when they are written.
+    broken: BTreeSet<u64>,
 }
 
 impl Device {
     pub(crate) fn new(disk: Disk, page_bytes: usize, sectors: u32) -> Self {
-        let Disk { image, answers } = disk;
-        let durable = image.clone();
-        Self { page_bytes, sectors, durable, now: image, pending: Vec::new(), bytes: Vec::new(), written: 0, answers }
+        let Disk { image, answers, unreadable } = disk;
+        Self {
+            page_bytes,
+            sectors,
+            durable: image.clone(),
+            now: image,
+            pending: Vec::new(),
+            bytes: Vec::new(),
+            written: 0,
+            answers,
+            durably_unreadable: unreadable.clone(),
+            unreadable,
+            broken: BTreeSet::new(),
+        }
+    }
+
+    /// Cannot read a page until it is written; not even then if it is `broken`.
+    pub(crate) fn spoil(&mut self, page: u64, broken: bool) {
+        self.unreadable.insert(page);
+        self.durably_unreadable.insert(page);
+        if broken {
+            self.broken.insert(page);
+        }
+    }
+
+    /// Can read a page again, which holds what it held.
+    pub(crate) fn recall(&mut self, page: u64) {
+        self.unreadable.remove(&page);
+        self.durably_unreadable.remove(&page);
+        self.broken.remove(&page);
+    }
+
+    /// Pages that cannot be read.
+    pub(crate) const fn unreadable(&self) -> &BTreeSet<u64> {
+        &self.unreadable
+    }
+
+    /// The first page of an extent that cannot be read.
+    pub(crate) fn unreadable_in(&self, ext: Ext) -> Option<u64> {
+        self.unreadable.range(ext.first()..ext.first() + u64::from(ext.pages())).next().copied()
     }
 
     pub(crate) const fn answers(&self) -> bool {
@@ -97,9 +143,17 @@ impl Device {
         let len = usize::from(ext.pages()) * self.page_bytes;
         assert!(from + len <= self.now.len(), "{ext:?} is beyond the device's end");
         put(&mut self.now[from..from + len], bytes);
+        let first = ext.first();
+        if !self.unreadable.is_empty() {
+            let pages = first..first + u64::from(ext.pages());
+            self.unreadable.retain(|page| !pages.contains(page) || self.broken.contains(page));
+        }
         if fua {
             put(&mut self.durable[from..from + len], bytes);
-            let first = ext.first();
+            if !self.durably_unreadable.is_empty() {
+                let pages = first..first + u64::from(ext.pages());
+                self.durably_unreadable.retain(|page| !pages.contains(page) || self.broken.contains(page));
+            }
             self.forget(|pending| (first..first + u64::from(ext.pages())).contains(&pending.page));
         } else {
             self.written += 1;
@@ -116,6 +170,9 @@ impl Device {
             if pending.number <= covered {
                 let from = pending.page as usize * self.page_bytes;
                 self.durable[from..from + self.page_bytes].copy_from_slice(bytes);
+                if !self.durably_unreadable.is_empty() && !self.broken.contains(&pending.page) {
+                    self.durably_unreadable.remove(&pending.page);
+                }
             }
         }
         self.forget(|pending| pending.number <= covered);
@@ -153,23 +210,28 @@ impl Device {
         dev: usize,
         in_flight: impl Iterator<Item = (Ext, Option<&'a [u8]>)>,
         choice: &mut impl CutChoice,
-    ) -> Vec<u8> {
-        let mut image = self.durable.clone();
+    ) -> Disk {
+        let image = self.durable.clone();
+        let mut disk = Disk { image, answers: self.answers, unreadable: self.durably_unreadable.clone() };
         for (pending, bytes) in self.pending.iter().zip(self.bytes.chunks_exact(self.page_bytes)) {
-            self.tear(&mut image, dev, pending.page, Some(bytes), choice);
+            self.tear(&mut disk, dev, pending.page, Some(bytes), choice);
         }
         for (ext, bytes) in in_flight {
             for page in 0..usize::from(ext.pages()) {
                 let bytes = bytes.map(|bytes| &bytes[page * self.page_bytes..][..self.page_bytes]);
-                self.tear(&mut image, dev, ext.first() + page as u64, bytes, choice);
+                self.tear(&mut disk, dev, ext.first() + page as u64, bytes, choice);
             }
         }
-        image
+        disk
     }
 
-    fn tear(&self, image: &mut [u8], dev: usize, page: u64, bytes: Option<&[u8]>, choice: &mut impl CutChoice) {
+    fn tear(&self, disk: &mut Disk, dev: usize, page: u64, bytes: Option<&[u8]>, choice: &mut impl CutChoice) {
         let all = u128::MAX >> (128 - self.sectors);
         let survive = choice.page(dev, page, all);
+        if survive == all && !self.broken.contains(&page) {
+            disk.unreadable.remove(&page);
+        }
+        let image = &mut disk.image;
         let size = self.page_bytes / self.sectors as usize;
         for sector in (0..self.sectors as usize).filter(|sector| survive >> sector & 1 != 0) {
             let from = page as usize * self.page_bytes + sector * size;
@@ -181,6 +243,9 @@ impl Device {
     pub(crate) fn fail(&mut self, image: Vec<u8>) {
         self.now.copy_from_slice(&image);
         self.durable = image;
+        self.unreadable.clear();
+        self.durably_unreadable.clear();
+        self.broken.clear();
         self.pending.clear();
         self.bytes.clear();
         self.answers = false;

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use crate::out::Pending;
 use crate::{
     Buf, ByteList, Claim, Condition, Control, Dev, DevSet, DeviceChange, Event, Frag, FragId, HostOp, Issue, List,
-    Nanos, NvPut, OpId, Out, Piece, PutList, RangeError, RowList, Rows, Shape, Span, SpanList, Start, Status, Step,
-    StepOutcome,
+    Nanos, NvPut, OpId, Out, PageReport, Piece, PutList, RangeError, RowList, Rows, Shape, Span, SpanList, Start,
+    Status, Step, StepOutcome,
 };
 
 /// A policy of the host side: a pure state machine. Everything it does follows from the events it
@@ -327,6 +327,11 @@ impl<C: Controller> Engine<C> {
     #[inline]
     pub fn next_notice(&mut self) -> Option<HostNotice> {
         self.notices.pop_front()
+    }
+
+    /// What became of pages that devices could not read, in order.
+    pub fn next_report(&mut self) -> Option<PageReport> {
+        self.out.reports.pop_front()
     }
 
     /// How far this life has come.

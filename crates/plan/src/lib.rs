@@ -46,5 +46,5 @@ pub use request::{Op, Request};
 pub use sets::{ColumnSet, DevSet, StepSet};
 pub use spec::{ParamSpec, Params, PolicySpec, SpecError, same_value};
 pub use split::{PageGeometry, PageGeometryError, PageRun, Split};
-pub use step::{Step, StepKind, StepOutcome};
+pub use step::{BadPage, PageFate, PageReport, Step, StepKind, StepOutcome};
 pub use units::{BlockNo, Element, Nanos, PageNo, SECTOR_BYTES};

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use crate::lists::Lists;
 use crate::{
-    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, LostPages, Nanos, OpId, Row, Step, StepKind, StepNo,
-    StepOutcome, StepSet, TimerId,
+    BadPage, Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, LostPages, Nanos, OpId, PageReport, Row,
+    Step, StepKind, StepNo, StepOutcome, StepSet, TimerId,
 };
 
 pub use meddle::Planned;
@@ -94,6 +94,10 @@ struct Op {
     failed: StepSet,
     /// Devices that did not do them.
     failed_devs: DevSet,
+    /// Lists the pages that devices could not read for them.
+    unreadable: Vec<BadPage>,
+    /// Tells that a device which cannot write a page is not lost with it.
+    is_attempt: bool,
     notify: StepSet,
     /// The steps of its first phase, until that is done.
     phase: StepSet,
@@ -110,9 +114,10 @@ impl Op {
         self.steps.clear();
         self.lists.clear();
         self.tmps.clear();
+        self.unreadable.clear();
         (self.issued, self.done, self.failed, self.notify, self.phase) = Default::default();
         self.failed_devs = DevSet::EMPTY;
-        (self.closed, self.told, self.phase_done) = (false, false, false);
+        (self.closed, self.told, self.phase_done, self.is_attempt) = (false, false, false, false);
     }
 
     /// Notes that the phase has ended, if it has.
@@ -152,6 +157,7 @@ pub struct Out {
     /// When the first of them is due.
     pub(crate) next_timer: Option<Nanos>,
     pub(crate) status: Option<Status>,
+    pub(crate) reports: VecDeque<PageReport>,
     pub(crate) clean: bool,
     pub(crate) drained: bool,
     counts: [u64; StepKind::ALL.len()],
@@ -244,6 +250,17 @@ impl Out {
         self.tell_how_it_ended(op);
     }
 
+    /// A device that cannot write a page for the operation's present plan is not lost with that: the step is
+    /// [`Unreadable`](StepOutcome::Unreadable).
+    pub fn attempt(&mut self, op: OpId) {
+        self.ops[op.index()].is_attempt = true;
+    }
+
+    /// Whether the operation's plan is an [attempt](Self::attempt).
+    pub fn is_attempt(&self, op: OpId) -> bool {
+        self.ops[op.index()].is_attempt
+    }
+
     /// Forgets the operation's plan, so that another can be made under the same claim.
     ///
     /// # Panics
@@ -261,6 +278,7 @@ impl Out {
         let slot = &mut self.ops[op.index()];
         let failed = std::mem::take(&mut slot.failed);
         slot.failed_devs = DevSet::EMPTY;
+        slot.unreadable.clear();
         slot.done |= failed;
         slot.told = false;
         for step in (failed & slot.notify).iter() {
@@ -287,6 +305,7 @@ impl Out {
         let told = dropped.meets(slot.notify);
         let unbegun = slot.all() - slot.issued;
         (slot.failed, slot.failed_devs) = (StepSet::EMPTY, DevSet::EMPTY);
+        slot.unreadable.clear();
         (slot.issued, slot.done, slot.told) = (slot.all(), slot.all(), false);
         for step in unbegun.iter() {
             if let Step::Ack { frag, pages, ok } = self.ops[op.index()].steps[step.index()].step {
@@ -357,6 +376,11 @@ impl Out {
         self.clean = true;
     }
 
+    /// Tells what became of a page that a device could not read.
+    pub fn report(&mut self, report: PageReport) {
+        self.reports.push_back(report);
+    }
+
     /// What was acknowledged before it was last [ordered](crate::Control::Drain) is written back.
     pub fn drained(&mut self) {
         self.drained = true;
@@ -394,6 +418,18 @@ impl Out {
         slot.failed
             .iter()
             .any(|step| matches!(slot.steps[step.index()].step, Step::Read { .. } | Step::MetaRead { .. }))
+    }
+
+    /// Whether a step of the operation was issued that changes one of these devices.
+    pub fn has_changed(&self, op: OpId, devs: DevSet) -> bool {
+        let slot = &self.ops[op.index()];
+        let changed = |step: StepNo| slot.steps[step.index()].step.changes().map(crate::Ext::dev);
+        slot.issued.iter().filter_map(changed).any(|dev| devs.contains(dev))
+    }
+
+    /// The pages that devices could not read for the operation's failed steps.
+    pub fn unreadable(&self, op: OpId) -> &[BadPage] {
+        &self.ops[op.index()].unreadable
     }
 
     /// Whether what failed of the operation is no device's fault: bytes that cannot be
@@ -463,6 +499,10 @@ impl Out {
                 op.failed_devs.insert(dev);
             }
             StepOutcome::Undecodable => op.failed.insert(step),
+            StepOutcome::Unreadable(page) => {
+                op.failed.insert(step);
+                op.unreadable.push(page);
+            }
             StepOutcome::Ok | StepOutcome::Length(_) => self.step_done(id, step, outcome),
         }
         self.tell_how_it_ended(id);
@@ -508,6 +548,7 @@ impl Out {
     pub(crate) fn replaced(&mut self, dev: Dev) {
         for op in &mut self.ops {
             op.failed_devs.remove(dev);
+            op.unreadable.retain(|page| page.dev != dev);
         }
     }
 

@@ -350,4 +350,38 @@ pub enum StepOutcome {
     Undecodable,
     /// The device did not do it. Nothing is known of what it did.
     Failed(Dev),
+    /// The device answers, and cannot read a page of those that the step reads, or write one for an
+    /// [attempt](crate::Out::attempt). Of the others nothing is known.
+    Unreadable(BadPage),
+}
+
+/// Names a page that a device cannot read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BadPage {
+    /// Names the device.
+    pub dev: Dev,
+    /// Counts the pages of the device before it.
+    pub page: u64,
+}
+
+/// Tells what became of a page that a device could not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageReport {
+    /// Names the page.
+    pub page: BadPage,
+    /// Says what became of it.
+    pub fate: PageFate,
+}
+
+/// Says what became of a page that a device could not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageFate {
+    /// It was made anew from other devices, written, and read again.
+    Corrected,
+    /// What it held cannot be made from other devices: what is asked of it fails while the device cannot read it.
+    Lost,
+    /// It was made anew and written, and cannot be read: it is made of other devices whenever it is asked for.
+    Unwritable,
+    /// There were more such pages than the device may have: it counts as lost.
+    TooMany,
 }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use destage_plan::{Controller, Dev, DeviceChange, StepOutcome};
+use destage_plan::{BadPage, Controller, Dev, DeviceChange, StepOutcome};
 
 use super::conduct::Conduct;
 use super::executor::Memory;
@@ -19,13 +19,32 @@ impl<C: Controller> Memory<C> {
             return;
         }
         self.note(|| format!("{dev} fails"));
-        let image = self.cut_device(dev, choice);
+        let image = self.cut_device(dev, choice).image;
         self.devices[dev.index()].fail(image);
         let held = self.pending.held.iter_mut().map(|(_, entry)| entry);
         for entry in self.in_flight.iter_mut().chain(held).filter(|entry| entry.step.dev() == Some(dev)) {
             entry.lost = true;
         }
         self.unannounced.insert(dev);
+    }
+
+    /// A device cannot read a page until that is written; not even then if it is `broken`. The controller hears of it when
+    /// it reads the page.
+    pub fn spoil(&mut self, page: BadPage, broken: bool) {
+        self.note(|| format!("{} cannot read page {}", page.dev, page.page));
+        self.devices[page.dev.index()].spoil(page.page, broken);
+    }
+
+    /// A device can read a page again that it could not, and which holds what it held.
+    pub fn recall(&mut self, page: BadPage) {
+        self.note(|| format!("{} can read page {} again", page.dev, page.page));
+        self.devices[page.dev.index()].recall(page.page);
+    }
+
+    /// Pages that devices cannot read.
+    pub fn unreadable(&self) -> impl Iterator<Item = BadPage> {
+        let devices = (0..).map(Dev).zip(&self.devices);
+        devices.flat_map(|(dev, device)| device.unreadable().iter().map(move |page| BadPage { dev, page: *page }))
     }
 
     /// Tells the controller of a device that failed, unless it knows.
@@ -70,7 +89,7 @@ impl<C: Controller> Memory<C> {
         self.take_issues();
     }
 
-    fn cut_device(&self, dev: Dev, choice: &mut impl CutChoice) -> Vec<u8> {
+    fn cut_device(&self, dev: Dev, choice: &mut impl CutChoice) -> Disk {
         let honest = self.in_flight.iter().filter(|entry| !entry.lost && entry.conduct != Conduct::Omit);
         let writes = honest.filter_map(|entry| {
             let ext = entry.step.changes().filter(|ext| ext.dev() == dev)?;
@@ -85,11 +104,7 @@ impl<C: Controller> Memory<C> {
     /// being written, as `choice` says; and the NVRAM, to which the first steps that are done and not
     /// durable, or in flight, may or may not have come.
     pub fn cut(&self, choice: &mut impl CutChoice) -> Remains {
-        let disks = self.devices.iter().enumerate().map(|(dev, device)| {
-            let image = self.cut_device(Dev(dev as u8), choice);
-            Disk { image, answers: device.answers() }
-        });
-        let disks = disks.collect();
+        let disks = (0..self.devices.len()).map(|dev| self.cut_device(Dev(dev as u8), choice)).collect();
         let mut nvram = self.bytes.nvram().clone();
         // Of what is done and not durable, too, the first few are there.
         let open = self.pending.open();

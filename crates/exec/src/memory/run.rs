@@ -1,6 +1,6 @@
 //! Steps that end, in any order.
 
-use destage_plan::{Controller, Nanos, Step, StepOutcome};
+use destage_plan::{BadPage, Controller, Nanos, Step, StepOutcome};
 
 use super::check::{RowCheck, Violation};
 use super::conduct::Conduct;
@@ -96,6 +96,7 @@ impl<C: Controller> Memory<C> {
                 StepOutcome::Length(bytes) => format!(": {bytes} B"),
                 StepOutcome::Undecodable => ": undecodable".to_owned(),
                 StepOutcome::Failed(_) => ": failed".to_owned(),
+                StepOutcome::Unreadable(page) => format!(": page {} cannot be read", page.page),
             };
             format!("{op:?}.{} {:?}{more}{}", entry.issue.step, entry.step, if told { " (late)" } else { "" })
         });
@@ -126,6 +127,9 @@ impl<C: Controller> Memory<C> {
         }
         match entry.step {
             Step::Read { ext, dst } => {
+                if let Some(page) = self.devices[ext.dev().index()].unreadable_in(ext) {
+                    return Ok(StepOutcome::Unreadable(BadPage { dev: ext.dev(), page }));
+                }
                 let bytes = self.devices[ext.dev().index()].read(ext);
                 self.bytes.target(&self.engine, op, dst, bytes.len()).copy_from_slice(bytes);
             }
