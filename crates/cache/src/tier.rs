@@ -144,7 +144,8 @@ impl<C: HostCache> Controller for Tier<C> {
     }
 
     fn condition(&self) -> Condition {
-        let losses = !self.array.lost().is_empty() || self.upper.cache.status().notes_losses;
+        let is_missing = self.array.missing().next().is_some();
+        let losses = is_missing || !self.array.lost().is_empty() || self.upper.cache.status().notes_losses;
         Condition { unfilled: self.array.degraded(), losses }
     }
 }
@@ -166,7 +167,7 @@ impl<C: HostCache> Above for Upper<C> {
             // The steps of a write that has parts.
             Event::StepDone { op, .. } => self.part_done(op, array, out),
             Event::OpStuck { op, devs, .. } => {
-                array.lose_all(devs, out);
+                array.stuck(op, devs, out);
                 self.cache.undone(op);
                 self.cache.released(op);
                 if out.failed_decode(op) {

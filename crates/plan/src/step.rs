@@ -378,6 +378,9 @@ pub struct PageReport {
 pub enum PageFate {
     /// It was made anew from other devices, written, and read again.
     Corrected,
+    /// The device holds something else there, since it could not be filled in from other devices: what is asked of it fails
+    /// until it can be made of them, and that is noted.
+    Missing,
     /// What it held cannot be made from other devices: what is asked of it fails while the device cannot read it.
     Lost,
     /// It was made anew and written, and cannot be read: it is made of other devices whenever it is asked for.

@@ -198,6 +198,13 @@ impl<K: Keeps> Versions for Delayed<K> {
         self.kept.released(op, &mut self.copies.frames);
     }
 
+    fn unwritten(&mut self, op: OpId, rows: Rows, columns: ColumnSet) {
+        self.kept.drop_work(op, &mut self.copies);
+        for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
+            self.kept.unwritten(page_of(&self.copies.geometry, row, column));
+        }
+    }
+
     fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
         if updated == Updated::Delayed {
             self.kept.written(op);

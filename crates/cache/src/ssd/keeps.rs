@@ -106,6 +106,11 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     /// What was to be kept will not come about.
     fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>);
 
+    /// What was to be kept of a page will not come about, and its member has what it had.
+    fn unwritten(&mut self, page: u64) {
+        let _ = page;
+    }
+
     /// Plans how what is [kept](Self::keep) of a write comes into the cache, or what has to be done before it is
     /// written.
     fn write(

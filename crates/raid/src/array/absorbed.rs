@@ -247,7 +247,7 @@ impl Array {
     /// What takes the pages of a row that is absorbed is planned: when these steps are done, so is the
     /// row.
     pub fn finish_absorbed(&mut self, op: OpId, done: StepSet, out: &mut Out) {
-        let left = self.what(op).rows.count;
+        let left = self.left(op).rows.count;
         let task = self.write_task(op);
         if left > task.batch {
             task.join = out.step_notify(op, Step::Join, done);

@@ -14,6 +14,9 @@ pub const MAX_PARITY_MEMBERS: u8 = 24;
 /// operation.
 pub const MAX_MEMBERS: u8 = 28;
 
+/// Limits the pages that a member may fail to read within about an hour where nothing else is told, as md does.
+pub const MAX_CORRECTED: u32 = 20;
+
 /// What is promised of acknowledged writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Regime {
@@ -91,6 +94,9 @@ pub struct ArrayConfig {
     pub idle_flush: Nanos,
     /// Stripes that a rebuild fills between two notes of how far it has come.
     pub rebuild_window: u32,
+    /// Limits the pages that a member may fail to read and that are made anew before it counts as lost. The count is halved
+    /// every hour without another. 0: the first costs the member.
+    pub max_corrected: u32,
     /// Pages of the array that may be lost: a start that would be refused over rows that may be torn
     /// and have lost data goes on if all that they have lost is among these; one that would be refused over the device
     /// of a cache ([`Refusal::CacheLost`](destage_plan::Refusal::CacheLost)) if every page is.
@@ -115,6 +121,7 @@ impl ArrayConfig {
             trims: true,
             idle_flush: Nanos(5_000_000_000),
             rebuild_window: 8,
+            max_corrected: MAX_CORRECTED,
             accepted_losses: Vec::new(),
         }
     }

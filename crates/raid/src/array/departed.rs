@@ -64,11 +64,16 @@ impl Array {
                 return self.begin_plain(op, what, versions, out);
             }
             // Between those that are behind, or another operation has done it meanwhile.
-            if plain as u32 == what.rows.count {
+            let is_all = plain as u32 == what.rows.count;
+            self.write_task(op).done += plain as u32;
+            if self.write_task(op).is_done() {
                 return out.close(op);
             }
-            self.write_task(op).done += plain as u32;
             what = self.what(op);
+            if is_all {
+                // What is left cannot be treated alike.
+                return self.begin_departed(op, what, versions, out);
+            }
         }
         let catches_up = self.write_task(op).is_own() && !self.write_task(op).is_from_above();
         if what.rows.count > 1 && catches_up && self.plan_catch_up(op, what, versions, out) {
@@ -338,7 +343,8 @@ impl Array {
     /// What is above is prepared when these steps are done: the data is written then. Of a write smaller than a
     /// page the page is in `merged` as it will be.
     pub fn finish_prepared(&mut self, op: OpId, merged: Buf, after: StepSet, out: &mut Out) {
-        let what = self.what(op);
+        let mut what = self.left(op);
+        what.rows.count = self.write_task(op).batch;
         let mut fresh = self.fresh(op, what);
         if what.part.is_some() {
             fresh[what.only()] = merged;

@@ -160,7 +160,7 @@ impl Array {
     fn rows_to_clear(&mut self) -> Vec<Rows> {
         let most = self.config.max_open_rows;
         let idle = std::mem::take(&mut self.flushes.idle);
-        let safe = self.members.all_live() && self.exposed.is_empty();
+        let safe = self.members.not_live().is_empty() && self.repairs == 0 && self.exposed.is_empty();
         let mut rows = Vec::new();
         if idle || self.cleaning || !self.ready || !safe {
             self.intents.clear(0, &mut rows);
@@ -270,7 +270,7 @@ impl Array {
     /// Says that the array is clean, if that was ordered and is so. What stands above has it looked at after
     /// every event, when it has done what is due.
     pub fn try_clean(&mut self, versions: &dyn Versions, out: &mut Out) {
-        if !self.cleaning || !self.ready || self.clearing > 0 {
+        if !self.cleaning || !self.ready || self.clearing > 0 || self.repairs > 0 {
             return;
         }
         if self.flushes.is_under_way() {

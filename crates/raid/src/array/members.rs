@@ -5,6 +5,7 @@
 
 use destage_plan::{Class, Dev, DevSet, List, NvPut, NvSlot, OpId, Out, PutList, Row, Rows, Step, StepSet, Tag};
 
+use super::bad_pages::BadPages;
 use super::{Array, Task, Versions};
 use crate::MAX_DEVICES;
 
@@ -25,6 +26,8 @@ pub(super) struct Members {
     all: DevSet,
     /// Members that are not live.
     not_live: DevSet,
+    /// Holds the pages of the others that cannot be read.
+    pub(super) bad: BadPages,
     tolerated: u32,
     /// What the next note will say of the filling member: the rows that it holds.
     progress: Option<Progress>,
@@ -55,6 +58,7 @@ impl Members {
             states: [State::Live; MAX_DEVICES],
             all: DevSet::first(members.into()),
             not_live: DevSet::EMPTY,
+            bad: BadPages::default(),
             tolerated: u32::from(tolerated),
             progress: None,
             seq: 0,
@@ -65,8 +69,9 @@ impl Members {
         }
     }
 
-    pub(super) const fn all_live(&self) -> bool {
-        self.not_live.is_empty()
+    /// Returns true if every page of every member can be read.
+    pub(super) fn all_live(&self) -> bool {
+        self.not_live.is_empty() && self.bad.is_empty()
     }
 
     pub(super) const fn not_live(&self) -> DevSet {
@@ -86,15 +91,19 @@ impl Members {
     /// Whether what the member holds of these rows is the truth. They are all in one stripe.
     pub(super) fn is_live(&self, dev: Dev, rows: Rows) -> bool {
         match self.states[dev.index()] {
-            State::Live => true,
+            State::Live => !self.bad.has(dev, rows),
             State::Lost => false,
-            State::Filling(upto) => rows.end() <= upto,
+            State::Filling(upto) => rows.end() <= upto && !self.bad.has(dev, rows),
         }
     }
 
     /// Whether the member can be written, but not read, in these rows.
     pub(super) fn is_sink(&self, dev: Dev, rows: Rows) -> bool {
-        matches!(self.states[dev.index()], State::Filling(upto) if rows.end() > upto)
+        match self.states[dev.index()] {
+            State::Live => self.bad.has(dev, rows),
+            State::Lost => false,
+            State::Filling(upto) => rows.end() > upto || self.bad.has(dev, rows),
+        }
     }
 
     pub(super) fn is_lost(&self, dev: Dev) -> bool {
@@ -133,6 +142,7 @@ impl Members {
             self.progress = None;
         }
         self.states[dev.index()] = State::Lost;
+        self.bad.forget(dev);
         self.not_live.insert(dev);
         self.persisted = false;
         true
@@ -265,6 +275,8 @@ impl Array {
             self.persist(out);
             return;
         }
+        let obsolete = self.members.bad.take_obsolete();
+        self.free_slots(obsolete, out);
         self.free_needless_logs(out);
         self.begin_round(versions, out);
         self.wake(out);

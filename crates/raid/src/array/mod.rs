@@ -17,6 +17,7 @@
 
 mod above;
 mod absorbed;
+mod bad_pages;
 mod catch_up;
 mod config;
 mod degraded;
@@ -43,6 +44,7 @@ use destage_plan::{
     Out, PageRange, Row, Rows, Sectors, Stripe, TimerId, TimerOwner,
 };
 
+use bad_pages::Repair;
 use flush::{FlushTask, Flushes};
 use log::Log;
 use members::Members;
@@ -53,7 +55,7 @@ use write::WriteTask;
 
 pub use above::{Above, Duty};
 pub use absorbed::{Absorbed, Taken};
-pub use config::{ArrayConfig, ArrayError, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod, Regime};
+pub use config::{ArrayConfig, ArrayError, MAX_CORRECTED, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod, Regime};
 pub use read::{Degraded, Lost};
 pub use seg::Seg;
 pub use versions::{Approach, Change, Delta, DeltaPlace, OnMembers, Source, Sources, Updated, Versions};
@@ -93,6 +95,8 @@ pub struct ArrayStats {
     pub recovered_rows: u64,
     /// Rows filled in on replaced members.
     pub rebuilt_rows: u64,
+    /// Counts the pages made anew that members could not read.
+    pub corrected_pages: u64,
 }
 
 /// What the array itself has an operation for.
@@ -113,6 +117,8 @@ enum Task {
     /// And the columns that are written beside the parity.
     Recover(Rows, ColumnSet),
     Rebuild(Rows),
+    /// A page that could not be read is made anew.
+    Repair(Repair),
 }
 
 /// The columns of a stripe, by what can be done with their devices.
@@ -153,6 +159,8 @@ pub struct Array {
     /// Pages that are lost, as far as the start knows.
     lost: Vec<PageRange>,
     rebuild: Rebuild,
+    /// Counts the operations that make pages anew.
+    repairs: u32,
     cleaning: bool,
     /// Operations that free logged pages which their members hold again.
     unlogging: u32,
@@ -207,6 +215,7 @@ impl Array {
             recovery: Recovery::default(),
             lost: Vec::new(),
             rebuild: Rebuild::default(),
+            repairs: 0,
             cleaning: false,
             unlogging: 0,
             has_copies: false,
@@ -247,10 +256,12 @@ impl Array {
         self.members.not_live()
     }
 
-    /// Whether a cut of the power now could cost data, since a member was lost less than a flush
-    /// ago.
+    /// Whether a cut of the power now could cost data, since a member was lost, or a page of one found to be unreadable, less
+    /// than a flush ago.
     pub fn is_exposed(&self) -> bool {
-        !self.exposed.is_empty() || !self.members.persisted()
+        // An intent that is being cleared is still open in the NVRAM.
+        let clears_beside_bad_pages = self.clearing > 0 && !self.members.bad.is_empty();
+        !self.exposed.is_empty() || !self.members.persisted() || clears_beside_bad_pages
     }
 
     /// Members of which nothing durable says so far that they are lost.
@@ -370,6 +381,7 @@ impl Array {
                 Some(Task::Clear { .. }) => self.plan_clear(op, out),
                 Some(&mut Task::Recover(rows, _)) => self.plan_recover(op, rows, versions, out),
                 Some(&mut Task::Rebuild(rows)) => self.plan_rebuild(op, rows, versions, out),
+                Some(&mut Task::Repair(repair)) => self.plan_repair(op, repair, versions, out),
             },
             Event::StepDone { op, step, outcome: _ } => match self.task(op) {
                 None => return false,
@@ -386,13 +398,15 @@ impl Array {
                 if self.task(op).is_none() {
                     return false;
                 }
-                self.lose_all(devs, out);
+                self.stuck(op, devs, out);
                 match self.task(op) {
                     Some(Task::Write(_)) => self.write_stuck(op, versions, out),
                     // It goes on when the loss is noted.
                     Some(Task::Flush(_)) => out.again(op),
-                    // What these read is not changed by what they wrote, so they begin again.
-                    Some(Task::Recover(..) | Task::Rebuild(_)) => {
+                    Some(&mut Task::Repair(repair)) => self.repair_stuck(op, repair, versions, out),
+                    Some(&mut Task::Recover(rows, _)) => self.recover_stuck(op, rows, versions, out),
+                    // What it reads is not changed by what it wrote, so it begins again.
+                    Some(Task::Rebuild(_)) => {
                         versions.released(op);
                         out.restart(op);
                         out.again(op);
@@ -414,6 +428,7 @@ impl Array {
                     versions.released(op);
                     self.rebuild_done(rows, out);
                 }
+                Some(Task::Repair(repair)) => self.repair_done(op, repair, versions, out),
             },
             Event::Timer(TimerId { owner: TimerOwner::Array, .. }) => {
                 self.idle_timer = false;

@@ -96,6 +96,7 @@ impl Array {
         let lost = self.data - live;
         let missing = seg.columns.meets(lost);
         if geometry.level() == Level::Raid1 && !live.is_empty() {
+            let dst = advance(dst, (seg.first - begin) as u16);
             return Ok(self.read_rows(op, seg.stripe, rows, copy_of(rows.first, live), dst, StepSet::EMPTY, out));
         }
         if versions.departs(rows) {
@@ -125,7 +126,7 @@ impl Array {
     /// Whether a segment has to be read row by row: the rows have each their own sources.
     pub fn is_read_by_rows(&self, seg: Seg, versions: &dyn Versions) -> bool {
         let rows = Rows::new(self.config.geometry.row(seg.stripe, seg.first), seg.rows);
-        seg.rows > 1 && versions.departs(rows)
+        seg.rows > 1 && (versions.departs(rows) || self.members.bad.meets(rows))
     }
 
     /// As [`plan_read_seg`](Self::plan_read_seg) of one row, whose pages are not all on their

@@ -2,7 +2,7 @@
 //! durable and noted, so that a cut costs no more than a window, and no row is trusted to the new
 //! member sooner. Until then writes keep what was filled in true.
 
-use destage_plan::{Buf, Claim, Class, Column, ColumnSet, Dev, OpId, Out, Row, Rows, StepSet};
+use destage_plan::{Buf, Claim, Class, Column, ColumnSet, Dev, DevSet, OpId, Out, Row, Rows, StepSet};
 
 use super::sources::{DepartedRow, Unknown};
 use super::{Array, Source, Sources, Task, Versions};
@@ -73,7 +73,7 @@ impl Array {
             }
             self.rebuild.phase = Phase::Idle;
         }
-        if self.members.all_live() || self.members.broken() {
+        if self.members.not_live().is_empty() || self.members.broken() {
             return;
         }
         let end_of_members = Row(self.config.geometry.member_pages());
@@ -132,7 +132,7 @@ impl Array {
             return;
         }
         let departs = versions.departs(rows);
-        if departs && rows.count > 1 {
+        if (departs || self.members.bad.meets(rows)) && rows.count > 1 {
             return self.rebuild_by_rows(op, rows, out);
         }
         let geometry = &self.config.geometry;
@@ -141,28 +141,63 @@ impl Array {
         let lost_all = self.all - columns.live;
         let filling = self.members.filling().filter(|(dev, _)| self.members.is_sink(*dev, rows));
         let too_many = lost_all.len() > u32::from(geometry.parity_columns());
-        let Some((dev, _)) = filling.filter(|_| !too_many) else {
-            // The member was lost again, or another, so that nothing can be computed.
+        let Some((dev, _)) = filling else {
+            // The member was lost again.
             return out.close(op);
         };
         let column = geometry.column(stripe, dev);
-        let pages = rows.count as u16;
-        if departs && self.needs_log() {
-            let sources = versions.sources(rows.first);
-            let row = DepartedRow { stripe, rows, columns, sources: &sources };
-            versions.uses(op, rows.first);
-            if self.rebuild_departed(op, row, column, out).is_err() {
+        let unreadable = self.members.bad.of(rows) - DevSet::one(dev);
+        match self.page_anew(op, rows, column, versions, out) {
+            Ok((src, ready)) => {
+                self.write_rows(op, stripe, rows, column, src, ready, out);
+            }
+            // The row alone is lost, as far as that can be noted.
+            Err(Unknown) if !unreadable.is_empty() => {
+                versions.released(op);
+                if !self.leave_missing(op, rows.first, dev, out) {
+                    self.lose_all(unreadable, out);
+                    return out.again(op);
+                }
+            }
+            // Another was lost, so that nothing can be computed.
+            Err(Unknown) if too_many => {}
+            Err(Unknown) => {
                 self.rebuild.halted = true;
                 self.rebuild.stop();
             }
-            return out.close(op);
+        }
+        out.close(op);
+    }
+
+    /// Makes the pages of a member known from those of the others, as it should have them: the rows are one, or do not
+    /// depart. Where they are, after which steps.
+    pub(super) fn page_anew(
+        &mut self,
+        op: OpId,
+        rows: Rows,
+        column: Column,
+        versions: &mut dyn Versions,
+        out: &mut Out,
+    ) -> Result<(Buf, StepSet), Unknown> {
+        let geometry = &self.config.geometry;
+        let stripe = geometry.stripe_of(rows.first).0;
+        let columns = self.columns(stripe, rows);
+        let lost_all = self.all - columns.live;
+        let pages = rows.count as u16;
+        if versions.departs(rows) && self.needs_log() {
+            let sources = versions.sources(rows.first);
+            let row = DepartedRow { stripe, rows, columns, sources: &sources };
+            versions.uses(op, rows.first);
+            return self.departed_anew(op, row, column, out);
+        }
+        if lost_all.len() > u32::from(geometry.parity_columns()) {
+            return Err(Unknown);
         }
         if geometry.level() == Level::Raid1 {
             let page = out.tmp(op, pages);
-            let source = columns.live.lowest().expect("a copy is left");
+            let source = columns.live.lowest().ok_or(Unknown)?;
             let read = self.read_rows(op, stripe, rows, source, page, StepSet::EMPTY, out);
-            self.write_rows(op, stripe, rows, column, page, read, out);
-            return out.close(op);
+            return Ok((page, read));
         }
         let lost = self.data & lost_all;
         let mut old = [Buf::None; MAX_DEVICES];
@@ -182,8 +217,7 @@ impl Array {
             ready = computed;
             if column == self.config.geometry.p_column() { p } else { q }
         };
-        self.write_rows(op, stripe, rows, column, src, ready, out);
-        out.close(op);
+        Ok((src, ready))
     }
 
     /// Rows that have each their own sources are filled in one by one.
@@ -199,20 +233,20 @@ impl Array {
         out.close(op);
     }
 
-    /// Fills a row in whose pages are not all on their members. A data page becomes the version that its
+    /// As [`page_anew`](Self::page_anew), of a row whose pages are not all on their members. A data page becomes the version that its
     /// member is to have: the newest, unless the parity does not cover that and the member had the one
     /// that it covers, or will have: versions in the NVRAM come to their members with their parity, and the
     /// one below may be on its way there already, and be nowhere else when it has arrived. Parity becomes
     /// what other parity is: that of the versions which are covered.
-    fn rebuild_departed(
+    fn departed_anew(
         &mut self,
         op: OpId,
         row: DepartedRow<'_>,
         column: Column,
         out: &mut Out,
-    ) -> Result<(), Unknown> {
+    ) -> Result<(Buf, StepSet), Unknown> {
         let mut pages = [Buf::None; MAX_DEVICES];
-        let (src, ready) = if self.data.contains(column) {
+        Ok(if self.data.contains(column) {
             let newest = row.sources.newest(column);
             let alone = ColumnSet::one(column);
             let ready = match row.sources.covered(column) {
@@ -232,14 +266,13 @@ impl Array {
             let parity = ColumnSet::one(column);
             let (p, q, ready) = self.compute_parity(op, row.stripe, parity, &pages, 1, ready, out);
             (if column == self.config.geometry.p_column() { p } else { q }, ready)
-        };
-        self.write_rows(op, row.stripe, row.rows, column, src, ready, out);
-        Ok(())
+        })
     }
 
     #[cold]
     pub(super) fn rebuild_done(&mut self, rows: Rows, out: &mut Out) {
         self.rebuild.active -= 1;
+        self.retry_missing(rows, out);
         if self.members.filling().is_some_and(|(dev, _)| self.members.is_sink(dev, rows)) {
             self.stats.rebuilt_rows += u64::from(rows.count);
         }

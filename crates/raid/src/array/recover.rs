@@ -10,7 +10,7 @@ use destage_plan::{
 use super::members::Unknown;
 use super::sources::DepartedRow;
 use super::versions::{Source, Sources, Updated};
-use super::{Array, Task, Versions, log, members};
+use super::{Array, Task, Versions, bad_pages, log, members};
 use crate::{Level, MAX_DEVICES};
 
 /// Operations that make rows consistent at the same time, and the most rows of each: what they read
@@ -28,6 +28,15 @@ pub(super) struct Recovery {
     checked: bool,
 }
 
+impl Recovery {
+    /// Puts rows at the head of what is left, one by one.
+    fn divide(&mut self, rows: Rows) {
+        for row in (rows.first.0..rows.end().0).rev() {
+            self.todo.push_front(Rows::new(Row(row), 1));
+        }
+    }
+}
+
 impl Array {
     #[cold]
     pub(super) fn start(&mut self, start: Start<'_>, out: &mut Out) {
@@ -43,6 +52,7 @@ impl Array {
                     Ok(None)
                 }
                 members::KIND_MEMBERS if *len == 0 => self.members.load(*slot, tag),
+                bad_pages::KIND_MISSING if *len == 0 => self.members.bad.load(*slot, tag, count),
                 log::KIND_LOG if *len == page_bytes => self.log.load(*slot, tag, count),
                 _ => Err(Unknown),
             };
@@ -51,6 +61,10 @@ impl Array {
                 Err(Unknown) => return self.refuse(Refusal::Nvram, out),
             }
         }
+        for dev in self.members.lost().iter() {
+            self.members.bad.forget(dev);
+        }
+        stale.extend(self.members.bad.take_obsolete());
         for dev in (start.missing & self.config.geometry.member_set()).iter() {
             self.members.lose(dev);
         }
@@ -152,10 +166,8 @@ impl Array {
         }
         while self.recovery.active < CONCURRENT {
             let Some(rows) = self.recovery.todo.pop_front() else { break };
-            if rows.count > 1 && versions.departs(rows) {
-                for row in (rows.first.0..rows.end().0).rev() {
-                    self.recovery.todo.push_front(Rows::new(Row(row), 1));
-                }
+            if rows.count > 1 && (versions.departs(rows) || self.members.bad.meets(rows)) {
+                self.recovery.divide(rows);
                 continue;
             }
             self.recovery.active += 1;
@@ -170,6 +182,7 @@ impl Array {
         if self.intents.is_at_rest() {
             self.ready = true;
             out.ready();
+            self.repair_all(out);
             self.rebuild_more(out);
         } else {
             self.open_flush(None, out);
@@ -258,6 +271,11 @@ impl Array {
             let src = if column == self.config.geometry.p_column() { p } else { q };
             self.write_rows(op, stripe, rows, column, src, ready, out);
         }
+        // What could not be read is what the parity covers from now on, and not what it may have been before the cut: its
+        // member has to have that, should it be able to read the page again.
+        for column in (lost & columns.sink).iter() {
+            self.write_rows(op, stripe, rows, column, data[column.index()], ready, out);
+        }
         // The parity covers them from now on: their members must have them, or nobody would know after
         // another cut that it does.
         for column in back.iter() {
@@ -269,9 +287,27 @@ impl Array {
         out.close(op);
     }
 
+    /// Begins again: what it reads is not changed by what it wrote. Rows of which a page cannot be read are left to
+    /// operations of their own.
+    #[cold]
+    pub(super) fn recover_stuck(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions, out: &mut Out) {
+        versions.released(op);
+        out.restart(op);
+        if rows.count > 1 && self.members.bad.meets(rows) {
+            self.recovery.divide(rows);
+            self.set_task(op, Task::Recover(Rows::new(rows.first, 0), ColumnSet::EMPTY));
+            out.close(op);
+        } else {
+            out.again(op);
+        }
+    }
+
     #[cold]
     pub(super) fn recover_done(&mut self, op: OpId, rows: Rows, back: ColumnSet, versions: &mut dyn Versions) {
         self.recovery.active -= 1;
+        if rows.count == 0 {
+            return;
+        }
         if self.recovery.refused {
             // Nothing may have been written: the next start finds all as this one did.
             return versions.released(op);

@@ -191,6 +191,8 @@ impl Array {
         let change = |column| match row.sources.covered(column) {
             Source::Before(change) => Ok(Some(change)),
             Source::Parity(change) => Ok(change),
+            // It is the newest version after all.
+            Source::Member => Ok(None),
             _ => Err(Unknown),
         };
         changed.iter().try_for_each(|column| change(column).map(drop))?;

@@ -244,6 +244,12 @@ pub trait Versions {
         let _ = (op, rows, columns, updated);
     }
 
+    /// Rows whose parity was to be left alone are planned anew: something could not be read for them, and nothing was
+    /// written to their members, which have what they had.
+    fn unwritten(&mut self, op: OpId, rows: Rows, columns: ColumnSet) {
+        let _ = (op, rows, columns);
+    }
+
     /// Whether the intent of a row that is consistent on stable storage, or stale there, has to
     /// stay. When it need not any more, the array is [told](super::Array::let_go).
     fn holds(&self, row: Row) -> bool {

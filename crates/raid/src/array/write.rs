@@ -4,7 +4,7 @@
 use destage_plan::{Buf, ColumnSet, DevSet, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step, StepSet, Stripe};
 
 use super::absorbed::Taken;
-use super::{Approach, Array, Duty, Part, Regime, Seg, Task, Updated, Versions};
+use super::{Approach, Array, Columns, Duty, Part, Regime, Seg, Task, Updated, Versions};
 use crate::{Geometry, Level, MAX_DEVICES};
 
 /// A write of one segment.
@@ -126,6 +126,11 @@ impl WriteTask {
         self.seg.columns = columns;
     }
 
+    /// Whether no row is left.
+    pub(super) const fn is_done(&self) -> bool {
+        self.done == self.seg.rows
+    }
+
     /// The step after which the plan is to be gone on with.
     pub(super) const fn goes_on_after(&self) -> StepSet {
         self.join
@@ -193,7 +198,7 @@ impl Array {
     /// The operation cannot do what it is for: more is lost than the level can do without.
     pub(super) fn fail(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         if self.write_task(op).is_own() {
-            let rows = self.what(op).rows;
+            let rows = self.left(op).rows;
             versions.written(op, rows, ColumnSet::EMPTY, Updated::Lost);
             out.close(op);
         } else {
@@ -212,15 +217,18 @@ impl Array {
             return;
         }
         self.merged = Buf::None;
-        let what = self.what(op);
+        let (left, what) = (self.left(op), self.what(op));
         let task = self.write_task(op);
         let (seg, host) = (task.seg, task.op);
         let approach = match task.taken {
-            Some(Taken::Stored) => return self.plan_stored(op, what, versions, out),
+            Some(Taken::Stored) => return self.plan_stored(op, left, versions, out),
             Some(Taken::Absorbed) => Approach::Absorbed,
             None if task.is_late() => return self.plan_late(op, what, versions, out),
             None if task.is_own() => Approach::Departed,
-            None => versions.approach(op, host, seg, what.rows, self.needs_log() && self.members.all_live()),
+            None => {
+                let all_live = self.members.all_live() || self.is_all_live(left.rows);
+                versions.approach(op, host, seg, left.rows, self.needs_log() && all_live)
+            }
         };
         match approach {
             Approach::Plain => self.begin_plain(op, what, versions, out),
@@ -258,6 +266,10 @@ impl Array {
     pub(super) fn begin_plain(&mut self, op: OpId, mut what: What, versions: &mut dyn Versions, out: &mut Out) {
         let columns = self.columns(what.stripe, what.rows);
         let lost = self.data - columns.live;
+        if !self.members.all_live() && self.is_unknown(what, columns) {
+            self.drop_plan(op, versions, out);
+            return self.fail(op, versions, out);
+        }
         if !lost.is_empty() && self.needs_log() {
             let room = self.own_slots().saturating_sub(NOTE_SLOTS + self.reserved) as u32;
             let batch = self.batch(what.rows.count, lost.len()).min(room / lost.len());
@@ -310,8 +322,17 @@ impl Array {
         }
     }
 
-    /// The rows that are left to be written.
+    /// The rows that are left to be written, as far as they can be treated alike.
     pub(super) fn what(&mut self, op: OpId) -> What {
+        let mut what = self.left(op);
+        if !self.members.all_live() {
+            what.rows = self.members.bad.alike(what.rows);
+        }
+        what
+    }
+
+    /// The rows that are left to be written.
+    pub(super) fn left(&mut self, op: OpId) -> What {
         let every = self.fua();
         let task = self.write_task(op);
         let (seg, done, part, fua) = (task.seg, task.done, task.part, task.fua || every);
@@ -412,11 +433,32 @@ impl Array {
         }
     }
 
+    /// Whether no member is lost or being filled, and every page of these rows can be read.
+    fn is_all_live(&self, rows: Rows) -> bool {
+        self.members.not_live().is_empty() && !self.members.bad.meets(rows)
+    }
+
+    /// Whether rows cannot be written, since more of what would have to be known cannot be read than the level can do
+    /// without.
+    fn is_unknown(&self, what: What, columns: Columns) -> bool {
+        let geometry = &self.config.geometry;
+        let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
+        match geometry.level() {
+            Level::Raid0 => (columns.sink & what.columns).meets(self.data - kept),
+            Level::Raid1 => columns.live.is_empty() && what.part.is_some(),
+            Level::Raid4 | Level::Raid5 | Level::Raid6 => {
+                let lost = self.all - columns.live;
+                lost.len() > u32::from(geometry.parity_columns()) && lost.meets(self.data - kept)
+            }
+        }
+    }
+
     /// What the plan waited for is done: what a degraded write must know, or a batch of it.
     pub(super) fn write_goes_on(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         let task = self.write_task(op);
         task.join = StepSet::EMPTY;
         if task.known.is_none() {
+            self.retry_missing_of(op, out);
             self.tell_written(op, versions);
             let task = self.write_task(op);
             task.done += task.batch;
@@ -437,7 +479,15 @@ impl Array {
             return self.fail(op, versions, out);
         }
         if out.failed_read(op) {
-            // Nothing of the array was written yet, but by batches before, and they are done.
+            // Nothing of the array was written yet, but by batches before, and they are done; unless the data is
+            // written beside what is read from a cache.
+            if self.write_task(op).departed == Some(Updated::Delayed)
+                && !out.has_changed(op, self.config.geometry.member_set())
+            {
+                let what = self.left(op);
+                let rows = Rows::new(what.rows.first, self.write_task(op).batch);
+                versions.unwritten(op, rows, what.columns);
+            }
             self.forget_plan(op, versions, out);
         } else if self.write_task(op).departed == Some(Updated::Stored) {
             // It was to be on the device that failed, and nowhere else.
@@ -454,11 +504,20 @@ impl Array {
     /// The rows are written, as far as they can be: from now on a flush makes them durable, and
     /// their intents can be cleared after one, whatever the operation goes on to do.
     pub(super) fn rows_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+        self.retry_missing_of(op, out);
         self.tell_written(op, versions);
         self.reserve(op, 0);
         self.batch_ended(op);
         self.write_task(op).written = true;
         self.after_batch(out);
+    }
+
+    /// The rows of the batch are written: what was missing of them can perhaps be made.
+    fn retry_missing_of(&mut self, op: OpId, out: &mut Out) {
+        if !self.members.all_live() {
+            let rows = Rows::new(self.left(op).rows.first, self.write_task(op).batch);
+            self.retry_missing(rows, out);
+        }
     }
 
     /// The rows of the batch are written: whoever knows where their versions are hears of it.

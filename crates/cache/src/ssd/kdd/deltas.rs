@@ -82,9 +82,11 @@ impl Deltas {
     /// Where what the parity covers is of a page of which there is nothing but a delta, if that.
     pub(super) fn covered(&self, page: u64, frames: &Frames) -> Source {
         let change = self.get(Key::Page(page), frames);
-        match change.filter(|_| self.zone.is_written(page)) {
-            Some(change) => Source::Before(change),
-            None => Source::Parity(change),
+        match (change, self.zone.is_written(page)) {
+            (Some(change), true) => Source::Before(change),
+            // It was to be written, and was not.
+            (None, true) => Source::Member,
+            (_, false) => Source::Parity(change),
         }
     }
 

@@ -392,6 +392,10 @@ impl Keeps for Changes {
         self.hits.drop_work(op, copies, &mut self.deltas);
     }
 
+    fn unwritten(&mut self, page: u64) {
+        self.deltas.zone.written(page);
+    }
+
     /// Takes three steps for each page, one for each column, of which a row has no more than [`MAX_OLD`], and one that
     /// logs what all of them need: at most 59 of 64.
     fn write(
