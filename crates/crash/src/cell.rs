@@ -127,6 +127,7 @@ impl Cell {
             trims: self.trims,
             idle_flush: self.idle_flush,
             rebuild_window: self.rebuild_window,
+            max_corrected: u32::MAX,
             ..ArrayConfig::new(self.geometry.clone())
         }
     }

@@ -56,6 +56,15 @@ pub enum Action {
         /// By what.
         content: Content,
     },
+    /// A member cannot read a page until it is written. Nothing happens if it would be lost with that.
+    Spoil {
+        /// Which member.
+        dev: u8,
+        /// Which of its pages, counted on from the first behind the last.
+        page: u64,
+        /// Not even when it is written.
+        broken: bool,
+    },
     /// The power fails, and comes back.
     Cut {
         /// Failed devices that answer again afterwards, with what they held.

@@ -40,6 +40,10 @@ pub struct Report {
     pub accepted: u64,
     /// Devices lost.
     pub losses: u64,
+    /// Pages of members that could not be read.
+    pub spoiled: u64,
+    /// Pages made anew by the array.
+    pub corrected: u64,
     /// Members filled.
     pub rebuilds: u64,
     /// Times that devices said that they collect, do so no longer, or will have to soon.
@@ -59,6 +63,8 @@ impl Report {
     pub fn add(&mut self, other: &Self) {
         self.runs += other.runs;
         self.requests += other.requests;
+        self.spoiled += other.spoiled;
+        self.corrected += other.corrected;
         self.unserved += other.unserved;
         self.steps += other.steps;
         self.cuts += other.cuts;

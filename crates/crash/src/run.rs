@@ -1,16 +1,18 @@
 //! Runs one history, and says what is wrong.
 
 mod accept;
+mod bad_pages;
 mod collecting;
 mod doubt;
 mod ends;
 mod losses;
 
+use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 use destage_cache::{HostCacheInfo, Served};
 use destage_exec::{Log, Memory, Pick, Remains, RowSet};
-use destage_plan::{Dev, DevSet, HostNotice, HostOp, HostRequest, Status};
+use destage_plan::{BadPage, Dev, DevSet, HostNotice, HostOp, HostRequest, Status};
 
 use crate::Dice;
 use crate::asked::Asked;
@@ -74,6 +76,8 @@ pub(crate) struct HistoryRun<'a> {
     /// Rows that were open in such a window: a cut may make them uncomputable.
     hole: RowSet,
     doubt: Doubt,
+    /// Pages of which a step was told that they cannot be read.
+    told: BTreeSet<BadPage>,
     /// The array was not read since it started.
     unread: bool,
     clean: bool,
@@ -114,6 +118,7 @@ impl<'a> HistoryRun<'a> {
             swapped: DevSet::EMPTY,
             hole: RowSet::default(),
             doubt: Doubt::default(),
+            told: BTreeSet::new(),
             unread: false,
             clean: false,
             collecting: Self::collecting(cache, history),
@@ -220,6 +225,7 @@ impl<'a> HistoryRun<'a> {
                     self.replace(dev, content)?;
                 }
             }
+            Action::Spoil { dev, page, broken } => self.spoil(dev, page, broken),
             Action::Cut { back, gone } => {
                 self.report.cuts += 1;
                 self.cut(back, gone)?;
@@ -259,6 +265,9 @@ impl<'a> HistoryRun<'a> {
         let ran = self.memory.run(pick, &self.check).map_err(|violation| violation.to_string())?;
         if let (Some(planted), Some(ran)) = (&self.planted, &ran) {
             planted.after(ran, &mut self.memory);
+        }
+        if let Some(ran) = &ran {
+            self.told(ran);
         }
         self.watch_window();
         self.watch_durable();
@@ -362,6 +371,7 @@ impl<'a> HistoryRun<'a> {
         let engine = self.memory.engine();
         self.report.steps += self.memory.steps();
         self.report.time += self.memory.now();
+        self.report.corrected += engine.controller().array().stats().corrected_pages;
         self.report.rebuilds += engine.controller().array().stats().rebuilt_rows / self.cell.geometry.member_pages();
         self.report.add_counters(engine.out().counts(), engine.out().waits());
     }

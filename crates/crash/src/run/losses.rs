@@ -67,6 +67,8 @@ impl HistoryRun<'_> {
             }
             self.broken = true;
             self.model.set_may_fail(true);
+        } else if !self.can_lose_beside_bad_pages(dev) {
+            return;
         }
         self.report.losses += 1;
         if member {
@@ -128,12 +130,15 @@ impl HistoryRun<'_> {
             self.hole.add(&remains.nvram.intents);
         }
         self.hole.keep(&remains.nvram.intents);
+        let silent = (0..).map(Dev).zip(&remains.disks).filter(|(_, disk)| !disk.answers).map(|(dev, _)| dev).collect();
+        self.recall_after_cut(&mut remains, self.lost_before | silent);
         self.broken = self.broken && self.too_many(self.lost_before);
         self.model.set_may_fail(self.broken);
         (self.window, self.known, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, strangers);
         self.number += 1;
         self.model.cut(self.number);
         self.asked.clear();
+        self.told.clear();
         self.collecting.cut();
         self.restart(remains)
     }

@@ -2,6 +2,7 @@
 
 mod absorbed;
 mod back_again;
+mod bad_pages;
 mod bereft;
 mod cells;
 mod copies;

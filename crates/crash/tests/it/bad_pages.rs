@@ -1,0 +1,55 @@
+//! Members that cannot read some of their pages, whatever else goes wrong: nothing that the level can compute is lost, and
+//! nobody hears of it.
+
+use destage_cache::{HostCacheInfo, all_host_caches_of};
+use destage_crash::{Action, Dice, Limits, Numbered, Options, Report, history, run, shrink};
+use destage_raid::Level;
+use rayon::prelude::*;
+
+/// Returns the number of histories of each cache and level.
+fn histories() -> u64 {
+    if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 60 }
+}
+
+/// Spoils pages between the actions of a seed, mostly of few rows: those are met again.
+fn spoil(seed: u64, drawn: &[Numbered], members: u8) -> Vec<Numbered> {
+    let mut dice = Dice::part(seed, 1);
+    let rows = dice.pick(&[1, 4, 32]);
+    let rarity = dice.pick(&[1, 3, 8]);
+    let mut actions = Vec::new();
+    for action in drawn.iter().map(|numbered| numbered.action) {
+        while dice.one_in(rarity + 1) {
+            let dev = dice.below(u64::from(members)) as u8;
+            actions.push(Action::Spoil { dev, page: dice.below(rows), broken: dice.one_in(4) });
+        }
+        actions.push(action);
+    }
+    (0..).zip(actions).map(|(number, action)| Numbered { number, action }).collect()
+}
+
+fn try_all(cache: &'static HostCacheInfo, level: Level) -> Report {
+    let limits = Limits { level: Some(level), ..Limits::default() };
+    let reports = (0..histories()).into_par_iter().map(|seed| {
+        let mut history = history(cache, seed, &limits);
+        history.actions = spoil(seed, &history.actions, history.cell.geometry.members());
+        match run(cache, &history, Options::default()) {
+            Ok(report) => report,
+            Err(failure) => panic!("{} {level}: {}", cache.name, shrink(cache, &failure, Options::default(), 2_000)),
+        }
+    });
+    reports.reduce(Report::default, |mut all, report| {
+        all.add(&report);
+        all
+    })
+}
+
+#[test]
+fn pages_that_cannot_be_read_are_made_anew() {
+    for level in [Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6] {
+        for cache in all_host_caches_of(level) {
+            let report = try_all(cache, level);
+            let (spoiled, corrected) = (report.spoiled, report.corrected);
+            assert!(corrected > histories() / 2, "{} {level}: {corrected} of {spoiled} pages corrected", cache.name);
+        }
+    }
+}
