@@ -101,8 +101,10 @@ impl<C: Controller> Files<C> {
         let Some(backend) = &mut self.devices[dev.index()].backend else { return Ok(()) };
         let mut results = std::mem::take(&mut self.device_results);
         backend.results(&mut results);
-        for (command::Command { issue, work, bytes, .. }, done) in results.drain(..) {
-            self.devices[dev.index()].forget(issue);
+        for (command, done) in results.drain(..) {
+            self.devices[dev.index()].forget(command.issue);
+            let Some((command, done)) = self.search_bad_page(dev, command, done) else { continue };
+            let command::Command { issue, work, bytes, .. } = command;
             let failed = match done {
                 Ok(()) => self.devices[dev.index()].failed,
                 Err(Failure { source, no_room }) => {
@@ -187,6 +189,7 @@ impl<C: Controller> Files<C> {
             return Ok(());
         }
         device.handle = None;
+        device.searches.clear();
         let blocked = std::mem::take(&mut device.blocked).into_iter().map(|(_, issue)| issue);
         let backlog = std::mem::take(&mut device.backlog).into_iter().chain(blocked);
         let unbegun = device.backend.as_mut().map(DeviceBackend::close).unwrap_or_default();

@@ -33,6 +33,20 @@ pub struct Traffic {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Counts the pages that it could not read and that were made anew.
+    pub corrected: u64,
+}
+
+/// A read that failed, and is tried page by page.
+#[derive(Clone, Debug)]
+pub(super) struct PageSearch {
+    pub(super) issue: Issue,
+    /// The first byte of the whole in its buffer, and on the device.
+    pub(super) start: usize,
+    pub(super) offset: u64,
+    pub(super) pages: u16,
+    /// The page that is tried.
+    pub(super) at: u16,
 }
 
 pub(super) struct Device {
@@ -43,6 +57,8 @@ pub(super) struct Device {
     pub(super) backlog: VecDeque<Issue>,
     /// Steps that wait until so many commits of the NVRAM are durable.
     pub(super) blocked: VecDeque<(u64, Issue)>,
+    /// Lists the reads that are tried page by page.
+    pub(super) searches: Vec<PageSearch>,
     pub(super) failed: bool,
     /// Why it failed: its first error.
     pub(super) error: Option<FilesError>,

@@ -14,6 +14,7 @@ impl<C: Controller> Files<C> {
         if self.engine.status() == Status::Ready {
             self.group_commit.ready();
         }
+        self.take_page_reports()?;
         // No step begins before all files have the event count of this start.
         while !self.is_counting
             && let Some(issue) = self.engine.next_issue()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use std::{fmt, io};
 
-use destage_plan::{Controller, DevSet, Engine, Issue, Nanos, StepOutcome};
+use destage_plan::{Controller, DevSet, Engine, Issue, Nanos, PageReport, StepOutcome};
 
 use super::clock::Clock;
 use super::device::Device;
@@ -72,6 +72,8 @@ pub struct Files<C> {
     /// Answers that wait for commits to be durable: for how many.
     pub(super) blocked: VecDeque<(u64, Completion)>,
     pub(super) completions: VecDeque<Completion>,
+    /// Lists what became of pages that members could not read, and nobody has heard of.
+    pub(super) page_reports: VecDeque<PageReport>,
     pub(super) clean: bool,
     /// Orders to [drain](Self::drain) that are not done.
     pub(super) draining: bool,

@@ -1,5 +1,6 @@
 //! The executor and its main loop: what happens next.
 
+mod bad_page;
 mod clock;
 mod completion;
 mod device;

@@ -129,6 +129,7 @@ impl<C: Controller> Files<C> {
             let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
             let (under_way, backlog, blocked) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
             devices.push(Device {
+                searches: Vec::new(),
                 failed: backend.is_none(),
                 backend,
                 under_way,
@@ -178,6 +179,7 @@ impl<C: Controller> Files<C> {
             unanswered: 0,
             blocked: VecDeque::new(),
             completions: VecDeque::new(),
+            page_reports: VecDeque::new(),
             clean: false,
             draining: false,
             stopped: false,

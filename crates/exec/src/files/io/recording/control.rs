@@ -1,9 +1,10 @@
 //! What a harness has a recording do, and asks it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::inode::{Inode, Sectors, Survival};
+use super::inode::{BadBytes, Inode, Sectors, Survival};
 use super::slip::Slip;
 use super::state::{Fault, Moment, Recording};
 use crate::files::io::file::SyncPoint;
@@ -85,6 +86,14 @@ impl Recording {
         let mut state = self.lock();
         if let Some(at) = state.disk.names.get(path).copied() {
             state.disk.inodes[at].broken = broken;
+        }
+    }
+
+    /// Lets bytes of the file at this path be such as cannot be read.
+    pub fn spoil(&self, path: &Path, range: Range<u64>, kind: BadBytes) {
+        let mut state = self.lock();
+        if let Some(at) = state.disk.names.get(path).copied() {
+            state.disk.inodes[at].bad.push((range, kind));
         }
     }
 

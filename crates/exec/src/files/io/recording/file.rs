@@ -49,9 +49,9 @@ impl RecordedFile {
             if self.beside.is_some() {
                 inode.worker = BESIDE;
             }
-            inode.change(change);
+            let changed = inode.change(change);
             inode.worker = worker;
-            Ok(())
+            changed
         });
         let slip = self.os.lock().slip;
         done.or_else(|error| if slip.is_some_and(|slip| slip.misses(&error)) { Ok(()) } else { Err(error) })
@@ -139,6 +139,9 @@ impl OsFile for RecordedFile {
         let len = self.part(offset, bytes.len(), Slip::ShortRead);
         let bytes = &mut bytes[..len];
         let read = self.operation(false, false, |inode| {
+            if inode.is_bad(offset, bytes.len()) {
+                return Err(Errno::IO.into());
+            }
             let from = inode.content.get(offset as usize..offset as usize + bytes.len());
             bytes.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
             Ok(())

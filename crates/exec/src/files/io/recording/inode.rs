@@ -1,6 +1,11 @@
 //! A file of a recording: what reads see, what is durable, what lies between; and what of that a
 //! loss of power leaves.
 
+use std::io;
+use std::ops::Range;
+
+use rustix::io::Errno;
+
 /// Chance for a recording.
 pub trait Chance: Send {
     /// A number below `n`.
@@ -55,6 +60,17 @@ impl Sectors {
     pub(super) const fn at(self, offset: u64) -> u64 {
         if offset < self.behind.0 { self.bytes } else { self.behind.1 }
     }
+}
+
+/// Says what becomes of bytes that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadBytes {
+    /// They can be read once they are written.
+    UntilWritten,
+    /// They can be written, and not be read.
+    Unreadable,
+    /// They can neither be read nor written.
+    Unwritable,
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +132,8 @@ pub(super) struct Inode {
     /// Every operation on it fails.
     pub(super) broken: bool,
     pub(super) hangs: bool,
+    /// Lists what cannot be read.
+    pub(super) bad: Vec<(Range<u64>, BadBytes)>,
     pub(super) locked_by: Option<u64>,
 }
 
@@ -133,11 +151,35 @@ impl Inode {
             sectors,
             broken: false,
             hangs: false,
+            bad: Vec::new(),
             locked_by: None,
         }
     }
 
-    pub(super) fn change(&mut self, change: Change) {
+    /// Returns true if some of these bytes cannot be read.
+    pub(super) fn is_bad(&self, offset: u64, len: usize) -> bool {
+        self.bad.iter().any(|(range, _)| range.start < offset + len as u64 && offset < range.end)
+    }
+
+    /// Writes, as far as that can be.
+    pub(super) fn change(&mut self, change: Change) -> io::Result<()> {
+        if let Change::Write { offset, bytes } = &change {
+            let end = offset + bytes.len() as u64;
+            if self
+                .bad
+                .iter()
+                .any(|(range, kind)| *kind == BadBytes::Unwritable && range.start < end && *offset < range.end)
+            {
+                return Err(Errno::IO.into());
+            }
+            self.bad
+                .retain(|(range, kind)| *kind != BadBytes::UntilWritten || range.start < *offset || end < range.end);
+        }
+        self.apply(change);
+        Ok(())
+    }
+
+    pub(super) fn apply(&mut self, change: Change) {
         change.apply(&mut self.content);
         self.pending.push(Pending { worker: self.worker, beside: self.sync_begun.is_some(), change });
     }

@@ -24,6 +24,6 @@ mod queue;
 mod slip;
 mod state;
 
-pub use inode::{Chance, Survival};
+pub use inode::{BadBytes, Chance, Survival};
 pub use slip::Slip;
 pub use state::{Fault, Moment, Recording};

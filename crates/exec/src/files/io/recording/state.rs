@@ -276,7 +276,7 @@ impl State {
             }
             inode.sync(debt.lengths, debt.end, |_, _| true);
             for pending in debt.held {
-                inode.change(pending.change.clone());
+                inode.apply(pending.change.clone());
                 inode.sync_last(&pending.change);
             }
         }

@@ -88,7 +88,7 @@ impl Shared {
         let done = match command.work {
             Work::Read { offset } => {
                 let bytes = Arc::get_mut(&mut command.bytes).expect("nobody else has what is to be filled");
-                self.file.read_exact_at(bytes, offset).map_err(failed)
+                self.file.read_exact_at(&mut bytes[command.range.clone()], offset).map_err(failed)
             }
             Work::Write { offset, .. } | Work::Mark { offset } => {
                 self.file.write_all_at(&command.bytes[command.range.clone()], offset).map_err(not_written)

@@ -1,0 +1,131 @@
+//! Finds out which page of a read a member cannot read.
+
+use std::io;
+
+use destage_plan::{BadPage, Controller, Dev, PageFate, PageReport, Step, StepOutcome};
+use rustix::io::Errno;
+
+use super::device::PageSearch;
+use super::executor::Files;
+use crate::files::error::FilesError;
+use crate::files::io::backend::Backend;
+use crate::files::io::command::{Command, Failure, Work};
+
+/// Bounds the reports that are kept until somebody asks for them.
+const MOST_REPORTS: usize = 1 << 10;
+
+/// Returns true if an error says that a device, or a file system, cannot read what was asked for, and not that it is gone:
+/// an error of the medium, of integrity, or just of I/O, as most say.
+fn is_of_medium(failure: &Failure) -> bool {
+    matches!(
+        Errno::from_io_error(&failure.source),
+        Some(Errno::IO | Errno::NODATA | Errno::ILSEQ | Errno::BADMSG | Errno::UCLEAN)
+    )
+}
+
+impl<C: Controller> Files<C> {
+    /// Takes a read of a member that ended, if it is one that is tried page by page or is to be, and a write of a page that
+    /// was tried. What is left for the caller is one that is done, or that failed for good.
+    pub(super) fn search_bad_page(
+        &mut self,
+        dev: Dev,
+        command: Command,
+        done: Result<(), Failure>,
+    ) -> Option<(Command, Result<(), Failure>)> {
+        let Some(issue) = command.issue else { return Some((command, done)) };
+        if let (Step::Write { ext, .. }, Err(failure)) = (self.engine.step(issue), &done)
+            && self.engine.out().is_attempt(issue.op)
+            && !self.devices[dev.index()].failed
+            && is_of_medium(failure)
+        {
+            let page = BadPage { dev, page: ext.first() };
+            self.bytes.give_back(command.bytes);
+            self.complete(issue, StepOutcome::Unreadable(page));
+            return None;
+        }
+        let searches = &mut self.devices[dev.index()].searches;
+        let known = searches.iter().position(|search| search.issue == issue);
+        let Step::Read { ext, .. } = *self.engine.step(issue) else { return Some((command, done)) };
+        let Work::Read { offset } = command.work else { return Some((command, done)) };
+        let failed = self.devices[dev.index()].failed;
+        let searches = &mut self.devices[dev.index()].searches;
+        match (known, done) {
+            (None, Ok(())) => Some((command, Ok(()))),
+            (_, done) if failed => {
+                searches.retain(|search| search.issue != issue);
+                Some((command, done))
+            }
+            (Some(at), Ok(())) => {
+                searches[at].at += 1;
+                if searches[at].at < searches[at].pages {
+                    self.try_page(dev, at, command);
+                    return None;
+                }
+                // All of them could be read one by one.
+                let search = searches.swap_remove(at);
+                let page = self.engine.shape().page_bytes() as usize;
+                let range = search.start..search.start + usize::from(search.pages) * page;
+                Some((Command { range, ..command }, Ok(())))
+            }
+            (known, Err(failure)) => {
+                if dev.index() >= self.config.members || !is_of_medium(&failure) {
+                    searches.retain(|search| search.issue != issue);
+                    return Some((command, Err(failure)));
+                }
+                if known.is_none() && ext.pages() > 1 {
+                    let search = PageSearch { issue, start: command.range.start, offset, pages: ext.pages(), at: 0 };
+                    searches.push(search);
+                    let at = searches.len() - 1;
+                    self.try_page(dev, at, command);
+                    return None;
+                }
+                let nth = known.map_or(0, |at| searches.swap_remove(at).at);
+                let page = BadPage { dev, page: ext.first() + u64::from(nth) };
+                self.bytes.give_back(command.bytes);
+                self.complete(issue, StepOutcome::Unreadable(page));
+                None
+            }
+        }
+    }
+
+    /// Takes in what became of pages that members could not read. One that has too many of them is used no more.
+    pub(super) fn take_page_reports(&mut self) -> Result<(), FilesError> {
+        while let Some(report) = self.engine.next_report() {
+            let dev = report.page.dev;
+            self.devices[dev.index()].traffic.corrected += u64::from(report.fate == PageFate::Corrected);
+            let why = match report.fate {
+                PageFate::Corrected | PageFate::Lost | PageFate::Missing | PageFate::Unwritable => None,
+                PageFate::TooMany => Some("more of its pages could not be read than max-corrected allows"),
+            };
+            if self.page_reports.len() < MOST_REPORTS {
+                self.page_reports.push_back(report);
+            }
+            if let Some(why) = why {
+                let path = self.config.devices[dev.index()].path.clone();
+                let error = FilesError::Io { path, what: "read from it", source: io::Error::other(why) };
+                self.devices[dev.index()].error.get_or_insert(error);
+                self.fail(dev)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what became of a page that a member could not read, in order, once each.
+    pub fn next_page_report(&mut self) -> Option<PageReport> {
+        self.page_reports.pop_front()
+    }
+
+    fn try_page(&mut self, dev: Dev, at: usize, command: Command) {
+        let page = self.engine.shape().page_bytes();
+        let device = &mut self.devices[dev.index()];
+        let search = &device.searches[at];
+        let before = u64::from(search.at) * page;
+        let start = search.start + before as usize;
+        let work = Work::Read { offset: search.offset + before };
+        device.traffic.reads += 1;
+        device.traffic.read_bytes += page;
+        device.under_way.push_back(command.issue);
+        let backend = device.backend.as_mut().expect("a device that answers has a backend");
+        backend.send(Command { work, range: start..start + page as usize, ..command });
+    }
+}

@@ -1,0 +1,271 @@
+//! Members that cannot read some of their bytes: what the others make up is served, made anew and told of, and no member
+//! is lost with it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use destage_cache::Served;
+use destage_exec::{BadBytes, Completion, Existing, Files, Io, Recording};
+use destage_plan::{BadPage, Dev, DevSet, HostOp, HostRequest, PageFate, PageReport};
+use destage_raid::Level;
+use destage_testkit::{ExpectedContent, data};
+
+use crate::arrays::{Array, member, recording};
+
+backend_tests! {
+    two_bad_sectors_in_different_rows_cost_nothing,
+    a_page_that_cannot_be_kept_costs_no_member,
+    more_pages_than_are_allowed_cost_the_member,
+    a_page_that_nothing_makes_up_fails_alone_until_it_is_written,
+    a_bad_page_is_found_in_a_long_read,
+    a_write_that_fails_costs_the_member,
+    a_rebuild_that_meets_a_bad_page_loses_its_row_alone,
+}
+
+const FOLDER: &str = "/array";
+/// The levels with redundancy, and members that make them.
+const LEVELS: [(Level, u8); 4] = [(Level::Raid1, 3), (Level::Raid4, 4), (Level::Raid5, 4), (Level::Raid6, 5)];
+
+/// An array in a recording, full.
+struct Filled {
+    array: Array,
+    os: Recording,
+    files: Files<Box<dyn Served>>,
+    content: ExpectedContent,
+}
+
+impl Filled {
+    fn new(io: Io, level: Level, members: u8) -> Self {
+        let (array, os) = (Array { depth: 8, ..Array::over(io, level, members) }, recording());
+        let config = array.files(Path::new(FOLDER));
+        let files = Files::create_on(Arc::new(os.clone()), array.controller(), config, Existing::Refuse);
+        let content = ExpectedContent::new(array.sizes());
+        let mut filled = Self { files: files.expect("a new array"), array, os, content };
+        let len = filled.content.bytes().len() as u64;
+        assert!(filled.write(0, len).ok);
+        filled.rest();
+        filled
+    }
+
+    /// Ends it, and opens it again.
+    fn again(self) -> Self {
+        let Self { array, os, files, content } = self;
+        let config = files.config().clone();
+        drop(files);
+        let opened = Files::open_on(Arc::new(os.clone()), array.controller(), config);
+        let mut again = Self { files: opened.expect("the array is there"), array, os, content };
+        again.rest();
+        again
+    }
+
+    fn spoil(&self, dev: u8, page: u64, kind: BadBytes) {
+        let (offset, sector) = (page * self.array.page, self.array.sector);
+        // One sector of the page.
+        self.os.spoil(&member(Path::new(FOLDER), dev), offset + sector..offset + 2 * sector, kind);
+    }
+
+    fn serve(&mut self, request: HostRequest, bytes: Vec<u8>) -> Completion {
+        self.files.submit(request, bytes).expect("a request in range");
+        loop {
+            if let Some(completion) = self.files.poll().expect("the array is served") {
+                return completion;
+            }
+        }
+    }
+
+    fn write(&mut self, offset: u64, len: u64) -> Completion {
+        let request = HostRequest { tag: offset, op: HostOp::Write, offset, len, fua: false };
+        let bytes = data(&request, self.array.sector);
+        self.content.apply(&request, &bytes);
+        self.serve(request, bytes)
+    }
+
+    fn read(&mut self, offset: u64, len: u64) -> Completion {
+        self.serve(HostRequest { tag: 1 << 40, op: HostOp::Read, offset, len, fua: false }, Vec::new())
+    }
+
+    fn holds(&mut self) -> bool {
+        let read = self.read(0, self.content.bytes().len() as u64);
+        read.ok && *read.bytes == *self.content.bytes()
+    }
+
+    fn rest(&mut self) {
+        while !self.files.is_idle() {
+            self.files.poll().expect("it comes to rest");
+        }
+    }
+
+    fn reports(&mut self) -> Vec<PageReport> {
+        std::iter::from_fn(|| self.files.next_page_report()).collect()
+    }
+
+    fn lost(&self) -> DevSet {
+        self.files.engine().controller().array().degraded()
+    }
+
+    fn corrected(&self) -> u64 {
+        self.files.traffic().map(|traffic| traffic.corrected).sum()
+    }
+}
+
+fn report(dev: u8, page: u64, fate: PageFate) -> PageReport {
+    PageReport { page: BadPage { dev: Dev(dev), page }, fate }
+}
+
+/// The case that was seen: one sector on each of two members, which the level has all of.
+fn two_bad_sectors_in_different_rows_cost_nothing(io: Io) {
+    for (level, members) in LEVELS {
+        let mut filled = Filled::new(io, level, members);
+        for (dev, page) in [(1, 5), (2, 40)] {
+            filled.spoil(dev, page, BadBytes::UntilWritten);
+        }
+        assert!(filled.holds(), "{level}: every byte is served");
+        filled.rest();
+        // A copy that nobody reads is not missed: RAID-1 reads the first of them here.
+        let others = level != Level::Raid1;
+        let expected =
+            [report(1, 5, PageFate::Corrected), report(2, 40, PageFate::Corrected)].into_iter().filter(|_| others);
+        let mut reports = filled.reports();
+        reports.sort_by_key(|report| report.page);
+        if others && level != Level::Raid4 {
+            reports.retain(|report| report.fate == PageFate::Corrected);
+        }
+        let parity = |report: &PageReport| {
+            let geometry = filled.array.geometry();
+            let stripe = geometry.stripe_of(destage_plan::Row(report.page.page)).0;
+            !geometry.data_set().contains(geometry.column(stripe, report.page.dev))
+        };
+        let expected: Vec<_> = expected.filter(|report| !parity(report)).collect();
+        assert_eq!(reports, expected, "{level}");
+        assert_eq!((filled.corrected(), filled.lost()), (reports.len() as u64, DevSet::EMPTY), "{level}");
+        assert!(filled.holds(), "{level}: and once more");
+        assert_eq!(filled.reports(), [], "{level}: nothing is left to be made anew");
+    }
+}
+
+fn a_page_that_cannot_be_kept_costs_no_member(io: Io) {
+    for kind in [BadBytes::Unreadable, BadBytes::Unwritable] {
+        let mut filled = Filled::new(io, Level::Raid6, 5);
+        let [(dev, page), _] = data_pages(&filled);
+        filled.spoil(dev, page, kind);
+        assert!(filled.holds(), "{kind:?}");
+        filled.rest();
+        assert_eq!(filled.reports(), [report(dev, page, PageFate::Unwritable)], "{kind:?}");
+        assert_eq!(filled.lost(), DevSet::EMPTY, "{kind:?}");
+        assert_eq!(filled.files.engine().controller().array().unwritable(Dev(dev)), 1);
+        assert!(filled.holds(), "{kind:?}: the others make it up");
+        assert_eq!(filled.reports(), [], "{kind:?}: it is told of once");
+    }
+}
+
+/// Two pages of data in different rows, of different members.
+fn data_pages(filled: &Filled) -> [(u8, u64); 2] {
+    let geometry = filled.array.geometry();
+    [3, 30].map(|page| {
+        let place = geometry.locate(page);
+        (geometry.device(place.stripe, place.column).0, geometry.row(place.stripe, place.row_in_chunk).0)
+    })
+}
+
+fn more_pages_than_are_allowed_cost_the_member(io: Io) {
+    let mut filled = Filled::new(io, Level::Raid4, 4);
+    let most = u64::from(destage_raid::array::MAX_CORRECTED);
+    for page in 0..=most {
+        filled.spoil(1, 2 * page, BadBytes::UntilWritten);
+    }
+    assert!(filled.holds());
+    filled.rest();
+    let reports = filled.reports();
+    assert_eq!(reports.iter().filter(|report| report.fate == PageFate::TooMany).count(), 1, "{reports:?}");
+    assert!(filled.corrected() <= most && filled.lost() == DevSet::one(Dev(1)));
+    let error = filled.files.errors().next().expect("it says why").1.to_string();
+    assert!(error.contains("max-corrected"), "{error}");
+    assert!(filled.holds());
+}
+
+fn a_page_that_nothing_makes_up_fails_alone_until_it_is_written(io: Io) {
+    let mut filled = Filled::new(io, Level::Raid5, 4);
+    let [(dev, row), _] = data_pages(&filled);
+    let geometry = filled.array.geometry();
+    let other = geometry.device(geometry.locate(3).stripe, geometry.p_column()).0;
+    filled.os.set_broken(&member(Path::new(FOLDER), other), true);
+    assert!(filled.write(0, filled.array.page * 64).ok);
+    filled.rest();
+    filled.reports();
+    assert_eq!(filled.lost(), DevSet::one(Dev(other)));
+    filled.spoil(dev, row, BadBytes::UntilWritten);
+    let page = filled.array.page;
+    assert!(!filled.read(3 * page, page).ok, "nobody can know it");
+    filled.rest();
+    assert_eq!(filled.reports(), [report(dev, row, PageFate::Lost)]);
+    assert_eq!(filled.lost(), DevSet::one(Dev(other)), "no member is lost with it");
+    assert!(filled.read(0, page).ok && filled.read(20 * page, page).ok, "pages of other rows are served");
+    assert!(filled.write(3 * page, page).ok, "without parity what is written needs no reading");
+    filled.rest();
+    let found = filled.read(3 * page, page);
+    assert!(found.ok && found.bytes[..] == filled.content.bytes()[3 * page as usize..4 * page as usize]);
+}
+
+fn a_bad_page_is_found_in_a_long_read(io: Io) {
+    let mut filled = Filled::new(io, Level::Raid4, 4);
+    // The last of a chunk, the first, and both of two neighbours.
+    let spoiled = [(0, 3), (1, 4), (2, 9), (2, 10)];
+    for (dev, page) in spoiled {
+        filled.spoil(dev, page, BadBytes::UntilWritten);
+    }
+    assert!(filled.holds());
+    filled.rest();
+    let mut found: Vec<_> = filled.reports().iter().map(|report| (report.page.dev.0, report.page.page)).collect();
+    found.sort_unstable();
+    assert_eq!(found, spoiled, "these and no others are made anew");
+}
+
+/// A device that cannot write what it is asked to is lost, as ever.
+fn a_write_that_fails_costs_the_member(io: Io) {
+    let mut filled = Filled::new(io, Level::Raid5, 4);
+    let [(dev, row), _] = data_pages(&filled);
+    filled.spoil(dev, row, BadBytes::Unwritable);
+    let page = filled.array.page;
+    assert!(filled.write(3 * page, page).ok && filled.write(3 * page, page).ok);
+    filled.rest();
+    assert_eq!(filled.lost(), DevSet::one(Dev(dev)));
+    assert!(filled.holds());
+}
+
+/// What a member is to be filled with cannot be made of a row in which another cannot read its page: that row is lost, and
+/// stays so until it is written from end to end.
+fn a_rebuild_that_meets_a_bad_page_loses_its_row_alone(io: Io) {
+    let mut filled = Filled::new(io, Level::Raid5, 4);
+    let (page, geometry) = (filled.array.page, filled.array.geometry());
+    let [(dev, row), _] = data_pages(&filled);
+    let place = geometry.locate(3);
+    // Two other columns of the row, both of data.
+    let others = geometry.data_set().iter().filter(|column| *column != place.column).collect::<Vec<_>>();
+    let other = geometry.device(place.stripe, others[0]).0;
+    filled.os.spoil(&member(Path::new(FOLDER), other), row * page..row * page + 64, BadBytes::UntilWritten);
+    filled.files.replace(Dev(dev), Path::new("/array/new")).expect("it takes its place");
+    filled.rest();
+    assert_eq!(filled.lost(), DevSet::EMPTY, "it is filled");
+    let reports = filled.reports();
+    assert!(reports.contains(&report(dev, row, PageFate::Missing)), "{reports:?}");
+    let of_other = geometry.page_of(destage_raid::Place { column: others[0], ..place });
+    for life in 0..2 {
+        for at in 0..filled.array.sizes().pages {
+            let found = filled.read(at * page, page);
+            let bytes = &filled.content.bytes()[(at * page) as usize..][..page as usize];
+            assert!(found.ok != (at == 3 || at == of_other), "life {life}: page {at}");
+            assert!(!found.ok || *found.bytes == *bytes, "life {life}: page {at}");
+        }
+        filled.rest();
+        if life == 0 {
+            filled = filled.again();
+        }
+    }
+    // The whole stripe: all rows, all columns.
+    let stripe = filled.array.sizes().stripe;
+    assert!(filled.write(3 / stripe * stripe * page, stripe * page).ok);
+    filled.rest();
+    assert!(filled.holds() && filled.files.engine().controller().array().missing().next().is_none());
+    let free = filled.files.engine().controller().array().unreadable();
+    assert_eq!(free, [], "nothing is left of it");
+}
