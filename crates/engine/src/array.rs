@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use destage_cache::{HostCacheSpec, Medium, Served};
 use destage_exec::{Accepted, Buffer, Completion, Files, FilesError, Io, NvramPlace};
 use destage_nbd::Extent;
-use destage_plan::{Dev, DevSet, HostRequest, PageRange, Status, path_text};
-use destage_raid::Geometry;
+use destage_plan::{
+    BadPage, Column, Dev, DevSet, HostRequest, PageFate, PageRange, PageReport, Row, Status, path_text,
+};
+use destage_raid::{Geometry, Level, Place};
 
 use crate::description::folder;
 use crate::replacement::{check_cache, check_member};
@@ -35,6 +37,7 @@ struct ArraySnapshot {
     filling: Option<(Dev, u8)>,
     /// Counts the ranges of pages that are lost for good.
     lost: usize,
+    has_bad_pages: bool,
 }
 
 /// An array on its files.
@@ -111,15 +114,25 @@ impl Array {
             Status::Ready if served.array().is_broken() => State::Failed,
             Status::Ready if served.array().is_rebuilding() => State::Rebuilding,
             Status::Ready if !served.array().degraded().is_empty() || !served.is_caching() => State::Degraded,
+            Status::Ready if self.has_bad_pages() => State::Degraded,
             Status::Ready => State::Serving,
         }
+    }
+
+    /// Returns true if a member has pages that cannot be read though they were written.
+    fn has_bad_pages(&self) -> bool {
+        let array = self.files.engine().controller().array();
+        self.geometry.member_set().iter().any(|dev| array.unwritable(dev) > 0)
     }
 
     /// Returns what is lost for good.
     fn lost(&self) -> Vec<LostRange> {
         let page = self.files.config().shape.page_bytes();
-        let lost = self.files.engine().controller().array().lost().iter();
-        lost.map(|range| LostRange { offset: range.first * page, bytes: range.pages * page }).collect()
+        let array = self.files.engine().controller().array();
+        let missing = array.missing().filter_map(|page| self.data_at(page.dev, Row(page.page)));
+        let missing = missing.map(|first| PageRange { first, pages: 1 });
+        let ranges = array.lost().iter().copied().chain(missing);
+        ranges.map(|range| LostRange { offset: range.first * page, bytes: range.pages * page }).collect()
     }
 
     fn glance(&self) -> ArraySnapshot {
@@ -130,8 +143,9 @@ impl Array {
             is_broken: served.array().is_broken(),
             is_caching: served.is_caching(),
             is_ready: self.files.status() == Status::Ready,
+            has_bad_pages: self.has_bad_pages(),
             filling: self.filling().map(|(dev, percent)| (dev, (percent / 10.0) as u8)),
-            lost: served.array().lost().len(),
+            lost: served.array().lost().len() + served.array().missing().count(),
         }
     }
 
@@ -168,6 +182,38 @@ impl Array {
         }
     }
 
+    /// Tells what became of pages that members could not read.
+    fn page_news(&mut self, tell: &mut dyn FnMut(ServiceEvent)) {
+        while let Some(PageReport { page: BadPage { dev, page }, fate }) = self.files.next_page_report() {
+            let bytes = self.files.config().shape.page_bytes();
+            let (device, path) = (self.device_name(dev), self.device_file(dev));
+            let offset = self.files.config().devices[dev.index()].offset + page * bytes;
+            match fate {
+                PageFate::Corrected => tell(ServiceEvent::PageCorrected { device, path, offset, bytes }),
+                PageFate::Lost | PageFate::Missing => {
+                    let lost = self.data_at(dev, Row(page)).map(|first| LostRange { offset: first * bytes, bytes });
+                    tell(if fate == PageFate::Lost {
+                        ServiceEvent::PageUnreadable { device, path, offset, bytes, lost }
+                    } else {
+                        ServiceEvent::PageMissing { device, path, offset, bytes, lost }
+                    });
+                }
+                PageFate::Unwritable => tell(ServiceEvent::PageUnwritable { device, path, offset, bytes }),
+                // The member is lost, and its news says why.
+                PageFate::TooMany => {}
+            }
+        }
+    }
+
+    /// Returns the page of data that a member holds in a row, unless that is parity.
+    fn data_at(&self, dev: Dev, row: Row) -> Option<u64> {
+        let (stripe, row_in_chunk) = self.geometry.stripe_of(row);
+        let column = self.geometry.column(stripe, dev);
+        let column = if self.geometry.level() == Level::Raid1 { Column(0) } else { column };
+        let is_data = self.geometry.data_set().contains(column);
+        is_data.then(|| self.geometry.page_of(Place { stripe, row_in_chunk, column }))
+    }
+
     /// Returns the member that is being filled, and how many percent of its rows it holds.
     fn filling(&self) -> Option<(Dev, f64)> {
         let (dev, rows) = self.files.engine().controller().array().filling()?;
@@ -196,6 +242,8 @@ impl Array {
                 written_bytes: traffic.written_bytes,
                 marks: traffic.marks,
                 mark_bytes: traffic.mark_bytes,
+                corrected_pages: traffic.corrected,
+                bad_pages: self.files.engine().controller().array().unwritable(dev),
             }
         });
         told.collect()
@@ -324,6 +372,7 @@ impl Backend for Array {
     }
 
     fn news(&mut self, tell: &mut dyn FnMut(ServiceEvent)) {
+        self.page_news(tell);
         let now = self.glance();
         if self.seen == Some(now) && self.replaced.is_empty() {
             return;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use destage_cache::{HostCacheError, HostCacheSpec, Served};
 use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, NvramPlace};
 use destage_plan::{Dev, DevSet, PageRange, SECTOR_BYTES, Shape, ShapeError};
-use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
+use destage_raid::array::{ArrayConfig, MAX_CORRECTED, ParityMethod, Regime};
 use destage_raid::settings::{CHUNK, DURABILITY, PAGE, PARITY};
 use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -160,6 +160,9 @@ pub struct ServePart {
     pub direct: bool,
     /// Limits the bytes that requests and replies of all clients hold together.
     pub memory: ByteSize,
+    /// Limits the pages that a member may fail to read, and that are made anew, before it counts as lost. The count is
+    /// halved every hour.
+    pub max_corrected: u32,
     /// Names a shell command that is run for each event of severity notice or higher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_event: Option<String>,
@@ -190,7 +193,15 @@ impl From<IoPart> for Io {
 
 impl Default for ServePart {
     fn default() -> Self {
-        Self { depth: 256, workers: 4, io: IoPart::Auto, direct: true, memory: ByteSize(MEMORY), on_event: None }
+        Self {
+            depth: 256,
+            workers: 4,
+            io: IoPart::Auto,
+            direct: true,
+            memory: ByteSize(MEMORY),
+            max_corrected: MAX_CORRECTED,
+            on_event: None,
+        }
     }
 }
 
@@ -459,6 +470,7 @@ impl Description {
             regime: self.array.durability,
             parity: self.array.parity,
             accepted_losses,
+            max_corrected: self.serve.max_corrected,
             ..ArrayConfig::new(geometry.clone())
         };
         let wrong = |error: HostCacheError| DescriptionError::Cache {

@@ -83,6 +83,55 @@ pub enum ServiceEvent {
         /// Names its file.
         path: String,
     },
+    /// Reports a page that a member could not read, and that was made anew from the others, written and read again.
+    PageCorrected {
+        /// Names the device.
+        device: String,
+        /// Names its file.
+        path: String,
+        /// Gives its first byte there.
+        offset: u64,
+        /// Counts its bytes.
+        bytes: u64,
+    },
+    /// Reports a page that a member could not read even when it had been made anew from the others, which answer for it.
+    PageUnwritable {
+        /// Names the device.
+        device: String,
+        /// Names its file.
+        path: String,
+        /// Gives its first byte there.
+        offset: u64,
+        /// Counts its bytes.
+        bytes: u64,
+    },
+    /// Reports a page that a member cannot read, and that cannot be made anew from the others.
+    PageUnreadable {
+        /// Names the device.
+        device: String,
+        /// Names its file.
+        path: String,
+        /// Gives its first byte there.
+        offset: u64,
+        /// Counts its bytes.
+        bytes: u64,
+        /// Names the data that cannot be read with it; none if it is parity.
+        lost: Option<LostRange>,
+    },
+    /// Reports a page that a member does not hold, since it could not be filled in from the others, or that it still does
+    /// not hold at a start.
+    PageMissing {
+        /// Names the device.
+        device: String,
+        /// Names its file.
+        path: String,
+        /// Gives its first byte there.
+        offset: u64,
+        /// Counts its bytes.
+        bytes: u64,
+        /// Names the data that is lost with it; none if it is parity.
+        lost: Option<LostRange>,
+    },
     /// Reports the start of the service.
     Started {
         /// Names the array's description.
@@ -167,7 +216,11 @@ impl ServiceEvent {
     /// Returns how serious it is.
     pub const fn severity(&self) -> EventSeverity {
         match self {
-            Self::DeviceLost { .. } | Self::DataLost { .. } => EventSeverity::Error,
+            Self::DeviceLost { .. }
+            | Self::DataLost { .. }
+            | Self::PageUnwritable { .. }
+            | Self::PageMissing { .. }
+            | Self::PageUnreadable { .. } => EventSeverity::Error,
             Self::StateChanged { to, .. } => match to {
                 State::Failed | State::Stopped(_) => EventSeverity::Critical,
                 State::Degraded => EventSeverity::Warning,
@@ -180,6 +233,7 @@ impl ServiceEvent {
             Self::Resynchronised { data_lost: true, .. }
             | Self::Ordered { refused: Some(_), .. }
             | Self::IntentsDamaged { .. }
+            | Self::PageCorrected { .. }
             | Self::ProgramFailed { .. } => EventSeverity::Warning,
             Self::Resynchronised { .. } | Self::Ordered { .. } => EventSeverity::Notice,
             Self::RebuildProgress { .. } | Self::Started { .. } | Self::Stopping { .. } => EventSeverity::Info,
@@ -194,7 +248,11 @@ impl ServiceEvent {
             | Self::DeviceReplaced { device, .. }
             | Self::RebuildStarted { device, .. }
             | Self::RebuildProgress { device, .. }
-            | Self::RebuildFinished { device, .. } => Some(device),
+            | Self::RebuildFinished { device, .. }
+            | Self::PageCorrected { device, .. }
+            | Self::PageUnwritable { device, .. }
+            | Self::PageMissing { device, .. }
+            | Self::PageUnreadable { device, .. } => Some(device),
             _ => None,
         }
     }
@@ -207,6 +265,10 @@ impl ServiceEvent {
             Self::RebuildStarted { .. } => "rebuild-started",
             Self::RebuildProgress { .. } => "rebuild-progress",
             Self::RebuildFinished { .. } => "rebuild-finished",
+            Self::PageCorrected { .. } => "page-corrected",
+            Self::PageUnwritable { .. } => "page-unwritable",
+            Self::PageMissing { .. } => "page-missing",
+            Self::PageUnreadable { .. } => "page-unreadable",
             Self::Started { .. } => "started",
             Self::Resynchronised { .. } => "resynchronised",
             Self::IntentsDamaged { .. } => "intents-damaged",
@@ -233,6 +295,35 @@ impl fmt::Display for ServiceEvent {
             Self::RebuildStarted { device, path } => write!(f, "{device} is being filled: {path}"),
             Self::RebuildProgress { device, percent } => write!(f, "{device} is filled to {percent} %"),
             Self::RebuildFinished { device, path } => write!(f, "{device} is filled: {path}"),
+            Self::PageCorrected { device, path, offset, bytes } => {
+                write!(
+                    f,
+                    "{device} could not read {bytes} bytes at {offset} of {path}; they were made anew from the others"
+                )
+            }
+            Self::PageUnwritable { device, path, offset, bytes } => write!(
+                f,
+                "{device} cannot keep {bytes} bytes at {offset} of {path}; the others answer for them, and it should be replaced"
+            ),
+            Self::PageMissing { device, path, offset, bytes, lost } => {
+                write!(
+                    f,
+                    "{device} could not be filled at {offset} of {path} with {bytes} bytes that others cannot read"
+                )?;
+                match lost {
+                    Some(range) => {
+                        write!(f, ": {} bytes of data at {} are lost until they are written", range.bytes, range.offset)
+                    }
+                    None => write!(f, "; no data is lost with them"),
+                }
+            }
+            Self::PageUnreadable { device, path, offset, bytes, lost } => {
+                write!(f, "{device} cannot read {bytes} bytes at {offset} of {path}, which the others do not make up")?;
+                match lost {
+                    Some(range) => write!(f, ": {} bytes of data at {} cannot be read", range.bytes, range.offset),
+                    None => write!(f, "; no data is lost with them"),
+                }
+            }
             Self::Started { array, level, policy, bytes, .. } => {
                 write!(f, "serving {} of {level} from {array}, cache {policy}", show_bytes(*bytes))
             }

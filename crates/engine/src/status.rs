@@ -32,7 +32,7 @@ pub enum State {
     Recovering,
     /// Serves requests, and nothing is lost.
     Serving,
-    /// Serves requests, with members or the cache lost.
+    /// Serves requests, with members, pages of them or the cache lost.
     Degraded,
     /// Requests are served, and what a lost member held is being made anew.
     Rebuilding,
@@ -162,6 +162,12 @@ pub struct DeviceStatus {
     pub marks: u64,
     /// Their bytes.
     pub mark_bytes: u64,
+    /// Counts the pages that a member could not read and that were made anew from the others.
+    #[serde(default)]
+    pub corrected_pages: u64,
+    /// Counts the pages that it could not read even when they had been made anew: they are computed from the others.
+    #[serde(default)]
+    pub bad_pages: u64,
 }
 
 impl ArrayStatus {

@@ -100,14 +100,19 @@ fn show(status: &Status) -> Result<()> {
             Some(error) => format!("lost: {error}"),
             None if !device.answers => format!("lost: {}", device.path),
             None => format!(
-                "{}{}: {} reads ({}), {} writes ({}), {} flushes",
+                "{}{}: {} reads ({}), {} writes ({}), {} flushes{}",
                 device.path,
                 device.filled_percent.map(|percent| format!(", filled to {percent:.1} %")).unwrap_or_default(),
                 show_count(device.reads),
                 show_bytes(device.read_bytes),
                 show_count(device.writes),
                 show_bytes(device.written_bytes),
-                show_count(device.flushes)
+                show_count(device.flushes),
+                if device.corrected_pages > 0 {
+                    format!("; {} pages could not be read and were made anew", show_count(device.corrected_pages))
+                } else {
+                    String::new()
+                }
             ),
         };
         screen.pairs(vec![(device.name.as_str(), told)])?;
