@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 /// Returns the number of histories of each cache and level.
 fn histories() -> u64 {
-    if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 60 }
+    if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 40 }
 }
 
 /// Spoils pages between the actions of a seed, mostly of few rows: those are met again.

@@ -8,15 +8,15 @@ use rayon::prelude::*;
 
 use crate::shown_by::seeds;
 
-/// Histories of a cell: `CRASH_SEEDS`, or enough for 3·10⁵ cuts in all, in the soak for more than 10⁷. Those of
+/// Histories of a cell: `CRASH_SEEDS`, or enough for 2·10⁵ cuts in all, in the soak for more than 10⁷. Those of
 /// caches whose device holds more than copies take twenty times as long.
 fn histories(cache: &HostCacheInfo) -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let from = number("CRASH_FROM").unwrap_or(0);
     let usual = match (std::env::var_os("DESTAGE_SOAK"), cache.holds_dirty || cache.delays_parity) {
         (Some(_), _) => 600,
-        (None, true) => 3,
-        (None, false) => 11,
+        (None, true) => 2,
+        (None, false) => 8,
     };
     from..from + number("CRASH_SEEDS").unwrap_or(usual)
 }
@@ -53,7 +53,7 @@ fn cut_all(level: Level) {
         let ends = total.cuts + total.kills;
         let enough = ends > 40 * total.runs && total.repeated > total.runs;
         let replaced = total.by_its_own > 0 && total.in_its_place > 0 || level == Level::Raid0;
-        assert!(total.runs < 10 || enough && (replaced || total.runs < 40), "the histories do what they are for");
+        assert!(total.runs < 8 || enough && (replaced || total.runs < 40), "the histories do what they are for");
     }
 }
 

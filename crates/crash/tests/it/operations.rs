@@ -10,7 +10,7 @@ use destage_raid::{Geometry, Level};
 
 /// Requests per cell.
 fn operations() -> u64 {
-    if std::env::var_os("DESTAGE_SOAK").is_some() { 1_000_000 } else { 10_000 }
+    if std::env::var_os("DESTAGE_SOAK").is_some() { 1_000_000 } else { 6_000 }
 }
 
 /// Histories of a few hundred requests each, until there are enough.

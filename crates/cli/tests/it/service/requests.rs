@@ -70,17 +70,15 @@ fn what_is_written_is_read_during_the_life_and_in_the_next(io_mode: IoMode) {
 /// As long as they may be, and beside the beginning of a stripe.
 fn the_longest_requests_are_served(io_mode: IoMode) {
     const AT: u64 = 5 * 4096;
-    for settings in [ARRAYS[3], ARRAYS[9]] {
+    for (settings, fua) in [(ARRAYS[3], false), (ARRAYS[9], true)] {
         let mut array = Array::sized(io_mode, "22MiB", settings);
         array.serve(&[]);
         let bytes: Vec<u8> = (1..=(64 << 20) / 4096).flat_map(page).collect();
         let mut client = array.client();
-        for round in 0..2 {
-            client.write(AT, &bytes, round == 1).expect("a write");
-            let mut read = vec![0; bytes.len()];
-            client.read(AT, &mut read).expect("a read");
-            assert!(read == bytes, "{settings:?}");
-        }
+        client.write(AT, &bytes, fua).expect("a write");
+        let mut read = vec![0; bytes.len()];
+        client.read(AT, &mut read).expect("a read");
+        assert!(read == bytes, "{settings:?}");
         array.stop();
     }
 }
