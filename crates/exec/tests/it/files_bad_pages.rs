@@ -20,6 +20,7 @@ backend_tests! {
     a_bad_page_is_found_in_a_long_read,
     a_write_that_fails_costs_the_member,
     a_rebuild_that_meets_a_bad_page_loses_its_row_alone,
+    without_redundancy_a_bad_page_costs_itself_alone,
 }
 
 const FOLDER: &str = "/array";
@@ -195,8 +196,10 @@ fn a_page_that_nothing_makes_up_fails_alone_until_it_is_written(io: Io) {
     assert_eq!(filled.lost(), DevSet::one(Dev(other)));
     filled.spoil(dev, row, BadBytes::UntilWritten);
     let page = filled.array.page;
-    assert!(!filled.read(3 * page, page).ok, "nobody can know it");
-    filled.rest();
+    for _ in 0..3 * destage_raid::array::MAX_CORRECTED {
+        assert!(!filled.read(3 * page, page).ok, "nobody can know it");
+        filled.rest();
+    }
     assert_eq!(filled.reports(), [report(dev, row, PageFate::Lost)]);
     assert_eq!(filled.lost(), DevSet::one(Dev(other)), "no member is lost with it");
     assert!(filled.read(0, page).ok && filled.read(20 * page, page).ok, "pages of other rows are served");
@@ -268,4 +271,20 @@ fn a_rebuild_that_meets_a_bad_page_loses_its_row_alone(io: Io) {
     assert!(filled.holds() && filled.files.engine().controller().array().missing().next().is_none());
     let free = filled.files.engine().controller().array().unreadable();
     assert_eq!(free, [], "nothing is left of it");
+}
+
+fn without_redundancy_a_bad_page_costs_itself_alone(io: Io) {
+    let mut filled = Filled::new(io, Level::Raid0, 3);
+    let [(dev, row), _] = data_pages(&filled);
+    filled.spoil(dev, row, BadBytes::UntilWritten);
+    let page = filled.array.page;
+    for _ in 0..3 * destage_raid::array::MAX_CORRECTED {
+        assert!(!filled.read(3 * page, page).ok);
+    }
+    assert!(!filled.write(3 * page, filled.array.sector).ok, "the rest of the page would be unknown");
+    let array = filled.files.engine().controller().array();
+    assert!(filled.lost() == DevSet::EMPTY && !array.is_broken());
+    assert!(filled.read(4 * page, page).ok && filled.write(2 * page, 2 * page).ok);
+    filled.rest();
+    assert!(filled.holds());
 }

@@ -15,8 +15,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use destage_plan::{
-    BadPage, Claim, Class, Dev, DevSet, Ext, List, Nanos, NvPut, NvSlot, OpId, Out, PageFate, PageReport, PutList, Row,
-    Rows, Step, StepSet, Tag,
+    BadPage, Buf, Claim, Class, Dev, DevSet, Ext, List, Nanos, NvPut, NvSlot, OpId, Out, PageFate, PageReport, PutList,
+    Row, Rows, Step, StepSet, Tag,
 };
 
 use super::members::Unknown;
@@ -79,6 +79,11 @@ impl BadPages {
         self.pages.is_empty()
     }
 
+    /// Returns true if there is nothing to be done about rows that are written.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.pages.is_empty() && self.told.is_empty()
+    }
+
     fn of_rows(&self, rows: Rows) -> impl Iterator<Item = (Row, Dev)> {
         self.pages.range((rows.first, Dev(0))..(rows.end(), Dev(0))).map(|(page, _)| *page)
     }
@@ -114,11 +119,10 @@ impl BadPages {
                 self.obsolete.push(slot);
             }
         }
+        self.told.retain(|page| page.1 != dev);
         self.counts[dev.index()] = ErrorCount::default();
     }
-}
 
-impl BadPages {
     /// Takes the slots that are of no use any more once every loss is noted.
     pub(super) fn take_obsolete(&mut self) -> Vec<NvSlot> {
         std::mem::take(&mut self.obsolete)
@@ -127,11 +131,22 @@ impl BadPages {
     /// Takes over that a page is missing, as an earlier life has noted; the slot that is of no use, if it is not.
     pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag, members: u8) -> Result<Option<NvSlot>, Unknown> {
         let row = Row(u64::from_le_bytes(tag[8..16].try_into().expect("eight bytes")));
-        if tag[0] != VERSION || tag[2] >= members {
+        if tag[0] != VERSION || tag[2] >= members || row.0 >= Ext::MAX_DEVICE_PAGES {
             return Err(Unknown);
         }
         let earlier = self.pages.insert((row, Dev(tag[2])), State::Missing(slot));
         Ok(earlier.and_then(|state| if let State::Missing(slot) = state { Some(slot) } else { None }))
+    }
+
+    /// Makes room for another page of a member on the list; whether there is some. One that was given up can be forgotten:
+    /// it is found again.
+    fn has_room(&mut self, dev: Dev) -> bool {
+        if self.pages.keys().filter(|page| page.1 == dev).count() < MOST {
+            return true;
+        }
+        let given_up = self.pages.iter().find(|(page, state)| page.1 == dev && **state == State::Unwritable);
+        let given_up = given_up.map(|(page, _)| *page);
+        given_up.is_some_and(|page| self.pages.remove(&page).is_some())
     }
 
     fn missing(&self) -> impl Iterator<Item = BadPage> {
@@ -145,8 +160,20 @@ impl BadPages {
 pub(super) struct Repair {
     row: Row,
     dev: Dev,
-    /// It is planned to be written and read.
-    is_made: bool,
+    stage: Stage,
+}
+
+/// Says how far the making of a page has come.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// Nothing is planned, or it is given up.
+    Opened,
+    /// It is being made known, in this buffer.
+    Known(Buf),
+    /// It is being written, read and flushed.
+    Written,
+    /// The note that it was missing is being freed.
+    Freed(NvSlot),
 }
 
 impl Array {
@@ -166,15 +193,18 @@ impl Array {
         self.members.bad.missing()
     }
 
+    /// Whether another page can be noted as missing, now or later.
+    pub(super) fn may_miss_more(&self) -> bool {
+        (self.members.bad.missing().count() as u32) < self.config.nv_slots / MISSING_SHARE
+    }
+
     /// Leaves a page of a member that is being filled missing, which is noted with the operation; whether there is room
-    /// for the note.
+    /// for the note now.
     pub(super) fn leave_missing(&mut self, op: OpId, row: Row, dev: Dev, out: &mut Out) -> bool {
         if let Some(State::Missing(_)) = self.members.bad.pages.get(&(row, dev)) {
             return true;
         }
-        let noted = self.members.bad.missing().count();
-        let room = self.own_slots().saturating_sub(NOTE_SLOTS + self.reserved);
-        if room == 0 || noted as u32 >= self.config.nv_slots / MISSING_SHARE {
+        if self.own_slots().saturating_sub(NOTE_SLOTS + self.reserved) == 0 {
             return false;
         }
         let slot = self.slots.alloc().expect("there is room");
@@ -190,9 +220,14 @@ impl Array {
         true
     }
 
-    /// Rows were written, or filled in: what is missing of them can perhaps be made.
+    /// Rows were written, or filled in: what is missing of them can perhaps be made, and what could not be read may be
+    /// told of anew.
     pub(super) fn retry_missing(&mut self, rows: Rows, out: &mut Out) {
-        if self.members.bad.is_empty() {
+        let BadPages { pages, told, .. } = &mut self.members.bad;
+        if !told.is_empty() {
+            told.retain(|page| pages.contains_key(page) || !(rows.first..rows.end()).contains(&page.0));
+        }
+        if pages.is_empty() {
             return;
         }
         let is_missing = |page: &(Row, Dev)| matches!(self.members.bad.pages.get(page), Some(State::Missing(_)));
@@ -228,9 +263,11 @@ impl Array {
         if self.members.is_lost(dev) || self.members.bad.pages.contains_key(&(row, dev)) {
             return;
         }
-        let listed = self.members.bad.pages.keys().filter(|page| page.1 == dev).count();
-        let errors = self.members.bad.counts[dev.index()].count(out.now());
-        if errors > self.config.max_corrected || listed >= MOST {
+        let bad = &mut self.members.bad;
+        // One that is asked for again and again counts once. A member that cannot be spared gives what it has.
+        let errors = if bad.told.contains(&(row, dev)) { 0 } else { bad.counts[dev.index()].count(out.now()) };
+        let is_too_many = errors > self.config.max_corrected && self.members.can_spare(dev);
+        if is_too_many || !self.members.bad.has_room(dev) {
             out.report(PageReport { page: BadPage { dev, page: row.0 }, fate: PageFate::TooMany });
             return self.lose(dev, out);
         }
@@ -245,7 +282,7 @@ impl Array {
         let (stripe, first) = self.config.geometry.stripe_of(row);
         let claim = Claim { stripe, first, rows: 1, r: self.all, w: self.all };
         let op = out.open(Class::Rebuild, Some(claim), None);
-        self.set_task(op, Task::Repair(Repair { row, dev, is_made: false }));
+        self.set_task(op, Task::Repair(Repair { row, dev, stage: Stage::Opened }));
         self.repairs += 1;
     }
 
@@ -264,9 +301,9 @@ impl Array {
             return;
         }
         let Repair { row, dev, .. } = repair;
-        let missing = match self.members.bad.pages.get(&(row, dev)) {
-            Some(State::Found) => None,
-            Some(State::Missing(slot)) => Some(*slot),
+        let is_missing = match self.members.bad.pages.get(&(row, dev)) {
+            Some(State::Found) => false,
+            Some(State::Missing(_)) => true,
             // The member was lost meanwhile, or the page is given up.
             Some(State::Unwritable) | None => return out.close(op),
         };
@@ -275,33 +312,53 @@ impl Array {
         let column = self.config.geometry.column(stripe, dev);
         let Ok((src, ready)) = self.page_anew(op, rows, column, versions, out) else {
             let bad = &mut self.members.bad;
-            if missing.is_none() {
+            if !is_missing {
                 bad.pages.remove(&(row, dev));
             }
             if bad.told.len() >= MOST {
                 bad.told.clear();
             }
             if bad.told.insert((row, dev)) {
-                let fate = if missing.is_some() { PageFate::Missing } else { PageFate::Lost };
+                let fate = if is_missing { PageFate::Missing } else { PageFate::Lost };
                 out.report(PageReport { page: BadPage { dev, page: row.0 }, fate });
             }
             versions.released(op);
             out.restart(op);
             return out.close(op);
         };
-        let ext = Ext::new(dev, row.0, 1);
-        self.set_task(op, Task::Repair(Repair { is_made: true, ..repair }));
-        out.attempt(op);
-        let written = out.step(op, Step::Write { ext, src, fua: false }, ready);
-        let dst = out.tmp(op, 1);
-        let read = out.step(op, Step::Read { ext, dst }, written);
-        // What is logged of the row is not needed any more then.
-        let flushed = out.step(op, Step::FlushDev { dev }, read);
-        if let Some(slot) = missing {
-            let frees = out.slots(op, &[slot]);
-            out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, flushed);
+        self.set_task(op, Task::Repair(Repair { stage: Stage::Known(src), ..repair }));
+        out.step_notify(op, Step::Join, ready);
+    }
+
+    /// What the operation waited for is done: the page is known, or written and flushed.
+    #[cold]
+    pub(super) fn repair_goes_on(&mut self, op: OpId, repair: Repair, out: &mut Out) {
+        let Repair { row, dev, stage } = repair;
+        let page = (row, dev);
+        match (stage, self.members.bad.pages.get(&page)) {
+            (Stage::Known(src), Some(_)) => {
+                // To make it known may have taken nearly all steps that there are.
+                out.renew(op);
+                self.set_task(op, Task::Repair(Repair { stage: Stage::Written, ..repair }));
+                out.attempt(op);
+                let ext = Ext::new(dev, row.0, 1);
+                let written = out.step(op, Step::Write { ext, src, fua: false }, StepSet::EMPTY);
+                let dst = out.tmp(op, 1);
+                let read = out.step(op, Step::Read { ext, dst }, written);
+                // What is logged of the row is not needed any more then.
+                out.step_notify(op, Step::FlushDev { dev }, read);
+            }
+            (Stage::Written, Some(&State::Missing(slot))) => {
+                // The member holds it, durably. Nobody else frees the note of it from now on.
+                self.members.bad.pages.remove(&page);
+                self.set_task(op, Task::Repair(Repair { stage: Stage::Freed(slot), ..repair }));
+                let frees = out.slots(op, &[slot]);
+                out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
+                out.close(op);
+            }
+            // That is all; or the member was lost meanwhile.
+            _ => out.close(op),
         }
-        out.close(op);
     }
 
     #[cold]
@@ -312,12 +369,12 @@ impl Array {
             let state = self.members.bad.pages.get_mut(&(repair.row, repair.dev));
             if let Some(state @ State::Found) = state {
                 *state = State::Unwritable;
+                out.report(PageReport { page: own, fate: PageFate::Unwritable });
             }
-            out.report(PageReport { page: own, fate: PageFate::Unwritable });
         }
         versions.released(op);
         out.restart(op);
-        self.set_task(op, Task::Repair(Repair { is_made: false, ..repair }));
+        self.set_task(op, Task::Repair(Repair { stage: Stage::Opened, ..repair }));
         if gives_up {
             out.close(op);
         } else {
@@ -329,20 +386,25 @@ impl Array {
     pub(super) fn repair_done(&mut self, op: OpId, repair: Repair, versions: &mut dyn Versions, out: &mut Out) {
         self.repairs -= 1;
         versions.released(op);
-        let Repair { row, dev, .. } = repair;
-        if repair.is_made
-            && let Some(state) = self.members.bad.pages.remove(&(row, dev))
-        {
-            if let State::Missing(slot) = state {
+        let Repair { row, dev, stage } = repair;
+        let is_made = match stage {
+            Stage::Opened | Stage::Known(_) => false,
+            Stage::Written => self.members.bad.pages.remove(&(row, dev)).is_some(),
+            Stage::Freed(slot) => {
                 self.slots.free(slot);
+                true
             }
+        };
+        if is_made {
             self.members.bad.told.remove(&(row, dev));
             self.stats.corrected_pages += 1;
             out.report(PageReport { page: BadPage { dev, page: row.0 }, fate: PageFate::Corrected });
         }
         self.free_needless_logs(out);
         self.forget_exposed();
-        self.rebuild.go_on();
+        if is_made {
+            self.rebuild.go_on();
+        }
         self.rebuild_more(out);
         self.wake(out);
     }

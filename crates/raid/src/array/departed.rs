@@ -96,6 +96,13 @@ impl Array {
             }
             self.write_task(op).set_columns(what.columns);
         }
+        let is_known = self.needs_log()
+            || what.part.is_none()
+            || row.sources.newest(what.columns.lowest().expect("a part of a page has a column")) != Source::Member
+            || !self.is_unknown(what, columns);
+        if !is_known {
+            return self.fail(op, versions, out);
+        }
         versions.uses(op, what.rows.first);
         self.write_task(op).departed = Some(Updated::Computed);
         if self.needs_log() && !self.data_is_live(row) {

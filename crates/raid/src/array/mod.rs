@@ -388,6 +388,7 @@ impl Array {
                 Some(Task::Write(task)) if !task.goes_on_after().contains(step) => return false,
                 Some(Task::Write(_)) => self.write_goes_on(op, versions, out),
                 Some(Task::Persist(_)) => self.persist_done(versions, out),
+                Some(&mut Task::Repair(repair)) => self.repair_goes_on(op, repair, out),
                 Some(_) => {}
             },
             Event::PhaseDone(op) => match self.task(op) {

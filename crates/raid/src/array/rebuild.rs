@@ -152,15 +152,16 @@ impl Array {
                 self.write_rows(op, stripe, rows, column, src, ready, out);
             }
             // The row alone is lost, as far as that can be noted.
-            Err(Unknown) if !unreadable.is_empty() => {
+            Err(Unknown) if !unreadable.is_empty() && self.may_miss_more() => {
                 versions.released(op);
                 if !self.leave_missing(op, rows.first, dev, out) {
-                    self.lose_all(unreadable, out);
-                    return out.again(op);
+                    self.waiting.push(op);
+                    self.own_flush(out);
+                    return;
                 }
             }
             // Another was lost, so that nothing can be computed.
-            Err(Unknown) if too_many => {}
+            Err(Unknown) if too_many && unreadable.is_empty() => {}
             Err(Unknown) => {
                 self.rebuild.halted = true;
                 self.rebuild.stop();

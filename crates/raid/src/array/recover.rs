@@ -207,7 +207,8 @@ impl Array {
         }
         let pages = rows.count as u16;
         if geometry.level() == Level::Raid1 {
-            let source = columns.live.lowest().expect("a copy is left");
+            // If no copy of these rows can be read they are as they are.
+            let Some(source) = columns.live.lowest() else { return out.close(op) };
             let others = targets - ColumnSet::one(source);
             if !others.is_empty() {
                 let page = out.tmp(op, pages);
@@ -252,7 +253,10 @@ impl Array {
         } else {
             ColumnSet::EMPTY
         };
-        let equations = if hole.is_empty() { ColumnSet::EMPTY } else { self.equations(columns.live, hole) };
+        // What was accepted as lost, and can be computed from nothing, becomes zeros.
+        let is_computed = hole.len() <= (columns.live & self.parity()).len();
+        let equations =
+            if hole.is_empty() || !is_computed { ColumnSet::EMPTY } else { self.equations(columns.live, hole) };
         for column in ((self.data - hole - above) | equations).iter() {
             data[column.index()] = if lost.contains(column) {
                 let slot = self.log.get(rows.first, self.dev(stripe, column)).expect("the row has no hole");
@@ -263,7 +267,9 @@ impl Array {
                 page
             };
         }
-        if !hole.is_empty() {
+        if !is_computed {
+            hole.iter().for_each(|column| data[column.index()] = Buf::Zero);
+        } else if !hole.is_empty() {
             reads |= self.compute_lost(op, stripe, &mut data, hole, columns.live, pages, reads, out);
         }
         let (p, q, ready) = self.compute_parity(op, stripe, parity, &data, pages, reads, out);

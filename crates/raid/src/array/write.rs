@@ -198,9 +198,11 @@ impl Array {
     /// The operation cannot do what it is for: more is lost than the level can do without.
     pub(super) fn fail(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         if self.write_task(op).is_own() {
-            let rows = self.left(op).rows;
-            versions.written(op, rows, ColumnSet::EMPTY, Updated::Lost);
-            out.close(op);
+            // Others may be done.
+            let row = self.left(op).rows.first;
+            versions.written(op, Rows::new(row, 1), ColumnSet::EMPTY, Updated::Lost);
+            self.write_task(op).done += 1;
+            if self.write_task(op).is_done() { out.close(op) } else { out.again(op) }
         } else {
             self.duties.push_back(Duty::Fail { op });
         }
@@ -440,7 +442,7 @@ impl Array {
 
     /// Whether rows cannot be written, since more of what would have to be known cannot be read than the level can do
     /// without.
-    fn is_unknown(&self, what: What, columns: Columns) -> bool {
+    pub(super) fn is_unknown(&self, what: What, columns: Columns) -> bool {
         let geometry = &self.config.geometry;
         let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
         match geometry.level() {
@@ -514,7 +516,7 @@ impl Array {
 
     /// The rows of the batch are written: what was missing of them can perhaps be made.
     fn retry_missing_of(&mut self, op: OpId, out: &mut Out) {
-        if !self.members.all_live() {
+        if !self.members.bad.is_quiet() {
             let rows = Rows::new(self.left(op).rows.first, self.write_task(op).batch);
             self.retry_missing(rows, out);
         }
