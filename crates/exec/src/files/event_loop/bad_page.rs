@@ -26,6 +26,7 @@ fn is_of_medium(failure: &Failure) -> bool {
 impl<C: Controller> Files<C> {
     /// Takes a read of a member that ended, if it is one that is tried page by page or is to be, and a write of a page that
     /// was tried. What is left for the caller is one that is done, or that failed for good.
+    #[cold]
     pub(super) fn search_bad_page(
         &mut self,
         dev: Dev,

@@ -103,7 +103,12 @@ impl<C: Controller> Files<C> {
         backend.results(&mut results);
         for (command, done) in results.drain(..) {
             self.devices[dev.index()].forget(command.issue);
-            let Some((command, done)) = self.search_bad_page(dev, command, done) else { continue };
+            let (command, done) = if done.is_ok() && self.devices[dev.index()].searches.is_empty() {
+                (command, done)
+            } else {
+                let Some(ended) = self.search_bad_page(dev, command, done) else { continue };
+                ended
+            };
             let command::Command { issue, work, bytes, .. } = command;
             let failed = match done {
                 Ok(()) => self.devices[dev.index()].failed,
