@@ -1,41 +1,47 @@
-//! Pages that members cannot read, though they answer otherwise: what the commonest fault of disks leaves.
+//! Lists the pages that members cannot read, though they answer otherwise: latent sector errors.
 //!
-//! Such a page is taken for one of a member that is being filled: it is written, not read. So what is asked for is
-//! computed from the others, and writes of the row stay right. The page itself is made anew from the others, written,
-//! and read again. If it cannot be read even then it stays on the list for the rest of this life. A member that has more
-//! of them than the [configuration](super::ArrayConfig::max_corrected) allows counts as lost, as md has it.
+//! The array treats such a page like one of a member that is being filled: it writes the page and does not read it. The
+//! other members answer for it, and writes keep the row consistent. The [repair](super::repair) makes the page anew. If
+//! the member cannot keep it, the page stays on the list for the rest of this life. A member with more such pages than
+//! [`max_corrected`](super::ArrayConfig::max_corrected) allows counts as lost, as with md.
 //!
-//! Nothing durable is needed for that: the page is written like any other, so that it holds what it should or cannot be
-//! read. A start finds it as this life did.
+//! An unreadable page needs no note: every write of its row writes the page as well, so the member either holds the right
+//! bytes or cannot read them. The next start finds it again.
 //!
-//! A page that a rebuild cannot fill in, since too many others of its row cannot be read, is *missing*. Its member could
-//! read it, and would give what was there before. So that is noted in the NVRAM before the rebuild goes on, and stays so
-//! until the row has been written, or can be read again, so that the page can be made.
+//! A *missing* page is one that a rebuild could not fill in, since too many other members cannot read theirs. Its member
+//! would return what was there before. So the NVRAM notes it before the rebuild goes on, until the page is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use destage_plan::{
-    BadPage, Buf, Claim, Class, Dev, DevSet, Ext, List, Nanos, NvPut, NvSlot, OpId, Out, PageFate, PageReport, PutList,
-    Row, Rows, Step, StepSet, Tag,
+    BadPage, Dev, DevSet, Ext, List, Nanos, NvPut, NvSlot, OpId, Out, PageFate, PageReport, Row, Rows, Step, StepSet,
+    Tag,
 };
 
+use super::Array;
 use super::members::Unknown;
 use super::write::NOTE_SLOTS;
-use super::{Array, Task, Versions};
 use crate::MAX_DEVICES;
 
-/// Halves the count of a member's errors when it has passed without another, as md's does.
+/// Halves the count of a member's errors each time it passes, as md does every hour.
 const HALF_LIFE: Nanos = Nanos(3_600_000_000_000);
+/// Limits the pages of a member on the list, and the pages that were reported as lost.
+const MAX_LISTED: usize = 1 << 10;
+/// Marks the tags of notes of missing pages.
+pub(super) const KIND_MISSING: u8 = 3;
+const VERSION: u8 = 1;
+/// Divides the slots of the NVRAM: so many of them may note missing pages.
+const MISSING_SHARE: u32 = 4;
 
 /// Counts the pages that a member could not read.
 #[derive(Clone, Copy, Default)]
-struct ErrorCount {
+struct ReadErrorCount {
     errors: u32,
     last: Nanos,
 }
 
-impl ErrorCount {
-    /// Counts one more; how many there are.
+impl ReadErrorCount {
+    /// Counts one more, and returns how many there are.
     fn count(&mut self, now: Nanos) -> u32 {
         let halvings = now.0.saturating_sub(self.last.0) / HALF_LIFE.0;
         self.errors = self.errors.checked_shr(halvings.min(32) as u32).unwrap_or(0) + 1;
@@ -44,164 +50,226 @@ impl ErrorCount {
     }
 }
 
-/// Limits the pages of a member that are on the list.
-const MOST: usize = 1 << 10;
-
-pub(super) const KIND_MISSING: u8 = 3;
-const VERSION: u8 = 1;
-/// Divides the slots of the NVRAM: so many of them may note missing pages.
-const MISSING_SHARE: u32 = 4;
-
-/// Says what is done about a page on the list.
+/// Says what the array does about a page on the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// It is to be made anew.
-    Found,
-    /// It was, and cannot be read.
+pub(super) enum BadPageState {
+    /// Waits to be made anew.
+    Unreadable,
+    /// Was made anew, and its member cannot keep it: the others answer for it.
     Unwritable,
-    /// Its member has something else there, as is noted in this slot. It is made when that can be.
+    /// Needs to be made when that is possible: its member does not hold it, as this slot notes.
     Missing(NvSlot),
 }
 
-/// Holds the pages that cannot be read, and how often each member had one.
+/// Lists the pages, and counts how often each member had one.
 #[derive(Default)]
 pub(super) struct BadPages {
-    pages: BTreeMap<(Row, Dev), State>,
-    /// Lists those that nothing makes up, which were told of: whoever asks has the member asked anew.
-    told: BTreeSet<(Row, Dev)>,
-    counts: [ErrorCount; MAX_DEVICES],
-    /// Lists the slots of pages that were missing of members that are lost: not free before that is noted.
+    pages: BTreeMap<(Row, Dev), BadPageState>,
+    /// Lists the pages that no other member makes up and that were reported. The array asks their member anew each time.
+    reported: BTreeSet<(Row, Dev)>,
+    counts: [ReadErrorCount; MAX_DEVICES],
+    /// Lists the slots that note missing pages of lost members. They are freed once that loss is noted.
     obsolete: Vec<NvSlot>,
 }
 
+const fn key(page: BadPage) -> (Row, Dev) {
+    (Row(page.page), page.dev)
+}
+
+const fn named(&(row, dev): &(Row, Dev)) -> BadPage {
+    BadPage { dev, page: row.0 }
+}
+
 impl BadPages {
+    /// Returns true if no page is listed.
     pub(super) fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// Returns true if there is nothing to be done about rows that are written.
+    /// Returns true if a write changes nothing about any page.
     pub(super) fn is_quiet(&self) -> bool {
-        self.pages.is_empty() && self.told.is_empty()
+        self.pages.is_empty() && self.reported.is_empty()
     }
 
-    fn of_rows(&self, rows: Rows) -> impl Iterator<Item = (Row, Dev)> {
-        self.pages.range((rows.first, Dev(0))..(rows.end(), Dev(0))).map(|(page, _)| *page)
+    /// Returns all pages, ascending by row.
+    pub(super) fn all(&self) -> impl Iterator<Item = BadPage> {
+        self.pages.keys().map(named)
     }
 
-    /// Returns true if a member cannot read its page of one of these rows.
+    /// Returns the state of a page; none if it is not listed.
+    pub(super) fn state(&self, page: BadPage) -> Option<BadPageState> {
+        self.pages.get(&key(page)).copied()
+    }
+
+    fn of_rows(&self, rows: Rows) -> impl Iterator<Item = BadPage> {
+        self.pages.range((rows.first, Dev(0))..(rows.end(), Dev(0))).map(|(page, _)| named(page))
+    }
+
+    /// Returns true if a page of this member in these rows is listed.
     pub(super) fn has(&self, dev: Dev, rows: Rows) -> bool {
-        self.of_rows(rows).any(|page| page.1 == dev)
+        self.of_rows(rows).any(|page| page.dev == dev)
     }
 
-    /// Returns the members that cannot read their page of one of these rows.
-    pub(super) fn of(&self, rows: Rows) -> DevSet {
-        self.of_rows(rows).map(|page| page.1).collect()
+    /// Returns the members with a listed page in these rows.
+    pub(super) fn members(&self, rows: Rows) -> DevSet {
+        self.of_rows(rows).map(|page| page.dev).collect()
     }
 
-    /// Returns true if a page of these rows cannot be read.
+    /// Returns true if a page in these rows is listed.
     pub(super) fn meets(&self, rows: Rows) -> bool {
         !self.is_empty() && self.of_rows(rows).next().is_some()
     }
 
-    /// Returns the first of these rows that can be treated alike: until one of which a page cannot be read, or that one.
+    /// Returns the first of these rows that one plan can treat alike: those before a row with a listed page, or that row.
     pub(super) fn alike(&self, rows: Rows) -> Rows {
-        match self.of_rows(rows).next() {
-            Some((row, _)) if row == rows.first => Rows::new(row, 1),
-            Some((row, _)) => Rows::new(rows.first, (row.0 - rows.first.0) as u32),
+        match self.of_rows(rows).next().map(|page| page.page - rows.first.0) {
+            Some(0) => Rows::new(rows.first, 1),
+            Some(before) => Rows::new(rows.first, before as u32),
             None => rows,
         }
     }
 
-    /// Forgets the pages of a member that is lost.
+    /// Returns the missing pages, ascending by row.
+    pub(super) fn missing(&self) -> impl Iterator<Item = BadPage> {
+        let missing = self.pages.iter().filter(|(_, state)| matches!(state, BadPageState::Missing(_)));
+        missing.map(|(page, _)| named(page))
+    }
+
+    /// Returns the missing pages of these rows.
+    pub(super) fn missing_of(&self, rows: Rows) -> Vec<BadPage> {
+        let is_missing = |page: &BadPage| matches!(self.state(*page), Some(BadPageState::Missing(_)));
+        self.of_rows(rows).filter(is_missing).collect()
+    }
+
+    /// Takes a page off the list, which its member holds now, and returns true if it was there.
+    pub(super) fn remove(&mut self, page: BadPage) -> bool {
+        self.reported.remove(&key(page));
+        self.pages.remove(&key(page)).is_some()
+    }
+
+    /// Notes that the member cannot keep a page, and returns true if that is news.
+    pub(super) fn give_up(&mut self, page: BadPage) -> bool {
+        let state = self.pages.get_mut(&key(page)).filter(|state| **state == BadPageState::Unreadable);
+        state.map(|state| *state = BadPageState::Unwritable).is_some()
+    }
+
+    /// Notes that no other member makes up a page, and returns true if that is news. The list keeps it only if it is missing.
+    pub(super) fn note_lost(&mut self, page: BadPage) -> bool {
+        if self.state(page) == Some(BadPageState::Unreadable) {
+            self.pages.remove(&key(page));
+        }
+        if self.reported.len() >= MAX_LISTED {
+            self.reported.clear();
+        }
+        self.reported.insert(key(page))
+    }
+
+    /// Forgets that pages of these rows were reported, unless they are still listed: a write may have made them good.
+    pub(super) fn note_written(&mut self, rows: Rows) {
+        let pages = &self.pages;
+        self.reported.retain(|page| pages.contains_key(page) || !(rows.first..rows.end()).contains(&page.0));
+    }
+
+    /// Forgets all pages of a member that is lost.
     pub(super) fn forget(&mut self, dev: Dev) {
         for (_, state) in self.pages.extract_if(.., |page, _| page.1 == dev) {
-            if let State::Missing(slot) = state {
+            if let BadPageState::Missing(slot) = state {
                 self.obsolete.push(slot);
             }
         }
-        self.told.retain(|page| page.1 != dev);
-        self.counts[dev.index()] = ErrorCount::default();
+        self.reported.retain(|page| page.1 != dev);
+        self.counts[dev.index()] = ReadErrorCount::default();
     }
 
-    /// Takes the slots that are of no use any more once every loss is noted.
+    /// Takes the slots that nobody needs once every loss is noted.
     pub(super) fn take_obsolete(&mut self) -> Vec<NvSlot> {
         std::mem::take(&mut self.obsolete)
     }
 
-    /// Takes over that a page is missing, as an earlier life has noted; the slot that is of no use, if it is not.
+    /// Makes room for another page of a member, and returns true if there is some. A page that its member cannot keep may be
+    /// forgotten: the next read finds it again.
+    fn make_room(&mut self, dev: Dev) -> bool {
+        if self.pages.keys().filter(|page| page.1 == dev).count() < MAX_LISTED {
+            return true;
+        }
+        let mut of_member = self.pages.iter().filter(|(page, _)| page.1 == dev);
+        let unwritable = of_member.find(|(_, state)| **state == BadPageState::Unwritable).map(|(page, _)| *page);
+        unwritable.is_some_and(|page| self.pages.remove(&page).is_some())
+    }
+
+    /// Lists the missing page that an earlier life noted, and returns the slot that another note makes needless.
+    ///
+    /// # Errors
+    /// If no array writes such a tag.
     pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag, members: u8) -> Result<Option<NvSlot>, Unknown> {
         let row = Row(u64::from_le_bytes(tag[8..16].try_into().expect("eight bytes")));
         if tag[0] != VERSION || tag[2] >= members || row.0 >= Ext::MAX_DEVICE_PAGES {
             return Err(Unknown);
         }
-        let earlier = self.pages.insert((row, Dev(tag[2])), State::Missing(slot));
-        Ok(earlier.and_then(|state| if let State::Missing(slot) = state { Some(slot) } else { None }))
+        let earlier = self.pages.insert((row, Dev(tag[2])), BadPageState::Missing(slot));
+        Ok(if let Some(BadPageState::Missing(slot)) = earlier { Some(slot) } else { None })
     }
-
-    /// Makes room for another page of a member on the list; whether there is some. One that was given up can be forgotten:
-    /// it is found again.
-    fn has_room(&mut self, dev: Dev) -> bool {
-        if self.pages.keys().filter(|page| page.1 == dev).count() < MOST {
-            return true;
-        }
-        let given_up = self.pages.iter().find(|(page, state)| page.1 == dev && **state == State::Unwritable);
-        let given_up = given_up.map(|(page, _)| *page);
-        given_up.is_some_and(|page| self.pages.remove(&page).is_some())
-    }
-
-    fn missing(&self) -> impl Iterator<Item = BadPage> {
-        let missing = self.pages.iter().filter(|(_, state)| matches!(state, State::Missing(_)));
-        missing.map(|((row, dev), _)| BadPage { dev: *dev, page: row.0 })
-    }
-}
-
-/// Names a page that is made anew.
-#[derive(Clone, Copy)]
-pub(super) struct Repair {
-    row: Row,
-    dev: Dev,
-    stage: Stage,
-}
-
-/// Says how far the making of a page has come.
-#[derive(Clone, Copy)]
-enum Stage {
-    /// Nothing is planned, or it is given up.
-    Opened,
-    /// It is being made known, in this buffer.
-    Known(Buf),
-    /// It is being written, read and flushed.
-    Written,
-    /// The note that it was missing is being freed.
-    Freed(NvSlot),
 }
 
 impl Array {
-    /// Pages that members cannot read.
+    /// Returns the pages that members cannot read or do not hold.
     pub fn unreadable(&self) -> Vec<BadPage> {
-        self.members.bad.pages.keys().map(|(row, dev)| BadPage { dev: *dev, page: row.0 }).collect()
+        self.members.bad.all().collect()
     }
 
-    /// Counts the pages of a member that could not be read when they had been made anew and written.
+    /// Counts the pages of a member that it could not keep when they were made anew.
     pub fn unwritable(&self, dev: Dev) -> u64 {
-        let pages = self.members.bad.pages.iter();
-        pages.filter(|(page, state)| page.1 == dev && **state == State::Unwritable).count() as u64
+        let is_unwritable = |page: &BadPage| self.members.bad.state(*page) == Some(BadPageState::Unwritable);
+        self.members.bad.all().filter(|page| page.dev == dev).filter(is_unwritable).count() as u64
     }
 
-    /// Pages that members do not hold, since they could not be filled in.
+    /// Returns the pages that members do not hold, since a rebuild could not fill them in.
     pub fn missing(&self) -> impl Iterator<Item = BadPage> {
         self.members.bad.missing()
     }
 
-    /// Whether another page can be noted as missing, now or later.
+    /// Takes in why an operation is stuck, before the operation is planned anew: members that did not do what they were
+    /// asked, and pages that they could not read.
+    #[cold]
+    pub fn stuck(&mut self, op: OpId, devs: DevSet, out: &mut Out) {
+        self.lose_all(devs, out);
+        let members = self.config.geometry.member_set();
+        let pages: Vec<_> = out.unreadable(op).iter().copied().filter(|page| members.contains(page.dev)).collect();
+        for page in pages {
+            self.list_unreadable(page, out);
+        }
+        self.flush_exposed(out);
+    }
+
+    fn list_unreadable(&mut self, page: BadPage, out: &mut Out) {
+        let dev = page.dev;
+        if self.members.is_lost(dev) || self.members.bad.state(page).is_some() {
+            return;
+        }
+        let bad = &mut self.members.bad;
+        // A lost page that clients ask for again and again counts once. The array keeps a member that it cannot spare.
+        let errors = if bad.reported.contains(&key(page)) { 0 } else { bad.counts[dev.index()].count(out.now()) };
+        let is_too_many = errors > self.config.max_corrected && self.members.can_spare(dev);
+        if is_too_many || !self.members.bad.make_room(dev) {
+            out.report(PageReport { page, fate: PageFate::TooMany });
+            return self.lose(dev, out);
+        }
+        self.members.bad.pages.insert(key(page), BadPageState::Unreadable);
+        self.expose(page);
+        if self.ready {
+            self.open_repair(page, out);
+        }
+    }
+
+    /// Returns true if the NVRAM may note another missing page, now or later.
     pub(super) fn may_miss_more(&self) -> bool {
         (self.members.bad.missing().count() as u32) < self.config.nv_slots / MISSING_SHARE
     }
 
-    /// Leaves a page of a member that is being filled missing, which is noted with the operation; whether there is room
-    /// for the note now.
-    pub(super) fn leave_missing(&mut self, op: OpId, row: Row, dev: Dev, out: &mut Out) -> bool {
-        if let Some(State::Missing(_)) = self.members.bad.pages.get(&(row, dev)) {
+    /// Leaves a page of a member that is being filled missing, and plans the note of it. Returns false if no slot is free
+    /// now.
+    pub(super) fn leave_missing(&mut self, op: OpId, page: BadPage, out: &mut Out) -> bool {
+        if let Some(BadPageState::Missing(_)) = self.members.bad.state(page) {
             return true;
         }
         if self.own_slots().saturating_sub(NOTE_SLOTS + self.reserved) == 0 {
@@ -209,203 +277,24 @@ impl Array {
         }
         let slot = self.slots.alloc().expect("there is room");
         let mut tag = [0; 24];
-        (tag[0], tag[1], tag[2]) = (VERSION, KIND_MISSING, dev.0);
-        tag[8..16].copy_from_slice(&row.0.to_le_bytes());
+        (tag[0], tag[1], tag[2]) = (VERSION, KIND_MISSING, page.dev.0);
+        tag[8..16].copy_from_slice(&page.page.to_le_bytes());
         let puts = out.puts(op, &[NvPut::tag(slot, tag)]);
         out.step(op, Step::NvCommit { puts, frees: List::EMPTY }, StepSet::EMPTY);
-        self.members.bad.pages.insert((row, dev), State::Missing(slot));
-        self.members.bad.told.insert((row, dev));
-        out.report(PageReport { page: BadPage { dev, page: row.0 }, fate: PageFate::Missing });
-        self.expose(row, dev);
+        let bad = &mut self.members.bad;
+        bad.pages.insert(key(page), BadPageState::Missing(slot));
+        bad.reported.insert(key(page));
+        out.report(PageReport { page, fate: PageFate::Missing });
+        self.expose(page);
         true
     }
 
-    /// Rows were written, or filled in: what is missing of them can perhaps be made, and what could not be read may be
-    /// told of anew.
-    pub(super) fn retry_missing(&mut self, rows: Rows, out: &mut Out) {
-        let BadPages { pages, told, .. } = &mut self.members.bad;
-        if !told.is_empty() {
-            told.retain(|page| pages.contains_key(page) || !(rows.first..rows.end()).contains(&page.0));
-        }
-        if pages.is_empty() {
-            return;
-        }
-        let is_missing = |page: &(Row, Dev)| matches!(self.members.bad.pages.get(page), Some(State::Missing(_)));
-        let pages: Vec<_> = self.members.bad.of_rows(rows).filter(is_missing).collect();
-        for (row, dev) in pages {
-            self.open_repair(row, dev, out);
-        }
-    }
-
-    /// A page of a row is lost: if the row's intent is open, a cut could cost it.
-    fn expose(&mut self, row: Row, dev: Dev) {
-        let geometry = &self.config.geometry;
+    /// Exposes the row of a lost page of data, if its intent is open: a cut could cost the page until that is cleared.
+    fn expose(&mut self, BadPage { dev, page }: BadPage) {
+        let (geometry, row) = (&self.config.geometry, Row(page));
         let is_data = geometry.data_set().contains(geometry.column(geometry.stripe_of(row).0, dev));
         if self.needs_log() && is_data && self.intents.contains(row) {
             self.exposed.push(row);
         }
-    }
-
-    /// Hears what kept an operation from going on, before that is planned anew: members that did not do what they were
-    /// asked, and pages that they could not read.
-    #[cold]
-    pub fn stuck(&mut self, op: OpId, devs: DevSet, out: &mut Out) {
-        self.lose_all(devs, out);
-        let members = self.config.geometry.member_set();
-        let pages: Vec<_> = out.unreadable(op).iter().copied().filter(|page| members.contains(page.dev)).collect();
-        for BadPage { dev, page } in pages {
-            self.note_unreadable(Row(page), dev, out);
-        }
-        self.flush_exposed(out);
-    }
-
-    fn note_unreadable(&mut self, row: Row, dev: Dev, out: &mut Out) {
-        if self.members.is_lost(dev) || self.members.bad.pages.contains_key(&(row, dev)) {
-            return;
-        }
-        let bad = &mut self.members.bad;
-        // One that is asked for again and again counts once. A member that cannot be spared gives what it has.
-        let errors = if bad.told.contains(&(row, dev)) { 0 } else { bad.counts[dev.index()].count(out.now()) };
-        let is_too_many = errors > self.config.max_corrected && self.members.can_spare(dev);
-        if is_too_many || !self.members.bad.has_room(dev) {
-            out.report(PageReport { page: BadPage { dev, page: row.0 }, fate: PageFate::TooMany });
-            return self.lose(dev, out);
-        }
-        self.members.bad.pages.insert((row, dev), State::Found);
-        self.expose(row, dev);
-        if self.ready {
-            self.open_repair(row, dev, out);
-        }
-    }
-
-    fn open_repair(&mut self, row: Row, dev: Dev, out: &mut Out) {
-        let (stripe, first) = self.config.geometry.stripe_of(row);
-        let claim = Claim { stripe, first, rows: 1, r: self.all, w: self.all };
-        let op = out.open(Class::Rebuild, Some(claim), None);
-        self.set_task(op, Task::Repair(Repair { row, dev, stage: Stage::Opened }));
-        self.repairs += 1;
-    }
-
-    /// Makes the pages anew that could not be read before requests were served.
-    pub(super) fn repair_all(&mut self, out: &mut Out) {
-        let pages: Vec<_> = self.members.bad.pages.keys().copied().collect();
-        for (row, dev) in pages {
-            self.open_repair(row, dev, out);
-        }
-    }
-
-    #[cold]
-    pub(super) fn plan_repair(&mut self, op: OpId, repair: Repair, versions: &mut dyn Versions, out: &mut Out) {
-        if !self.members.persisted() {
-            self.waiting.push(op);
-            return;
-        }
-        let Repair { row, dev, .. } = repair;
-        let is_missing = match self.members.bad.pages.get(&(row, dev)) {
-            Some(State::Found) => false,
-            Some(State::Missing(_)) => true,
-            // The member was lost meanwhile, or the page is given up.
-            Some(State::Unwritable) | None => return out.close(op),
-        };
-        let rows = Rows::new(row, 1);
-        let stripe = self.config.geometry.stripe_of(row).0;
-        let column = self.config.geometry.column(stripe, dev);
-        let Ok((src, ready)) = self.page_anew(op, rows, column, versions, out) else {
-            let bad = &mut self.members.bad;
-            if !is_missing {
-                bad.pages.remove(&(row, dev));
-            }
-            if bad.told.len() >= MOST {
-                bad.told.clear();
-            }
-            if bad.told.insert((row, dev)) {
-                let fate = if is_missing { PageFate::Missing } else { PageFate::Lost };
-                out.report(PageReport { page: BadPage { dev, page: row.0 }, fate });
-            }
-            versions.released(op);
-            out.restart(op);
-            return out.close(op);
-        };
-        self.set_task(op, Task::Repair(Repair { stage: Stage::Known(src), ..repair }));
-        out.step_notify(op, Step::Join, ready);
-    }
-
-    /// What the operation waited for is done: the page is known, or written and flushed.
-    #[cold]
-    pub(super) fn repair_goes_on(&mut self, op: OpId, repair: Repair, out: &mut Out) {
-        let Repair { row, dev, stage } = repair;
-        let page = (row, dev);
-        match (stage, self.members.bad.pages.get(&page)) {
-            (Stage::Known(src), Some(_)) => {
-                // To make it known may have taken nearly all steps that there are.
-                out.renew(op);
-                self.set_task(op, Task::Repair(Repair { stage: Stage::Written, ..repair }));
-                out.attempt(op);
-                let ext = Ext::new(dev, row.0, 1);
-                let written = out.step(op, Step::Write { ext, src, fua: false }, StepSet::EMPTY);
-                let dst = out.tmp(op, 1);
-                let read = out.step(op, Step::Read { ext, dst }, written);
-                // What is logged of the row is not needed any more then.
-                out.step_notify(op, Step::FlushDev { dev }, read);
-            }
-            (Stage::Written, Some(&State::Missing(slot))) => {
-                // The member holds it, durably. Nobody else frees the note of it from now on.
-                self.members.bad.pages.remove(&page);
-                self.set_task(op, Task::Repair(Repair { stage: Stage::Freed(slot), ..repair }));
-                let frees = out.slots(op, &[slot]);
-                out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
-                out.close(op);
-            }
-            // That is all; or the member was lost meanwhile.
-            _ => out.close(op),
-        }
-    }
-
-    #[cold]
-    pub(super) fn repair_stuck(&mut self, op: OpId, repair: Repair, versions: &mut dyn Versions, out: &mut Out) {
-        let own = BadPage { dev: repair.dev, page: repair.row.0 };
-        let gives_up = out.unreadable(op).contains(&own);
-        if gives_up {
-            let state = self.members.bad.pages.get_mut(&(repair.row, repair.dev));
-            if let Some(state @ State::Found) = state {
-                *state = State::Unwritable;
-                out.report(PageReport { page: own, fate: PageFate::Unwritable });
-            }
-        }
-        versions.released(op);
-        out.restart(op);
-        self.set_task(op, Task::Repair(Repair { stage: Stage::Opened, ..repair }));
-        if gives_up {
-            out.close(op);
-        } else {
-            out.again(op);
-        }
-    }
-
-    #[cold]
-    pub(super) fn repair_done(&mut self, op: OpId, repair: Repair, versions: &mut dyn Versions, out: &mut Out) {
-        self.repairs -= 1;
-        versions.released(op);
-        let Repair { row, dev, stage } = repair;
-        let is_made = match stage {
-            Stage::Opened | Stage::Known(_) => false,
-            Stage::Written => self.members.bad.pages.remove(&(row, dev)).is_some(),
-            Stage::Freed(slot) => {
-                self.slots.free(slot);
-                true
-            }
-        };
-        if is_made {
-            self.members.bad.told.remove(&(row, dev));
-            self.stats.corrected_pages += 1;
-            out.report(PageReport { page: BadPage { dev, page: row.0 }, fate: PageFate::Corrected });
-        }
-        self.free_needless_logs(out);
-        self.forget_exposed();
-        if is_made {
-            self.rebuild.go_on();
-        }
-        self.rebuild_more(out);
-        self.wake(out);
     }
 }

@@ -30,6 +30,7 @@ mod parity;
 mod read;
 mod rebuild;
 mod recover;
+mod repair;
 mod seg;
 mod slots;
 mod sources;
@@ -44,12 +45,12 @@ use destage_plan::{
     Out, PageRange, Row, Rows, Sectors, Stripe, TimerId, TimerOwner,
 };
 
-use bad_pages::Repair;
 use flush::{FlushTask, Flushes};
 use log::Log;
 use members::Members;
 use rebuild::Rebuild;
 use recover::Recovery;
+use repair::PageRepair;
 use slots::Share;
 use write::WriteTask;
 
@@ -117,8 +118,8 @@ enum Task {
     /// And the columns that are written beside the parity.
     Recover(Rows, ColumnSet),
     Rebuild(Rows),
-    /// A page that could not be read is made anew.
-    Repair(Repair),
+    /// Makes a page anew that its member cannot read or does not hold.
+    Repair(PageRepair),
 }
 
 /// The columns of a stripe, by what can be done with their devices.
@@ -256,8 +257,8 @@ impl Array {
         self.members.not_live()
     }
 
-    /// Whether a cut of the power now could cost data, since a member was lost, or a page of one found to be unreadable, less
-    /// than a flush ago.
+    /// Returns true if a loss of power now could cost data: less than a flush ago a member was lost, or one could not read a
+    /// page.
     pub fn is_exposed(&self) -> bool {
         // An intent that is being cleared is still open in the NVRAM.
         let clears_beside_bad_pages = self.clearing > 0 && !self.members.bad.is_empty();

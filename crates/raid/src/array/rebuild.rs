@@ -2,7 +2,7 @@
 //! durable and noted, so that a cut costs no more than a window, and no row is trusted to the new
 //! member sooner. Until then writes keep what was filled in true.
 
-use destage_plan::{Buf, Claim, Class, Column, ColumnSet, Dev, DevSet, OpId, Out, Row, Rows, StepSet};
+use destage_plan::{BadPage, Buf, Claim, Class, Column, ColumnSet, Dev, DevSet, OpId, Out, Row, Rows, StepSet};
 
 use super::sources::{DepartedRow, Unknown};
 use super::{Array, Source, Sources, Task, Versions};
@@ -146,7 +146,7 @@ impl Array {
             return out.close(op);
         };
         let column = geometry.column(stripe, dev);
-        let unreadable = self.members.bad.of(rows) - DevSet::one(dev);
+        let unreadable = self.members.bad.members(rows) - DevSet::one(dev);
         match self.page_anew(op, rows, column, versions, out) {
             Ok((src, ready)) => {
                 self.write_rows(op, stripe, rows, column, src, ready, out);
@@ -154,7 +154,7 @@ impl Array {
             // The row alone is lost, as far as that can be noted.
             Err(Unknown) if !unreadable.is_empty() && self.may_miss_more() => {
                 versions.released(op);
-                if !self.leave_missing(op, rows.first, dev, out) {
+                if !self.leave_missing(op, BadPage { dev, page: rows.first.0 }, out) {
                     self.waiting.push(op);
                     self.own_flush(out);
                     return;
@@ -273,7 +273,7 @@ impl Array {
     #[cold]
     pub(super) fn rebuild_done(&mut self, rows: Rows, out: &mut Out) {
         self.rebuild.active -= 1;
-        self.retry_missing(rows, out);
+        self.repair_missing(rows, out);
         if self.members.filling().is_some_and(|(dev, _)| self.members.is_sink(dev, rows)) {
             self.stats.rebuilt_rows += u64::from(rows.count);
         }

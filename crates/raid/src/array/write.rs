@@ -126,7 +126,7 @@ impl WriteTask {
         self.seg.columns = columns;
     }
 
-    /// Whether no row is left.
+    /// Returns true if no row is left.
     pub(super) const fn is_done(&self) -> bool {
         self.done == self.seg.rows
     }
@@ -219,7 +219,8 @@ impl Array {
             return;
         }
         self.merged = Buf::None;
-        let (left, what) = (self.left(op), self.what(op));
+        let left = self.left(op);
+        let what = self.alike(left);
         let task = self.write_task(op);
         let (seg, host) = (task.seg, task.op);
         let approach = match task.taken {
@@ -324,16 +325,20 @@ impl Array {
         }
     }
 
-    /// The rows that are left to be written, as far as they can be treated alike.
+    /// Returns the rows that are left to be written, as far as one plan can treat them alike.
     pub(super) fn what(&mut self, op: OpId) -> What {
-        let mut what = self.left(op);
+        let left = self.left(op);
+        self.alike(left)
+    }
+
+    fn alike(&self, mut what: What) -> What {
         if !self.members.all_live() {
             what.rows = self.members.bad.alike(what.rows);
         }
         what
     }
 
-    /// The rows that are left to be written.
+    /// Returns the rows that are left to be written.
     pub(super) fn left(&mut self, op: OpId) -> What {
         let every = self.fua();
         let task = self.write_task(op);
@@ -435,13 +440,12 @@ impl Array {
         }
     }
 
-    /// Whether no member is lost or being filled, and every page of these rows can be read.
+    /// Returns true if no member is lost or being filled, and every page of these rows can be read.
     fn is_all_live(&self, rows: Rows) -> bool {
         self.members.not_live().is_empty() && !self.members.bad.meets(rows)
     }
 
-    /// Whether rows cannot be written, since more of what would have to be known cannot be read than the level can do
-    /// without.
+    /// Returns true if rows cannot be written, since their plan would have to read more than the level can compute.
     pub(super) fn is_unknown(&self, what: What, columns: Columns) -> bool {
         let geometry = &self.config.geometry;
         let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
@@ -460,7 +464,7 @@ impl Array {
         let task = self.write_task(op);
         task.join = StepSet::EMPTY;
         if task.known.is_none() {
-            self.retry_missing_of(op, out);
+            self.repair_missing_of(op, out);
             self.tell_written(op, versions);
             let task = self.write_task(op);
             task.done += task.batch;
@@ -506,7 +510,7 @@ impl Array {
     /// The rows are written, as far as they can be: from now on a flush makes them durable, and
     /// their intents can be cleared after one, whatever the operation goes on to do.
     pub(super) fn rows_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
-        self.retry_missing_of(op, out);
+        self.repair_missing_of(op, out);
         self.tell_written(op, versions);
         self.reserve(op, 0);
         self.batch_ended(op);
@@ -514,11 +518,11 @@ impl Array {
         self.after_batch(out);
     }
 
-    /// The rows of the batch are written: what was missing of them can perhaps be made.
-    fn retry_missing_of(&mut self, op: OpId, out: &mut Out) {
+    /// Repairs missing pages of the batch's rows, which are written.
+    fn repair_missing_of(&mut self, op: OpId, out: &mut Out) {
         if !self.members.bad.is_quiet() {
             let rows = Rows::new(self.left(op).rows.first, self.write_task(op).batch);
-            self.retry_missing(rows, out);
+            self.repair_missing(rows, out);
         }
     }
 
