@@ -56,13 +56,13 @@ pub enum Action {
         /// By what.
         content: Content,
     },
-    /// A member cannot read a page until it is written. Nothing happens if it would be lost with that.
+    /// Spoils a page: its member cannot read it until it is written. Nothing happens if that would lose data.
     Spoil {
-        /// Which member.
+        /// Numbers the member.
         dev: u8,
-        /// Which of its pages, counted on from the first behind the last.
+        /// Numbers its page, modulo the pages that it has.
         page: u64,
-        /// Not even when it is written.
+        /// Tells that its member cannot even read it when it is written.
         broken: bool,
     },
     /// The power fails, and comes back.

@@ -40,9 +40,9 @@ pub struct Report {
     pub accepted: u64,
     /// Devices lost.
     pub losses: u64,
-    /// Pages of members that could not be read.
+    /// Counts the pages that were spoiled.
     pub spoiled: u64,
-    /// Pages made anew by the array.
+    /// Counts the pages that the array made anew.
     pub corrected: u64,
     /// Members filled.
     pub rebuilds: u64,

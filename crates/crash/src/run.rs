@@ -76,7 +76,7 @@ pub(crate) struct HistoryRun<'a> {
     /// Rows that were open in such a window: a cut may make them uncomputable.
     hole: RowSet,
     doubt: Doubt,
-    /// Pages of which a step was told that they cannot be read.
+    /// Lists the pages that steps could not read, until nothing is under way.
     told: BTreeSet<BadPage>,
     /// The array was not read since it started.
     unread: bool,

@@ -90,7 +90,7 @@ impl Device {
         }
     }
 
-    /// Cannot read a page until it is written; not even then if it is `broken`.
+    /// Makes a page unreadable until it is written; for ever if it is `broken`.
     pub(crate) fn spoil(&mut self, page: u64, broken: bool) {
         self.unreadable.insert(page);
         self.durably_unreadable.insert(page);
@@ -99,19 +99,19 @@ impl Device {
         }
     }
 
-    /// Can read a page again, which holds what it held.
+    /// Makes a page readable again, with its content.
     pub(crate) fn recall(&mut self, page: u64) {
         self.unreadable.remove(&page);
         self.durably_unreadable.remove(&page);
         self.broken.remove(&page);
     }
 
-    /// Pages that cannot be read.
+    /// Returns the pages that cannot be read.
     pub(crate) const fn unreadable(&self) -> &BTreeSet<u64> {
         &self.unreadable
     }
 
-    /// The first page of an extent that cannot be read.
+    /// Returns the first page of an extent that cannot be read.
     pub(crate) fn unreadable_in(&self, ext: Ext) -> Option<u64> {
         self.unreadable.range(ext.first()..ext.first() + u64::from(ext.pages())).next().copied()
     }

@@ -329,7 +329,7 @@ impl<C: Controller> Engine<C> {
         self.notices.pop_front()
     }
 
-    /// What became of pages that devices could not read, in order.
+    /// Takes the next report of what became of a page that a device could not read.
     pub fn next_report(&mut self) -> Option<PageReport> {
         self.out.reports.pop_front()
     }

@@ -114,7 +114,9 @@ impl Op {
         self.steps.clear();
         self.lists.clear();
         self.tmps.clear();
-        self.unreadable.clear();
+        if !self.failed.is_empty() {
+            self.unreadable.clear();
+        }
         (self.issued, self.done, self.failed, self.notify, self.phase) = Default::default();
         self.failed_devs = DevSet::EMPTY;
         (self.closed, self.told, self.phase_done, self.is_attempt) = (false, false, false, false);
@@ -250,13 +252,13 @@ impl Out {
         self.tell_how_it_ended(op);
     }
 
-    /// A device that cannot write a page for the operation's present plan is not lost with that: the step is
+    /// Lets writes of the operation's present plan fail without the loss of their device: such a step ends as
     /// [`Unreadable`](StepOutcome::Unreadable).
     pub fn attempt(&mut self, op: OpId) {
         self.ops[op.index()].is_attempt = true;
     }
 
-    /// Whether the operation's plan is an [attempt](Self::attempt).
+    /// Returns true if the operation's present plan is an [attempt](Self::attempt).
     pub fn is_attempt(&self, op: OpId) -> bool {
         self.ops[op.index()].is_attempt
     }
@@ -420,14 +422,14 @@ impl Out {
             .any(|step| matches!(slot.steps[step.index()].step, Step::Read { .. } | Step::MetaRead { .. }))
     }
 
-    /// Whether a step of the operation was issued that changes one of these devices.
+    /// Returns true if a step of the operation was issued that changes one of these devices.
     pub fn has_changed(&self, op: OpId, devs: DevSet) -> bool {
         let slot = &self.ops[op.index()];
         let changed = |step: StepNo| slot.steps[step.index()].step.changes().map(crate::Ext::dev);
         slot.issued.iter().filter_map(changed).any(|dev| devs.contains(dev))
     }
 
-    /// The pages that devices could not read for the operation's failed steps.
+    /// Returns the pages that devices could not read for the operation's failed steps.
     pub fn unreadable(&self, op: OpId) -> &[BadPage] {
         &self.ops[op.index()].unreadable
     }

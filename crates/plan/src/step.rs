@@ -350,8 +350,8 @@ pub enum StepOutcome {
     Undecodable,
     /// The device did not do it. Nothing is known of what it did.
     Failed(Dev),
-    /// The device answers, and cannot read a page of those that the step reads, or write one for an
-    /// [attempt](crate::Out::attempt). Of the others nothing is known.
+    /// Tells that the device answers, and cannot read a page that the step reads, or write one for an
+    /// [attempt](crate::Out::attempt). Nothing is known of the step's other pages.
     Unreadable(BadPage),
 }
 
@@ -376,15 +376,15 @@ pub struct PageReport {
 /// Says what became of a page that a device could not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFate {
-    /// It was made anew from other devices, written, and read again.
+    /// Tells that it was computed from other devices, written, and read again.
     Corrected,
-    /// The device holds something else there, since it could not be filled in from other devices: what is asked of it fails
-    /// until it can be made of them, and that is noted.
+    /// Tells that a rebuild could not compute it from other devices. Requests for it fail until it is made, as the NVRAM
+    /// notes.
     Missing,
-    /// What it held cannot be made from other devices: what is asked of it fails while the device cannot read it.
+    /// Tells that nothing computes it from other devices. Requests for it fail while its device cannot read it.
     Lost,
-    /// It was made anew and written, and cannot be read: it is made of other devices whenever it is asked for.
+    /// Tells that its device cannot keep it: requests for it compute it from other devices.
     Unwritable,
-    /// There were more such pages than the device may have: it counts as lost.
+    /// Tells that the device had too many such pages, and counts as lost.
     TooMany,
 }

@@ -106,7 +106,7 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     /// What was to be kept will not come about.
     fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>);
 
-    /// What was to be kept of a page will not come about, and its member has what it had.
+    /// Notes that a planned write did not reach a page's member, after [`drop_work`](Self::drop_work).
     fn unwritten(&mut self, page: u64) {
         let _ = page;
     }

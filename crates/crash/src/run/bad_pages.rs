@@ -1,5 +1,4 @@
-//! Pages that members cannot read: what may be spoiled so that nothing is lost with it, and what can be read again before
-//! something else goes wrong.
+//! Spoils pages of members, so that no data is lost: before something else goes wrong, members can read again what would be.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +9,7 @@ use destage_raid::Level;
 use super::HistoryRun;
 
 impl HistoryRun<'_> {
-    /// Spoils a page of a member, unless something would be lost with it.
+    /// Spoils a page of a member, unless that would lose data.
     pub(super) fn spoil(&mut self, dev: u8, page: u64, broken: bool) {
         let page = BadPage { dev: Dev(dev), page: page % self.cell.geometry.member_pages() };
         let ready = self.memory.status() == Status::Ready;
@@ -24,7 +23,7 @@ impl HistoryRun<'_> {
         }
     }
 
-    /// A step could not read a page.
+    /// Takes in which page a step could not read.
     pub(super) fn told(&mut self, ran: &Ran) {
         if let StepOutcome::Unreadable(page) = ran.outcome {
             self.told.insert(page);
@@ -34,7 +33,7 @@ impl HistoryRun<'_> {
         }
     }
 
-    /// Pages that cannot be read, or of which the array has heard so and has not made them anew.
+    /// Returns the pages that members cannot read, and those that the array knows as such.
     fn bad_pages(&self) -> BTreeSet<BadPage> {
         self.memory.unreadable().chain(self.known_bad_pages()).collect()
     }
@@ -44,8 +43,8 @@ impl HistoryRun<'_> {
         array.unreadable().into_iter().chain(self.told.iter().copied())
     }
 
-    /// Whether a device can be lost for all that cannot be read beside it. What the array has not heard of can be read
-    /// again.
+    /// Returns true if a device can be lost beside the pages that the array knows. Others that would be lost with it can be
+    /// read again.
     pub(super) fn can_lose_beside_bad_pages(&mut self, dev: Dev) -> bool {
         let beyond = self.beyond(self.bad_pages(), DevSet::one(dev));
         if self.known_bad_pages().any(|page| beyond.contains(&page)) {
@@ -57,7 +56,7 @@ impl HistoryRun<'_> {
         true
     }
 
-    /// After a cut, which these members do not survive, has the others read again what could not be known.
+    /// Lets members read again after a cut what nobody could compute without these.
     pub(super) fn recall_after_cut(&self, remains: &mut Remains, lost: DevSet) {
         let pages = (0..).map(Dev).zip(&remains.disks);
         let pages = pages.flat_map(|(dev, disk)| disk.unreadable.iter().map(move |page| BadPage { dev, page: *page }));
@@ -76,7 +75,7 @@ impl HistoryRun<'_> {
         }
     }
 
-    /// Those of some pages that could not be known if these devices were lost as well.
+    /// Returns those of some pages that nobody could compute if these devices were lost as well.
     fn beyond(&self, pages: BTreeSet<BadPage>, losing: DevSet) -> Vec<BadPage> {
         let lost = self.lost() | losing;
         let (members, caches) = (lost & self.members(), lost - self.members());

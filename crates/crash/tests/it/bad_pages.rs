@@ -1,5 +1,5 @@
-//! Members that cannot read some of their pages, whatever else goes wrong: nothing that the level can compute is lost, and
-//! nobody hears of it.
+//! Lets members be unable to read pages, whatever else goes wrong: no data is lost that the level computes, and no request
+//! fails.
 
 use destage_cache::{HostCacheInfo, all_host_caches_of};
 use destage_crash::{Action, Dice, Limits, Numbered, Options, Report, history, run, shrink};

@@ -28,20 +28,20 @@ impl<C: Controller> Memory<C> {
         self.unannounced.insert(dev);
     }
 
-    /// A device cannot read a page until that is written; not even then if it is `broken`. The controller hears of it when
-    /// it reads the page.
+    /// Makes a page unreadable until it is written; for ever if it is `broken`. The controller hears of it when it reads the
+    /// page.
     pub fn spoil(&mut self, page: BadPage, broken: bool) {
         self.note(|| format!("{} cannot read page {}", page.dev, page.page));
         self.devices[page.dev.index()].spoil(page.page, broken);
     }
 
-    /// A device can read a page again that it could not, and which holds what it held.
+    /// Makes a page readable again, with its content.
     pub fn recall(&mut self, page: BadPage) {
         self.note(|| format!("{} can read page {} again", page.dev, page.page));
         self.devices[page.dev.index()].recall(page.page);
     }
 
-    /// Pages that devices cannot read.
+    /// Returns the pages that devices cannot read.
     pub fn unreadable(&self) -> impl Iterator<Item = BadPage> {
         let devices = (0..).map(Dev).zip(&self.devices);
         devices.flat_map(|(dev, device)| device.unreadable().iter().map(move |page| BadPage { dev, page: *page }))

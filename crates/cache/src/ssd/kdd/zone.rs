@@ -123,7 +123,7 @@ impl Zone {
         (bare.writes, bare.written) = (writes, false);
     }
 
-    /// A page of which there is nothing but a delta is written; or, if there is none, its member has what the parity covers.
+    /// Notes that a page is on its member of which the zone has nothing but a delta, or nothing at all.
     pub(super) fn written(&mut self, page: u64) {
         self.bare.get_mut(&page).into_iter().for_each(|bare| bare.written = true);
     }

@@ -37,15 +37,16 @@ pub struct Traffic {
     pub corrected: u64,
 }
 
-/// A read that failed, and is tried page by page.
+/// Tries a read that failed page by page.
 #[derive(Clone, Debug)]
 pub(super) struct PageSearch {
     pub(super) issue: Issue,
-    /// The first byte of the whole in its buffer, and on the device.
+    /// Counts the bytes before the read in its buffer.
     pub(super) start: usize,
+    /// Counts the bytes before it on the device.
     pub(super) offset: u64,
     pub(super) pages: u16,
-    /// The page that is tried.
+    /// Numbers the page that is tried.
     pub(super) at: u16,
 }
 

@@ -65,11 +65,11 @@ impl Sectors {
 /// Says what becomes of bytes that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadBytes {
-    /// They can be read once they are written.
+    /// Lets them be read once they are written.
     UntilWritten,
-    /// They can be written, and not be read.
+    /// Lets them be written, and never read.
     Unreadable,
-    /// They can neither be read nor written.
+    /// Lets them neither be read nor written.
     Unwritable,
 }
 
@@ -161,7 +161,7 @@ impl Inode {
         self.bad.iter().any(|(range, _)| range.start < offset + len as u64 && offset < range.end)
     }
 
-    /// Writes, as far as that can be.
+    /// Makes a change, and fails if it writes what cannot be written.
     pub(super) fn change(&mut self, change: Change) -> io::Result<()> {
         if let Change::Write { offset, bytes } = &change {
             let end = offset + bytes.len() as u64;
