@@ -2,15 +2,13 @@
 //! no member is lost.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use destage_cache::Served;
-use destage_exec::{BadBytes, Completion, Existing, Files, Io, Recording};
-use destage_plan::{BadPage, Dev, DevSet, HostOp, HostRequest, PageFate, PageReport, Row};
+use destage_exec::{BadBytes, Io};
+use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport, Row};
 use destage_raid::Level;
-use destage_testkit::{ExpectedContent, data};
 
-use crate::arrays::{Array, member, recording};
+use crate::arrays::{Array, member};
+use crate::filled_array::{FOLDER, FilledArray};
 
 backend_tests! {
     two_bad_sectors_in_different_rows_cost_nothing,
@@ -23,91 +21,8 @@ backend_tests! {
     without_redundancy_a_bad_page_costs_itself_alone,
 }
 
-const FOLDER: &str = "/array";
 /// Lists the levels with redundancy, each with a number of members.
 const LEVELS: [(Level, u8); 4] = [(Level::Raid1, 3), (Level::Raid4, 4), (Level::Raid5, 4), (Level::Raid6, 5)];
-
-/// Holds an array in a recording, whose every byte was written.
-struct FilledArray {
-    array: Array,
-    os: Recording,
-    files: Files<Box<dyn Served>>,
-    content: ExpectedContent,
-}
-
-impl FilledArray {
-    fn new(io: Io, level: Level, members: u8) -> Self {
-        let (array, os) = (Array { depth: 8, ..Array::over(io, level, members) }, recording());
-        let config = array.files(Path::new(FOLDER));
-        let files = Files::create_on(Arc::new(os.clone()), array.controller(), config, Existing::Refuse);
-        let content = ExpectedContent::new(array.sizes());
-        let mut filled = Self { files: files.expect("a new array"), array, os, content };
-        let len = filled.content.bytes().len() as u64;
-        assert!(filled.write(0, len).ok);
-        filled.rest();
-        filled
-    }
-
-    /// Ends it, and opens it again.
-    fn again(self) -> Self {
-        let Self { array, os, files, content } = self;
-        let config = files.config().clone();
-        drop(files);
-        let opened = Files::open_on(Arc::new(os.clone()), array.controller(), config);
-        let mut again = Self { files: opened.expect("the array is there"), array, os, content };
-        again.rest();
-        again
-    }
-
-    fn spoil(&self, dev: u8, page: u64, kind: BadBytes) {
-        let (offset, sector) = (page * self.array.page, self.array.sector);
-        // One sector of the page.
-        self.os.spoil(&member(Path::new(FOLDER), dev), offset + sector..offset + 2 * sector, kind);
-    }
-
-    fn serve(&mut self, request: HostRequest, bytes: Vec<u8>) -> Completion {
-        self.files.submit(request, bytes).expect("a request in range");
-        loop {
-            if let Some(completion) = self.files.poll().expect("the array is served") {
-                return completion;
-            }
-        }
-    }
-
-    fn write(&mut self, offset: u64, len: u64) -> Completion {
-        let request = HostRequest { tag: offset, op: HostOp::Write, offset, len, fua: false };
-        let bytes = data(&request, self.array.sector);
-        self.content.apply(&request, &bytes);
-        self.serve(request, bytes)
-    }
-
-    fn read(&mut self, offset: u64, len: u64) -> Completion {
-        self.serve(HostRequest { tag: 1 << 40, op: HostOp::Read, offset, len, fua: false }, Vec::new())
-    }
-
-    fn holds(&mut self) -> bool {
-        let read = self.read(0, self.content.bytes().len() as u64);
-        read.ok && *read.bytes == *self.content.bytes()
-    }
-
-    fn rest(&mut self) {
-        while !self.files.is_idle() {
-            self.files.poll().expect("it comes to rest");
-        }
-    }
-
-    fn reports(&mut self) -> Vec<PageReport> {
-        std::iter::from_fn(|| self.files.next_page_report()).collect()
-    }
-
-    fn lost(&self) -> DevSet {
-        self.files.engine().controller().array().degraded()
-    }
-
-    fn corrected(&self) -> u64 {
-        self.files.traffic().map(|traffic| traffic.corrected).sum()
-    }
-}
 
 fn report(dev: u8, page: u64, fate: PageFate) -> PageReport {
     PageReport { page: BadPage { dev: Dev(dev), page }, fate }
@@ -116,7 +31,7 @@ fn report(dev: u8, page: u64, fate: PageFate) -> PageReport {
 /// Repeats the field case: a bad sector on each of several members, in different rows.
 fn two_bad_sectors_in_different_rows_cost_nothing(io: Io) {
     for (level, members) in LEVELS {
-        let mut filled = FilledArray::new(io, level, members);
+        let mut filled = FilledArray::new(Array::over(io, level, members));
         let geometry = filled.array.geometry();
         let spoiled = [(0, 20), (1, 5), (2, 40)];
         for (dev, page) in spoiled {
@@ -142,7 +57,7 @@ fn two_bad_sectors_in_different_rows_cost_nothing(io: Io) {
 
 fn a_page_that_cannot_be_kept_costs_no_member(io: Io) {
     for kind in [BadBytes::Unreadable, BadBytes::Unwritable] {
-        let mut filled = FilledArray::new(io, Level::Raid6, 5);
+        let mut filled = FilledArray::new(Array::over(io, Level::Raid6, 5));
         let [(dev, page), _] = data_pages(&filled);
         filled.spoil(dev, page, kind);
         assert!(filled.holds(), "{kind:?}");
@@ -165,7 +80,7 @@ fn data_pages(filled: &FilledArray) -> [(u8, u64); 2] {
 }
 
 fn more_pages_than_are_allowed_cost_the_member(io: Io) {
-    let mut filled = FilledArray::new(io, Level::Raid4, 4);
+    let mut filled = FilledArray::new(Array::over(io, Level::Raid4, 4));
     let most = u64::from(destage_raid::array::MAX_CORRECTED);
     for page in 0..=most {
         filled.spoil(1, 2 * page, BadBytes::UntilWritten);
@@ -181,7 +96,7 @@ fn more_pages_than_are_allowed_cost_the_member(io: Io) {
 }
 
 fn a_page_that_nothing_makes_up_fails_alone_until_it_is_written(io: Io) {
-    let mut filled = FilledArray::new(io, Level::Raid5, 4);
+    let mut filled = FilledArray::new(Array::over(io, Level::Raid5, 4));
     let [(dev, row), _] = data_pages(&filled);
     let geometry = filled.array.geometry();
     let other = geometry.device(geometry.locate(3).stripe, geometry.p_column()).0;
@@ -206,7 +121,7 @@ fn a_page_that_nothing_makes_up_fails_alone_until_it_is_written(io: Io) {
 }
 
 fn a_bad_page_is_found_in_a_long_read(io: Io) {
-    let mut filled = FilledArray::new(io, Level::Raid4, 4);
+    let mut filled = FilledArray::new(Array::over(io, Level::Raid4, 4));
     // The last of a chunk, the first, and both of two neighbours.
     let spoiled = [(0, 3), (1, 4), (2, 9), (2, 10)];
     for (dev, page) in spoiled {
@@ -221,7 +136,7 @@ fn a_bad_page_is_found_in_a_long_read(io: Io) {
 
 /// Shows that errors of writes are as serious as ever.
 fn a_write_that_fails_costs_the_member(io: Io) {
-    let mut filled = FilledArray::new(io, Level::Raid5, 4);
+    let mut filled = FilledArray::new(Array::over(io, Level::Raid5, 4));
     let [(dev, row), _] = data_pages(&filled);
     filled.spoil(dev, row, BadBytes::Unwritable);
     let page = filled.array.page;
@@ -233,7 +148,7 @@ fn a_write_that_fails_costs_the_member(io: Io) {
 
 /// Shows that a rebuild loses the rows alone that it cannot compute, until they are written from end to end.
 fn a_rebuild_that_meets_a_bad_page_loses_its_row_alone(io: Io) {
-    let mut filled = FilledArray::new(io, Level::Raid5, 4);
+    let mut filled = FilledArray::new(Array::over(io, Level::Raid5, 4));
     let (page, geometry) = (filled.array.page, filled.array.geometry());
     let [(dev, row), _] = data_pages(&filled);
     let place = geometry.locate(3);
@@ -269,7 +184,7 @@ fn a_rebuild_that_meets_a_bad_page_loses_its_row_alone(io: Io) {
 }
 
 fn without_redundancy_a_bad_page_costs_itself_alone(io: Io) {
-    let mut filled = FilledArray::new(io, Level::Raid0, 3);
+    let mut filled = FilledArray::new(Array::over(io, Level::Raid0, 3));
     let [(dev, row), _] = data_pages(&filled);
     filled.spoil(dev, row, BadBytes::UntilWritten);
     let page = filled.array.page;

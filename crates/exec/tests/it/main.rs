@@ -24,6 +24,7 @@ mod files_replacements;
 mod files_service;
 mod files_state;
 mod files_threads;
+mod filled_array;
 mod memory;
 mod nvram;
 mod recording;
