@@ -14,17 +14,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use destage_plan::{
-    BadPage, Dev, DevSet, Ext, List, Nanos, NvPut, NvSlot, OpId, Out, PageFate, PageReport, Row, Rows, Step, StepSet,
-    Tag,
+    BadPage, Dev, DevSet, Ext, List, NvPut, NvSlot, OpId, Out, PageFate, PageReport, Row, Rows, Step, StepSet, Tag,
 };
 
 use super::Array;
 use super::members::Unknown;
+use super::read_errors::ReadErrorCount;
 use super::write::NOTE_SLOTS;
 use crate::MAX_DEVICES;
 
-/// Halves the count of a member's errors each time it passes, as md does every hour.
-const HALF_LIFE: Nanos = Nanos(3_600_000_000_000);
 /// Limits the pages of a member on the list, and the pages that were reported as lost.
 const MAX_LISTED: usize = 1 << 10;
 /// Marks the tags of notes of missing pages.
@@ -32,23 +30,6 @@ pub(super) const KIND_MISSING: u8 = 3;
 const VERSION: u8 = 1;
 /// Divides the slots of the NVRAM: so many of them may note missing pages.
 const MISSING_SHARE: u32 = 4;
-
-/// Counts the pages that a member could not read.
-#[derive(Clone, Copy, Default)]
-struct ReadErrorCount {
-    errors: u32,
-    last: Nanos,
-}
-
-impl ReadErrorCount {
-    /// Counts one more, and returns how many there are.
-    fn count(&mut self, now: Nanos) -> u32 {
-        let halvings = now.0.saturating_sub(self.last.0) / HALF_LIFE.0;
-        self.errors = self.errors.checked_shr(halvings.min(32) as u32).unwrap_or(0) + 1;
-        self.last = now;
-        self.errors
-    }
-}
 
 /// Says what the array does about a page on the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,6 +28,7 @@ mod lost;
 mod members;
 mod parity;
 mod read;
+mod read_errors;
 mod rebuild;
 mod recover;
 mod repair;
@@ -58,6 +59,7 @@ pub use above::{Above, Duty};
 pub use absorbed::{Absorbed, Taken};
 pub use config::{ArrayConfig, ArrayError, MAX_CORRECTED, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod, Regime};
 pub use read::{Degraded, Lost};
+pub use read_errors::ReadErrorCount;
 pub use seg::Seg;
 pub use versions::{Approach, Change, Delta, DeltaPlace, OnMembers, Source, Sources, Updated, Versions};
 
