@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use crate::out::Pending;
 use crate::{
     Buf, ByteList, Claim, Condition, Control, Dev, DevSet, DeviceChange, Event, Frag, FragId, HostOp, Issue, List,
-    Nanos, NvPut, OpId, Out, PageReport, Piece, PutList, RangeError, RowList, Rows, Shape, Span, SpanList, Start,
-    Status, Step, StepOutcome,
+    Nanos, NvPut, OpId, Out, PageChecksums, PageReport, Piece, PutList, RangeError, RowList, Rows, Shape, Span,
+    SpanList, Start, Status, Step, StepOutcome,
 };
 
 /// A policy of the host side: a pure state machine. Everything it does follows from the events it
@@ -27,6 +27,17 @@ pub trait Controller {
     fn condition(&self) -> Condition {
         Condition::default()
     }
+
+    /// Returns the table of checksums that it keeps for the device of a cache. An executor with bytes keeps there what it
+    /// writes, and compares what it reads.
+    fn checksums(&self) -> Option<&PageChecksums> {
+        None
+    }
+
+    /// Returns that table, to change it.
+    fn checksums_mut(&mut self) -> Option<&mut PageChecksums> {
+        None
+    }
 }
 
 impl<C: Controller + ?Sized> Controller for Box<C> {
@@ -41,6 +52,16 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
 
     fn condition(&self) -> Condition {
         (**self).condition()
+    }
+
+    #[inline]
+    fn checksums(&self) -> Option<&PageChecksums> {
+        (**self).checksums()
+    }
+
+    #[inline]
+    fn checksums_mut(&mut self) -> Option<&mut PageChecksums> {
+        (**self).checksums_mut()
     }
 }
 
@@ -347,6 +368,11 @@ impl<C: Controller> Engine<C> {
     /// The policy.
     pub const fn controller(&self) -> &C {
         &self.controller
+    }
+
+    /// Returns the policy's table of checksums, to change it.
+    pub fn checksums_mut(&mut self) -> Option<&mut PageChecksums> {
+        self.controller.checksums_mut()
     }
 
     /// How requests are split.

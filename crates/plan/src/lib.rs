@@ -15,6 +15,7 @@ mod units;
 
 // Plans of the host side.
 mod buf; // where a step's bytes are
+mod checksum; // of pages of a cache's device
 mod claim; // who may touch which rows
 mod device; // devices, extents, rows, stripes
 mod engine; // drives a controller
@@ -31,6 +32,7 @@ mod sets; // sets of steps, devices, columns
 mod step; // what an executor is asked to do
 
 pub use buf::{Buf, NvHeld, NvPut, NvSlot, Sectors, Span, Tag};
+pub use checksum::{PageChecksum, PageChecksums};
 pub use claim::{Claim, ClaimTable, ClaimWait, Class};
 pub use device::{Column, Dev, DeviceChange, Ext, Quota, Row, Rows, Stripe};
 pub use engine::{Controller, Engine, HostNotice, HostRequest};
