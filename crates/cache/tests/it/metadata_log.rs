@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use destage_cache::metadata_log::{DeltaPlace, Entry, Fact, Log, LogPage, Replay, Replayed, Shape};
-use destage_plan::NvSlot;
+use destage_plan::{NvSlot, PageChecksum};
 use proptest::prelude::*;
 
 const FRAMES: u32 = 40;
@@ -46,12 +46,13 @@ fn lefts() -> impl Strategy<Value = Left> {
 fn facts(page_bytes: u32) -> impl Strategy<Value = Fact> {
     let offsets = 0..page_bytes as u16 - 9;
     let delta = (0..FRAMES, offsets, 1..10_u16).prop_map(|(frame, offset, len)| DeltaPlace { frame, offset, len });
-    (0..5, 0..ARRAY_PAGES, prop::option::of(delta)).prop_map(|(state, page, delta)| match state {
+    let checksum = any::<u32>().prop_map(PageChecksum::from_number);
+    (0..5, 0..ARRAY_PAGES, prop::option::of(delta), checksum).prop_map(|(state, page, delta, checksum)| match state {
         0 => Fact::Free,
-        1 => Fact::Clean { page },
+        1 => Fact::Clean { page, checksum },
         2 => Fact::Old { page, delta },
         3 => Fact::New { page },
-        _ => Fact::Dirty { page },
+        _ => Fact::Dirty { page, checksum },
     })
 }
 

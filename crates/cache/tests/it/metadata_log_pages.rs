@@ -5,7 +5,7 @@ use destage_cache::metadata_log::{
     DeltaPlace, Entry, EntryError, Fact, Format, HEADER_BYTES, Log, LogPage, PageError, Replay, ReplayError, Replayed,
     Shape,
 };
-use destage_plan::NvSlot;
+use destage_plan::{NvSlot, PageChecksum};
 
 const SHAPE: Shape =
     Shape { page_bytes: 96, pages: 4, usage_max: 2, entries: 3, frames: 0x0001_0305, array_pages: 0x01_0203_0406 };
@@ -13,7 +13,7 @@ const SHAPE: Shape =
 const SMALL: Shape = Shape { frames: 6, ..SHAPE };
 
 fn clean(frame: u32, sequence: u64) -> Entry {
-    Entry { frame, sequence, fact: Fact::Clean { page: u64::from(frame) } }
+    Entry { frame, sequence, fact: Fact::Clean { page: u64::from(frame), checksum: None } }
 }
 
 /// Writes entries as one page.
@@ -25,13 +25,15 @@ fn append(log: &mut Log, disk: &mut [Vec<u8>], entries: &[(u32, Fact)]) {
     let mut bytes = Vec::new();
     let slot = log.seal(&mut bytes).expect("it is not full").expect("something waits");
     disk[slot as usize] = bytes;
-    log.written(|frame, _| Fact::Clean { page: frame.into() }, &mut Vec::new());
+    log.written(|frame, _| Fact::Clean { page: frame.into(), checksum: None }, &mut Vec::new());
 }
 
 /// A log of pages with one clean entry each.
 fn written(pages: u32) -> Vec<Vec<u8>> {
     let (mut log, mut disk) = (Log::new(SMALL).expect("a shape"), blank());
-    (0..pages).for_each(|page| append(&mut log, &mut disk, &[(page % 2, Fact::Clean { page: (page % 2).into() })]));
+    (0..pages).for_each(|page| {
+        append(&mut log, &mut disk, &[(page % 2, Fact::Clean { page: (page % 2).into(), checksum: None })]);
+    });
     disk
 }
 
@@ -60,7 +62,9 @@ fn the_bytes_of_a_page_and_of_a_tag_are_these() {
     let mut log = Log::new(SHAPE).expect("a shape");
     let delta = Some(DeltaPlace { frame: 0x0001_0302, offset: 0x056, len: 10 });
     let old = Entry { frame: 0x0001_0304, sequence: 0x0a0b_0c0d_0e0f, fact: Fact::Old { page: 0x01_0203_0405, delta } };
-    for entry in [old, Entry { fact: Fact::Free, ..clean(5, 0x0a0b_0c0d_0e10) }] {
+    let checksum = PageChecksum::from_number(0x8b7a_6958);
+    let checked = Entry { fact: Fact::Clean { page: 0x01_0203_0405, checksum }, ..clean(7, 0x0a0b_0c0d_0e11) };
+    for entry in [old, Entry { fact: Fact::Free, ..clean(5, 0x0a0b_0c0d_0e10) }, checked] {
         assert_eq!(log.put(entry, None), None);
     }
     let mut bytes = Vec::new();
@@ -68,12 +72,13 @@ fn the_bytes_of_a_page_and_of_a_tag_are_these() {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     let first = "0403010081810040".to_owned() + "0504030201569000" + "0f0e0d0c0b0a";
     let second = "05000080ffffff3f".to_owned() + "ffffffffff000000" + "100e0d0c0b0a";
-    assert_eq!(hex(&bytes[..4]), "4d4c0100");
-    assert_eq!(hex(&bytes[8..HEADER_BYTES]), "0000000000000200");
-    assert_eq!(hex(&bytes[HEADER_BYTES..60]), first.clone() + &second);
-    assert_eq!(hex(&bytes[60..]), "00".repeat(36));
-    assert_eq!(hex(&bytes[4..8]), "e9150cb9");
-    assert_eq!(hex(&old.tag(0x12)), "0112".to_owned() + &first);
+    let third = "07000000ac343d00".to_owned() + "05040302018b0100" + "110e0d0c0b0a";
+    assert_eq!(hex(&bytes[..4]), "4d4c0200");
+    assert_eq!(hex(&bytes[8..HEADER_BYTES]), "0000000000000300");
+    assert_eq!(hex(&bytes[HEADER_BYTES..82]), first.clone() + &second + &third);
+    assert_eq!(hex(&bytes[82..]), "00".repeat(14));
+    assert_eq!(hex(&bytes[4..8]), "11435097");
+    assert_eq!(hex(&old.tag(0x12)), "0212".to_owned() + &first);
 }
 
 #[test]
@@ -128,7 +133,7 @@ fn what_no_log_leaves_is_refused_by_page_and_field() {
         seal(&mut disk[2]);
         refused(&disk)
     };
-    assert_eq!(altered(|page| page[2] = 2), "page 2 of the metadata log: its version is 2; it must be 1");
+    assert_eq!(altered(|page| page[2] = 3), "page 2 of the metadata log: its version is 3; it must be 1 or 2");
     assert_eq!(altered(|page| page[3] = 1), "page 2 of the metadata log: byte 3 is not zero");
     assert_eq!(altered(|page| page[95] = 1), "page 2 of the metadata log: byte 95 is not zero");
     assert_eq!(altered(|page| page[14] = 4), "page 2 of the metadata log: it has 4 entries; at most 3 go into a page");
@@ -143,13 +148,26 @@ fn what_no_log_leaves_is_refused_by_page_and_field() {
     );
     let fewer = replay_of_two_entries(Shape { entries: 1, ..SMALL });
     assert_eq!(fewer.to_string(), "page 0 of the metadata log has 2 entries; it is to have at most 1");
-    let other = Entry { fact: Fact::Dirty { page: SMALL.array_pages }, ..clean(0, 1) };
+    let other = Entry { fact: Fact::Dirty { page: SMALL.array_pages, checksum: None }, ..clean(0, 1) };
     let error = Replay::new(SMALL).expect("a shape").nvram(NvSlot { index: 9, generation: 1 }, other).unwrap_err();
     assert_eq!(
         error,
         ReplayError::Nvram { slot: 9, error: EntryError::Page { found: SMALL.array_pages, pages: SMALL.array_pages } }
     );
     assert_eq!(LogPage::read(&[0x4d; 15]).unwrap_err(), PageError::Short(15));
+}
+
+#[test]
+fn pages_of_the_first_version_are_read() {
+    let now = written(7);
+    let mut before = now.clone();
+    for page in &mut before {
+        page[2] = 1;
+        seal(page);
+    }
+    let entries = |disk: &[Vec<u8>]| replay(SMALL, disk).expect("a log").entries().collect::<Vec<_>>();
+    assert!(entries(&now).len() > 1);
+    assert_eq!(entries(&before), entries(&now));
 }
 
 fn replay_of_two_entries(shape: Shape) -> ReplayError {
@@ -171,7 +189,7 @@ fn a_log_that_is_made_anew_is_believed_once_it_is_whole() {
             assert_eq!((found.entries().count(), found.log.next_page(), found.torn), (0, 16, None));
             let mut log = format.log();
             assert_eq!((log.next_page(), log.next_sequence()), (16, 100));
-            append(&mut log, &mut disk, &[(3, Fact::Clean { page: 3 })]);
+            append(&mut log, &mut disk, &[(3, Fact::Clean { page: 3, checksum: None })]);
             let entries: Vec<_> = replay(SMALL, &disk).expect("a log").entries().collect();
             assert_eq!(entries, [clean(3, 101)]);
         } else if done > 0 && !(done == 3 && start[3].iter().all(|byte| *byte == 0)) {
@@ -184,7 +202,7 @@ fn a_log_that_is_made_anew_is_believed_once_it_is_whole() {
 fn a_log_without_room_says_so_and_goes_on_when_there_is() {
     // Two pages of three entries may be in use.
     let (mut log, mut disk) = (Log::new(Shape { frames: 9, ..SMALL }).expect("a shape"), blank());
-    let fact = |frame: u32| Fact::Clean { page: frame.into() };
+    let fact = |frame: u32| Fact::Clean { page: frame.into(), checksum: None };
     for frame in 0..9 {
         let sequence = log.next_sequence();
         log.put(Entry { frame, sequence, fact: fact(frame) }, Some(NvSlot { index: frame, generation: 1 }));

@@ -1,6 +1,8 @@
 //! Frames of pages that are newer than what the members have: *dirty*. They stay until they are written back
 //! and the log says so.
 
+use destage_plan::PageChecksum;
+
 use super::logged::Logged;
 use super::{Came, Frame, Frames, PageNumber, State};
 
@@ -9,8 +11,8 @@ use super::{Came, Frame, Frames, PageNumber, State};
 pub(crate) enum Soiling {
     /// In place of the page's version there, which the log says to be dirty.
     Again,
-    /// In place of the page's version there, which the log says to be clean: it has to say that it is dirty
-    /// before.
+    /// Takes the place of the page's version there, which the log says to be clean, or of which it has the checksum: it has
+    /// to say before that it is dirty.
     Told,
     /// The log says nothing of the frame: it has to say what is in it as soon as it is there, and durable.
     Fresh,
@@ -35,7 +37,7 @@ impl Frames {
         self.begin_fill(frame);
         match logged {
             Logged::Dirty => Soiling::Again,
-            Logged::Page => Soiling::Told,
+            Logged::Page | Logged::DirtyMarked => Soiling::Told,
             Logged::Nothing | Logged::Left => Soiling::Fresh,
         }
     }
@@ -56,8 +58,9 @@ impl Frames {
         self.slots[frame.index()].logged = Logged::Dirty;
     }
 
-    /// The log said so when a life began. Whether it is taken to have it: if the page fits into the set.
-    pub(crate) fn adopt_dirty(&mut self, frame: Frame, page: u64, set: u32) -> bool {
+    /// Takes a frame to have a dirty page, as the log said when a life began, perhaps with a checksum. Returns false if the
+    /// page does not fit into the set.
+    pub(crate) fn adopt_dirty(&mut self, frame: Frame, page: u64, set: u32, checksum: Option<PageChecksum>) -> bool {
         if set != self.set(frame) || self.contains(page) {
             return false;
         }
@@ -66,6 +69,10 @@ impl Frames {
         self.take_for(frame, page);
         self.soiled(frame);
         self.dirty_is_logged(frame);
+        if checksum.is_some() {
+            self.slots[frame.index()].logged = Logged::DirtyMarked;
+            self.keep_checksum(frame, checksum);
+        }
         true
     }
 

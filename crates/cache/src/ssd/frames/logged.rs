@@ -16,6 +16,8 @@ pub(super) enum Logged {
     Page,
     /// That it has the page that it has, and that the members have not.
     Dirty,
+    /// Says the same, with the checksum of what should be in it: it has to say something else before that is written over.
+    DirtyMarked,
     /// That it has a page that it has not any more.
     Left,
 }
@@ -71,7 +73,10 @@ impl Frames {
     /// The page in the frame is not to be found in it any more.
     pub(super) fn leaves(&mut self, frame: Frame) {
         let slot = &mut self.slots[frame.index()];
-        debug_assert!(slot.logged != Logged::Dirty || !self.enabled, "it leaves once it is logged as clean");
+        debug_assert!(
+            !matches!(slot.logged, Logged::Dirty | Logged::DirtyMarked) || !self.enabled,
+            "it leaves once it is logged as clean"
+        );
         if slot.logged == Logged::Page {
             slot.logged = Logged::Left;
             let left = (frame, slot.page.get());
@@ -141,8 +146,9 @@ impl Frames {
     pub(crate) fn fact(&self, frame: Frame) -> Fact {
         let slot = &self.slots[frame.index()];
         match slot.logged {
-            Logged::Page => Fact::Clean { page: slot.page.get() },
-            Logged::Dirty => Fact::Dirty { page: slot.page.get() },
+            Logged::Page => Fact::Clean { page: slot.page.get(), checksum: self.checksum(frame) },
+            Logged::Dirty => Fact::Dirty { page: slot.page.get(), checksum: None },
+            Logged::DirtyMarked => Fact::Dirty { page: slot.page.get(), checksum: self.checksum(frame) },
             Logged::Nothing | Logged::Left => Fact::Free,
         }
     }

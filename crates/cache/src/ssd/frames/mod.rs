@@ -12,7 +12,7 @@ mod logged;
 mod stale;
 mod trims;
 
-use destage_plan::{Dev, Ext, Row};
+use destage_plan::{Dev, Ext, PageChecksum, PageChecksums, Row};
 use destage_raid::Geometry;
 
 pub(crate) use dirty::Soiling;
@@ -32,8 +32,8 @@ pub(crate) const MAX_ARRAY_PAGES: u64 = crate::ssd::log::MAX_ARRAY_PAGES;
 
 const _: () = assert!(MAX_ARRAY_PAGES < 1 << 40, "its number takes five bytes");
 
-/// Bytes that a page of a cache takes: its frame, and where it is found.
-pub(crate) const BYTES_PER_PAGE: u64 = 28;
+/// Bytes that a page of a cache takes: its frame, where it is found, and its checksum.
+pub(crate) const BYTES_PER_PAGE: u64 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -177,6 +177,8 @@ pub(crate) struct Frames {
     /// Whether it is asked for which frames became free, and these.
     tells_freed: bool,
     freed: Vec<Frame>,
+    /// Keeps the checksums of what was written to the frames.
+    checksums: PageChecksums,
 }
 
 impl Frames {
@@ -226,6 +228,7 @@ impl Frames {
             shed: None,
             tells_freed: false,
             freed: Vec::new(),
+            checksums: PageChecksums::new(dev, 0, frames as usize),
         }
     }
 
@@ -233,6 +236,7 @@ impl Frames {
     /// they are [enabled](Self::enable).
     pub(crate) fn log_from(&mut self, first: u64) {
         (self.first, self.untold, self.enabled) = (first, Some(Untold::default()), false);
+        self.checksums.begin_at(first);
     }
 
     /// The log is there.
@@ -266,6 +270,16 @@ impl Frames {
     /// Frames with versions of pages that the parity is behind of.
     pub(crate) const fn stale(&self) -> u32 {
         self.stale
+    }
+
+    /// Returns the checksum of what was written to a frame last; none if it is not known.
+    pub(crate) fn checksum(&self, frame: Frame) -> Option<PageChecksum> {
+        self.checksums.get(self.first + u64::from(frame.0))
+    }
+
+    /// Keeps the checksum that the log has of a frame.
+    pub(crate) fn keep_checksum(&mut self, frame: Frame, checksum: Option<PageChecksum>) {
+        self.checksums.keep(self.first + u64::from(frame.0), checksum);
     }
 
     pub(crate) fn ext(&self, frame: Frame) -> Ext {
@@ -460,6 +474,7 @@ impl Frames {
     /// on it, if one is kept.
     pub(crate) fn replace(&mut self) {
         self.lose();
+        self.checksums.clear();
         self.enabled = self.untold.is_none();
     }
 

@@ -71,7 +71,7 @@ impl Journal {
         let mut entries = Vec::new();
         for (frame, page) in pages {
             let slot = self.spare.pop().expect("the slots were counted");
-            let fact = Fact::Dirty { page };
+            let fact = Fact::Dirty { page, checksum: None };
             entries.push((Entry { frame: frame.number(), sequence: log.next_sequence(), fact }, slot));
         }
         if entries.is_empty() { after } else { self.claims.plan_dirty(op, entries, self.life, after, out) }

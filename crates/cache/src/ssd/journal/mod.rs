@@ -429,8 +429,12 @@ impl Journal {
         if let Some(log) = self.log.as_mut().filter(|_| commit.life == self.life) {
             for (frame, page) in std::mem::take(&mut commit.frames) {
                 // A page may have left meanwhile, and another one come.
-                let fact = page.map_or(Fact::Free, |page| Fact::Clean { page });
-                if frames.fact(frame) != fact || page.is_none() && !frames.is_left(frame) {
+                let fact = frames.fact(frame);
+                let holds = match page {
+                    Some(page) => matches!(fact, Fact::Clean { page: now, .. } if now == page),
+                    None => fact == Fact::Free && frames.is_left(frame),
+                };
+                if !holds {
                     continue;
                 }
                 // What was told of it as dirty since, with an earlier sequence, must hold.
@@ -456,7 +460,7 @@ impl Journal {
                 // There may be a newer version meanwhile.
                 let Some((frame, page)) = frames.log_landed(came) else { continue };
                 let slot = self.spare.pop().expect("there are some");
-                let fact = Fact::Clean { page };
+                let fact = Fact::Clean { page, checksum: frames.checksum(frame) };
                 let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
                 puts.push(NvPut { slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 });
                 commit.entries.push((entry, slot));

@@ -399,11 +399,14 @@ impl Journal {
             let row = row_of(geometry, page);
             let is_newest = newest.get(&page) == Some(&entry.frame);
             if self.start.keeps_dirty && is_newest && matches!(entry.fact, Fact::Dirty { .. }) {
-                self.start.unknown |= !frames.adopt_dirty(Frame::new(entry.frame), page, frames.set_of(row));
+                let (frame, checksum) = (Frame::new(entry.frame), entry.fact.checksum());
+                self.start.unknown |= !frames.adopt_dirty(frame, page, frames.set_of(row), checksum);
                 continue;
             }
             let holds = matches!(entry.fact, Fact::Clean { .. }) && is_newest && !self.start.has_intent(row);
-            frames.adopt(Frame::new(entry.frame), page, holds.then_some(row));
+            if frames.adopt(Frame::new(entry.frame), page, holds.then_some(row)) {
+                frames.keep_checksum(Frame::new(entry.frame), entry.fact.checksum());
+            }
         }
         self.start.intents = Vec::new();
         self.start.has_read = true;

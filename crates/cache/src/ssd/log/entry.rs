@@ -13,10 +13,13 @@
 //! | | 12 | bytes of the delta minus one, 0 if there is none |
 //! | 16 | 48 | sequence, at least 1 |
 //!
+//! A clean or dirty page has no delta, and may have a checksum in the bits of one: its low 24 bits are in bits 31 to 54 of the first
+//! number, its high 8 bits in bits 40 to 47 of the second, whose bit 48 is 1. The other bits of a delta are 0 then.
+//!
 //! So a cache has fewer than 2³¹ frames, an array fewer than 2⁴⁰ pages (4 PiB of 4 KiB), and deltas
 //! lie in the first 4,096 bytes of a frame.
 
-use destage_plan::Tag;
+use destage_plan::{PageChecksum, Tag};
 
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 22;
@@ -29,9 +32,14 @@ pub const MAX_DELTA_END: u32 = 1 << 12;
 /// No entry has this sequence or a larger one.
 pub const SEQUENCES: u64 = 1 << 48;
 
-const TAG_VERSION: u8 = 1;
+/// Writes tags of this version. In version 1 no entry had a checksum.
+const TAG_VERSION: u8 = 2;
 const NO_DELTA: u32 = MAX_FRAMES;
 const NO_PAGE: u64 = MAX_ARRAY_PAGES;
+/// Counts the bits of a checksum in the field of a delta's frame; the others are in the field of its first byte.
+const LOW_BITS: u32 = 24;
+/// Marks, behind the high bits of a checksum, that there is one.
+const HAS_CHECKSUM: u16 = 1 << 8;
 
 /// Where a delta lies in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +68,8 @@ pub enum Fact {
     Clean {
         /// Which.
         page: u64,
+        /// Gives the checksum of what is in the frame; none if nobody knew it.
+        checksum: Option<PageChecksum>,
     },
     /// A page as its row's parity has it, which is not as it is.
     Old {
@@ -78,6 +88,8 @@ pub enum Fact {
     Dirty {
         /// Which.
         page: u64,
+        /// Gives the checksum of what is in the frame; none if that may have been written over since.
+        checksum: Option<PageChecksum>,
     },
 }
 
@@ -86,7 +98,9 @@ impl Fact {
     pub const fn page(self) -> Option<u64> {
         match self {
             Self::Free => None,
-            Self::Clean { page } | Self::Old { page, .. } | Self::New { page } | Self::Dirty { page } => Some(page),
+            Self::Clean { page, .. } | Self::Old { page, .. } | Self::New { page } | Self::Dirty { page, .. } => {
+                Some(page)
+            }
         }
     }
 
@@ -94,6 +108,14 @@ impl Fact {
     pub const fn delta(self) -> Option<DeltaPlace> {
         match self {
             Self::Old { delta, .. } => delta,
+            _ => None,
+        }
+    }
+
+    /// Returns the checksum of what is in the frame, if it is known.
+    pub const fn checksum(self) -> Option<PageChecksum> {
+        match self {
+            Self::Clean { checksum, .. } | Self::Dirty { checksum, .. } => checksum,
             _ => None,
         }
     }
@@ -134,6 +156,9 @@ pub enum EntryError {
     /// Only old pages have deltas.
     #[error("it has a delta in frame {0}, and is not of an old page")]
     Delta(u32),
+    /// Says that the bits of a clean or dirty page's checksum are none.
+    #[error("it is of a clean or dirty page, and the bits of its checksum are none")]
+    Checksum,
     /// There is no delta, and yet a place of one.
     #[error("it has no delta, and yet byte {offset} as its first and {len} as its length minus one")]
     NoDelta {
@@ -167,7 +192,7 @@ pub enum EntryError {
         page_bytes: u32,
     },
     /// The tag is of another version.
-    #[error("the tag's version is {0}; it must be {TAG_VERSION}")]
+    #[error("the tag's version is {0}; it must be 1 or {TAG_VERSION}")]
     TagVersion(u8),
     /// The tag is of another kind.
     #[error("the tag's kind is {found}; it must be {expected}")]
@@ -189,7 +214,13 @@ impl Entry {
         let page = self.fact.page().unwrap_or(NO_PAGE);
         let (delta, offset, len) = match self.fact.delta() {
             Some(place) => (place.frame, place.offset, place.len.checked_sub(1).expect("a delta has bytes")),
-            None => (NO_DELTA, 0, 0),
+            None => match self.fact.checksum() {
+                Some(checksum) => {
+                    let high = (checksum.get() >> LOW_BITS) as u16;
+                    (checksum.get() & ((1 << LOW_BITS) - 1), HAS_CHECKSUM | high, 0)
+                }
+                None => (NO_DELTA, 0, 0),
+            },
         };
         let fits = self.frame < MAX_FRAMES
             && (self.fact.delta().is_none_or(|place| place.frame < MAX_FRAMES && place.end() <= MAX_DELTA_END))
@@ -225,13 +256,18 @@ impl Entry {
         if page == NO_PAGE && state != 0 {
             return Err(EntryError::FreeState(state));
         }
+        if matches!(state, 0 | 3) && page != NO_PAGE && (delta, offset, len) != (NO_DELTA, 0, 0) {
+            let checksum = Some(checksum(delta, offset, len).ok_or(EntryError::Checksum)?);
+            let fact = if state == 0 { Fact::Clean { page, checksum } } else { Fact::Dirty { page, checksum } };
+            return Ok(Self { frame, sequence, fact });
+        }
         let delta = (delta != NO_DELTA).then_some(DeltaPlace { frame: delta, offset, len: len + 1 });
         let fact = match (state, delta) {
             (0, None) if page == NO_PAGE => Fact::Free,
-            (0, None) => Fact::Clean { page },
+            (0, None) => Fact::Clean { page, checksum: None },
             (1, delta) => Fact::Old { page, delta },
             (2, None) => Fact::New { page },
-            (_, None) => Fact::Dirty { page },
+            (_, None) => Fact::Dirty { page, checksum: None },
             (_, Some(delta)) => return Err(EntryError::Delta(delta.frame)),
         };
         match delta {
@@ -257,11 +293,19 @@ impl Entry {
         if tag[1] != kind {
             return Err(EntryError::TagKind { found: tag[1], expected: kind });
         }
-        if tag[0] != TAG_VERSION {
+        if !(1..=TAG_VERSION).contains(&tag[0]) {
             return Err(EntryError::TagVersion(tag[0]));
         }
         Self::decode(tag[2..].try_into().expect("the rest of a tag"))
     }
+}
+
+/// Returns the checksum that is in the fields of a delta.
+const fn checksum(low: u32, high: u16, rest: u16) -> Option<PageChecksum> {
+    if low >> LOW_BITS != 0 || high & !0xff != HAS_CHECKSUM || rest != 0 {
+        return None;
+    }
+    PageChecksum::from_number(low | (high as u32 & 0xff) << LOW_BITS)
 }
 
 #[cfg(test)]
@@ -289,12 +333,16 @@ mod tests {
         for page in [0, MAX_ARRAY_PAGES - 1] {
             for fact in [
                 Fact::Free,
-                Fact::Clean { page },
+                Fact::Clean { page, checksum: None },
+                Fact::Clean { page, checksum: PageChecksum::from_number(1) },
+                Fact::Clean { page, checksum: PageChecksum::from_number(u32::MAX) },
+                Fact::Clean { page, checksum: PageChecksum::from_number(0x8180_0001) },
                 Fact::Old { page, delta: None },
                 Fact::Old { page, delta: Some(whole) },
                 LARGEST.fact,
                 Fact::New { page },
-                Fact::Dirty { page },
+                Fact::Dirty { page, checksum: None },
+                Fact::Dirty { page, checksum: PageChecksum::from_number(0x8180_0001) },
             ] {
                 for (frame, sequence) in [(0, 1), (LARGEST.frame, LARGEST.sequence)] {
                     let entry = Entry { frame, sequence, fact };
@@ -310,9 +358,17 @@ mod tests {
         let free = Entry { frame: 3, sequence: 9, fact: Fact::Free };
         assert_eq!(Entry::decode(&[0; ENTRY_BYTES]), Err(EntryError::Sequence));
         assert_eq!(altered(free, |bytes| bytes[7] |= 0x80), Err(EntryError::FreeState(2)));
-        assert_eq!(altered(LARGEST, |bytes| bytes[7] |= 0xc0), Err(EntryError::Delta(MAX_FRAMES - 1)));
+        assert_eq!(altered(LARGEST, |bytes| bytes[7] |= 0xc0), Err(EntryError::Checksum));
+        assert_eq!(altered(LARGEST, |bytes| bytes[7] ^= 0xc0), Err(EntryError::Delta(MAX_FRAMES - 1)));
         assert_eq!(altered(free, |bytes| bytes[14] = 0x10), Err(EntryError::NoDelta { offset: 0, len: 1 }));
         assert_eq!(altered(free, |bytes| bytes[13] = 1), Err(EntryError::NoDelta { offset: 1, len: 0 }));
+        let clean =
+            |number| Entry { fact: Fact::Clean { page: 7, checksum: PageChecksum::from_number(number) }, ..free };
+        // A byte of the low bits, one between them, the mark, and bits behind it.
+        assert_eq!(altered(clean(0x100), |bytes| bytes[7] = 1), Err(EntryError::Checksum));
+        assert_eq!(altered(clean(0x100), |bytes| bytes[14] = 0), Err(EntryError::Checksum));
+        assert_eq!(altered(clean(0x100), |bytes| bytes[15] = 0x10), Err(EntryError::Checksum));
+        assert_eq!(altered(clean(1), |bytes| bytes[3] = 0), Err(EntryError::Checksum));
         let end = EntryError::DeltaEnd { end: 4097, page_bytes: 4096 };
         assert_eq!(altered(LARGEST, |bytes| bytes[14] |= 0x10), Err(end));
         let frame = EntryError::Frame { found: MAX_FRAMES, frames: MAX_FRAMES };
@@ -320,8 +376,8 @@ mod tests {
         let tag = free.tag(19);
         assert_eq!(Entry::from_tag(&tag, 20), Err(EntryError::TagKind { found: 19, expected: 20 }));
         assert_eq!(
-            Entry::from_tag(&[[2].as_slice(), &tag[1..]].concat().try_into().unwrap(), 19),
-            Err(EntryError::TagVersion(2))
+            Entry::from_tag(&[[3].as_slice(), &tag[1..]].concat().try_into().unwrap(), 19),
+            Err(EntryError::TagVersion(3))
         );
     }
 

@@ -10,7 +10,7 @@ const SHAPE: Shape = Shape { page_bytes: 128, pages: 4, usage_max: 3, entries: 4
 /// Puts a clean entry of a frame, by the frame's letter.
 fn put(log: &mut Log, facts: &mut BTreeMap<(u32, u64), Fact>, letter: u8) {
     let (frame, sequence) = (u32::from(letter - b'a'), log.next_sequence());
-    let fact = Fact::Clean { page: sequence };
+    let fact = Fact::Clean { page: sequence, checksum: None };
     facts.insert((frame, sequence), fact);
     assert_eq!(log.put(Entry { frame, sequence, fact }, None), None);
 }
@@ -55,11 +55,11 @@ fn nothing_is_allocated_once_as_many_have_waited() {
         for frame in 0..6 {
             let sequence = log.next_sequence();
             let slot = NvSlot { index: frame, generation: round };
-            log.put(Entry { frame, sequence, fact: Fact::Dirty { page: 7 } }, Some(slot));
+            log.put(Entry { frame, sequence, fact: Fact::Dirty { page: 7, checksum: None } }, Some(slot));
         }
         while log.is_full() {
             log.seal(&mut bytes).expect("it is not full").expect("so many wait");
-            log.written(|_, _| Fact::Dirty { page: 7 }, &mut free);
+            log.written(|_, _| Fact::Dirty { page: 7, checksum: None }, &mut free);
         }
         free.clear();
         let [nodes, spare] = log.buffer.capacities();

@@ -4,7 +4,7 @@
 //! | byte | bytes | field |
 //! |---|---|---|
 //! | 0 | 2 | `ML` |
-//! | 2 | 1 | version: 1 |
+//! | 2 | 1 | version: 2; 1 if no entry has a checksum |
 //! | 3 | 1 | reserved |
 //! | 4 | 4 | CRC-32C of bytes 0 to 3 and of all behind these four |
 //! | 8 | 6 | sequence of the page: how many pages the log wrote before it |
@@ -17,7 +17,7 @@ use super::entry::{ENTRY_BYTES, Entry, EntryError};
 pub const HEADER_BYTES: usize = 16;
 
 const MAGIC: [u8; 2] = *b"ML";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Entries for which a page of so many bytes has room.
 pub const fn room(page_bytes: u32) -> u32 {
@@ -46,7 +46,7 @@ pub enum PageError {
         expected: u32,
     },
     /// It is whole, and of a version that is not known.
-    #[error("its version is {0}; it must be {VERSION}")]
+    #[error("its version is {0}; it must be 1 or {VERSION}")]
     Version(u8),
     /// A byte that must be zero is not.
     #[error("byte {0} is not zero")]
@@ -122,7 +122,7 @@ impl<'a> LogPage<'a> {
         if found != expected {
             return Err(PageError::Checksum { found, expected });
         }
-        if bytes[2] != VERSION {
+        if !(1..=VERSION).contains(&bytes[2]) {
             return Err(PageError::Version(bytes[2]));
         }
         let count = u16::from_le_bytes([bytes[14], bytes[15]]);
