@@ -14,13 +14,12 @@ use destage_raid::{Geometry, Level, Place};
 
 use crate::description::folder;
 use crate::replacement::{check_cache, check_member};
+use crate::status::CACHE;
 use crate::{
     ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceReplacement, DeviceStatus,
     Figure, LostRange, ReplaceError, ResynchronisedStatus, ServiceEvent, State, StateStatus, marks,
 };
 
-/// The name of the cache's device.
-const CACHE: &str = "cache";
 /// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
 /// end first, and whoever opens them must not do so before.
 const LINGERS: Duration = Duration::from_secs(2);
@@ -199,7 +198,12 @@ impl Array {
                     });
                 }
                 PageFate::Unwritable => tell(ServiceEvent::PageUnwritable { device, path, offset, bytes }),
-                // The member is lost, and its news says why.
+                PageFate::Dropped => tell(ServiceEvent::CachePageDropped { path, offset, bytes }),
+                PageFate::DirtyLost(first) => {
+                    let lost = LostRange { offset: first * bytes, bytes };
+                    tell(ServiceEvent::DirtyPageLost { path, offset, bytes, lost });
+                }
+                // The device is lost, and its news says why.
                 PageFate::TooMany => {}
             }
         }
@@ -243,6 +247,7 @@ impl Array {
                 marks: traffic.marks,
                 mark_bytes: traffic.mark_bytes,
                 corrected_pages: traffic.corrected,
+                mismatched_pages: traffic.mismatches,
                 bad_pages: self.files.engine().controller().array().unwritable(dev),
             }
         });

@@ -5,7 +5,7 @@ use std::fmt;
 use destage_plan::quantity::show_bytes;
 use serde::Serialize;
 
-use crate::status::{LostRange, State};
+use crate::status::{CACHE, LostRange, State};
 
 /// Limits the ranges of lost bytes that a text names.
 const NAMED: usize = 8;
@@ -132,6 +132,28 @@ pub enum ServiceEvent {
         /// Names the data that is lost with it; none if it is parity.
         lost: Option<LostRange>,
     },
+    /// Reports a page of the cache's device that could not be read, or is not what was written there. Other devices have
+    /// what the cache had there.
+    CachePageDropped {
+        /// Names its file.
+        path: String,
+        /// Gives its first byte there.
+        offset: u64,
+        /// Counts its bytes.
+        bytes: u64,
+    },
+    /// Reports a page of the cache's device that could not be read, or is not what was written there, and alone had the
+    /// newest content of some bytes of the array.
+    DirtyPageLost {
+        /// Names its file.
+        path: String,
+        /// Gives its first byte there.
+        offset: u64,
+        /// Counts its bytes.
+        bytes: u64,
+        /// Names the data that cannot be read until it is written.
+        lost: LostRange,
+    },
     /// Reports the start of the service.
     Started {
         /// Names the array's description.
@@ -220,6 +242,7 @@ impl ServiceEvent {
             | Self::DataLost { .. }
             | Self::PageUnwritable { .. }
             | Self::PageMissing { .. }
+            | Self::DirtyPageLost { .. }
             | Self::PageUnreadable { .. } => EventSeverity::Error,
             Self::StateChanged { to, .. } => match to {
                 State::Failed | State::Stopped(_) => EventSeverity::Critical,
@@ -234,6 +257,7 @@ impl ServiceEvent {
             | Self::Ordered { refused: Some(_), .. }
             | Self::IntentsDamaged { .. }
             | Self::PageCorrected { .. }
+            | Self::CachePageDropped { .. }
             | Self::ProgramFailed { .. } => EventSeverity::Warning,
             Self::Resynchronised { .. } | Self::Ordered { .. } => EventSeverity::Notice,
             Self::RebuildProgress { .. } | Self::Started { .. } | Self::Stopping { .. } => EventSeverity::Info,
@@ -253,6 +277,7 @@ impl ServiceEvent {
             | Self::PageUnwritable { device, .. }
             | Self::PageMissing { device, .. }
             | Self::PageUnreadable { device, .. } => Some(device),
+            Self::CachePageDropped { .. } | Self::DirtyPageLost { .. } => Some(CACHE),
             _ => None,
         }
     }
@@ -269,6 +294,8 @@ impl ServiceEvent {
             Self::PageUnwritable { .. } => "page-unwritable",
             Self::PageMissing { .. } => "page-missing",
             Self::PageUnreadable { .. } => "page-unreadable",
+            Self::CachePageDropped { .. } => "cache-page-dropped",
+            Self::DirtyPageLost { .. } => "dirty-page-lost",
             Self::Started { .. } => "started",
             Self::Resynchronised { .. } => "resynchronised",
             Self::IntentsDamaged { .. } => "intents-damaged",
@@ -304,6 +331,15 @@ impl fmt::Display for ServiceEvent {
             Self::PageUnwritable { device, path, offset, bytes } => write!(
                 f,
                 "{device} cannot keep {bytes} bytes at {offset} of {path}; the others answer for them, and it should be replaced"
+            ),
+            Self::CachePageDropped { path, offset, bytes } => write!(
+                f,
+                "the cache could not use {bytes} bytes at {offset} of {path}, which cannot be read or are not what was written there; it has dropped them, and other devices have the data"
+            ),
+            Self::DirtyPageLost { path, offset, bytes, lost } => write!(
+                f,
+                "the cache alone had data in {bytes} bytes at {offset} of {path}, which cannot be read or are not what was written there: {} bytes at {} are lost until they are written",
+                lost.bytes, lost.offset
             ),
             Self::PageMissing { device, path, offset, bytes, lost } => {
                 write!(

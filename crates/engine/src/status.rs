@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// Names the cache's device.
+pub(crate) const CACHE: &str = "cache";
+
 /// How a service is. Counts are since it began.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
@@ -168,6 +171,9 @@ pub struct DeviceStatus {
     /// Counts the pages that it could not read even when they had been made anew: they are computed from the others.
     #[serde(default)]
     pub bad_pages: u64,
+    /// Counts the pages that were read and are not what was written, by their checksums.
+    #[serde(default)]
+    pub mismatched_pages: u64,
 }
 
 impl ArrayStatus {

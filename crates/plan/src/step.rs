@@ -351,7 +351,8 @@ pub enum StepOutcome {
     /// The device did not do it. Nothing is known of what it did.
     Failed(Dev),
     /// Tells that the device answers, and cannot read a page that the step reads, or write one for an
-    /// [attempt](crate::Out::attempt). Nothing is known of the step's other pages.
+    /// [attempt](crate::Out::attempt); or that the page is not what was written there, by its
+    /// [checksum](crate::Controller::checksums). Nothing is known of the step's other pages.
     Unreadable(BadPage),
 }
 
@@ -387,4 +388,9 @@ pub enum PageFate {
     Unwritable,
     /// Tells that the device had too many such pages, and counts as lost.
     TooMany,
+    /// Tells that a cache has dropped what it held there: requests read it from other devices.
+    Dropped,
+    /// Tells that a cache alone had the newest content of this page of the array there. Requests for it fail until it is
+    /// written.
+    DirtyLost(u64),
 }

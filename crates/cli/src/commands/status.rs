@@ -100,7 +100,7 @@ fn show(status: &Status) -> Result<()> {
             Some(error) => format!("lost: {error}"),
             None if !device.answers => format!("lost: {}", device.path),
             None => format!(
-                "{}{}: {} reads ({}), {} writes ({}), {} flushes{}",
+                "{}{}: {} reads ({}), {} writes ({}), {} flushes{}{}",
                 device.path,
                 device.filled_percent.map(|percent| format!(", filled to {percent:.1} %")).unwrap_or_default(),
                 show_count(device.reads),
@@ -110,6 +110,11 @@ fn show(status: &Status) -> Result<()> {
                 show_count(device.flushes),
                 if device.corrected_pages > 0 {
                     format!("; {} pages could not be read and were made anew", show_count(device.corrected_pages))
+                } else {
+                    String::new()
+                },
+                if device.mismatched_pages > 0 {
+                    format!("; {} pages were not what was written", show_count(device.mismatched_pages))
                 } else {
                     String::new()
                 }

@@ -1,6 +1,7 @@
 //! The bytes behind the names of buffers, and the steps that compute with them.
 
 mod buffers;
+pub(crate) mod checksum;
 mod compute;
 
 pub use buffers::{Bytes, Handle};

@@ -1,13 +1,13 @@
 //! Steps that end, in any order.
 
-use destage_plan::{BadPage, Controller, Nanos, Step, StepOutcome};
+use destage_plan::{BadPage, Controller, Ext, Nanos, Step, StepOutcome};
 
 use super::check::{RowCheck, Violation};
 use super::conduct::Conduct;
 use super::executor::Memory;
 use super::settings::{Pick, Ran};
 use super::step::InFlight;
-use crate::bytes::Handle;
+use crate::bytes::{Handle, checksum};
 
 impl<C: Controller> Memory<C> {
     /// Lets one step end; if none is in flight, the next timer go off; none if there is neither and
@@ -115,6 +115,14 @@ impl<C: Controller> Memory<C> {
         Ok(Ran { op, step: entry.step, outcome })
     }
 
+    /// Keeps the checksums of what was written to an extent, if the controller keeps any of its device.
+    fn keep_checksums(&mut self, ext: Ext) {
+        let bytes = self.devices[ext.dev().index()].read(ext);
+        if let Some(checksums) = self.engine.checksums_mut().filter(|checksums| checksums.dev() == ext.dev()) {
+            checksum::keep(checksums, ext, bytes);
+        }
+    }
+
     fn carry_out<R: RowCheck<C>>(&mut self, entry: &mut InFlight, check: &R) -> Result<StepOutcome, Violation> {
         let op = entry.issue.op;
         if entry.conduct == Conduct::Omit {
@@ -131,6 +139,10 @@ impl<C: Controller> Memory<C> {
                     return Ok(StepOutcome::Unreadable(BadPage { dev: ext.dev(), page }));
                 }
                 let bytes = self.devices[ext.dev().index()].read(ext);
+                let checksums = self.engine.controller().checksums().filter(|checksums| checksums.dev() == ext.dev());
+                if let Some(page) = checksums.and_then(|checksums| checksum::mismatch(checksums, ext, bytes)) {
+                    return Ok(StepOutcome::Unreadable(BadPage { dev: ext.dev(), page }));
+                }
                 self.bytes.target(&self.engine, op, dst, bytes.len()).copy_from_slice(bytes);
             }
             Step::Write { ext, src, fua } => {
@@ -141,6 +153,7 @@ impl<C: Controller> Memory<C> {
                 };
                 let fua = fua && entry.conduct != Conduct::Volatile;
                 self.devices[ext.dev().index()].write(ext, bytes, fua);
+                self.keep_checksums(ext);
             }
             Step::WriteList { ext, fua, .. } | Step::MetaWrite { ext, fua, .. } => {
                 let bytes = match &entry.early {
@@ -150,6 +163,9 @@ impl<C: Controller> Memory<C> {
                 let fua = fua && entry.conduct != Conduct::Volatile;
                 self.devices[ext.dev().index()].write(ext, Some(&bytes), fua);
                 self.bytes.give_back(bytes);
+                if matches!(entry.step, Step::WriteList { .. }) {
+                    self.keep_checksums(ext);
+                }
             }
             Step::MetaRead { ext } => self.engine.read(entry.issue, self.devices[ext.dev().index()].read(ext)),
             Step::Trim { ext } => self.devices[ext.dev().index()].write(ext, None, false),

@@ -2,11 +2,12 @@
 
 use std::io;
 
-use destage_plan::{BadPage, Controller, Dev, PageFate, PageReport, Step, StepOutcome};
+use destage_plan::{BadPage, Controller, Dev, Ext, PageFate, PageReport, Step, StepOutcome};
 use rustix::io::Errno;
 
 use super::device::PageSearch;
 use super::executor::Files;
+use crate::bytes::checksum;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::command::{Command, Failure, Work};
@@ -24,6 +25,21 @@ fn is_of_medium(failure: &Failure) -> bool {
 }
 
 impl<C: Controller> Files<C> {
+    /// Returns the first page of what was read that is not what was written there, if checksums of it are kept.
+    pub(super) fn mismatch(&mut self, ext: Ext, bytes: &[u8]) -> Option<BadPage> {
+        let dev = ext.dev();
+        let checksums = self.engine.controller().checksums().filter(|checksums| checksums.dev() == dev)?;
+        let page = checksum::mismatch(checksums, ext, bytes)?;
+        self.devices[dev.index()].traffic.mismatches += 1;
+        Some(BadPage { dev, page })
+    }
+
+    /// Returns true if the controller can do without a page of a device that answers otherwise.
+    fn may_miss_pages(&self, dev: Dev) -> bool {
+        let of_cache = || self.engine.controller().checksums().is_some_and(|checksums| checksums.dev() == dev);
+        dev.index() < self.config.members || of_cache()
+    }
+
     /// Takes a read of a member that ended, if it is one that is tried page by page or is to be, and a write of a page that
     /// was tried. What is left for the caller is one that is done, or that failed for good.
     #[cold]
@@ -49,6 +65,7 @@ impl<C: Controller> Files<C> {
         let Step::Read { ext, .. } = *self.engine.step(issue) else { return Some((command, done)) };
         let Work::Read { offset } = command.work else { return Some((command, done)) };
         let failed = self.devices[dev.index()].failed;
+        let may_miss_pages = self.may_miss_pages(dev);
         let searches = &mut self.devices[dev.index()].searches;
         match (known, done) {
             (None, Ok(())) => Some((command, Ok(()))),
@@ -69,7 +86,7 @@ impl<C: Controller> Files<C> {
                 Some((Command { range, ..command }, Ok(())))
             }
             (known, Err(failure)) => {
-                if dev.index() >= self.config.members || !is_of_medium(&failure) {
+                if !may_miss_pages || !is_of_medium(&failure) {
                     searches.retain(|search| search.issue != issue);
                     return Some((command, Err(failure)));
                 }
@@ -95,7 +112,14 @@ impl<C: Controller> Files<C> {
             let dev = report.page.dev;
             self.devices[dev.index()].traffic.corrected += u64::from(report.fate == PageFate::Corrected);
             let why = match report.fate {
-                PageFate::Corrected | PageFate::Lost | PageFate::Missing | PageFate::Unwritable => None,
+                PageFate::Corrected
+                | PageFate::Lost
+                | PageFate::Missing
+                | PageFate::Unwritable
+                | PageFate::Dropped
+                | PageFate::DirtyLost(_) => None,
+                // Without it the NVRAM would be lost.
+                PageFate::TooMany if self.config.home() == Some(dev.index()) => None,
                 PageFate::TooMany => Some("more of its pages could not be read than max-corrected allows"),
             };
             if self.page_reports.len() < MOST_REPORTS {

@@ -143,7 +143,16 @@ impl<C: Controller> Files<C> {
                 continue;
             };
             match *self.engine.step(issue) {
-                Step::Read { dst, .. } => self.bytes.fetched(&self.engine, issue.op, dst, bytes),
+                Step::Read { ext, dst } => {
+                    if dev.index() >= self.config.members
+                        && let Some(page) = self.mismatch(ext, &bytes)
+                    {
+                        self.bytes.give_back(bytes);
+                        self.complete(issue, StepOutcome::Unreadable(page));
+                        continue;
+                    }
+                    self.bytes.fetched(&self.engine, issue.op, dst, bytes);
+                }
                 Step::MetaRead { .. } => {
                     self.engine.read(issue, &bytes);
                     self.bytes.give_back(bytes);

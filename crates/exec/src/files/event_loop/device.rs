@@ -35,6 +35,8 @@ pub struct Traffic {
     pub written_bytes: u64,
     /// Counts the pages that it could not read and that were made anew.
     pub corrected: u64,
+    /// Counts the pages that were read and are not what was written.
+    pub mismatches: u64,
 }
 
 /// Tries a read that failed page by page.

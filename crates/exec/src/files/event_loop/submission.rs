@@ -3,6 +3,7 @@
 use destage_plan::{Buf, Controller, Dev, Ext, Issue, Step};
 
 use super::executor::Files;
+use crate::bytes::checksum;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::command;
@@ -68,6 +69,12 @@ impl<C: Controller> Files<C> {
             }
             ref other => unreachable!("{other:?} is no step of a device"),
         };
+        if let Step::Write { ext, .. } | Step::WriteList { ext, .. } = step
+            && dev.index() >= self.config.members
+            && let Some(checksums) = self.engine.checksums_mut().filter(|checksums| checksums.dev() == dev)
+        {
+            checksum::keep(checksums, ext, &bytes[range.clone()]);
+        }
         let (bytes, range) = match self.devices[dev.index()].direct {
             Some(Ok(align)) => self.bytes.aligned(bytes, range, align as usize),
             _ => (bytes, range),
