@@ -1,6 +1,9 @@
 //! Defines the contract of a host cache: the decisions that each cache makes for itself.
 
-use destage_plan::{Buf, Control, DevSet, DeviceChange, Event, Frag, NvHeld, OpId, Out, StepNo, StepOutcome, StepSet};
+use destage_plan::{
+    Buf, Claim, Control, DevSet, DeviceChange, Event, Frag, NvHeld, OpId, Out, PageChecksums, PageFate, StepNo,
+    StepOutcome, StepSet,
+};
 use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg, Versions};
 
 use crate::CacheCounts;
@@ -147,6 +150,24 @@ pub trait HostCache: Versions + Send + 'static {
     /// Returns how much parity is stale.
     fn stale_parity(&self) -> StaleParity {
         StaleParity::default()
+    }
+
+    /// Returns the checksums that this cache keeps of the pages of its device.
+    fn checksums(&self) -> Option<&PageChecksums> {
+        None
+    }
+
+    /// Returns these checksums, to change them.
+    fn checksums_mut(&mut self) -> Option<&mut PageChecksums> {
+        None
+    }
+
+    /// Forgets what it holds in a page of its device that cannot be read, or is not what was written there, as far as the
+    /// operation with this claim reads it. Returns what became of that; none if the operation needs nothing of it any
+    /// more.
+    fn forget_bad_page(&mut self, page: u64, op: OpId, claim: Option<Claim>) -> Option<PageFate> {
+        let _ = (page, op, claim);
+        None
     }
 
     /// Appends the cache's own [figures](crate::HostCacheInfo::figures), in their order.

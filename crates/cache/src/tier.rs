@@ -2,16 +2,21 @@
 //! written here once: which operations serve a fragment, what happens when steps of theirs fail,
 //! when a fragment is acknowledged.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use destage_plan::{
-    Buf, Class, Condition, Controller, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out, Row, Step, StepSet,
+    Buf, Class, Condition, Controller, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out, PageChecksum,
+    PageChecksums, PageFate, PageReport, Row, Step, StepSet,
 };
-use destage_raid::array::{Above, Array, Duty, Lost, Seg, Sources, Versions};
+use destage_raid::array::{Above, Array, Duty, Lost, ReadErrorCount, Seg, Sources, Versions};
 
 use crate::operations::{Operations, Work};
 use crate::synchroniser::Synchroniser;
 use crate::{CacheCounts, HostCache, HostCacheStatus, Pages, RequestAdmission, Rounds, StaleParity, Write, WriteStage};
+
+/// Limits the pages of the cache's device that are remembered as reported.
+const MAX_REPORTED: usize = 1 << 10;
 
 /// A host cache over its array.
 pub struct Tier<C: HostCache> {
@@ -26,6 +31,12 @@ struct Upper<C: HostCache> {
     /// Requests behind writes that wait, in order: those on the same pages take effect in the order in
     /// which they were submitted.
     held: Vec<Frag>,
+    /// Counts the pages that the cache's device could not read.
+    errors: ReadErrorCount,
+    /// Lists those that were reported, with the checksums of what was written there.
+    reported: BTreeMap<u64, Option<PageChecksum>>,
+    /// Lists the operations that were told of a page of that device of which the cache has nothing for them any more.
+    told: Vec<(OpId, u64)>,
 }
 
 /// A host cache over its array, whichever cache it is.
@@ -72,11 +83,14 @@ pub trait Served: Controller + Send {
 
 impl<C: HostCache> Tier<C> {
     /// Serves the array with this cache.
-    pub const fn new(array: Array, cache: C) -> Self {
+    pub fn new(array: Array, cache: C) -> Self {
         let upper = Upper {
             cache,
             operations: Operations { works: Vec::new(), entered: Vec::new(), synchroniser: None },
             held: Vec::new(),
+            errors: ReadErrorCount::default(),
+            reported: BTreeMap::new(),
+            told: Vec::new(),
         };
         Self { array, upper }
     }
@@ -123,6 +137,9 @@ impl<C: HostCache> Controller for Tier<C> {
         if let Some(devs) = lost {
             self.upper.cache.device_changed(devs, DeviceChange::Failed);
         }
+        if let Event::OpStuck { op, .. } = event {
+            self.upper.forget_bad_pages(op, self.array.config().max_corrected, out);
+        }
         self.array.handle(event, &mut self.upper, out);
         if self.array.is_refused() {
             // What was found changes by nothing that the cache would do with it.
@@ -141,6 +158,14 @@ impl<C: HostCache> Controller for Tier<C> {
 
     fn unnoted(&self) -> DevSet {
         self.array.unnoted() | self.upper.cache.status().unnoted
+    }
+
+    fn checksums(&self) -> Option<&PageChecksums> {
+        self.upper.cache.checksums()
+    }
+
+    fn checksums_mut(&mut self) -> Option<&mut PageChecksums> {
+        self.upper.cache.checksums_mut()
     }
 
     fn condition(&self) -> Condition {
@@ -187,6 +212,7 @@ impl<C: HostCache> Above for Upper<C> {
                 }
             }
             Event::OpDone(op) => {
+                self.has_ended(op);
                 self.cache.done(op);
                 self.cache.released(op);
                 if let Some(parent) = self.operations.end(op) {
@@ -238,6 +264,7 @@ impl<C: HostCache> Above for Upper<C> {
                 }
             }
             Duty::Ended { op } => {
+                self.has_ended(op);
                 self.cache.done(op);
                 self.operations.end(op);
             }
@@ -246,6 +273,49 @@ impl<C: HostCache> Above for Upper<C> {
 }
 
 impl<C: HostCache> Upper<C> {
+    /// Has the cache forget what an operation could not read of its device, before the operation is planned anew. With more
+    /// such pages than are allowed the device is lost, unless it alone has data; and if the operation reads a page again of
+    /// which the cache has nothing for it.
+    #[cold]
+    fn forget_bad_pages(&mut self, op: OpId, max_corrected: u32, out: &mut Out) {
+        let Some(checksums) = self.cache.checksums() else { return };
+        let dev = checksums.dev();
+        // Several steps may have read one of them.
+        let bad: BTreeSet<_> = out.unreadable(op).iter().copied().filter(|page| page.dev == dev).collect();
+        for page in bad {
+            let fate = self.cache.forget_bad_page(page.page, op, out.claim(op));
+            let is_stuck = fate.is_none() && self.told.contains(&(op, page.page));
+            let Some(fate) = fate.or(is_stuck.then_some(PageFate::TooMany)) else {
+                self.told.push((op, page.page));
+                continue;
+            };
+            // Many pages may have a delta in one.
+            let checksum = self.cache.checksums().and_then(|checksums| checksums.get(page.page));
+            if self.reported.len() >= MAX_REPORTED {
+                self.reported.clear();
+            }
+            let is_new = self.reported.insert(page.page, checksum) != Some(checksum);
+            if is_new {
+                out.report(PageReport { page, fate });
+            }
+            let is_needed = self.cache.status().dirty_rows > 0;
+            let is_too_many = is_new && self.errors.count(out.now()) > max_corrected && !is_needed;
+            if is_stuck || is_too_many {
+                if is_too_many {
+                    out.report(PageReport { page, fate: PageFate::TooMany });
+                }
+                return self.cache.device_changed(DevSet::one(dev), DeviceChange::Failed);
+            }
+        }
+    }
+
+    #[inline]
+    fn has_ended(&mut self, op: OpId) {
+        if !self.told.is_empty() {
+            self.told.retain(|(other, _)| *other != op);
+        }
+    }
+
     /// Something happened that is nobody's operation.
     fn pass_on(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         if let Some(synchroniser) = &mut self.operations.synchroniser {

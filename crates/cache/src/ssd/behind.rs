@@ -221,6 +221,23 @@ impl Behind {
         }
     }
 
+    /// Returns true if the version of a column that the parity covers is lost.
+    pub(super) fn is_lost(&self, row: Row, column: Column) -> bool {
+        self.rows.get(&row).is_some_and(|stale| stale.lost.contains(column))
+    }
+
+    /// Notes that no version of a stale column is in the cache any more, and has the row cleaned before others.
+    pub(super) fn lose_page(&mut self, row: Row, column: Column, frames: &Frames) {
+        let Some(stale) = self.rows.get_mut(&row).filter(|stale| stale.columns.contains(column)) else { return };
+        self.under_way = None;
+        let left = &mut self.left[frames.set_of(row) as usize];
+        *left -= stale.left();
+        stale.lost.insert(column);
+        stale.bare.insert(column);
+        *left += stale.left();
+        self.urgent.push(row);
+    }
+
     /// What the parities of all rows cover is lost.
     pub(super) fn lose_covered(&mut self) {
         self.rows.values_mut().for_each(|row| row.lost = row.columns);

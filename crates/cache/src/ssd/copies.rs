@@ -8,8 +8,8 @@
 use std::marker::PhantomData;
 
 use destage_plan::{
-    Buf, Column, ColumnSet, Dev, DevSet, DeviceChange, Frag, HostOp, OpId, Out, ParamSpec, Params, Row, Rows, Step,
-    StepSet,
+    Buf, Claim, Column, ColumnSet, Dev, DevSet, DeviceChange, Frag, HostOp, OpId, Out, PageChecksums, PageFate,
+    ParamSpec, Params, Row, Rows, Step, StepSet,
 };
 use destage_raid::Geometry;
 use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg, Versions};
@@ -564,6 +564,23 @@ impl<W: Writes> HostCache for Copies<W> {
             }
         }
         of(&mut self.written, op).drain(..).for_each(|came| self.frames.arrives(came));
+    }
+
+    fn forget_bad_page(&mut self, page: u64, _: OpId, _: Option<Claim>) -> Option<PageFate> {
+        let frame = self.frames.at(page)?;
+        let is_there = self.frames.get(self.frames.page(frame)) == Some(frame);
+        is_there.then(|| {
+            self.frames.forget(frame);
+            PageFate::Dropped
+        })
+    }
+
+    fn checksums(&self) -> Option<&PageChecksums> {
+        Some(self.frames.checksums())
+    }
+
+    fn checksums_mut(&mut self) -> Option<&mut PageChecksums> {
+        Some(self.frames.checksums_mut())
     }
 
     fn status(&self) -> HostCacheStatus<'_> {

@@ -7,8 +7,8 @@
 //! members hold, and their pages leave the cache.
 
 use destage_plan::{
-    Buf, Column, ColumnSet, Control, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out, ParamSpec, Params,
-    Row, Rows, StepNo, StepOutcome, StepSet,
+    Buf, Claim, Column, ColumnSet, Control, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out,
+    PageChecksums, PageFate, ParamSpec, Params, Row, Rows, StepNo, StepOutcome, StepSet,
 };
 use destage_raid::Level;
 use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Lost, Seg, Source, Sources, Updated, Versions};
@@ -92,6 +92,18 @@ impl<K: Keeps> Delayed<K> {
         self.copies.journal.as_deref()
     }
 
+    /// Forgets all that it has of a page, of which its member has the newest version.
+    fn lose_page(&mut self, row: Row, column: Column) {
+        let Self { copies: Copies { frames, geometry, .. }, behind, kept, .. } = self;
+        let page = page_of(geometry, row, column);
+        let frame = frames.get(page);
+        behind.lose_page(row, column, frames);
+        kept.forget(frame.map_or(PageHome::Bare(page), PageHome::Frame), frames);
+        if let Some(frame) = frame {
+            frames.forget(frame);
+        }
+    }
+
     /// Has what is written of these pages kept beside what the parity covers, if the cache has all of them, or
     /// can do without, and there is room: how it is written then.
     fn keep(&mut self, op: OpId, rows: Rows, columns: ColumnSet) -> Option<Approach> {
@@ -103,6 +115,10 @@ impl<K: Keeps> Delayed<K> {
             let page = page_of(&copies.geometry, row, column);
             let frame = copies.frames.get(page);
             if frame.is_none() {
+                // Until the parity is made of data again, a delta is of no use.
+                if behind.is_lost(row, column) {
+                    return None;
+                }
                 if !kept.rules().prepares || !columns.is_single() {
                     return None;
                 }
@@ -399,6 +415,37 @@ impl<K: Keeps> HostCache for Delayed<K> {
         if !self.behind.done(op, &self.copies.frames) {
             self.kept.done(op, &mut self.copies, &mut self.behind);
         }
+    }
+
+    /// Forgets pages of which members have the newest version. What the parity covers of stale ones is lost, so it is made of
+    /// all data of their rows again.
+    fn forget_bad_page(&mut self, page: u64, op: OpId, claim: Option<Claim>) -> Option<PageFate> {
+        let Self { copies: Copies { frames, geometry, .. }, kept, .. } = self;
+        let (bad, claim) = (frames.at(page)?, claim?);
+        let rows = Rows::new(geometry.row(claim.stripe, claim.first), claim.rows);
+        let columns = geometry.data_set() & (claim.r | claim.w);
+        let is_bad = |&(row, column): &(Row, Column)| {
+            let page = page_of(geometry, row, column);
+            let frame = frames.get(page);
+            frame == Some(bad) || kept.is_kept_in(frame.map_or(PageHome::Bare(page), PageHome::Frame), bad, frames)
+        };
+        let pages = rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column)));
+        let lost: Vec<_> = pages.filter(is_bad).collect();
+        if lost.is_empty() {
+            return None;
+        }
+        // If members have what an operation writes, nothing that was planned to be kept of it comes about.
+        let written = self.kept.written_by(op);
+        lost.into_iter().chain(written).for_each(|(row, column)| self.lose_page(row, column));
+        Some(PageFate::Dropped)
+    }
+
+    fn checksums(&self) -> Option<&PageChecksums> {
+        Some(self.copies.frames.checksums())
+    }
+
+    fn checksums_mut(&mut self) -> Option<&mut PageChecksums> {
+        Some(self.copies.frames.checksums_mut())
     }
 
     fn status(&self) -> HostCacheStatus<'_> {

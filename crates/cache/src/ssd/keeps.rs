@@ -175,6 +175,20 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     /// The parity covers the newest version of a page that was stale, which has just been written if `written`.
     fn covered(&mut self, home: PageHome, written: bool, frames: &mut Frames);
 
+    /// Returns the pages that an operation writes, and of which it is to keep what the parity covers.
+    fn written_by(&self, op: OpId) -> Vec<(Row, Column)> {
+        let _ = op;
+        Vec::new()
+    }
+
+    /// Returns true if it keeps something of a page in this frame, besides what the page is found by.
+    fn is_kept_in(&self, home: PageHome, frame: Frame, frames: &Frames) -> bool;
+
+    /// Forgets what it keeps of a page, besides what is in the frame that the page is found by, and beside that.
+    fn forget(&mut self, home: PageHome, frames: &mut Frames) {
+        let _ = (home, frames);
+    }
+
     /// The device is lost, with all that it held.
     fn lose(&mut self, frames: &mut Frames) {
         let _ = frames;

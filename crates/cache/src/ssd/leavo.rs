@@ -184,6 +184,10 @@ impl Keeps for Pairs {
         of(&mut self.named, op).drain(..).for_each(|frame| frames.done(frame));
     }
 
+    fn is_kept_in(&self, home: PageHome, frame: Frame, frames: &Frames) -> bool {
+        matches!(home, PageHome::Frame(newest) if frames.covered(newest) == frame)
+    }
+
     fn covered(&mut self, home: PageHome, written: bool, frames: &mut Frames) {
         let PageHome::Frame(frame) = home else { return };
         if written || frames.covered(frame) == frame {

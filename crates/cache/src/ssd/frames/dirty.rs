@@ -58,6 +58,17 @@ impl Frames {
         self.slots[frame.index()].logged = Logged::Dirty;
     }
 
+    /// Marks a dirty page: the log is about to have the checksum of what should be in its frame. Returns the page; none if
+    /// what is in the frame is not dirty, or not told of.
+    pub(crate) fn mark_dirty(&mut self, frame: Frame) -> Option<u64> {
+        let slot = &mut self.slots[frame.index()];
+        let marks = slot.state == State::Stale && slot.logged == Logged::Dirty;
+        marks.then(|| {
+            slot.logged = Logged::DirtyMarked;
+            slot.page.get()
+        })
+    }
+
     /// Takes a frame to have a dirty page, as the log said when a life began, perhaps with a checksum. Returns false if the
     /// page does not fit into the set.
     pub(crate) fn adopt_dirty(&mut self, frame: Frame, page: u64, set: u32, checksum: Option<PageChecksum>) -> bool {
@@ -105,6 +116,11 @@ impl Frames {
         }
         slot.state = State::Clean;
         self.make_oldest(frame);
+    }
+
+    /// Returns true if the page of this frame was dirty and is written back, and the log says that it is dirty.
+    pub(crate) fn is_landed(&self, frame: Frame) -> bool {
+        self.slots[frame.index()].state == State::Landed
     }
 
     /// Whether the page of this frame is in it as the members have it, and the log says of it nothing else.

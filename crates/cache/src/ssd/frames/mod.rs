@@ -272,6 +272,16 @@ impl Frames {
         self.stale
     }
 
+    /// Returns the checksums of what was written to the frames.
+    pub(crate) const fn checksums(&self) -> &PageChecksums {
+        &self.checksums
+    }
+
+    /// Returns these checksums, to change them.
+    pub(crate) const fn checksums_mut(&mut self) -> &mut PageChecksums {
+        &mut self.checksums
+    }
+
     /// Returns the checksum of what was written to a frame last; none if it is not known.
     pub(crate) fn checksum(&self, frame: Frame) -> Option<PageChecksum> {
         self.checksums.get(self.first + u64::from(frame.0))
@@ -280,6 +290,11 @@ impl Frames {
     /// Keeps the checksum that the log has of a frame.
     pub(crate) fn keep_checksum(&mut self, frame: Frame, checksum: Option<PageChecksum>) {
         self.checksums.keep(self.first + u64::from(frame.0), checksum);
+    }
+
+    /// Returns the frame that is a page of the device.
+    pub(crate) fn at(&self, page: u64) -> Option<Frame> {
+        page.checked_sub(self.first).filter(|frame| *frame < self.len().into()).map(|frame| Frame(frame as u32))
     }
 
     pub(crate) fn ext(&self, frame: Frame) -> Ext {

@@ -77,6 +77,11 @@ impl Journal {
         if entries.is_empty() { after } else { self.claims.plan_dirty(op, entries, self.life, after, out) }
     }
 
+    /// Has the log keep the checksum of what should be in the frame of a dirty page, which is not what is there.
+    pub(in crate::ssd) fn mark(&mut self, frame: Frame) {
+        self.marks.push(frame);
+    }
+
     /// A dirty page is written back. What is in its frame is durable, or has to be made so before that is told.
     pub(in crate::ssd) fn landed(&mut self, came: Came, durable: bool) {
         if durable {

@@ -122,6 +122,8 @@ pub(crate) struct Journal {
     /// clean.
     landed: Vec<Came>,
     tells: VecDeque<Came>,
+    /// Lists the frames of dirty pages of which the log is to have the checksums.
+    marks: Vec<Frame>,
     /// What the device is being flushed for, and what it was.
     flush: Option<Flush>,
     flushed: Vec<Came>,
@@ -161,6 +163,7 @@ impl Journal {
             let_go: Vec::new(),
             landed: Vec::new(),
             tells: VecDeque::new(),
+            marks: Vec::new(),
             flush: None,
             flushed: Vec::new(),
             commit: None,
@@ -283,7 +286,7 @@ impl Journal {
     /// Whether all is told, and in the NVRAM or in the log.
     pub(super) fn is_clean(&self, frames: &Frames) -> bool {
         let told = self.held.is_empty() && frames.left().is_empty() && frames.arrived() == 0 && self.flushed.is_empty();
-        let told = told && self.landed.is_empty() && self.tells.is_empty();
+        let told = told && self.landed.is_empty() && self.tells.is_empty() && self.marks.is_empty();
         let idle = self.commit.is_none() && self.flush.is_none() && self.page.is_none() && self.dead.is_empty();
         self.start.is_settled() && (self.log.is_none() || told) && idle && self.let_go.is_empty()
     }
@@ -341,7 +344,7 @@ impl Journal {
 
     /// Whether there is anything to be put or freed.
     fn may_commit(&self) -> bool {
-        let told = self.left.is_empty() && self.tells.is_empty() && self.flushed.is_empty();
+        let told = self.left.is_empty() && self.tells.is_empty() && self.flushed.is_empty() && self.marks.is_empty();
         if told && self.dead.is_empty() {
             return false;
         }
@@ -365,7 +368,11 @@ impl Journal {
             }
         }
         let many = self.hurries || self.spare.len() < PUTS / 4 || self.log.as_ref().is_none_or(Log::is_full);
-        if told.is_empty() && landed.is_empty() && (self.dead.is_empty() || !many && self.dead.len() < PUTS) {
+        if told.is_empty()
+            && landed.is_empty()
+            && (self.marks.is_empty() || self.spare.is_empty())
+            && (self.dead.is_empty() || !many && self.dead.len() < PUTS)
+        {
             return;
         }
         let frees = std::mem::take(&mut self.dead);
@@ -452,6 +459,16 @@ impl Journal {
                 puts.push(NvPut { slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 });
                 commit.entries.push((entry, slot));
             }
+            while !self.spare.is_empty()
+                && let Some(frame) = self.marks.pop()
+            {
+                let Some(page) = frames.mark_dirty(frame) else { continue };
+                let slot = self.spare.pop().expect("there are some");
+                let fact = Fact::Dirty { page, checksum: frames.checksum(frame) };
+                let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
+                puts.push(NvPut { slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 });
+                commit.entries.push((entry, slot));
+            }
             for came in std::mem::take(&mut commit.landed) {
                 if self.spare.is_empty() {
                     self.tells.push_back(came);
@@ -488,6 +505,7 @@ impl Journal {
                 match entry.fact {
                     _ if commit.life != self.life => {}
                     Fact::Free => self.is_logged(Frame::new(entry.frame), frames),
+                    Fact::Dirty { .. } => {}
                     _ if self.start.keeps_dirty() => frames.landed_is_logged(Frame::new(entry.frame)),
                     _ => {}
                 }
@@ -527,6 +545,7 @@ impl Journal {
         self.flushed.clear();
         self.landed.clear();
         self.tells.clear();
+        self.marks.clear();
     }
 
     /// A device stands in the lost one's place.

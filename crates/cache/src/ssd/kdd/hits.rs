@@ -10,7 +10,9 @@
 
 use std::collections::VecDeque;
 
-use destage_plan::{Buf, Frag, List, NvPut, NvSlot, NvSlots, OpId, Out, PutList, Step, StepNo, StepOutcome, StepSet};
+use destage_plan::{
+    Buf, Column, Frag, List, NvPut, NvSlot, NvSlots, OpId, Out, PutList, Row, Step, StepNo, StepOutcome, StepSet,
+};
 use destage_raid::array::Array;
 
 use super::super::behind::Behind;
@@ -249,6 +251,19 @@ impl Hits {
         }
         work.prepared = Some((intent, merged));
         self.waits(op);
+    }
+
+    /// Returns the pages of a write.
+    pub(super) fn pages_of(&self, op: OpId) -> Vec<(Row, Column)> {
+        self.works
+            .get(op.index())
+            .map_or_else(Vec::new, |work| work.hits.iter().map(|hit| (hit.row, hit.column)).collect())
+    }
+
+    /// Returns true if a write under way has parted with a delta of its page that is in this frame.
+    pub(super) fn is_parted_in(&self, page: u64, frame: Frame) -> bool {
+        let hits = self.works.iter().flat_map(|work| &work.hits).filter(|hit| hit.page == page);
+        hits.filter_map(|hit| hit.before).any(|before| before.page == frame)
     }
 
     /// The device is lost, and the deltas with it that writes under way have parted with: none is found again.

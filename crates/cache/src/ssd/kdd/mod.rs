@@ -12,8 +12,8 @@ mod staging;
 mod zone;
 
 use destage_plan::{
-    Buf, ColumnSet, List, NvHeld, NvSlot, OpId, Out, ParamSpec, Params, PutList, Span, Step, StepNo, StepOutcome,
-    StepSet,
+    Buf, Column, ColumnSet, List, NvHeld, NvSlot, OpId, Out, ParamSpec, Params, PutList, Row, Span, Step, StepNo,
+    StepOutcome, StepSet,
 };
 use destage_raid::array::{Array, ArrayConfig, Source};
 
@@ -536,6 +536,28 @@ impl Keeps for Changes {
         // What the page was and what has changed is not needed any more.
         self.deltas.drop_delta(Key::Frame(frame), frames);
         free(frame, frames, &mut self.deltas);
+    }
+
+    fn written_by(&self, op: OpId) -> Vec<(Row, Column)> {
+        self.hits.pages_of(op)
+    }
+
+    fn is_kept_in(&self, home: PageHome, frame: Frame, _: &Frames) -> bool {
+        let is_packed_in = |key| self.deltas.zone.get(key).is_some_and(|packed| packed.page == frame);
+        match home {
+            PageHome::Frame(base) => is_packed_in(Key::Frame(base)) || is_packed_in(Key::Covered(base)),
+            PageHome::Bare(page) => is_packed_in(Key::Page(page)) || self.hits.is_parted_in(page, frame),
+        }
+    }
+
+    fn forget(&mut self, home: PageHome, frames: &mut Frames) {
+        match home {
+            PageHome::Frame(base) => {
+                self.deltas.drop_delta(Key::Frame(base), frames);
+                self.deltas.drop_delta(Key::Covered(base), frames);
+            }
+            PageHome::Bare(page) => self.deltas.drop_delta(Key::Page(page), frames),
+        }
     }
 
     fn lose(&mut self, frames: &mut Frames) {

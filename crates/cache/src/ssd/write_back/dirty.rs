@@ -14,7 +14,7 @@ use destage_plan::{
 use destage_raid::Geometry;
 use destage_raid::array::Array;
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::ssd::behind::page_of;
 use crate::ssd::frames::Frames;
@@ -70,6 +70,8 @@ pub(super) struct Dirty {
     high: u64,
     low: u64,
     idle: Nanos,
+    /// Lists the dirty pages that cannot be written back in this life.
+    stuck: HashSet<u64, FixedState>,
     /// They are written back until few are dirty.
     cleaning: bool,
     /// They are written back until a request comes.
@@ -113,6 +115,7 @@ impl Dirty {
             high: share(high),
             low: share(low),
             idle: idle.ok_or_else(|| params.refuse(IDLE_AFTER.name))?,
+            stuck: HashSet::default(),
             cleaning: false,
             is_idle: false,
             urgent: VecDeque::new(),
@@ -140,6 +143,37 @@ impl Dirty {
     /// Whether nothing is dirty, and nothing being written back.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.under_way.is_empty()
+    }
+
+    /// Returns true if nothing is being written back, and nothing that is dirty can be.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.under_way.is_empty() && self.pages == self.stuck.len() as u64
+    }
+
+    /// Notes that a dirty page cannot be written back in this life, unless it is written again.
+    pub(super) fn sticks(&mut self, page: u64, set: u32) {
+        if self.stuck.insert(page) && !self.is_under_way(page) {
+            self.goes(set);
+        }
+    }
+
+    /// Notes that the page that an operation was to write back cannot be written back.
+    pub(super) fn cannot_go(&mut self, op: OpId) {
+        if let Some((_, page)) = self.under_way.iter().find(|(other, _)| *other == op) {
+            self.stuck.insert(*page);
+        }
+    }
+
+    /// Counts the dirty pages of a set that cannot be written back.
+    pub(super) fn stuck_in(&self, set: u32, frames: &Frames, geometry: &Geometry) -> u32 {
+        self.stuck.iter().filter(|page| place(**page, frames, geometry).2 == set).count() as u32
+    }
+
+    /// Notes that a dirty page, which is written again, may be written back.
+    pub(super) fn may_go(&mut self, page: u64, set: u32) {
+        if !self.stuck.is_empty() && self.stuck.remove(&page) && !self.is_under_way(page) {
+            self.stays(set);
+        }
     }
 
     pub(super) fn is_at_rest(&self) -> bool {
@@ -180,7 +214,8 @@ impl Dirty {
         }
         self.pages -= 1;
         self.of_set[set as usize] -= 1;
-        if !self.is_under_way(page) {
+        let is_stuck = !self.stuck.is_empty() && self.stuck.remove(&page);
+        if !is_stuck && !self.is_under_way(page) {
             self.goes(set);
         }
         self.written_back += 1;
@@ -192,6 +227,7 @@ impl Dirty {
         let lost = self.rows.drain();
         let pages = |(row, columns): (Row, ColumnSet)| columns.iter().map(move |column| page_of(geometry, row, column));
         let pages = lost.flat_map(pages).collect();
+        self.stuck.clear();
         self.pages = 0;
         self.of_set.fill(0);
         self.left.fill(0);
@@ -221,7 +257,7 @@ impl Dirty {
         let Some(at) = self.under_way.iter().position(|(other, _)| *other == op) else { return false };
         let (_, page) = self.under_way.swap_remove(at);
         let (row, column, set) = place(page, frames, geometry);
-        if self.of_row(row).contains(column) {
+        if self.of_row(row).contains(column) && !self.stuck.contains(&page) {
             self.stays(set);
         }
         true
@@ -310,7 +346,7 @@ impl Dirty {
     /// Whether a page is dirty and not being written back.
     fn can_go(&self, page: u64, frames: &Frames, geometry: &Geometry) -> bool {
         let (row, column, _) = place(page, frames, geometry);
-        self.of_row(row).contains(column) && !self.is_under_way(page)
+        self.of_row(row).contains(column) && !self.is_under_way(page) && !self.stuck.contains(&page)
     }
 }
 

@@ -110,22 +110,25 @@ impl WriteBack {
             }
             let pieces = array.segments(frag.page, frag.pages).flat_map(|seg| pieces(seg, most));
             let mut pieces = pieces.skip(waiting.pieces);
+            let mut never = false;
             let stuck = pieces.any(|seg| {
                 if !self.is_caching() {
                     operations.open_write(&frag, seg, array, out);
-                } else if self.let_piece_in(seg, array) {
+                } else if let Err((set, lacking)) = self.let_piece_in(seg, array) {
+                    let stuck = self.dirty.stuck_in(set, self.frames(), self.geometry());
+                    never = stuck + lacking > self.frames().ways();
+                    return true;
+                } else {
                     let op = operations.open_taken(&frag, seg, Taken::Stored, array, out);
                     let whole = frag.sectors.is_none();
                     let store = Store { seg, whole, life: self.life, pages: Vec::new(), volatile: false };
                     *of(&mut self.stores, op) = Some(store);
-                } else {
-                    return true;
                 }
                 waiting.pieces += 1;
                 waiting.pages += seg.pages();
                 false
             });
-            if stuck && self.broken {
+            if stuck && (self.broken || never) {
                 // Room is not made any more.
                 operations.refuse(&frag, frag.pages - waiting.pages, out);
             } else if stuck {
@@ -139,7 +142,10 @@ impl WriteBack {
     }
 
     /// Lets the pages of a piece in if there is room for all.
-    fn let_piece_in(&mut self, seg: Seg, array: &Array) -> bool {
+    ///
+    /// # Errors
+    /// The set that has no room, and for how many of the pages.
+    fn let_piece_in(&mut self, seg: Seg, array: &Array) -> Result<(), (u32, u32)> {
         let mut entered = Vec::new();
         for page in array.pages_of(seg) {
             let (row, column, set) = place(page, self.frames(), self.geometry());
@@ -157,9 +163,9 @@ impl WriteBack {
             });
             let lacking = lacking.count() as u32;
             self.room.is_short(set, lacking);
-            return false;
+            return Err((set, lacking));
         }
-        true
+        Ok(())
     }
 
     /// Pages are to come into the cache, and will be known after these steps; the steps after which they are
@@ -200,11 +206,17 @@ impl WriteBack {
         self.entering.retain(|(other, _)| *other != op);
     }
 
-    /// Whether the device is there for which an operation was let in. What it writes would be taken for newer in
-    /// another one than what has been written past the cache since, and the rest of a page for what was lost.
+    /// Returns true if the device is there for which an operation was let in, and what it leaves of a page is not lost. What it
+    /// writes would be taken for newer in another one than what has been written past the cache since, and the rest of a
+    /// page for what was lost.
     fn can_enter(&self, op: OpId) -> bool {
         let store = self.stores[op.index()].as_ref().expect("it stores something");
-        self.is_caching() && store.life == self.life
+        let seg = store.seg;
+        let rows = Rows::new(self.geometry().row(seg.stripe, seg.first), seg.rows);
+        let pages = rows.iter().flat_map(|row| seg.columns.iter().map(move |column| (row, column)));
+        let mut pages = pages.map(|(row, column)| page_of(self.geometry(), row, column));
+        let has_rest = self.lost.is_empty() || store.whole || !pages.any(|page| self.lost.contains(&page));
+        self.is_caching() && store.life == self.life && has_rest
     }
 
     /// Gives frames to what is known, as far as there are any now. Without its device it fails.
@@ -327,7 +339,11 @@ impl WriteBack {
             if whole && !self.lost.is_empty() {
                 self.lost.remove(&page);
             }
+            if !self.unusable.is_empty() {
+                self.unusable.remove(&page);
+            }
             let (row, column, set) = place(page, self.frames(), self.geometry());
+            self.dirty.may_go(page, set);
             self.dirty.came(row, column, page, set);
         }
         self.spare.push(pages);

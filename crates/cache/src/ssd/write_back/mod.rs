@@ -31,7 +31,8 @@ mod versions;
 use std::collections::VecDeque;
 
 use destage_plan::{
-    Buf, Control, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out, Row, StepNo, StepOutcome, StepSet,
+    Buf, Claim, Control, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out, PageChecksums, PageFate, Row,
+    StepNo, StepOutcome, StepSet,
 };
 use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg};
 use destage_raid::{Geometry, Level};
@@ -78,6 +79,9 @@ pub(crate) struct WriteBack {
     lost: HashSet<u64, FixedState>,
     healing: HashMap<OpId, Vec<u64>, FixedState>,
     lost_pages: u64,
+    /// Lists the pages that are written back, and of which the cache cannot read its copy; it is the cache's until it is told
+    /// of as clean.
+    unusable: HashSet<u64, FixedState>,
     /// Rows of which the parity says nothing, and of which it does again.
     torn: HashSet<Row, FixedState>,
     healed: Vec<Row>,
@@ -91,9 +95,7 @@ pub(crate) struct WriteBack {
     is_blocked: bool,
     /// What is dirty is to be written back, as soon as it is known.
     drains: bool,
-    /// A page could not be written back, and none can be.
-    gave_up: bool,
-    hopeless: bool,
+    /// Tells that more members are lost than the level can do without: nothing can be written back.
     broken: bool,
     refused: bool,
 }
@@ -123,7 +125,24 @@ impl WriteBack {
         self.geometry().parity_columns() > 0
     }
 
-    /// Whether some of these pages were lost with the device.
+    /// Returns true if the members have a page of these of which the cache cannot read its copy.
+    fn has_unusable(&self, mut pages: impl Iterator<Item = u64>) -> bool {
+        !self.unusable.is_empty() && pages.any(|page| self.unusable.contains(&page))
+    }
+
+    /// Forgets the copies that cannot be read and that are told of as clean.
+    fn drop_unusable(&mut self) {
+        let frames = &mut self.copies.frames;
+        self.unusable.retain(|page| {
+            let Some(frame) = frames.get(*page) else { return false };
+            if frames.is_clean(frame) {
+                frames.forget(frame);
+            }
+            frames.is_landed(frame)
+        });
+    }
+
+    /// Returns true if the newest version of some of these pages is lost.
     fn has_lost(&self, mut pages: impl Iterator<Item = u64>) -> bool {
         !self.lost.is_empty() && pages.any(|page| self.lost.contains(&page))
     }
@@ -226,6 +245,9 @@ impl HostCache for WriteBack {
         if self.refused {
             return;
         }
+        if !self.unusable.is_empty() {
+            self.drop_unusable();
+        }
         self.journal_mut().settle(array, out);
         self.is_serving = array.is_ready();
         if self.is_blocked && self.journal().is_recovered() {
@@ -236,8 +258,7 @@ impl HostCache for WriteBack {
             for row in self.healed.drain(..) {
                 array.let_go(row, out);
             }
-            self.hopeless |= std::mem::take(&mut self.gave_up) && !array.is_broken();
-            self.broken = self.hopeless || array.is_broken();
+            self.broken = array.is_broken();
             self.enter_all(array, out);
             self.let_in(array, operations, out);
             self.write_back(array, out);
@@ -313,7 +334,8 @@ impl HostCache for WriteBack {
         out: &mut Out,
     ) -> Result<StepSet, Degraded> {
         self.dirty.asked(out.now());
-        if self.has_lost(pages.first()..pages.first() + u64::from(pages.count)) {
+        let all = || pages.first()..pages.first() + u64::from(pages.count);
+        if self.has_lost(all()) || self.has_unusable(all()) {
             return Err(Degraded);
         }
         self.copies.read_by(op, pages, dst, array, &mut Whole, |_, _| true, out)
@@ -331,10 +353,11 @@ impl HostCache for WriteBack {
         if self.has_lost(array.pages_of(seg)) {
             return Err(Lost);
         }
-        if let Some(done) = self.copies.read_cached(op, frag, seg, dst, array, &mut Whole, out) {
+        let is_usable = !self.has_unusable(array.pages_of(seg));
+        if is_usable && let Some(done) = self.copies.read_cached(op, frag, seg, dst, array, &mut Whole, out) {
             return Ok(done);
         }
-        if self.geometry().level() == Level::Raid1 {
+        if is_usable && self.geometry().level() == Level::Raid1 {
             // Its pages follow each other, and none is computed.
             let first = array.pages_of(seg).next().expect("a segment has pages");
             let pages = Pages { frag, from: (first - frag.page) as u16, count: seg.pages() };
@@ -393,6 +416,40 @@ impl HostCache for WriteBack {
             // The array asks at once.
             self.adopt();
         }
+    }
+
+    /// Gives a dirty page up, which stays where it is: requests for it fail until it is written, and the log gets the checksum
+    /// of what it was, so that the next life knows as well.
+    fn forget_bad_page(&mut self, page: u64, _: OpId, _: Option<Claim>) -> Option<PageFate> {
+        let frames = &mut self.copies.frames;
+        let frame = frames.at(page)?;
+        let page = frames.page(frame);
+        if frames.get(page) != Some(frame) {
+            return None;
+        }
+        if frames.is_clean(frame) {
+            frames.forget(frame);
+        } else if frames.is_landed(frame) {
+            return self.unusable.insert(page).then_some(PageFate::Dropped);
+        } else {
+            if !self.lost.insert(page) {
+                return None;
+            }
+            self.lost_pages += 1;
+            let (_, _, set) = place(page, self.frames(), self.geometry());
+            self.dirty.sticks(page, set);
+            self.journal_mut().mark(frame);
+            return Some(PageFate::DirtyLost(page));
+        }
+        Some(PageFate::Dropped)
+    }
+
+    fn checksums(&self) -> Option<&PageChecksums> {
+        Some(self.copies.frames.checksums())
+    }
+
+    fn checksums_mut(&mut self) -> Option<&mut PageChecksums> {
+        Some(self.copies.frames.checksums_mut())
     }
 
     fn status(&self) -> HostCacheStatus<'_> {

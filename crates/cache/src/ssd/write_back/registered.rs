@@ -79,6 +79,7 @@ impl Registered for WriteBack {
             lost: HashSet::default(),
             healing: HashMap::default(),
             lost_pages: 0,
+            unusable: HashSet::default(),
             torn: HashSet::default(),
             healed: Vec::new(),
             volatile: false,
@@ -86,8 +87,6 @@ impl Registered for WriteBack {
             is_serving: false,
             is_blocked: false,
             drains: false,
-            gave_up: false,
-            hopeless: false,
             broken: false,
             refused: false,
         })

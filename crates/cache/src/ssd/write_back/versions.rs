@@ -53,8 +53,10 @@ impl Versions for WriteBack {
         let mut sources = Sources::default();
         let (frames, geometry) = (self.frames(), self.geometry());
         for column in self.dirty.of_row(row).iter() {
-            let frame = frames.get(page_of(geometry, row, column)).expect("a dirty page is in its frame");
-            sources.set_newest(column, Source::Page(frames.ext(frame)));
+            let page = page_of(geometry, row, column);
+            let frame = frames.get(page).expect("a dirty page is in its frame");
+            let is_lost = !self.lost.is_empty() && self.lost.contains(&page);
+            sources.set_newest(column, if is_lost { Source::Lost } else { Source::Page(frames.ext(frame)) });
             sources.set_stale(column, Source::Member);
         }
         if self.torn.contains(&row) {
@@ -109,7 +111,8 @@ impl Versions for WriteBack {
                     self.torn.extend(rows.iter());
                 }
             }
-            Updated::Lost => self.gave_up = true,
+            // What is dirty stays where it is, and others are written back.
+            Updated::Lost => self.dirty.cannot_go(op),
             Updated::Delayed | Updated::Absorbed => unreachable!("nothing is written so"),
         }
     }
@@ -135,8 +138,9 @@ impl Versions for WriteBack {
 
     fn is_clean(&self) -> bool {
         // With more lost than the level can do without what is dirty stays where it is.
-        let written =
-            self.dirty.is_empty() && self.journal().is_noted_clean() || self.broken && self.dirty.is_at_rest();
+        let written = self.dirty.is_empty() && self.journal().is_noted_clean()
+            || self.dirty.is_stuck() && !self.dirty.is_empty()
+            || self.broken && self.dirty.is_at_rest();
         let entered = self.waiting.is_empty() && self.entering.is_empty() && self.reading.is_empty();
         written && entered && self.journal().is_clean(self.frames())
     }
