@@ -65,6 +65,13 @@ pub enum Action {
         /// Tells that its member cannot even read it when it is written.
         broken: bool,
     },
+    /// Flips a bit of a page of the cache's device. Nothing happens if that would lose data.
+    Rot {
+        /// Numbers the page, modulo the pages that the device has.
+        page: u64,
+        /// Numbers the bit, modulo those of a page.
+        bit: u32,
+    },
     /// The power fails, and comes back.
     Cut {
         /// Failed devices that answer again afterwards, with what they held.

@@ -78,7 +78,7 @@ impl RowCheck<Box<dyn Served>> for Parity {
             if let Source::Before(change) = sources.covered(column)
                 && let Some(newest) = member(dev)
             {
-                *page = Some(Self::before(newest, change, view)?);
+                *page = Self::before(newest, change, view)?;
             }
         }
         self.consistent(row, |column, dev| match sources.covered(column) {
@@ -93,13 +93,14 @@ impl RowCheck<Box<dyn Served>> for Parity {
 }
 
 impl Parity {
-    /// What a page was before a change.
-    fn before(newest: &[u8], change: Change, view: &View<'_>) -> Result<[u8; PAGE], String> {
+    /// Returns what a page was before a change; none if that cannot be read.
+    fn before(newest: &[u8], change: Change, view: &View<'_>) -> Result<Option<[u8; PAGE]>, String> {
         let bytes = match change.place {
             DeltaPlace::Nv(slot) => Some(view.slot(slot)),
             DeltaPlace::Page(ext) => view.page(ext.dev(), ext.first()),
         };
-        let delta = bytes.and_then(|bytes| bytes.get(change.offset as usize..)?.get(..change.len as usize));
+        let Some(bytes) = bytes else { return Ok(None) };
+        let delta = bytes.get(change.offset as usize..).and_then(|bytes| bytes.get(..change.len as usize));
         let delta = delta.ok_or_else(|| format!("there is no {change:?}"))?;
         let mut page = [0; PAGE];
         if delta.len() == PAGE {
@@ -107,7 +108,7 @@ impl Parity {
         } else {
             destage_delta::decode(newest, delta, &mut page).map_err(|error| format!("{change:?}: {error}"))?;
         }
-        Ok(page)
+        Ok(Some(page))
     }
 }
 

@@ -44,6 +44,10 @@ pub struct Report {
     pub spoiled: u64,
     /// Counts the pages that the array made anew.
     pub corrected: u64,
+    /// Bits of caches that were flipped.
+    pub rotten: u64,
+    /// Pages of caches that were dropped for what they held.
+    pub dropped: u64,
     /// Members filled.
     pub rebuilds: u64,
     /// Times that devices said that they collect, do so no longer, or will have to soon.
@@ -65,6 +69,8 @@ impl Report {
         self.requests += other.requests;
         self.spoiled += other.spoiled;
         self.corrected += other.corrected;
+        self.rotten += other.rotten;
+        self.dropped += other.dropped;
         self.unserved += other.unserved;
         self.steps += other.steps;
         self.cuts += other.cuts;

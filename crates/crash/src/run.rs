@@ -6,6 +6,7 @@ mod collecting;
 mod doubt;
 mod ends;
 mod losses;
+mod rot;
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -226,6 +227,7 @@ impl<'a> HistoryRun<'a> {
                 }
             }
             Action::Spoil { dev, page, broken } => self.spoil(dev, page, broken),
+            Action::Rot { page, bit } => self.rot(page, bit),
             Action::Cut { back, gone } => {
                 self.report.cuts += 1;
                 self.cut(back, gone)?;
@@ -269,6 +271,7 @@ impl<'a> HistoryRun<'a> {
         if let Some(ran) = &ran {
             self.told(ran);
         }
+        self.page_reports()?;
         self.watch_window();
         self.watch_durable();
         self.watch_doubt();
@@ -350,6 +353,7 @@ impl<'a> HistoryRun<'a> {
             }
         }
         if let Some(change) = asked.change() {
+            self.heal_before_write();
             self.model.change(tag, change, sector, sectors);
             self.writes(sector, sectors);
         }

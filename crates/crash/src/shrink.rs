@@ -128,8 +128,11 @@ fn simpler(action: Action) -> Vec<Action> {
         }
         Action::Stop => vec![Action::Cut { back: DevSet::EMPTY, gone: None }],
         Action::Spoil { dev, page, broken: true } => vec![Action::Spoil { dev, page, broken: false }],
-        Action::Drain | Action::Lose { .. } | Action::Spoil { .. } | Action::Replace { .. } | Action::Cut { .. } => {
-            Vec::new()
-        }
+        Action::Drain
+        | Action::Lose { .. }
+        | Action::Spoil { .. }
+        | Action::Rot { .. }
+        | Action::Replace { .. }
+        | Action::Cut { .. } => Vec::new(),
     }
 }

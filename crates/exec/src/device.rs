@@ -1,6 +1,6 @@
 //! A device with a volatile cache: what is durable, and what was written since and may be lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use destage_plan::Ext;
 
@@ -15,12 +15,14 @@ pub struct Disk {
     pub answers: bool,
     /// Lists the pages that it cannot read.
     pub unreadable: BTreeSet<u64>,
+    /// Lists the pages that have a bit flipped, with the number of that bit.
+    pub rotten: BTreeMap<u64, u32>,
 }
 
 impl Disk {
     /// A device of zeros.
     pub fn zeros(bytes: usize) -> Self {
-        Self { image: vec![0; bytes], answers: true, unreadable: BTreeSet::new() }
+        Self { image: vec![0; bytes], answers: true, unreadable: BTreeSet::new(), rotten: BTreeMap::new() }
     }
 }
 
@@ -70,11 +72,13 @@ pub(crate) struct Device {
     durably_unreadable: BTreeSet<u64>,
     /// Lists the pages that cannot be read even when they are written.
     broken: BTreeSet<u64>,
+    /// Lists the pages that have a bit flipped since they were written, with the number of that bit.
+    rotten: BTreeMap<u64, u32>,
 }
 
 impl Device {
     pub(crate) fn new(disk: Disk, page_bytes: usize, sectors: u32) -> Self {
-        let Disk { image, answers, unreadable } = disk;
+        let Disk { image, answers, unreadable, rotten } = disk;
         Self {
             page_bytes,
             sectors,
@@ -87,7 +91,37 @@ impl Device {
             durably_unreadable: unreadable.clone(),
             unreadable,
             broken: BTreeSet::new(),
+            rotten,
         }
+    }
+
+    /// Flips a bit of a page, unless it has one flipped, or a write of it is not flushed. Returns true if it did.
+    pub(crate) fn rot(&mut self, page: u64, bit: u32) -> bool {
+        let rots = !self.rotten.contains_key(&page) && self.pending.iter().all(|pending| pending.page != page);
+        if rots {
+            let bit = bit % (8 * self.page_bytes as u32);
+            self.flip(page, bit);
+            self.rotten.insert(page, bit);
+        }
+        rots
+    }
+
+    fn flip(&mut self, page: u64, bit: u32) {
+        let byte = page as usize * self.page_bytes + bit as usize / 8;
+        self.now[byte] ^= 1 << (bit % 8);
+        self.durable[byte] ^= 1 << (bit % 8);
+    }
+
+    /// Flips back what was flipped.
+    pub(crate) fn heal(&mut self) {
+        for (page, bit) in std::mem::take(&mut self.rotten) {
+            self.flip(page, bit);
+        }
+    }
+
+    /// Returns true if a page has a bit flipped.
+    pub(crate) fn is_rotten(&self, page: u64) -> bool {
+        self.rotten.contains_key(&page)
     }
 
     /// Makes a page unreadable until it is written; for ever if it is `broken`.
@@ -142,8 +176,15 @@ impl Device {
         let from = ext.first() as usize * self.page_bytes;
         let len = usize::from(ext.pages()) * self.page_bytes;
         assert!(from + len <= self.now.len(), "{ext:?} is beyond the device's end");
-        put(&mut self.now[from..from + len], bytes);
         let first = ext.first();
+        if !self.rotten.is_empty() {
+            for page in first..first + u64::from(ext.pages()) {
+                if let Some(bit) = self.rotten.remove(&page) {
+                    self.flip(page, bit);
+                }
+            }
+        }
+        put(&mut self.now[from..from + len], bytes);
         if !self.unreadable.is_empty() {
             let pages = first..first + u64::from(ext.pages());
             self.unreadable.retain(|page| !pages.contains(page) || self.broken.contains(page));
@@ -212,7 +253,8 @@ impl Device {
         choice: &mut impl CutChoice,
     ) -> Disk {
         let image = self.durable.clone();
-        let mut disk = Disk { image, answers: self.answers, unreadable: self.durably_unreadable.clone() };
+        let (unreadable, rotten) = (self.durably_unreadable.clone(), self.rotten.clone());
+        let mut disk = Disk { image, answers: self.answers, unreadable, rotten };
         for (pending, bytes) in self.pending.iter().zip(self.bytes.chunks_exact(self.page_bytes)) {
             self.tear(&mut disk, dev, pending.page, Some(bytes), choice);
         }
@@ -228,6 +270,11 @@ impl Device {
     fn tear(&self, disk: &mut Disk, dev: usize, page: u64, bytes: Option<&[u8]>, choice: &mut impl CutChoice) {
         let all = u128::MAX >> (128 - self.sectors);
         let survive = choice.page(dev, page, all);
+        if survive != 0
+            && let Some(bit) = disk.rotten.remove(&page)
+        {
+            disk.image[page as usize * self.page_bytes + bit as usize / 8] ^= 1 << (bit % 8);
+        }
         if survive == all && !self.broken.contains(&page) {
             disk.unreadable.remove(&page);
         }
@@ -253,6 +300,9 @@ impl Device {
 
     /// Another device, or the same again, stands in its place.
     pub(crate) fn replace(&mut self, content: Content) {
+        if !matches!(content, Content::Stale) {
+            self.rotten.clear();
+        }
         match content {
             Content::Zeros => self.durable.fill(0),
             Content::Garbage(mut number) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use destage_exec::{Ran, Remains};
-use destage_plan::{BadPage, Dev, DevSet, Row, Status, StepOutcome};
+use destage_plan::{BadPage, Dev, DevSet, PageFate, Row, Status, StepOutcome};
 use destage_raid::Level;
 
 use super::HistoryRun;
@@ -21,6 +21,20 @@ impl HistoryRun<'_> {
             self.memory.spoil(page, broken);
             self.report.spoiled += 1;
         }
+    }
+
+    /// Takes in what became of pages that could not be read.
+    pub(super) fn page_reports(&mut self) -> Result<(), String> {
+        while let Some(report) = self.memory.next_report() {
+            match report.fate {
+                PageFate::Dropped if self.report.rotten > 0 => self.report.dropped += 1,
+                PageFate::Dropped | PageFate::DirtyLost(_) => {
+                    return Err(format!("{report:?}, and no bit was flipped"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Takes in which page a step could not read.

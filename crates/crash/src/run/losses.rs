@@ -60,6 +60,8 @@ impl HistoryRun<'_> {
         }
         let dev = Dev(dev);
         let member = self.members().contains(dev);
+        // What the parity covers may be needed from now on.
+        self.memory.heal();
         let lost = self.lost() | DevSet::one(dev);
         if member && self.too_many(lost) || self.costs_what_parity_does_not_cover(dev) {
             if !beyond {

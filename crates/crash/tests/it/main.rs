@@ -20,5 +20,6 @@ mod random;
 mod replay;
 mod ring;
 mod rot;
+mod rotten_caches;
 mod shown_by;
 mod slips;

@@ -38,10 +38,10 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// A page of a device; none if it does not answer.
+    /// Returns a page of a device; none if it does not answer, or has a bit of the page flipped.
     pub fn page(&self, dev: Dev, page: u64) -> Option<&[u8]> {
         let device = &self.devices[dev.index()];
-        device.answers().then(|| device.page(page))
+        (device.answers() && !device.is_rotten(page)).then(|| device.page(page))
     }
 
     /// The bytes in a slot of the NVRAM.

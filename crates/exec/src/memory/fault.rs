@@ -8,7 +8,7 @@ use destage_plan::{BadPage, Controller, Dev, DeviceChange, StepOutcome};
 use super::conduct::Conduct;
 use super::executor::Memory;
 use super::settings::Remains;
-use crate::device::{Content, CutChoice, Disk};
+use crate::device::{Content, CutChoice, Device, Disk};
 
 impl<C: Controller> Memory<C> {
     /// A device answers no more. What it had not flushed is lost or not, as `choice` says. The
@@ -39,6 +39,21 @@ impl<C: Controller> Memory<C> {
     pub fn recall(&mut self, page: BadPage) {
         self.note(|| format!("{} can read page {} again", page.dev, page.page));
         self.devices[page.dev.index()].recall(page.page);
+    }
+
+    /// Flips a bit of a page, by its number, that was written and flushed, and has none flipped so far. Returns true if it
+    /// did. Nobody hears of it.
+    pub fn rot(&mut self, page: BadPage, bit: u32) -> bool {
+        let rots = self.devices[page.dev.index()].rot(page.page, bit);
+        if rots {
+            self.note(|| format!("{} has bit {bit} of page {} flipped", page.dev, page.page));
+        }
+        rots
+    }
+
+    /// Flips all bits back that are flipped.
+    pub fn heal(&mut self) {
+        self.devices.iter_mut().for_each(Device::heal);
     }
 
     /// Returns the pages that devices cannot read.

@@ -1,6 +1,6 @@
 //! What a host, an operator and devices say, and what becomes of requests.
 
-use destage_plan::{Control, Controller, Dev, HostNotice, HostOp, HostRequest, RangeError};
+use destage_plan::{Control, Controller, Dev, HostNotice, HostOp, HostRequest, PageReport, RangeError};
 
 use super::executor::Memory;
 
@@ -31,6 +31,11 @@ impl<C: Controller> Memory<C> {
         self.note(|| format!("{control:?}"));
         self.engine.control(self.now, control);
         self.take_issues();
+    }
+
+    /// Takes the next report of what became of a page that a device could not read.
+    pub fn next_report(&mut self) -> Option<PageReport> {
+        self.engine.next_report()
     }
 
     /// The next thing that became of a request. A request's bytes are there until the call after

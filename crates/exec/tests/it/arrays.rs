@@ -34,6 +34,8 @@ pub struct Array {
     pub cache: &'static HostCacheInfo,
     /// Its pages, if it has a size.
     pub cache_pages: u64,
+    /// Gives the cache parameters with which everything happens soon, and not its defaults.
+    pub hurries: bool,
     /// Who serves the devices.
     pub io: Io,
 }
@@ -57,6 +59,7 @@ impl Array {
             regime: Regime::Flush,
             cache: cache("none"),
             cache_pages: 32,
+            hurries: true,
         }
     }
 
@@ -88,7 +91,11 @@ impl Array {
     }
 
     fn spec(&self) -> HostCacheSpec {
-        HostCacheSpec::small(self.cache, self.cache_pages, 0, false)
+        if self.hurries {
+            HostCacheSpec::small(self.cache, self.cache_pages, 0, false)
+        } else {
+            HostCacheSpec::of(self.cache)
+        }
     }
 
     pub fn controller(&self) -> Box<dyn Served> {

@@ -37,9 +37,18 @@ impl FilledArray {
 
     /// Ends it, and opens it again.
     pub fn again(self) -> Self {
+        self.open_after(drop)
+    }
+
+    /// Stops it in order, and opens it again.
+    pub fn restart(self) -> Self {
+        self.open_after(|files| drop(files.stop_clean().expect("it stops")))
+    }
+
+    fn open_after(self, end: impl FnOnce(Files<Box<dyn Served>>)) -> Self {
         let Self { array, os, files, content } = self;
         let config = files.config().clone();
-        drop(files);
+        end(files);
         let opened = Files::open_on(Arc::new(os.clone()), array.controller(), config);
         let mut again = Self { files: opened.expect("the array is there"), array, os, content };
         again.rest();

@@ -97,6 +97,14 @@ impl Recording {
         }
     }
 
+    /// Flips a bit of the byte at an offset of the file at this path, in all that is kept of it. Nobody hears of it.
+    pub fn flip(&self, path: &Path, offset: u64, bit: u32) {
+        let mut state = self.lock();
+        if let Some(at) = state.disk.names.get(path).copied() {
+            state.disk.inodes[at].flip(offset, bit);
+        }
+    }
+
     /// Lets the file at this path hang, or go on.
     pub fn set_hangs(&self, path: &Path, hangs: bool) {
         let mut state = self.lock();

@@ -161,6 +161,17 @@ impl Inode {
         self.bad.iter().any(|(range, _)| range.start < offset + len as u64 && offset < range.end)
     }
 
+    /// Flips a bit of a byte, in what is durable and what is not.
+    pub(super) fn flip(&mut self, offset: u64, bit: u32) {
+        let pending = self.pending.iter_mut().filter_map(|pending| match &mut pending.change {
+            Change::Write { offset: from, bytes } => bytes.get_mut(offset.checked_sub(*from)? as usize),
+            Change::Punch { .. } | Change::SetLen(_) => None,
+        });
+        let kept =
+            [&mut self.content, &mut self.durable].into_iter().filter_map(|bytes| bytes.get_mut(offset as usize));
+        kept.chain(pending).for_each(|byte| *byte ^= 1 << (bit % 8));
+    }
+
     /// Makes a change, and fails if it writes what cannot be written.
     pub(super) fn change(&mut self, change: Change) -> io::Result<()> {
         if let Change::Write { offset, bytes } = &change {
