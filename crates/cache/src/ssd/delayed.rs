@@ -151,7 +151,9 @@ impl<K: Keeps> Versions for Delayed<K> {
             self.copies.distrust(rows, seg.columns);
         }
         let few = seg.rows * seg.columns.len() <= MOST_PAGES as u32;
-        let may = may_delay && host == HostOp::Write && few && rows.count == seg.rows && self.is_caching();
+        // What fills the cache would be taken for what the parity covers.
+        let fills = self.copies.fills(op);
+        let may = may_delay && host == HostOp::Write && few && rows.count == seg.rows && self.is_caching() && !fills;
         if may && let Some(approach) = self.keep(op, rows, seg.columns) {
             return approach;
         }
@@ -407,6 +409,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
 
     fn done(&mut self, op: OpId) {
         *of(&mut self.planned, op) = false;
+        self.copies.has_filled(op);
         self.copies.done(op);
         let Copies { frames, geometry, journal, .. } = &mut self.copies;
         if journal.as_mut().is_some_and(|journal| journal.done(op, frames, geometry)) {
