@@ -14,6 +14,7 @@ mod files_commits;
 mod files_copies;
 mod files_event_counts;
 mod files_failed_syncs;
+mod files_flipped_bits;
 mod files_hangs;
 mod files_identity;
 mod files_life;

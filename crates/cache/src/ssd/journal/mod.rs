@@ -54,7 +54,8 @@ const PUTS: usize = 64;
 /// Pages that came before the device is flushed for them, and they are told of.
 const ARRIVED: usize = 32;
 
-const VERSION: u8 = 1;
+/// Of what is noted of the log; in version 1 its pages were not.
+const VERSION: u8 = 2;
 const KIND_ENTRY: u8 = Array::kind_above(2);
 const KIND_STATE: u8 = Array::kind_above(3);
 
@@ -288,6 +289,7 @@ impl Journal {
         let told = self.held.is_empty() && frames.left().is_empty() && frames.arrived() == 0 && self.flushed.is_empty();
         let told = told && self.landed.is_empty() && self.tells.is_empty() && self.marks.is_empty();
         let idle = self.commit.is_none() && self.flush.is_none() && self.page.is_none() && self.dead.is_empty();
+        let told = told && !self.is_behind();
         self.start.is_settled() && (self.log.is_none() || told) && idle && self.let_go.is_empty()
     }
 
@@ -342,10 +344,20 @@ impl Journal {
         }
     }
 
+    /// Returns true if it can be noted now how many pages of the log are durable.
+    fn may_note_pages(&self) -> bool {
+        self.for_note.is_some() && self.start.may_note_pages()
+    }
+
+    /// Returns true if the NVRAM does not say of all pages of the log that they are durable.
+    fn is_behind(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| self.start.is_behind(log.next_page()))
+    }
+
     /// Whether there is anything to be put or freed.
     fn may_commit(&self) -> bool {
         let told = self.left.is_empty() && self.tells.is_empty() && self.flushed.is_empty() && self.marks.is_empty();
-        if told && self.dead.is_empty() {
+        if told && self.dead.is_empty() && !(self.hurries && self.is_behind() && self.may_note_pages()) {
             return false;
         }
         !self.start.is_to_be_void()
@@ -372,6 +384,7 @@ impl Journal {
             && landed.is_empty()
             && (self.marks.is_empty() || self.spare.is_empty())
             && (self.dead.is_empty() || !many && self.dead.len() < PUTS)
+            && !(self.hurries && self.is_behind() && self.may_note_pages())
         {
             return;
         }
@@ -481,6 +494,18 @@ impl Journal {
                 let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
                 puts.push(NvPut { slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 });
                 commit.entries.push((entry, slot));
+            }
+        }
+        // Slots that kept what is in a page are freed: without them the page has to be there.
+        if let Some(log) = self.log.as_ref().filter(|log| self.start.is_behind(log.next_page()))
+            && let Some(slot) = self.for_note.take()
+        {
+            match self.start.note_pages(log.next_page(), slot) {
+                Some((tag, earlier)) => {
+                    puts.push(NvPut { slot, tag, src: Buf::None, len: 0 });
+                    commit.frees.push(earlier);
+                }
+                None => self.for_note = Some(slot),
             }
         }
         let (puts, frees) = (out.puts(op, &puts), out.slots(op, &commit.frees));

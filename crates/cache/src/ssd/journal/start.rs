@@ -11,6 +11,8 @@ use crate::ssd::behind::row_of;
 use crate::ssd::frames::{Frame, Frames};
 use crate::ssd::log::{Entry, Fact, Format, Log, Replay, Replayed};
 
+/// Bytes of the number of pages in what is noted of the log.
+const PAGES_BYTES: usize = 6;
 /// Pages of the log that are read, or made anew, by one operation.
 const PAGES: u32 = 32;
 
@@ -72,6 +74,8 @@ pub(super) struct Start {
     lost: bool,
     noting_lost: bool,
     noted_lost: bool,
+    /// Counts the pages of the log that are noted as durable.
+    noted_pages: u64,
     /// There were dirty pages, and none is known.
     unknown: bool,
     /// A log was read.
@@ -184,6 +188,38 @@ impl Start {
         self.op.map(|(op, _)| op)
     }
 
+    /// Returns what the NVRAM is to say of the log.
+    fn tag(&self, noted: Noted, lost: bool) -> Tag {
+        let mut tag = [0; 24];
+        (tag[0], tag[1], tag[3]) = (VERSION, KIND_STATE, lost.into());
+        tag[2] = match noted {
+            Noted::Nothing | Noted::Void => 1,
+            Noted::Valid => 2,
+            Noted::Dirty => 3,
+        };
+        tag[4..4 + PAGES_BYTES].copy_from_slice(&self.noted_pages.to_le_bytes()[..PAGES_BYTES]);
+        tag
+    }
+
+    /// Returns true if the log has more pages that are durable than is noted, so many.
+    #[inline]
+    pub(super) fn is_behind(&self, pages: u64) -> bool {
+        pages > self.noted_pages
+    }
+
+    /// Returns true if nothing else is being noted, and there is a log.
+    pub(super) fn may_note_pages(&self) -> bool {
+        self.op.is_none() && self.phase == Phase::Working
+    }
+
+    /// Notes how many pages of the log are durable, in place of the last note: the tag, and the slot that it makes needless.
+    /// None if something else is being noted.
+    pub(super) fn note_pages(&mut self, pages: u64, slot: NvSlot) -> Option<(Tag, NvSlot)> {
+        let earlier = self.slot.filter(|_| self.may_note_pages())?;
+        (self.slot, self.noted_pages) = (Some(slot), pages);
+        Some((self.tag(self.noted, self.noted_lost), earlier))
+    }
+
     fn has_intent(&self, row: Row) -> bool {
         // They are in order.
         let behind = self.intents.partition_point(|rows| rows.first <= row);
@@ -197,7 +233,12 @@ impl Journal {
         if len > 0 {
             return false;
         }
-        if tag[1] == KIND_STATE && tag[0] == VERSION && tag[4..].iter().all(|byte| *byte == 0) {
+        let in_use = match tag[0] {
+            1 => 4,
+            VERSION => 4 + PAGES_BYTES,
+            _ => tag.len(),
+        };
+        if tag[1] == KIND_STATE && in_use < tag.len() && tag[in_use..].iter().all(|byte| *byte == 0) {
             let noted = match tag[2] {
                 1 => Noted::Void,
                 2 => Noted::Valid,
@@ -209,6 +250,9 @@ impl Journal {
                 1 if self.start.keeps_dirty => self.start.noted_lost = true,
                 _ => return false,
             }
+            let mut pages = [0; 8];
+            pages[..in_use - 4].copy_from_slice(&tag[4..in_use]);
+            self.start.noted_pages = u64::from_le_bytes(pages);
             self.start.noted = noted;
             return self.start.slot.replace(slot).is_none();
         }
@@ -278,15 +322,12 @@ impl Journal {
     pub(super) fn plan_start(&mut self, op: OpId, part: Part, geometry: &Geometry, out: &mut Out) -> u64 {
         let shape = self.shape(geometry);
         let (dev, pages) = (self.dev, self.pages);
+        let log_pages = self.log.as_ref().map(Log::next_page);
         let start = &mut self.start;
         if let Some((noting, slot, frees)) = &start.noting {
-            let mut tag = [0; 24];
-            (tag[0], tag[1], tag[3]) = (VERSION, KIND_STATE, start.noting_lost.into());
-            tag[2] = match noting {
-                Noted::Nothing | Noted::Void => 1,
-                Noted::Valid => 2,
-                Noted::Dirty => 3,
-            };
+            let format = start.format.filter(|_| *noting == Noted::Valid).map(|format| format.next_page());
+            start.noted_pages = log_pages.or(format).unwrap_or(0);
+            let tag = start.tag(*noting, start.noting_lost);
             let put = NvPut { slot: slot.expect("it has one"), tag, src: Buf::None, len: 0 };
             let (puts, frees) = (out.puts(op, &[put]), out.slots(op, frees));
             out.step(op, Step::NvCommit { puts, frees }, StepSet::EMPTY);
@@ -369,7 +410,9 @@ impl Journal {
                     for (entry, slot) in &entries {
                         replay.nvram(*slot, *entry).ok()?;
                     }
-                    replay.end().ok()
+                    let pages = start.noted_pages;
+                    // A page that was durable, and is taken for torn, is damaged: what is newer than others is gone with it.
+                    replay.end().ok().filter(|replayed| replayed.log.next_page() >= pages)
                 });
                 if let Some(replayed) = replayed {
                     self.replayed(replayed, frames, geometry);

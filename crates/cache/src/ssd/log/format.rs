@@ -33,8 +33,13 @@ impl Format {
         page::write(self.shape.page_bytes, self.first + u64::from(slot), std::iter::empty(), bytes);
     }
 
+    /// Returns the sequence of the next page, once all pages are durable.
+    pub const fn next_page(&self) -> u64 {
+        self.first + self.shape.pages as u64
+    }
+
     /// The log, once all pages are durable.
     pub fn log(self) -> Log {
-        Log::empty(self.shape, self.first + u64::from(self.shape.pages), self.sequence)
+        Log::empty(self.shape, self.next_page(), self.sequence)
     }
 }

@@ -1,0 +1,221 @@
+//! Flips bits of what an array keeps beside the data of its members, and swaps or blanks its pages: no wrong byte is served,
+//! and no parity is wrong after a stop in order. What became of each is counted.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use destage_cache::{HostCacheInfo, host_caches_of};
+use destage_exec::{Files, Io, Recording};
+use destage_plan::Status;
+use destage_raid::Level;
+use destage_testkit::TestRng;
+
+use crate::arrays::{Array, member};
+use crate::filled_array::{FOLDER, FilledArray};
+
+const MEMBERS: u8 = 4;
+
+/// Returns the number of flips in each kind of place of each array.
+fn flips() -> u64 {
+    if std::env::var_os("DESTAGE_SOAK").is_some() { 1_000 } else { 12 }
+}
+
+/// Says how an array was ended before it is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ArrayEnd {
+    InOrder,
+    Killed,
+}
+
+/// Names what is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum DamagedPlace {
+    /// The pages of the cache's device.
+    Cache,
+    Nvram,
+    Intents,
+    /// What members, and the cache's device, have behind their pages: labels, event counts and marks.
+    BehindPages,
+}
+
+/// Says what became of an array that was damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum DamageFate {
+    /// All is served, and nobody was told of anything.
+    Unseen,
+    /// All is served, and pages of the cache were dropped.
+    Dropped,
+    /// All is served, without a device.
+    Degraded,
+    /// An error names a file.
+    Refused,
+    /// The newest record of the NVRAM is taken for torn: what was written last is not there.
+    Torn,
+}
+
+/// Holds an array that was ended, to be damaged again and again.
+struct EndedArray {
+    array: Array,
+    os: Recording,
+    /// Gives what it held before the last writes, and what it holds.
+    before: Vec<u8>,
+    content: Vec<u8>,
+    end: ArrayEnd,
+}
+
+impl EndedArray {
+    fn new(info: &'static HostCacheInfo, end: ArrayEnd) -> Self {
+        let array =
+            Array { cache: info, cache_pages: 160, hurries: false, ..Array::over(Io::Threads, Level::Raid5, MEMBERS) };
+        let mut filled = FilledArray::new(array);
+        assert!(filled.holds(), "{}", info.name);
+        let before = filled.content.bytes().to_vec();
+        let sector = filled.array.sector;
+        for at in (0..before.len() as u64 / sector).step_by(29) {
+            assert!(filled.write(at * sector, sector).ok);
+        }
+        if info.holds_dirty {
+            // What a cache alone has is written in place, so that no checksum of it outlives the process.
+            filled.files.drain().expect("it is written back");
+            filled.rest();
+        }
+        let FilledArray { array, os, files, content } = filled;
+        let os = match end {
+            ArrayEnd::InOrder => {
+                files.stop_clean().expect("it stops");
+                os
+            }
+            ArrayEnd::Killed => {
+                let killed = os.end(false);
+                drop(files);
+                killed
+            }
+        };
+        Self { array, os, before, content: content.bytes().to_vec(), end }
+    }
+
+    /// Returns a file, and the range of its bytes that is to be damaged; none if there is none.
+    fn place(&self, place: DamagedPlace, rng: &mut TestRng) -> Option<(PathBuf, std::ops::Range<usize>)> {
+        let pages = self.array.device_pages();
+        let len = |path: &Path| self.os.content(path).expect("it is there").len();
+        let behind = |dev: usize| {
+            let path = member(Path::new(FOLDER), dev as u8);
+            let range = (pages[dev] * self.array.page) as usize..len(&path);
+            (path, range)
+        };
+        Some(match place {
+            DamagedPlace::Cache => {
+                let pages = *pages.get(usize::from(MEMBERS))?;
+                (member(Path::new(FOLDER), MEMBERS), 0..(pages * self.array.page) as usize)
+            }
+            DamagedPlace::Nvram | DamagedPlace::Intents => {
+                let name = if place == DamagedPlace::Nvram { "nvram" } else { "intents" };
+                let path = Path::new(FOLDER).join(name);
+                let range = 0..len(&path);
+                (path, range)
+            }
+            DamagedPlace::BehindPages => behind(rng.below(pages.len() as u64) as usize),
+        })
+    }
+
+    /// Serves what is in a recording, and says what became of it.
+    fn serve(&self, os: Recording, what: &str) -> DamageFate {
+        let config = self.array.files(Path::new(FOLDER));
+        let opened = Files::open_on(Arc::new(os.clone()), self.array.controller(), config);
+        let Ok(mut files) = opened else { return DamageFate::Refused };
+        while files.status() == Status::Starting {
+            files.poll().expect("it starts");
+        }
+        if matches!(files.status(), Status::Refused(_)) {
+            return DamageFate::Refused;
+        }
+        let content = destage_testkit::ExpectedContent::new(self.array.sizes());
+        let mut again = FilledArray { array: self.array, os, files, content };
+        let mut fate = DamageFate::Unseen;
+        let read = again.read(0, self.content.len() as u64);
+        assert!(read.ok, "{what}: nothing that is asked for fails");
+        let sector = self.array.sector as usize;
+        for (at, bytes) in read.bytes.chunks(sector).enumerate() {
+            let of = |content: &[u8]| content[at * sector..(at + 1) * sector] == *bytes;
+            if !of(&self.content) {
+                assert!(of(&self.before), "{what}: sector {at} is what nobody wrote");
+                fate = DamageFate::Torn;
+            }
+        }
+        again.rest();
+        if !again.lost().is_empty() || !again.files.engine().controller().is_caching() {
+            fate = fate.max(DamageFate::Degraded);
+        }
+        if !again.reports().is_empty() {
+            fate = fate.max(DamageFate::Dropped);
+        }
+        let degraded = !again.lost().is_empty();
+        let FilledArray { os, files, .. } = again;
+        files.stop_clean().expect("it stops");
+        assert!(degraded || self.is_consistent(&os), "{what}: the parity is wrong after a stop in order");
+        fate
+    }
+
+    fn is_consistent(&self, os: &Recording) -> bool {
+        let content = |dev| os.content(&member(Path::new(FOLDER), dev)).expect("it is there");
+        let members: Vec<_> = (0..MEMBERS).map(content).collect();
+        let len = (self.array.member_pages * self.array.page) as usize;
+        (0..len).all(|at| members.iter().fold(0, |sum, member| sum ^ member[at]) == 0)
+    }
+
+    /// Damages a place again and again.
+    fn damage(&self, place: DamagedPlace, counts: &mut BTreeMap<(DamagedPlace, DamageFate), u64>) {
+        let mut rng = TestRng::new(7);
+        for number in 0..flips() + flips() / 5 {
+            let Some((path, range)) = self.place(place, &mut rng) else { return };
+            let os = self.os.end(false);
+            let at = range.start + rng.below(range.len() as u64) as usize;
+            let how = if number < flips() {
+                let bit = rng.below(8) as u32;
+                os.flip(&path, at as u64, bit);
+                format!("bit {bit} of byte {at} flipped")
+            } else {
+                let (unit, mut bytes) = (self.array.page as usize, os.content(&path).expect("it is there"));
+                let other = range.start + rng.below(range.len() as u64) as usize;
+                let [one, other] = [at, other].map(|at| range.start + (at - range.start) / unit * unit);
+                let len = unit.min(range.end - one.max(other));
+                if number % 2 == 0 {
+                    bytes[one..one + len].fill(0);
+                } else {
+                    let kept = bytes[one..one + len].to_vec();
+                    bytes.copy_within(other..other + len, one);
+                    bytes[other..other + len].copy_from_slice(&kept);
+                }
+                os.put(&path, bytes);
+                format!("{len} bytes at {one} blank, or swapped with those at {other}")
+            };
+            let what = format!("{}, {:?}, {}: {how}", self.array.cache.name, self.end, path.display());
+            let fate = self.serve(os, &what);
+            let may_be_torn = place == DamagedPlace::Nvram && self.end == ArrayEnd::Killed;
+            assert!(fate != DamageFate::Torn || may_be_torn, "{what}: older content is served");
+            *counts.entry((place, fate)).or_default() += 1;
+        }
+    }
+}
+
+fn damage_all(end: ArrayEnd) {
+    for info in host_caches_of(Level::Raid5) {
+        let ended = EndedArray::new(info, end);
+        let mut counts = BTreeMap::new();
+        for place in [DamagedPlace::Cache, DamagedPlace::Nvram, DamagedPlace::Intents, DamagedPlace::BehindPages] {
+            ended.damage(place, &mut counts);
+        }
+        println!("{}, {end:?}: {counts:?}", info.name);
+    }
+}
+
+#[test]
+fn damage_after_a_stop_in_order_gives_no_wrong_byte() {
+    damage_all(ArrayEnd::InOrder);
+}
+
+#[test]
+fn damage_after_a_kill_gives_no_wrong_byte() {
+    damage_all(ArrayEnd::Killed);
+}
