@@ -165,7 +165,7 @@ pub trait HostCache: Versions + Send + 'static {
     /// Forgets what it holds in a page of its device that cannot be read, or is not what was written there, as far as the
     /// operation with this claim reads it. Returns what became of that; none if the operation needs nothing of it any
     /// more.
-    fn forget_bad_page(&mut self, page: u64, op: OpId, claim: Option<Claim>) -> Option<PageFate> {
+    fn forget_bad_page(&mut self, page: u64, op: OpId, claim: Option<Claim>) -> Option<BadCachePage> {
         let _ = (page, op, claim);
         None
     }
@@ -174,6 +174,15 @@ pub trait HostCache: Versions + Send + 'static {
     fn figures(&self, into: &mut Vec<u64>) {
         let _ = into;
     }
+}
+
+/// Tells what became of a page of a cache's device that cannot be read, or is not what was written there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadCachePage {
+    /// Says what became of it.
+    pub fate: PageFate,
+    /// Counts the fills of frames when that of the page began: of one fill a page is reported once.
+    pub fill: u32,
 }
 
 /// Reports the status of a cache.

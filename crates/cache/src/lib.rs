@@ -17,7 +17,9 @@ mod tier;
 mod write_cache;
 
 pub use counts::{CacheCounts, Rounds};
-pub use host_cache::{HostCache, HostCacheStatus, Pages, RequestAdmission, StaleParity, Write, WriteStage};
+pub use host_cache::{
+    BadCachePage, HostCache, HostCacheStatus, Pages, RequestAdmission, StaleParity, Write, WriteStage,
+};
 pub use info::{
     Build, CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, Medium, Registered, SynchronisedInfo,
     Wrap,

@@ -6,14 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use destage_plan::{
-    Buf, Class, Condition, Controller, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out, PageChecksum,
+    BadPage, Buf, Class, Condition, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out,
     PageChecksums, PageFate, PageReport, Row, Step, StepSet,
 };
 use destage_raid::array::{Above, Array, Duty, Lost, ReadErrorCount, Seg, Sources, Versions};
 
 use crate::operations::{Operations, Work};
 use crate::synchroniser::Synchroniser;
-use crate::{CacheCounts, HostCache, HostCacheStatus, Pages, RequestAdmission, Rounds, StaleParity, Write, WriteStage};
+use crate::{
+    BadCachePage, CacheCounts, HostCache, HostCacheStatus, Pages, RequestAdmission, Rounds, StaleParity, Write,
+    WriteStage,
+};
 
 /// Limits the pages of the cache's device that are remembered as reported.
 const MAX_REPORTED: usize = 1 << 10;
@@ -33,8 +36,8 @@ struct Upper<C: HostCache> {
     held: Vec<Frag>,
     /// Counts the pages that the cache's device could not read.
     errors: ReadErrorCount,
-    /// Lists those that were reported, with the checksums of what was written there.
-    reported: BTreeMap<u64, Option<PageChecksum>>,
+    /// Lists those that were reported, with the fills of their frames.
+    reported: BTreeMap<u64, u32>,
     /// Lists the operations that were told of a page of that device of which the cache has nothing for them any more.
     told: Vec<(OpId, u64)>,
 }
@@ -137,6 +140,11 @@ impl<C: HostCache> Controller for Tier<C> {
         if let Some(devs) = lost {
             self.upper.cache.device_changed(devs, DeviceChange::Failed);
         }
+        match event {
+            Event::OpDone(op) => self.upper.has_ended(op),
+            Event::Device { dev, .. } => self.upper.forget_errors(dev),
+            _ => {}
+        }
         if let Event::OpStuck { op, .. } = event {
             self.upper.forget_bad_pages(op, self.array.config().max_corrected, out);
         }
@@ -212,7 +220,6 @@ impl<C: HostCache> Above for Upper<C> {
                 }
             }
             Event::OpDone(op) => {
-                self.has_ended(op);
                 self.cache.done(op);
                 self.cache.released(op);
                 if let Some(parent) = self.operations.end(op) {
@@ -264,7 +271,6 @@ impl<C: HostCache> Above for Upper<C> {
                 }
             }
             Duty::Ended { op } => {
-                self.has_ended(op);
                 self.cache.done(op);
                 self.operations.end(op);
             }
@@ -283,29 +289,39 @@ impl<C: HostCache> Upper<C> {
         // Several steps may have read one of them.
         let bad: BTreeSet<_> = out.unreadable(op).iter().copied().filter(|page| page.dev == dev).collect();
         for page in bad {
-            let fate = self.cache.forget_bad_page(page.page, op, out.claim(op));
-            let is_stuck = fate.is_none() && self.told.contains(&(op, page.page));
-            let Some(fate) = fate.or(is_stuck.then_some(PageFate::TooMany)) else {
+            let Some(BadCachePage { fate, fill }) = self.cache.forget_bad_page(page.page, op, out.claim(op)) else {
+                if self.told.contains(&(op, page.page)) {
+                    return self.give_up(page, out);
+                }
                 self.told.push((op, page.page));
                 continue;
             };
-            // Many pages may have a delta in one.
-            let checksum = self.cache.checksums().and_then(|checksums| checksums.get(page.page));
             if self.reported.len() >= MAX_REPORTED {
                 self.reported.clear();
             }
-            let is_new = self.reported.insert(page.page, checksum) != Some(checksum);
-            if is_new {
-                out.report(PageReport { page, fate });
+            // Many pages may have a delta in one.
+            if self.reported.insert(page.page, fill) == Some(fill) && fate == PageFate::Dropped {
+                continue;
             }
-            let is_needed = self.cache.status().dirty_rows > 0;
-            let is_too_many = is_new && self.errors.count(out.now()) > max_corrected && !is_needed;
-            if is_stuck || is_too_many {
-                if is_too_many {
-                    out.report(PageReport { page, fate: PageFate::TooMany });
-                }
-                return self.cache.device_changed(DevSet::one(dev), DeviceChange::Failed);
+            out.report(PageReport { page, fate });
+            if self.errors.count(out.now()) > max_corrected && self.cache.status().dirty_rows == 0 {
+                return self.give_up(page, out);
             }
+        }
+    }
+
+    /// Gives the cache's device up for a page.
+    fn give_up(&mut self, page: BadPage, out: &mut Out) {
+        out.report(PageReport { page, fate: PageFate::TooMany });
+        self.cache.device_changed(DevSet::one(page.dev), DeviceChange::Failed);
+    }
+
+    /// Forgets what was counted of the cache's device if it is this one: it fails, or another takes its place.
+    fn forget_errors(&mut self, dev: Dev) {
+        if self.cache.checksums().is_some_and(|checksums| checksums.dev() == dev) {
+            self.errors = ReadErrorCount::default();
+            self.reported.clear();
+            self.told.clear();
         }
     }
 

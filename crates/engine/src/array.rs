@@ -203,6 +203,11 @@ impl Array {
                     let lost = LostRange { offset: first * bytes, bytes };
                     tell(ServiceEvent::DirtyPageLost { path, offset, bytes, lost });
                 }
+                // It answers for the NVRAM that lies on it.
+                PageFate::TooMany if self.files.answers(dev) => {
+                    let why = "more of its pages could not be used than max-corrected allows; the NVRAM on it goes on, and the next start makes a cache of it again";
+                    tell(ServiceEvent::DeviceLost { device, path, why: why.to_owned() });
+                }
                 // The device is lost, and its news says why.
                 PageFate::TooMany => {}
             }
@@ -247,7 +252,7 @@ impl Array {
                 marks: traffic.marks,
                 mark_bytes: traffic.mark_bytes,
                 corrected_pages: traffic.corrected,
-                mismatched_pages: traffic.mismatches,
+                mismatched_reads: traffic.mismatches,
                 bad_pages: self.files.engine().controller().array().unwritable(dev),
             }
         });

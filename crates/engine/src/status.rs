@@ -171,9 +171,9 @@ pub struct DeviceStatus {
     /// Counts the pages that it could not read even when they had been made anew: they are computed from the others.
     #[serde(default)]
     pub bad_pages: u64,
-    /// Counts the pages that were read and are not what was written, by their checksums.
+    /// Counts the reads that brought something else than what was written, by its checksum.
     #[serde(default)]
-    pub mismatched_pages: u64,
+    pub mismatched_reads: u64,
 }
 
 impl ArrayStatus {

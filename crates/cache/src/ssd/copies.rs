@@ -20,8 +20,8 @@ use super::journal::{self, Journal};
 use super::of;
 use super::trims::{TRIM, Trims};
 use crate::{
-    CacheCounts, HostCache, HostCacheError, HostCacheInfo, HostCacheStatus, Medium, Operations, Pages, Registered,
-    Write, WriteStage,
+    BadCachePage, CacheCounts, HostCache, HostCacheError, HostCacheInfo, HostCacheStatus, Medium, Operations, Pages,
+    Registered, Write, WriteStage,
 };
 
 /// Pages that one operation looks up: it has 64 steps, and a page may take a read and a write.
@@ -583,12 +583,13 @@ impl<W: Writes> HostCache for Copies<W> {
         of(&mut self.written, op).drain(..).for_each(|came| self.frames.arrives(came));
     }
 
-    fn forget_bad_page(&mut self, page: u64, _: OpId, _: Option<Claim>) -> Option<PageFate> {
+    fn forget_bad_page(&mut self, page: u64, _: OpId, _: Option<Claim>) -> Option<BadCachePage> {
         let frame = self.frames.at(page)?;
         let is_there = self.frames.get(self.frames.page(frame)) == Some(frame);
         is_there.then(|| {
+            let fill = self.frames.fill_of(frame);
             self.frames.forget(frame);
-            PageFate::Dropped
+            BadCachePage { fate: PageFate::Dropped, fill }
         })
     }
 

@@ -22,8 +22,8 @@ use super::of;
 use super::trims::TRIM;
 use super::write_through::Through;
 use crate::{
-    CacheFigure, HostCache, HostCacheError, HostCacheInfo, HostCacheStatus, Medium, Operations, Pages, Registered,
-    StaleParity, WriteStage,
+    BadCachePage, CacheFigure, HostCache, HostCacheError, HostCacheInfo, HostCacheStatus, Medium, Operations, Pages,
+    Registered, StaleParity, WriteStage,
 };
 
 /// What all of them take.
@@ -422,7 +422,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
 
     /// Forgets pages of which members have the newest version. What the parity covers of stale ones is lost, so it is made of
     /// all data of their rows again.
-    fn forget_bad_page(&mut self, page: u64, op: OpId, claim: Option<Claim>) -> Option<PageFate> {
+    fn forget_bad_page(&mut self, page: u64, op: OpId, claim: Option<Claim>) -> Option<BadCachePage> {
         let Self { copies: Copies { frames, geometry, .. }, kept, .. } = self;
         let (bad, claim) = (frames.at(page)?, claim?);
         let rows = Rows::new(geometry.row(claim.stripe, claim.first), claim.rows);
@@ -437,10 +437,11 @@ impl<K: Keeps> HostCache for Delayed<K> {
         if lost.is_empty() {
             return None;
         }
+        let fill = frames.fill_of(bad);
         // If members have what an operation writes, nothing that was planned to be kept of it comes about.
         let written = self.kept.written_by(op);
         lost.into_iter().chain(written).for_each(|(row, column)| self.lose_page(row, column));
-        Some(PageFate::Dropped)
+        Some(BadCachePage { fate: PageFate::Dropped, fill })
     }
 
     fn checksums(&self) -> Option<&PageChecksums> {

@@ -113,8 +113,8 @@ fn show(status: &Status) -> Result<()> {
                 } else {
                     String::new()
                 },
-                if device.mismatched_pages > 0 {
-                    format!("; {} pages were not what was written", show_count(device.mismatched_pages))
+                if device.mismatched_reads > 0 {
+                    format!("; {} reads brought something else than was written", show_count(device.mismatched_reads))
                 } else {
                     String::new()
                 }

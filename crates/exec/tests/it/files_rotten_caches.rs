@@ -17,6 +17,7 @@ backend_tests! {
     more_pages_than_are_allowed_cost_the_cache,
     a_dirty_page_that_rots_fails_until_it_is_written,
     a_dirty_page_that_rots_stays_lost_over_a_restart,
+    a_dirty_page_that_can_be_read_again_is_written_back,
 }
 
 const CACHES: [&str; 5] = ["write-around", "write-through", "leavo", "kdd", "write-back"];
@@ -149,9 +150,20 @@ fn more_pages_than_are_allowed_cost_the_cache(io: Io) {
     let error = filled.files.errors().next().expect("it says why").1.to_string();
     assert!(error.contains("max-corrected"), "{error}");
     assert!(filled.holds());
+    // Another device has not been counted against.
+    filled.files.replace(Dev(DEV), Path::new("/array/new")).expect("it takes its place");
+    filled.rest();
+    filled.reports();
+    assert!(filled.holds() && filled.files.engine().controller().is_caching());
+    for page in written_pages(&filled) {
+        filled.os.flip(Path::new("/array/new"), page * filled.array.page, 0);
+    }
+    assert!(filled.holds());
+    filled.rest();
+    assert!(dropped(&mut filled) > 0 && filled.files.engine().controller().is_caching(), "so few do not cost it");
 }
 
-/// Writes a page that the cache alone has then, lets it rot, and returns its place in the cache.
+/// Writes a page that the cache alone has then, flips a bit of it, and returns its place in the cache.
 fn rot_dirty(filled: &mut FilledArray, page: u64) -> u64 {
     let before = filled.os.content(&member(Path::new(FOLDER), DEV)).expect("it is there");
     let bytes = filled.array.page;
@@ -198,4 +210,17 @@ fn a_dirty_page_that_rots_stays_lost_over_a_restart(io: Io) {
     assert!(filled.write(page * bytes, bytes).ok);
     let mut filled = restart(filled);
     assert!(filled.holds() && filled.reports().is_empty());
+}
+
+fn a_dirty_page_that_can_be_read_again_is_written_back(io: Io) {
+    let mut filled = cached(io, "write-back");
+    let (page, bytes) = (17, filled.array.page);
+    let place = rot_dirty(&mut filled, page);
+    assert!(!filled.read(page * bytes, bytes).ok);
+    let filled = restart(filled);
+    filled.os.flip(&member(Path::new(FOLDER), DEV), place * bytes + 100, 3);
+    // The next life takes it as the log has it, and a stop in order writes it back.
+    let mut filled = restart(filled);
+    assert!(filled.holds() && filled.reports().is_empty());
+    assert_eq!(filled.files.engine().controller().status().dirty_rows, 0);
 }

@@ -323,7 +323,7 @@ fn memory_is_granted_before_it_is_taken() {
     experiment.caches = vec![1 << 43];
     experiment.check().expect("nothing but memory is missing");
     let (runs, bytes) = experiment.weight().expect("it can be");
-    assert_eq!((runs, bytes >> 35), (1, 1), "32 to 64 GiB");
+    assert_eq!((runs, bytes >> 35), (1, 2), "64 to 96 GiB");
     let message = try_run(&experiment, 1, &[write(0, 0, 1)]).expect_err("too much memory").to_string();
     assert!(message.contains("memory grants 1073741824 B") && message.contains("smaller cache"), "{message}");
 }

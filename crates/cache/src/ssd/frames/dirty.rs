@@ -58,15 +58,22 @@ impl Frames {
         self.slots[frame.index()].logged = Logged::Dirty;
     }
 
-    /// Marks a dirty page: the log is about to have the checksum of what should be in its frame. Returns the page; none if
-    /// what is in the frame is not dirty, or not told of.
-    pub(crate) fn mark_dirty(&mut self, frame: Frame) -> Option<u64> {
+    /// Marks a dirty page: the log is to have the checksum of what should be in its frame, and says something else before a
+    /// newer version is written there. Returns none if the page is not told of as dirty.
+    pub(crate) fn mark_dirty(&mut self, frame: Frame) -> Option<Came> {
         let slot = &mut self.slots[frame.index()];
         let marks = slot.state == State::Stale && slot.logged == Logged::Dirty;
         marks.then(|| {
             slot.logged = Logged::DirtyMarked;
-            slot.page.get()
+            Came::new(frame, slot.fill)
         })
+    }
+
+    /// Returns the frame and the page of a mark, unless a newer version has come, or is about to.
+    pub(crate) fn log_marked(&self, came: Came) -> Option<(Frame, u64)> {
+        let slot = &self.slots[came.frame().index()];
+        let marks = slot.state == State::Stale && came.is_of(slot.fill) && slot.logged == Logged::DirtyMarked;
+        marks.then(|| (came.frame(), slot.page.get()))
     }
 
     /// Takes a frame to have a dirty page, as the log said when a life began, perhaps with a checksum. Returns false if the
@@ -101,7 +108,8 @@ impl Frames {
     /// no newer version.
     pub(crate) fn log_landed(&mut self, came: Came) -> Option<(Frame, u64)> {
         let slot = &mut self.slots[came.frame().index()];
-        let landed = slot.state == State::Landed && came.is_of(slot.fill) && slot.logged == Logged::Dirty;
+        let is_told = matches!(slot.logged, Logged::Dirty | Logged::DirtyMarked);
+        let landed = slot.state == State::Landed && came.is_of(slot.fill) && is_told;
         landed.then(|| {
             slot.logged = Logged::Page;
             (came.frame(), slot.page.get())

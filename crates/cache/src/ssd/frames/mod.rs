@@ -292,6 +292,11 @@ impl Frames {
         self.checksums.keep(self.first + u64::from(frame.0), checksum);
     }
 
+    /// Returns how many frames had been begun to be filled when this one was the last time, modulo 2^32.
+    pub(crate) fn fill_of(&self, frame: Frame) -> u32 {
+        self.slots[frame.index()].fill
+    }
+
     /// Returns the frame that is a page of the device.
     pub(crate) fn at(&self, page: u64) -> Option<Frame> {
         page.checked_sub(self.first).filter(|frame| *frame < self.len().into()).map(|frame| Frame(frame as u32))

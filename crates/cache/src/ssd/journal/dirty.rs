@@ -78,8 +78,8 @@ impl Journal {
     }
 
     /// Has the log keep the checksum of what should be in the frame of a dirty page, which is not what is there.
-    pub(in crate::ssd) fn mark(&mut self, frame: Frame) {
-        self.marks.push(frame);
+    pub(in crate::ssd) fn mark(&mut self, came: Came) {
+        self.marks.push(came);
     }
 
     /// A dirty page is written back. What is in its frame is durable, or has to be made so before that is told.

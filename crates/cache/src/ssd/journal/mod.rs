@@ -123,8 +123,8 @@ pub(crate) struct Journal {
     /// clean.
     landed: Vec<Came>,
     tells: VecDeque<Came>,
-    /// Lists the frames of dirty pages of which the log is to have the checksums.
-    marks: Vec<Frame>,
+    /// Lists the dirty pages of which the log is to have the checksums.
+    marks: Vec<Came>,
     /// What the device is being flushed for, and what it was.
     flush: Option<Flush>,
     flushed: Vec<Came>,
@@ -473,9 +473,9 @@ impl Journal {
                 commit.entries.push((entry, slot));
             }
             while !self.spare.is_empty()
-                && let Some(frame) = self.marks.pop()
+                && let Some(came) = self.marks.pop()
             {
-                let Some(page) = frames.mark_dirty(frame) else { continue };
+                let Some((frame, page)) = frames.log_marked(came) else { continue };
                 let slot = self.spare.pop().expect("there are some");
                 let fact = Fact::Dirty { page, checksum: frames.checksum(frame) };
                 let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };

@@ -158,8 +158,10 @@ impl Dirty {
     }
 
     /// Notes that the page that an operation was to write back cannot be written back.
-    pub(super) fn cannot_go(&mut self, op: OpId) {
-        if let Some((_, page)) = self.under_way.iter().find(|(other, _)| *other == op) {
+    pub(super) fn cannot_go(&mut self, op: OpId, frames: &Frames, geometry: &Geometry) {
+        let Some((_, page)) = self.under_way.iter().find(|(other, _)| *other == op) else { return };
+        let (row, column, _) = place(*page, frames, geometry);
+        if self.of_row(row).contains(column) {
             self.stuck.insert(*page);
         }
     }

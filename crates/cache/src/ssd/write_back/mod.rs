@@ -43,7 +43,9 @@ use super::copies::{Copies, Whole};
 use super::frames::{Frame, Frames};
 use super::journal::{self, Journal};
 use super::write_through::Through;
-use crate::{HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, StaleParity, Write, WriteStage};
+use crate::{
+    BadCachePage, HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, StaleParity, Write, WriteStage,
+};
 use dirty::{Dirty, Need, place};
 use enter::{Placed, Reading, Store, Waiting};
 use room::Room;
@@ -162,8 +164,9 @@ impl WriteBack {
     fn lose_dirty(&mut self) {
         let Self { dirty, room, copies, lost, .. } = self;
         let pages = dirty.lose(&copies.geometry);
-        self.lost_pages += pages.len() as u64;
+        let known = lost.len();
         lost.extend(pages);
+        self.lost_pages += (lost.len() - known) as u64;
         room.lose(&copies.frames, &copies.geometry);
         // What is on its way may have come, and be answered before the next note is made.
         let comes = |store: &Store| !store.pages.is_empty();
@@ -420,28 +423,32 @@ impl HostCache for WriteBack {
 
     /// Gives a dirty page up, which stays where it is: requests for it fail until it is written, and the log gets the checksum
     /// of what it was, so that the next life knows as well.
-    fn forget_bad_page(&mut self, page: u64, _: OpId, _: Option<Claim>) -> Option<PageFate> {
+    fn forget_bad_page(&mut self, page: u64, _: OpId, _: Option<Claim>) -> Option<BadCachePage> {
         let frames = &mut self.copies.frames;
         let frame = frames.at(page)?;
         let page = frames.page(frame);
         if frames.get(page) != Some(frame) {
             return None;
         }
+        let fill = frames.fill_of(frame);
         if frames.is_clean(frame) {
             frames.forget(frame);
-        } else if frames.is_landed(frame) {
-            return self.unusable.insert(page).then_some(PageFate::Dropped);
-        } else {
-            if !self.lost.insert(page) {
-                return None;
-            }
-            self.lost_pages += 1;
-            let (_, _, set) = place(page, self.frames(), self.geometry());
-            self.dirty.sticks(page, set);
-            self.journal_mut().mark(frame);
-            return Some(PageFate::DirtyLost(page));
+            return Some(BadCachePage { fate: PageFate::Dropped, fill });
         }
-        Some(PageFate::Dropped)
+        if frames.is_landed(frame) {
+            let is_new = self.unusable.insert(page);
+            return is_new.then_some(BadCachePage { fate: PageFate::Dropped, fill });
+        }
+        if !self.lost.insert(page) {
+            return None;
+        }
+        self.lost_pages += 1;
+        let (_, _, set) = place(page, self.frames(), self.geometry());
+        self.dirty.sticks(page, set);
+        if let Some(came) = self.copies.frames.mark_dirty(frame) {
+            self.journal_mut().mark(came);
+        }
+        Some(BadCachePage { fate: PageFate::DirtyLost(page), fill })
     }
 
     fn checksums(&self) -> Option<&PageChecksums> {

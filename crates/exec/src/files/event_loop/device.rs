@@ -35,7 +35,7 @@ pub struct Traffic {
     pub written_bytes: u64,
     /// Counts the pages that it could not read and that were made anew.
     pub corrected: u64,
-    /// Counts the pages that were read and are not what was written.
+    /// Counts the reads that brought something else than what was written.
     pub mismatches: u64,
 }
 
