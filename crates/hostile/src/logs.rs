@@ -13,7 +13,7 @@ const PAGE: u32 = 64;
 const KIND: u8 = 17;
 
 /// How many pages a log has and how many may be in use; for each page whether its header is put
-/// right, its header, and the rest; then tags. A replay says what is wrong, or finds a log that goes
+/// right, and in which version, its header, and the rest; then tags. A replay says what is wrong, or finds a log that goes
 /// on, and can be read again with what it found.
 pub(crate) fn check(bytes: &[u8]) {
     let mut input = Bytes::new(bytes);
@@ -29,7 +29,7 @@ pub(crate) fn check(bytes: &[u8]) {
         let mut tag = [0; 24];
         tag.fill_with(|| input.u8());
         if let Ok(entry) = Entry::from_tag(&tag, KIND) {
-            assert_eq!(entry.tag(KIND), tag, "an entry is written in one way");
+            assert_eq!(entry.tag(KIND)[1..], tag[1..], "an entry is written in one way, whichever the version");
             tags.push((NvSlot { index, generation: 1 }, entry));
         }
     }
@@ -69,7 +69,7 @@ fn page(input: &mut Bytes<'_>) -> Vec<u8> {
     let (right, mut page) = (input.u8(), Vec::new());
     page.resize_with(PAGE as usize, || input.u8());
     if right & 1 != 0 {
-        page[..4].copy_from_slice(b"ML\x01\0");
+        page[..4].copy_from_slice(&[b'M', b'L', 1 + (right >> 3 & 1), 0]);
         page[14..HEADER_BYTES].copy_from_slice(&[right >> 1 & 3, 0]);
         let end = HEADER_BYTES + usize::from(right >> 1 & 3) * ENTRY_BYTES;
         page.iter_mut().skip(end).for_each(|byte| *byte = 0);
