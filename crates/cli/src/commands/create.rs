@@ -11,9 +11,10 @@ use destage_engine::settings::{ArraySetting, CHUNK, DURABILITY, LAYOUT, LEVEL, M
 use destage_engine::{ArrayPart, ByteSize, CachePart, Description, MdArray, NvramPart, Uuid};
 use destage_plan::quantity::{self, show_bytes};
 
+use super::free_space::{SpaceShortage, shortages};
 use super::served::array_arg;
 use crate::flags::of_array;
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 
 /// The command.
 pub fn command() -> Command {
@@ -174,7 +175,30 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         rows.push(("members, as they are", paths.join(", ")));
     }
     Screen::stderr().pairs(rows)?;
+    warn_of_shortages(&description, &path);
     Ok(())
+}
+
+/// Warns of file systems on which the array's files will find no room when they are full. The array is made all the same.
+fn warn_of_shortages(description: &Description, path: &Path) {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let files = description.array.members.iter().chain(&description.cache.device);
+    let files: Vec<PathBuf> = files.map(|file| folder.join(file)).collect();
+    match shortages(files.iter().map(PathBuf::as_path)) {
+        Ok(shortages) => {
+            for SpaceShortage { folder, needed, free } in shortages {
+                screen::warn(format_args!(
+                    "the files may come to take {} more, and the file system of {} has {} free; when that is full, the array stops until there is room",
+                    show_bytes(needed),
+                    folder.display(),
+                    show_bytes(free)
+                ));
+            }
+        }
+        Err(error) => {
+            screen::warn(format_args!("nobody knows whether there is room for all that the files may hold: {error}"));
+        }
+    }
 }
 
 /// The place of the NVRAM that is no file.

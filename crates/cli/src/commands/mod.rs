@@ -5,6 +5,7 @@ mod completions;
 mod create;
 mod export;
 mod flush;
+mod free_space;
 mod man;
 mod mrc;
 mod policies;

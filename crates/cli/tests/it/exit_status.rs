@@ -165,3 +165,35 @@ fn examples_that_can_be_tried_work() {
     }
     assert!(tried > 20, "only {tried}");
 }
+
+/// Those of `create` make arrays that are served, but for what takes over one of md's.
+#[test]
+fn examples_of_create_make_arrays() {
+    let mut tried = 0;
+    for example in examples("create").iter().filter(|example| !example.contains("--adopt")) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let words: Vec<&str> = example.split_whitespace().skip(1).collect();
+        let output = command(&words).current_dir(folder.path()).output().expect("the binary starts");
+        assert!(output.status.success(), "{example}: {}", String::from_utf8_lossy(&output.stderr));
+        let served = ["serve", "array", "--run", "true"];
+        let output = command(&served).current_dir(folder.path()).output().expect("the binary starts");
+        assert!(output.status.success(), "{example}: {}", String::from_utf8_lossy(&output.stderr));
+        tried += 1;
+    }
+    assert_eq!(tried, 3);
+}
+
+#[test]
+fn creating_what_its_file_system_has_no_room_for_is_warned_of() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let room = rustix::fs::statvfs(folder.path()).expect("a file system");
+    let gib = (room.f_bavail * room.f_frsize) >> 30;
+    // Four members, each with about as much as there is.
+    for (size, warns) in [(format!("{}GiB", gib + 1), true), ("64MiB".to_owned(), false)] {
+        let words = ["create", &size, "--level", "raid5:4", "--member-size", &size];
+        let output = command(&words).current_dir(folder.path()).output().expect("the binary starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.contains("warning: the files may come to take"), warns, "{said}");
+    }
+}
