@@ -166,7 +166,7 @@ fn examples_that_can_be_tried_work() {
     assert!(tried > 20, "only {tried}");
 }
 
-/// Those of `create` make arrays that are served, but for what takes over one of md's.
+/// Makes the arrays of the examples of `create`, but for what takes over one of md's, and serves them.
 #[test]
 fn examples_of_create_make_arrays() {
     let mut tried = 0;

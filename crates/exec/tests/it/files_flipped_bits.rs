@@ -31,26 +31,26 @@ enum ArrayEnd {
 /// Names what is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DamagedPlace {
-    /// The pages of the cache's device.
+    /// Names the pages of the cache's device.
     Cache,
     Nvram,
     Intents,
-    /// What members, and the cache's device, have behind their pages: labels, event counts and marks.
+    /// Names what members, and the cache's device, have behind their pages: labels, event counts and marks.
     BehindPages,
 }
 
 /// Says what became of an array that was damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DamageFate {
-    /// All is served, and nobody was told of anything.
+    /// Tells that all is served, and nobody was told of anything.
     Unseen,
-    /// All is served, and pages of the cache were dropped.
+    /// Tells that all is served, and pages of the cache were dropped.
     Dropped,
-    /// All is served, without a device.
+    /// Tells that all is served, without a device.
     Degraded,
-    /// An error names a file.
+    /// Tells that the start is refused.
     Refused,
-    /// The newest record of the NVRAM is taken for torn: what was written last is not there.
+    /// Tells that the newest record of the NVRAM is taken for torn: what was written last is not there.
     Torn,
 }
 

@@ -54,7 +54,7 @@ const PUTS: usize = 64;
 /// Pages that came before the device is flushed for them, and they are told of.
 const ARRIVED: usize = 32;
 
-/// Of what is noted of the log; in version 1 its pages were not.
+/// Versions what is noted of the log; in version 1 its pages were not.
 const VERSION: u8 = 2;
 const KIND_ENTRY: u8 = Array::kind_above(2);
 const KIND_STATE: u8 = Array::kind_above(3);
