@@ -1,10 +1,11 @@
 //! Lets members be unable to read pages, whatever else goes wrong: no data is lost that the level computes, and no request
 //! fails.
 
-use destage_cache::{HostCacheInfo, all_host_caches_of};
-use destage_crash::{Action, Dice, Limits, Numbered, Options, Report, history, run, shrink};
+use destage_cache::all_host_caches_of;
+use destage_crash::{Action, Dice, Numbered};
 use destage_raid::Level;
-use rayon::prelude::*;
+
+use crate::altered::run_altered;
 
 /// Returns the number of histories of each cache and level.
 fn histories() -> u64 {
@@ -27,27 +28,13 @@ fn spoil(seed: u64, drawn: &[Numbered], members: u8) -> Vec<Numbered> {
     (0..).zip(actions).map(|(number, action)| Numbered { number, action }).collect()
 }
 
-fn try_all(cache: &'static HostCacheInfo, level: Level) -> Report {
-    let limits = Limits { level: Some(level), ..Limits::default() };
-    let reports = (0..histories()).into_par_iter().map(|seed| {
-        let mut history = history(cache, seed, &limits);
-        history.actions = spoil(seed, &history.actions, history.cell.geometry.members());
-        match run(cache, &history, Options::default()) {
-            Ok(report) => report,
-            Err(failure) => panic!("{} {level}: {}", cache.name, shrink(cache, &failure, Options::default(), 2_000)),
-        }
-    });
-    reports.reduce(Report::default, |mut all, report| {
-        all.add(&report);
-        all
-    })
-}
-
 #[test]
 fn pages_that_cannot_be_read_are_made_anew() {
     for level in [Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6] {
         for cache in all_host_caches_of(level) {
-            let report = try_all(cache, level);
+            let report = run_altered(cache, level, 0..histories(), |seed, history| {
+                spoil(seed, &history.actions, history.cell.geometry.members())
+            });
             let (spoiled, corrected) = (report.spoiled, report.corrected);
             assert!(corrected > histories() / 2, "{} {level}: {corrected} of {spoiled} pages corrected", cache.name);
         }

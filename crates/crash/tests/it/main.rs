@@ -1,6 +1,7 @@
 //! The crash harness over every host cache and level, and planted faults that it has to find.
 
 mod absorbed;
+mod altered;
 mod back_again;
 mod bad_pages;
 mod bereft;
