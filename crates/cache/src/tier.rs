@@ -141,12 +141,10 @@ impl<C: HostCache> Controller for Tier<C> {
             self.upper.cache.device_changed(devs, DeviceChange::Failed);
         }
         match event {
+            Event::OpStuck { op, .. } => self.upper.forget_bad_pages(op, self.array.config().max_corrected, out),
             Event::OpDone(op) => self.upper.has_ended(op),
             Event::Device { dev, .. } => self.upper.forget_errors(dev),
             _ => {}
-        }
-        if let Event::OpStuck { op, .. } = event {
-            self.upper.forget_bad_pages(op, self.array.config().max_corrected, out);
         }
         self.array.handle(event, &mut self.upper, out);
         if self.array.is_refused() {

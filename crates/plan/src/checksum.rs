@@ -75,6 +75,7 @@ impl PageChecksums {
 
     /// Forgets all checksums: another device may stand in the place of the one that was written.
     pub fn clear(&mut self) {
-        self.numbers.fill(0);
+        // Others than those that are kept again take no memory.
+        self.numbers = vec![0; self.numbers.len()];
     }
 }

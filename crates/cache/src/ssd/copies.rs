@@ -71,8 +71,6 @@ pub struct Copies<W> {
     used: Vec<Vec<(Frame, u16)>>,
     /// What a read that is being planned fills: the frame, what with, and when that is there.
     filling: Vec<(Frame, Buf, StepSet)>,
-    /// Tells of each write whether it, or parts of it, fill the cache.
-    fills: Vec<bool>,
     pub(super) journal: Option<Box<Journal>>,
     /// Of which write an operation fills frames, and what writes have filled that are under way: it is told
     /// when the members have it as well.
@@ -135,7 +133,6 @@ impl<W: Writes> Copies<W> {
             geometry,
             used: Vec::new(),
             filling: Vec::new(),
-            fills: Vec::new(),
             journal,
             parts: Vec::new(),
             written: Vec::new(),
@@ -261,18 +258,6 @@ impl<W: Writes> Copies<W> {
         }
     }
 
-    /// Returns true if a write, or parts of it, were planned to fill the cache with its pages.
-    pub(super) fn fills(&self, op: OpId) -> bool {
-        self.fills.get(op.index()).is_some_and(|fills| *fills)
-    }
-
-    /// Forgets that a write has filled the cache.
-    pub(super) fn has_filled(&mut self, op: OpId) {
-        if let Some(fills) = self.fills.get_mut(op.index()) {
-            *fills = false;
-        }
-    }
-
     /// Plans what is filled after a read.
     fn plan_filling(&mut self, op: OpId, out: &mut Out) {
         if self.filling.is_empty() {
@@ -308,7 +293,6 @@ impl<W: Writes> Copies<W> {
                 _ => operations.open_part(op, (*write.frag).into(), out),
             };
             filling = Some(part);
-            *of(&mut self.fills, op) = true;
             if self.journal.is_some() {
                 *of(&mut self.parts, part) = Some(op);
             }
@@ -464,7 +448,6 @@ impl<W: Writes> Copies<W> {
                     return after;
                 }
                 self.uses(op, frame, 0);
-                *of(&mut self.fills, op) = true;
                 self.counts.write_fills += 1;
                 let logged = self.plan_claims(op, out);
                 let step = Step::Write { ext: self.frames.ext(frame), src: write.merged, fua: false };

@@ -43,8 +43,20 @@ pub(crate) struct Delayed<K> {
     copies: Copies<Through>,
     behind: Behind,
     kept: K,
-    /// Whether an operation has been planned before.
-    planned: Vec<bool>,
+    /// Tells of each operation how it has been planned before.
+    planned: Vec<EarlierPlan>,
+}
+
+/// Says how a write has been planned before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum EarlierPlan {
+    /// Tells that it has not.
+    #[default]
+    None,
+    /// Tells that it has, and does not fill the cache.
+    Asked,
+    /// Tells that it, or parts of it, may fill the cache: with its parity.
+    Fills,
 }
 
 /// Bytes of memory for each page of the cache, without what tells them apart.
@@ -147,13 +159,17 @@ impl<K: Keeps> Delayed<K> {
 impl<K: Keeps> Versions for Delayed<K> {
     fn approach(&mut self, op: OpId, host: HostOp, seg: Seg, rows: Rows, may_delay: bool) -> Approach {
         self.kept.drop_work(op, &mut self.copies);
-        if std::mem::replace(of(&mut self.planned, op), true) {
+        let planned = of(&mut self.planned, op);
+        let earlier = *planned;
+        if earlier == EarlierPlan::None {
+            *planned = EarlierPlan::Asked;
+        } else {
             self.copies.distrust(rows, seg.columns);
         }
         let few = seg.rows * seg.columns.len() <= MOST_PAGES as u32;
         // What fills the cache would be taken for what the parity covers.
-        let fills = self.copies.fills(op);
-        let may = may_delay && host == HostOp::Write && few && rows.count == seg.rows && self.is_caching() && !fills;
+        let is_first = earlier != EarlierPlan::Fills && rows.count == seg.rows;
+        let may = may_delay && host == HostOp::Write && few && is_first && self.is_caching();
         if may && let Some(approach) = self.keep(op, rows, seg.columns) {
             return approach;
         }
@@ -383,6 +399,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
             KeptWrite::After(done) => Some(done),
             KeptWrite::Later => None,
             KeptWrite::Not => {
+                *of(&mut self.planned, op) = EarlierPlan::Fills;
                 let admits = |page, frames: &Frames| kept.admits(page, frames);
                 Some(copies.write_with(op, stage.planned(), array, operations, admits, out))
             }
@@ -408,8 +425,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
     }
 
     fn done(&mut self, op: OpId) {
-        *of(&mut self.planned, op) = false;
-        self.copies.has_filled(op);
+        *of(&mut self.planned, op) = EarlierPlan::None;
         self.copies.done(op);
         let Copies { frames, geometry, journal, .. } = &mut self.copies;
         if journal.as_mut().is_some_and(|journal| journal.done(op, frames, geometry)) {

@@ -35,7 +35,7 @@ mod start;
 
 use std::collections::VecDeque;
 
-use destage_plan::{Buf, Dev, DevSet, Ext, NvPut, NvSlot, OpId, Out, Row, Step, StepNo, StepSet};
+use destage_plan::{Dev, DevSet, Ext, NvPut, NvSlot, OpId, Out, Row, Step, StepNo, StepSet};
 use destage_raid::Geometry;
 use destage_raid::array::Array;
 use foldhash::fast::FixedState;
@@ -344,9 +344,9 @@ impl Journal {
         }
     }
 
-    /// Returns true if it can be noted now how many pages of the log are durable.
-    fn may_note_pages(&self) -> bool {
-        self.for_note.is_some() && self.start.may_note_pages()
+    /// Returns true if it is to be noted now how many pages of the log are durable.
+    fn notes_pages(&self) -> bool {
+        self.hurries && self.is_behind() && self.for_note.is_some() && self.start.may_note_pages()
     }
 
     /// Returns true if the NVRAM does not say of all pages of the log that they are durable.
@@ -357,7 +357,7 @@ impl Journal {
     /// Whether there is anything to be put or freed.
     fn may_commit(&self) -> bool {
         let told = self.left.is_empty() && self.tells.is_empty() && self.flushed.is_empty() && self.marks.is_empty();
-        if told && self.dead.is_empty() && !(self.hurries && self.is_behind() && self.may_note_pages()) {
+        if told && self.dead.is_empty() && !self.notes_pages() {
             return false;
         }
         !self.start.is_to_be_void()
@@ -384,7 +384,7 @@ impl Journal {
             && landed.is_empty()
             && (self.marks.is_empty() || self.spare.is_empty())
             && (self.dead.is_empty() || !many && self.dead.len() < PUTS)
-            && !(self.hurries && self.is_behind() && self.may_note_pages())
+            && !self.notes_pages()
         {
             return;
         }
@@ -469,7 +469,7 @@ impl Journal {
                     continue;
                 };
                 let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
-                puts.push(NvPut { slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 });
+                puts.push(NvPut::tag(slot, entry.tag(KIND_ENTRY)));
                 commit.entries.push((entry, slot));
             }
             while !self.spare.is_empty()
@@ -479,7 +479,7 @@ impl Journal {
                 let slot = self.spare.pop().expect("there are some");
                 let fact = Fact::Dirty { page, checksum: frames.checksum(frame) };
                 let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
-                puts.push(NvPut { slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 });
+                puts.push(NvPut::tag(slot, entry.tag(KIND_ENTRY)));
                 commit.entries.push((entry, slot));
             }
             for came in std::mem::take(&mut commit.landed) {
@@ -492,21 +492,19 @@ impl Journal {
                 let slot = self.spare.pop().expect("there are some");
                 let fact = Fact::Clean { page, checksum: frames.checksum(frame) };
                 let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
-                puts.push(NvPut { slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 });
+                puts.push(NvPut::tag(slot, entry.tag(KIND_ENTRY)));
                 commit.entries.push((entry, slot));
             }
         }
         // Slots that kept what is in a page are freed: without them the page has to be there.
-        if let Some(log) = self.log.as_ref().filter(|log| self.start.is_behind(log.next_page()))
-            && let Some(slot) = self.for_note.take()
+        let pages = self.log.as_ref().map_or(0, Log::next_page);
+        if self.start.is_behind(pages)
+            && let Some(slot) = self.for_note
+            && let Some((tag, earlier)) = self.start.note_pages(pages, slot)
         {
-            match self.start.note_pages(log.next_page(), slot) {
-                Some((tag, earlier)) => {
-                    puts.push(NvPut { slot, tag, src: Buf::None, len: 0 });
-                    commit.frees.push(earlier);
-                }
-                None => self.for_note = Some(slot),
-            }
+            self.for_note = None;
+            puts.push(NvPut::tag(slot, tag));
+            commit.frees.push(earlier);
         }
         let (puts, frees) = (out.puts(op, &puts), out.slots(op, &commit.frees));
         out.step(op, Step::NvCommit { puts, frees }, StepSet::EMPTY);
