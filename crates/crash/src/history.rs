@@ -72,6 +72,15 @@ pub enum Action {
         /// Numbers the bit, modulo those of a page.
         bit: u32,
     },
+    /// Rows are to be compared with each other. Nothing happens if others are being compared, or the array is not ready.
+    Scrub {
+        /// Numbers the first row, modulo the rows that there are.
+        first: u64,
+        /// Counts the rows after it, modulo those that there are.
+        rows: u64,
+        /// Tells that what differs is to be made anew.
+        repairs: bool,
+    },
     /// The power fails, and comes back.
     Cut {
         /// Failed devices that answer again afterwards, with what they held.

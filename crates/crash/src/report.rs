@@ -48,6 +48,10 @@ pub struct Report {
     pub rotten: u64,
     /// Pages of caches that were dropped for what they held.
     pub dropped: u64,
+    /// Counts the orders to compare rows.
+    pub scrubs: u64,
+    /// Counts the rows that were compared.
+    pub compared_rows: u64,
     /// Members filled.
     pub rebuilds: u64,
     /// Times that devices said that they collect, do so no longer, or will have to soon.
@@ -70,6 +74,8 @@ impl Report {
         self.spoiled += other.spoiled;
         self.corrected += other.corrected;
         self.rotten += other.rotten;
+        self.scrubs += other.scrubs;
+        self.compared_rows += other.compared_rows;
         self.dropped += other.dropped;
         self.unserved += other.unserved;
         self.steps += other.steps;

@@ -7,6 +7,7 @@ mod doubt;
 mod ends;
 mod losses;
 mod rot;
+mod scrub;
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -83,6 +84,10 @@ pub(crate) struct HistoryRun<'a> {
     unread: bool,
     clean: bool,
     collecting: Collecting,
+    /// Counts the rows of an order to compare some that is not answered.
+    scrubbing: Option<u64>,
+    /// Counts the rows that the last one could not compare.
+    unchecked: u64,
     refused: bool,
     planted: Option<Planted>,
     /// What the next life is to be started with, if it is not as any other.
@@ -123,6 +128,8 @@ impl<'a> HistoryRun<'a> {
             unread: false,
             clean: false,
             collecting: Self::collecting(cache, history),
+            scrubbing: None,
+            unchecked: 0,
             refused: false,
             planted,
             accepting: None,
@@ -228,6 +235,7 @@ impl<'a> HistoryRun<'a> {
             }
             Action::Spoil { dev, page, broken } => self.spoil(dev, page, broken),
             Action::Rot { page, bit } => self.rot(page, bit),
+            Action::Scrub { first, rows, repairs } => self.scrub(first, rows, repairs)?,
             Action::Cut { back, gone } => {
                 self.report.cuts += 1;
                 self.cut(back, gone)?;
@@ -290,6 +298,7 @@ impl<'a> HistoryRun<'a> {
                 HostNotice::Released { .. } => {}
                 HostNotice::Clean => self.clean = true,
                 HostNotice::Drained => self.drained()?,
+                HostNotice::Scrubbed(tally) => self.scrubbed(tally)?,
             }
         }
         Ok(())

@@ -132,6 +132,7 @@ fn simpler(action: Action) -> Vec<Action> {
         | Action::Lose { .. }
         | Action::Spoil { .. }
         | Action::Rot { .. }
+        | Action::Scrub { .. }
         | Action::Replace { .. }
         | Action::Cut { .. } => Vec::new(),
     }

@@ -210,6 +210,7 @@ impl Array {
                 }
                 // The device is lost, and its news says why.
                 PageFate::TooMany => {}
+                PageFate::Mismatched | PageFate::Rewritten => unreachable!("the service does not order scrubs"),
             }
         }
     }

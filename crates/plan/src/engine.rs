@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use crate::out::Pending;
 use crate::{
     Buf, ByteList, Claim, Condition, Control, Dev, DevSet, DeviceChange, Event, Frag, FragId, HostOp, Issue, List,
-    Nanos, NvPut, OpId, Out, PageChecksums, PageReport, Piece, PutList, RangeError, RowList, Rows, Shape, Span,
-    SpanList, Start, Status, Step, StepOutcome,
+    Nanos, NvPut, OpId, Out, PageChecksums, PageReport, Piece, PutList, RangeError, RowList, Rows, ScrubTally, Shape,
+    Span, SpanList, Start, Status, Step, StepOutcome,
 };
 
 /// A policy of the host side: a pure state machine. Everything it does follows from the events it
@@ -100,6 +100,8 @@ pub enum HostNotice {
     Clean,
     /// What was acknowledged before [`Control::Drain`] was last ordered is written back.
     Drained,
+    /// The rows that were last [ordered](Control::Scrub) to be compared are.
+    Scrubbed(ScrubTally),
 }
 
 /// Limits the bytes of a request that are admitted before those of others. A longer one takes turns, and has a share of the
@@ -398,7 +400,7 @@ impl<C: Controller> Engine<C> {
                 self.ack(frag, pages, ok);
             }
             let Some(pending) = self.out.queue.pop_front() else {
-                if self.out.clean | self.out.drained {
+                if self.out.clean | self.out.drained | self.out.scrubbed.is_some() {
                     self.tell_of_orders();
                 }
                 if self.admit() {
@@ -439,6 +441,7 @@ impl<C: Controller> Engine<C> {
         if std::mem::take(&mut self.out.drained) {
             self.notices.push_back(HostNotice::Drained);
         }
+        self.notices.extend(self.out.scrubbed.take().map(HostNotice::Scrubbed));
     }
 
     fn count_ops(&mut self) {

@@ -1,7 +1,8 @@
 //! What a controller is told.
 
 use crate::{
-    Buf, Dev, DevSet, DeviceChange, FragId, NvHeld, OpId, Rows, Sectors, StepNo, StepOutcome, StepSet, TimerId,
+    Buf, Dev, DevSet, DeviceChange, FragId, NvHeld, OpId, Rows, ScrubOrder, Sectors, StepNo, StepOutcome, StepSet,
+    TimerId,
 };
 
 /// What a host asks of a block device that destage serves.
@@ -81,6 +82,9 @@ pub enum Control {
     /// to be disturbed. Requests are served meanwhile. Nothing is flushed by it. Ends with
     /// [`Out::drained`](crate::Out::drained).
     Drain,
+    /// Compares rows with each other while requests are served. Each page that does not belong to the others is
+    /// [reported](crate::Out::report). Ends with [`Out::scrubbed`](crate::Out::scrubbed); the next order comes after that.
+    Scrub(ScrubOrder),
 }
 
 /// What a controller is told.

@@ -28,6 +28,7 @@ mod lists; // what steps name and is too long for them
 mod lost; // ranges whose data cannot be known
 mod nv; // slots of the NVRAM
 mod out; // what a controller answers
+mod scrub; // comparing rows of an array
 mod sets; // sets of steps, devices, columns
 mod step; // what an executor is asked to do
 
@@ -45,6 +46,7 @@ pub use lost::{LostPages, PageRange};
 pub use nv::NvSlots;
 pub use out::{Issue, Out, Planned, Refusal, Status};
 pub use request::{Op, Request};
+pub use scrub::{ScrubOrder, ScrubTally};
 pub use sets::{ColumnSet, DevSet, StepSet};
 pub use spec::{ParamSpec, Params, PolicySpec, SpecError, same_value};
 pub use split::{PageGeometry, PageGeometryError, PageRun, Split};

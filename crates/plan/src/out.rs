@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use crate::lists::Lists;
 use crate::{
     BadPage, Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, LostPages, Nanos, OpId, PageReport, Row,
-    Step, StepKind, StepNo, StepOutcome, StepSet, TimerId,
+    ScrubTally, Step, StepKind, StepNo, StepOutcome, StepSet, TimerId,
 };
 
 pub use meddle::Planned;
@@ -162,6 +162,7 @@ pub struct Out {
     pub(crate) reports: VecDeque<PageReport>,
     pub(crate) clean: bool,
     pub(crate) drained: bool,
+    pub(crate) scrubbed: Option<ScrubTally>,
     counts: [u64; StepKind::ALL.len()],
 }
 
@@ -388,6 +389,11 @@ impl Out {
         self.drained = true;
     }
 
+    /// Tells that the rows of the last [order](crate::Control::Scrub) were compared.
+    pub fn scrubbed(&mut self, tally: ScrubTally) {
+        self.scrubbed = Some(tally);
+    }
+
     /// Asks for [`Timer`](crate::Event::Timer) at a time. An earlier timer of this number is
     /// forgotten.
     pub fn timer(&mut self, id: TimerId, at: Nanos) {
@@ -505,7 +511,7 @@ impl Out {
                 op.failed.insert(step);
                 op.unreadable.push(page);
             }
-            StepOutcome::Ok | StepOutcome::Length(_) => self.step_done(id, step, outcome),
+            StepOutcome::Ok | StepOutcome::Length(_) | StepOutcome::Differing(_) => self.step_done(id, step, outcome),
         }
         self.tell_how_it_ended(id);
     }

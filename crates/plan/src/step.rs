@@ -122,6 +122,16 @@ pub enum Step {
         /// The result.
         dst: Buf,
     },
+    /// Compares the pages of two buffers. It ends with [which differ](StepOutcome::Differing), or with
+    /// [`Ok`](StepOutcome::Ok) if none does. Executors without bytes take them for alike.
+    Compare {
+        /// First buffer.
+        a: Buf,
+        /// Second buffer.
+        b: Buf,
+        /// Pages in each, at most 64.
+        pages: u16,
+    },
     /// `dst`, a page, = what makes page `new` of page `base`, and zeros behind it. It ends with the
     /// [length](StepOutcome::Length), which is at most a page.
     Encode {
@@ -247,6 +257,7 @@ impl Step {
             Self::Xor { .. } => StepKind::Xor,
             Self::Pq { .. } => StepKind::Pq,
             Self::Gf { .. } => StepKind::Gf,
+            Self::Compare { .. } => StepKind::Compare,
             Self::Encode { .. } => StepKind::Encode,
             Self::Decode { .. } => StepKind::Decode,
             Self::Pack { .. } => StepKind::Pack,
@@ -284,11 +295,12 @@ pub enum StepKind {
     Intent,
     Join,
     Ack,
+    Compare,
 }
 
 impl StepKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Read,
         Self::Write,
         Self::MetaWrite,
@@ -309,6 +321,7 @@ impl StepKind {
         Self::Intent,
         Self::Join,
         Self::Ack,
+        Self::Compare,
     ];
 
     /// The name used in tables.
@@ -326,6 +339,7 @@ impl StepKind {
             Self::Xor => "xor",
             Self::Pq => "pq",
             Self::Gf => "gf",
+            Self::Compare => "compare",
             Self::Encode => "encode",
             Self::Decode => "decode",
             Self::Pack => "pack",
@@ -345,6 +359,8 @@ pub enum StepOutcome {
     Ok,
     /// Done, with a result of so many bytes.
     Length(u32),
+    /// Tells that the step is done, and which pages differ: the bit `1 << i` stands for page `i` of the buffers.
+    Differing(u64),
     /// The bytes that were to be decoded are no delta. Nothing is known of the result, and it is
     /// the same when it is tried again.
     Undecodable,
@@ -365,7 +381,7 @@ pub struct BadPage {
     pub page: u64,
 }
 
-/// Tells what became of a page that a device could not read.
+/// Tells what became of a page that a device could not read, or that does not belong to the others of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageReport {
     /// Names the page.
@@ -374,7 +390,7 @@ pub struct PageReport {
     pub fate: PageFate,
 }
 
-/// Says what became of a page that a device could not read.
+/// Says what became of a page that a device could not read, or that does not belong to the others of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFate {
     /// Tells that it was computed from other devices, written, and read again.
@@ -393,4 +409,8 @@ pub enum PageFate {
     /// Tells that a cache alone had the newest content of this page of the array there. Requests for it fail until it is
     /// written.
     DirtyLost(u64),
+    /// Tells that a scrub found it to be another than its row makes it, and left it as it is.
+    Mismatched,
+    /// Tells that a scrub found it to be another than its row makes it, and has written what the row makes it.
+    Rewritten,
 }

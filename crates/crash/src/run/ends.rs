@@ -157,6 +157,7 @@ impl HistoryRun<'_> {
             self.wait(&mut patience, "the cache is not drained")?;
         }
         self.read_all()?;
+        self.scrub_all(self.history.seed.is_multiple_of(2))?;
         // Half of the histories end without an order to stop.
         if Dice::part(self.history.seed, u64::MAX - 3).one_in(2) {
             self.leave_alone()?;

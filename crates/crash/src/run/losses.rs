@@ -142,6 +142,7 @@ impl HistoryRun<'_> {
         self.asked.clear();
         self.told.clear();
         self.collecting.cut();
+        self.scrubbing = None;
         self.restart(remains)
     }
 

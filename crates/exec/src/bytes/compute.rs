@@ -98,6 +98,19 @@ impl Bytes {
                     }
                 });
             }
+            Step::Compare { a, b, pages } => {
+                assert!(pages <= 64, "a comparison of {pages} pages");
+                let (a, b) = (self.locate(engine, op, a), self.locate(engine, op, b));
+                let differs = |index: u16| {
+                    let from = usize::from(index) * page;
+                    let at = |at: At| self.get(at.beyond(from as u32), page).unwrap_or(&self.zeros[..page]);
+                    u64::from(at(a) != at(b)) << index
+                };
+                let differing = (0..pages).map(differs).sum();
+                if differing != 0 {
+                    outcome = StepOutcome::Differing(differing);
+                }
+            }
             Step::Encode { base, new, dst, .. } => {
                 let (base, new) = (self.locate(engine, op, base), self.locate(engine, op, new));
                 self.produce(engine, op, dst, page, &[(base, page), (new, page)], |bytes, out| {

@@ -99,7 +99,7 @@ impl PendingCommits {
                     .any(|(_, held)| matches!(held, HostNotice::Acked { tag: other, .. } if *other == tag))
             }
             HostNotice::Clean => self.is_open(),
-            HostNotice::Acked { ok: false, .. } | HostNotice::Drained => false,
+            HostNotice::Acked { ok: false, .. } | HostNotice::Drained | HostNotice::Scrubbed(_) => false,
         };
         if waits {
             self.notices.push_back((self.done(), notice));

@@ -94,6 +94,7 @@ impl<C: Controller> Memory<C> {
             let more = match outcome {
                 StepOutcome::Ok => String::new(),
                 StepOutcome::Length(bytes) => format!(": {bytes} B"),
+                StepOutcome::Differing(pages) => format!(": pages {pages:#b} differ"),
                 StepOutcome::Undecodable => ": undecodable".to_owned(),
                 StepOutcome::Failed(_) => ": failed".to_owned(),
                 StepOutcome::Unreadable(page) => format!(": page {} cannot be read", page.page),

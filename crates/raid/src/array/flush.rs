@@ -130,6 +130,7 @@ impl Array {
 
     pub(super) fn flush_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         self.window_flushed(op, out);
+        self.scrub_flushed(op, out);
         if self.flushes.round.first() == Some(&op) {
             self.round_done(versions, out);
         }
@@ -270,7 +271,7 @@ impl Array {
     /// Says that the array is clean, if that was ordered and is so. What stands above has it looked at after
     /// every event, when it has done what is due.
     pub fn try_clean(&mut self, versions: &dyn Versions, out: &mut Out) {
-        if !self.cleaning || !self.ready || self.clearing > 0 || self.repairs > 0 {
+        if !self.cleaning || !self.ready || self.clearing > 0 || self.repairs > 0 || self.is_scrubbing() {
             return;
         }
         if self.flushes.is_under_way() {

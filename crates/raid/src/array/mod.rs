@@ -32,6 +32,7 @@ mod read_errors;
 mod rebuild;
 mod recover;
 mod repair;
+mod scrub;
 mod seg;
 mod slots;
 mod sources;
@@ -52,6 +53,7 @@ use members::Members;
 use rebuild::Rebuild;
 use recover::Recovery;
 use repair::PageRepair;
+use scrub::{Scrub, ScrubTask};
 use slots::Share;
 use write::WriteTask;
 
@@ -122,6 +124,8 @@ enum Task {
     Rebuild(Rows),
     /// Makes a page anew that its member cannot read or does not hold.
     Repair(PageRepair),
+    /// Compares rows.
+    Scrub(Box<ScrubTask>),
 }
 
 /// The columns of a stripe, by what can be done with their devices.
@@ -164,6 +168,7 @@ pub struct Array {
     rebuild: Rebuild,
     /// Counts the operations that make pages anew.
     repairs: u32,
+    scrub: Scrub,
     cleaning: bool,
     /// Operations that free logged pages which their members hold again.
     unlogging: u32,
@@ -219,6 +224,7 @@ impl Array {
             lost: Vec::new(),
             rebuild: Rebuild::default(),
             repairs: 0,
+            scrub: Scrub::default(),
             cleaning: false,
             unlogging: 0,
             has_copies: false,
@@ -385,13 +391,15 @@ impl Array {
                 Some(&mut Task::Recover(rows, _)) => self.plan_recover(op, rows, versions, out),
                 Some(&mut Task::Rebuild(rows)) => self.plan_rebuild(op, rows, versions, out),
                 Some(&mut Task::Repair(repair)) => self.plan_repair(op, repair, versions, out),
+                Some(Task::Scrub(_)) => self.plan_scrub(op, versions, out),
             },
-            Event::StepDone { op, step, outcome: _ } => match self.task(op) {
+            Event::StepDone { op, step, outcome } => match self.task(op) {
                 None => return false,
                 Some(Task::Write(task)) if !task.goes_on_after().contains(step) => return false,
                 Some(Task::Write(_)) => self.write_goes_on(op, versions, out),
                 Some(Task::Persist(_)) => self.persist_done(versions, out),
                 Some(&mut Task::Repair(repair)) => self.repair_goes_on(op, repair, out),
+                Some(Task::Scrub(_)) => self.scrub_goes_on(op, outcome, out),
                 Some(_) => {}
             },
             Event::PhaseDone(op) => match self.task(op) {
@@ -409,6 +417,7 @@ impl Array {
                     Some(Task::Flush(_)) => out.again(op),
                     Some(&mut Task::Repair(repair)) => self.repair_stuck(op, repair, versions, out),
                     Some(&mut Task::Recover(rows, _)) => self.recover_stuck(op, rows, versions, out),
+                    Some(Task::Scrub(_)) => self.scrub_stuck(op, versions, out),
                     // What it reads is not changed by what it wrote, so it begins again.
                     Some(Task::Rebuild(_)) => {
                         versions.released(op);
@@ -433,6 +442,7 @@ impl Array {
                     self.rebuild_done(rows, out);
                 }
                 Some(Task::Repair(repair)) => self.repair_done(op, repair, versions, out),
+                Some(Task::Scrub(task)) => self.scrub_done(op, &task, versions, out),
             },
             Event::Timer(TimerId { owner: TimerOwner::Array, .. }) => {
                 self.idle_timer = false;
@@ -453,6 +463,7 @@ impl Array {
                 // What stands above has its own to write back.
                 return false;
             }
+            Event::Control(Control::Scrub(order)) => self.begin_scrub(order, out),
             Event::Submit(_)
             | Event::Timer(_)
             | Event::DeviceGc { .. }

@@ -461,7 +461,7 @@ impl<C: Controller> Executor<C> {
                 self.engine.bufs(op, *srcs).iter().map(is_nv).sum()
             }
             Step::Merge { old, new, .. } => is_nv(old) + is_nv(new),
-            Step::Gf { x, y, .. } => is_nv(x) + is_nv(y),
+            Step::Gf { x: a, y: b, .. } | Step::Compare { a, b, .. } => is_nv(a) + is_nv(b),
             Step::Encode { base, new, .. } => is_nv(base) + is_nv(new),
             Step::Decode { base, delta, .. } => {
                 part = bytes(delta.buf, delta.len);
@@ -521,7 +521,9 @@ impl<C: Controller> Executor<C> {
                 self.take_nv(issue, Nanos(time));
             }
             Step::Intent { rows, .. } => self.take_nv(issue, Nanos(times.nv_note.0 * rows.len() as u64)),
-            Step::Xor { pages, .. } | Step::Pq { pages, .. } | Step::Gf { pages, .. } => self.compute(issue, pages),
+            Step::Xor { pages, .. } | Step::Pq { pages, .. } | Step::Gf { pages, .. } | Step::Compare { pages, .. } => {
+                self.compute(issue, pages);
+            }
             Step::Merge { .. } | Step::Slice { .. } | Step::Encode { .. } | Step::Decode { .. } | Step::Pack { .. } => {
                 self.compute(issue, 1);
             }

@@ -117,6 +117,8 @@ impl<C: Controller> Files<C> {
                 | PageFate::Missing
                 | PageFate::Unwritable
                 | PageFate::Dropped
+                | PageFate::Mismatched
+                | PageFate::Rewritten
                 | PageFate::DirtyLost(_) => None,
                 // Without it the NVRAM would be lost.
                 PageFate::TooMany if self.config.home() == Some(dev.index()) => None,

@@ -37,6 +37,11 @@ impl<C: Controller> Files<C> {
                 HostNotice::Clean if self.group_commit.is_open() => self.group_commit.stop(),
                 HostNotice::Clean => self.clean = true,
                 HostNotice::Drained => self.draining = false,
+                HostNotice::Scrubbed(tally) => {
+                    // Whoever hears of the tally has heard of the pages.
+                    self.take_page_reports()?;
+                    (self.scrubbing, self.scrubbed) = (false, Some(tally));
+                }
             }
         }
         // Their bytes are still in use, though not for them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use std::{fmt, io};
 
-use destage_plan::{Controller, DevSet, Engine, Issue, Nanos, PageReport, StepOutcome};
+use destage_plan::{Controller, DevSet, Engine, Issue, Nanos, PageReport, ScrubTally, StepOutcome};
 
 use super::clock::Clock;
 use super::device::Device;
@@ -77,6 +77,10 @@ pub struct Files<C> {
     pub(super) clean: bool,
     /// Orders to [drain](Self::drain) that are not done.
     pub(super) draining: bool,
+    /// Tells that rows are being compared.
+    pub(super) scrubbing: bool,
+    /// Counts what the last comparison has found, unless that was fetched.
+    pub(super) scrubbed: Option<ScrubTally>,
     pub(super) stopped: bool,
     pub(super) clock: Clock,
     pub(super) device_results: VecDeque<command::Done>,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use destage_plan::{Control, Controller, HostOp, HostRequest, Status};
+use destage_plan::{Control, Controller, HostOp, HostRequest, ScrubOrder, ScrubTally, Status};
 use rustix::fd::BorrowedFd;
 
 use super::executor::Files;
@@ -131,6 +131,33 @@ impl<C: Controller> Files<C> {
     /// Whether a drain that was begun is under way.
     pub const fn is_draining(&self) -> bool {
         self.draining
+    }
+
+    /// Begins to compare rows with each other, while requests are served.
+    ///
+    /// # Errors
+    /// If the executor has stopped, or does now.
+    ///
+    /// # Panics
+    /// If the array is not [ready](Self::status), or other rows are being compared.
+    pub fn begin_scrub(&mut self, order: ScrubOrder) -> Result<(), FilesError> {
+        self.check()?;
+        assert!(!self.scrubbing && self.engine.status() == Status::Ready, "an order comes after the last one is done");
+        (self.scrubbing, self.scrubbed) = (true, None);
+        let now = self.now();
+        self.engine.control(now, Control::Scrub(order));
+        self.go_on()
+    }
+
+    /// Returns what the comparison that was begun last has found, once it is done. Which pages differ is
+    /// [reported](Self::next_page_report).
+    pub const fn take_scrubbed(&mut self) -> Option<ScrubTally> {
+        self.scrubbed.take()
+    }
+
+    /// Returns true while rows are being compared.
+    pub const fn is_scrubbing(&self) -> bool {
+        self.scrubbing
     }
 
     /// Answers all requests, lets the controller leave nothing to be recovered, and ends. The

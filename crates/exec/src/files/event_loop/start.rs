@@ -182,6 +182,8 @@ impl<C: Controller> Files<C> {
             page_reports: VecDeque::new(),
             clean: false,
             draining: false,
+            scrubbing: false,
+            scrubbed: None,
             stopped: false,
             clock: if os.is_in_line() { Clock::Virtual(Nanos::ZERO) } else { Clock::Real(Instant::now()) },
             os,
