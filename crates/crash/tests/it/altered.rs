@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use destage_cache::HostCacheInfo;
-use destage_crash::{History, Limits, Numbered, Options, Report, history, run, shrink};
+use destage_crash::{Action, Dice, History, Limits, Numbered, Options, Report, history, run, shrink};
 use destage_raid::Level;
 use rayon::prelude::*;
 
@@ -28,4 +28,20 @@ pub fn run_altered(
         all.add(&report);
         all
     })
+}
+
+/// Orders rows to be compared between the actions of every other seed.
+pub fn with_scrubs(seed: u64, drawn: &[Numbered]) -> Vec<Numbered> {
+    let mut dice = Dice::part(seed, 2);
+    if dice.one_in(2) {
+        return drawn.to_vec();
+    }
+    let mut actions = Vec::new();
+    for action in drawn.iter().map(|numbered| numbered.action) {
+        if dice.one_in(3) {
+            actions.push(Action::Scrub { first: dice.draw(), rows: dice.draw(), repairs: dice.one_in(2) });
+        }
+        actions.push(action);
+    }
+    (0..).zip(actions).map(|(number, action)| Numbered { number, action }).collect()
 }

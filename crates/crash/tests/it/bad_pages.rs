@@ -5,7 +5,7 @@ use destage_cache::all_host_caches_of;
 use destage_crash::{Action, Dice, Numbered};
 use destage_raid::Level;
 
-use crate::altered::run_altered;
+use crate::altered::{run_altered, with_scrubs};
 
 /// Returns the number of histories of each cache and level.
 fn histories() -> u64 {
@@ -33,7 +33,7 @@ fn pages_that_cannot_be_read_are_made_anew() {
     for level in [Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6] {
         for cache in all_host_caches_of(level) {
             let report = run_altered(cache, level, 0..histories(), |seed, history| {
-                spoil(seed, &history.actions, history.cell.geometry.members())
+                spoil(seed, &with_scrubs(seed, &history.actions), history.cell.geometry.members())
             });
             let (spoiled, corrected) = (report.spoiled, report.corrected);
             assert!(corrected > histories() / 2, "{} {level}: {corrected} of {spoiled} pages corrected", cache.name);

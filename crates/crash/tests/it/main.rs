@@ -22,5 +22,6 @@ mod replay;
 mod ring;
 mod rot;
 mod rotten_caches;
+mod scrubs;
 mod shown_by;
 mod slips;

@@ -6,7 +6,7 @@ use destage_cache::all_host_caches_of;
 use destage_crash::{Action, Dice, Numbered};
 use destage_raid::Level;
 
-use crate::altered::run_altered;
+use crate::altered::{run_altered, with_scrubs};
 
 /// Returns the seeds of each cache and level: `CRASH_SEEDS` from `CRASH_FROM` on, or so many; 20,000 with `DESTAGE_SOAK`.
 fn seeds() -> Range<u64> {
@@ -36,7 +36,8 @@ fn rot(seed: u64, drawn: &[Numbered]) -> Vec<Numbered> {
 fn what_rots_in_a_cache_is_read_from_elsewhere() {
     for level in [Level::Raid0, Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6] {
         for cache in all_host_caches_of(level) {
-            let report = run_altered(cache, level, seeds(), |seed, history| rot(seed, &history.actions));
+            let report =
+                run_altered(cache, level, seeds(), |seed, history| rot(seed, &with_scrubs(seed, &history.actions)));
             let (rotten, dropped) = (report.rotten, report.dropped);
             // Of a few flipped bits all may be written over before they are read.
             assert!(rotten < 40 || dropped > 0, "{} {level}: {dropped} of {rotten} dropped", cache.name);

@@ -23,6 +23,7 @@ mod files_marks;
 mod files_place;
 mod files_replacements;
 mod files_rotten_caches;
+mod files_scrubs;
 mod files_service;
 mod files_state;
 mod files_threads;
