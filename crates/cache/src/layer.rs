@@ -3,7 +3,7 @@
 //! A [`CacheLayer`] says only what it changes. [`LayeredCache`] is the one place that passes on all the rest, so a
 //! method that controllers get is forwarded once, whatever layers there are.
 
-use destage_plan::{Condition, Controller, DevSet, Event, Out, PageChecksums, Row};
+use destage_plan::{Condition, Controller, Dev, DevSet, Event, Out, PageChecksums, Row};
 use destage_raid::array::{Array, Sources};
 
 use crate::synchroniser::Synchroniser;
@@ -54,6 +54,10 @@ impl<L: CacheLayer> Controller for LayeredCache<L> {
 
     fn condition(&self) -> Condition {
         self.inner.condition()
+    }
+
+    fn can_spare(&self, dev: Dev) -> bool {
+        self.inner.can_spare(dev)
     }
 
     fn checksums(&self) -> Option<&PageChecksums> {

@@ -174,6 +174,20 @@ impl<C: HostCache> Controller for Tier<C> {
         self.upper.cache.checksums_mut()
     }
 
+    fn can_spare(&self, dev: Dev) -> bool {
+        let (cache, array) = (&self.upper.cache, &self.array);
+        let (status, has_stale_rows) = (cache.status(), cache.stale_parity().stale_rows > 0);
+        if !array.is_ready() {
+            // Rows that were being written may be torn, and only parity or the cache tells what they hold.
+            return false;
+        }
+        if array.config().geometry.member_set().contains(dev) {
+            // The cache covers stale parity while it is in use.
+            return array.can_spare(dev) && (status.is_caching || !has_stale_rows);
+        }
+        status.dirty_rows == 0 && (!has_stale_rows || array.degraded().is_empty())
+    }
+
     fn condition(&self) -> Condition {
         let is_missing = self.array.missing().next().is_some();
         let losses = is_missing || !self.array.lost().is_empty() || self.upper.cache.status().notes_losses;

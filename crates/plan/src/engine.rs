@@ -28,6 +28,12 @@ pub trait Controller {
         Condition::default()
     }
 
+    /// Returns true if no data is lost with a device that answers: whoever waits for it in vain may give it up.
+    fn can_spare(&self, dev: Dev) -> bool {
+        let _ = dev;
+        true
+    }
+
     /// Returns the table of checksums that it keeps for the device of a cache. An executor with bytes keeps there what it
     /// writes, and compares what it reads.
     fn checksums(&self) -> Option<&PageChecksums> {
@@ -52,6 +58,10 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
 
     fn condition(&self) -> Condition {
         (**self).condition()
+    }
+
+    fn can_spare(&self, dev: Dev) -> bool {
+        (**self).can_spare(dev)
     }
 
     #[inline]
