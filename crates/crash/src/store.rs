@@ -177,6 +177,7 @@ fn config(kind: Kind) -> FilesConfig {
         idle_marks: 0,
         io: destage_exec::Io::Threads,
         patience: FilesConfig::PATIENCE,
+        device_timeout: None,
     }
 }
 

@@ -530,6 +530,7 @@ impl Description {
             idle_marks: IDLE_MARKS,
             io: self.serve.io.into(),
             patience: FilesConfig::PATIENCE,
+            device_timeout: None,
         };
         Ok(Described { geometry, policy, controller, files })
     }

@@ -47,6 +47,7 @@ fn files(level: Level, members: u32, io: Io, direct: bool, folder: &Path) -> Fil
         idle_marks: 64,
         io,
         patience: FilesConfig::PATIENCE,
+        device_timeout: None,
     };
     Files::create(controller, files, Existing::Overwrite).expect("an array of files")
 }

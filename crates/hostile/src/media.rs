@@ -75,6 +75,7 @@ impl Array {
             idle_marks: 1,
             io: Io::Threads,
             patience: Duration::from_secs(1),
+            device_timeout: None,
         };
         let mut made = Self { spec, config: array, files, content: Vec::new() };
         made.fill();

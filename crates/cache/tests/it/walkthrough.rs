@@ -307,6 +307,7 @@ fn the_three_executors_take_the_same_steps() {
         idle_marks: 0,
         io: destage_exec::Io::Threads,
         patience: FilesConfig::PATIENCE,
+        device_timeout: None,
     };
     let jobs = Jobs::default();
     let mut files = Files::create(Walk::new(&jobs), config, Existing::Refuse).expect("a new array");

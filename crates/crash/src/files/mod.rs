@@ -265,6 +265,7 @@ impl Scene {
             idle_marks: [0, 1, 4][(self.seed / 3 % 3) as usize],
             io: if self.options.ring { Io::Ring } else { Io::Threads },
             patience: FilesConfig::PATIENCE,
+            device_timeout: None,
         }
     }
 

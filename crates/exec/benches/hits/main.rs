@@ -167,6 +167,7 @@ impl Whole {
             idle_marks: 64,
             io: Io::Ring,
             patience: FilesConfig::PATIENCE,
+            device_timeout: None,
         };
         let files = Files::create_on(Arc::new(MemoryOs::default()), setup.controller(), config, Existing::Refuse);
         Self { files: files.expect("an array in memory"), buffer: Buffer::zeroed(PAGE as usize), versions: 0 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use destage_plan::{Dev, LostPages, RangeError, Refusal};
 
@@ -172,6 +173,14 @@ pub enum FilesError {
     /// A file that does not answer, and may never do. What was asked of it may happen yet.
     #[error("{} does not answer; replace it, or name a file that is not there to go on without it", .0.display())]
     Hangs(PathBuf),
+    /// Tells that what was asked of a device, the NVRAM or the intents took longer than it may.
+    #[error("{}: no answer for {} s", path.display(), limit.as_secs_f64())]
+    NoAnswer {
+        /// Names its file.
+        path: PathBuf,
+        /// Gives how long it may take.
+        limit: Duration,
+    },
     /// A ring was asked for, and there is none.
     #[error("there is no io_uring here: {0}; set io to threads, or to auto to have them where there is no ring")]
     NoRing(io::Error),

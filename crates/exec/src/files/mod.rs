@@ -18,6 +18,9 @@
 //! * A sync that failed is believed: what was written before it may be gone, so the device has
 //!   failed, even if there was no room, and nothing of it is asked again. Only a write for which
 //!   there is no room stops the executor and costs no member.
+//! * A device whose command takes longer than [`FilesConfig::device_timeout`] is failed, and what it has in flight is
+//!   abandoned, if the controller can spare it. Otherwise it is kept, and requests that wait as long fail. NVRAM or intents
+//!   that hang so long stop the executor.
 //! * A device that hangs is replaced without waiting for it; its threads are left to themselves.
 //!   Opening, replacing, stopping and dropping wait for no file longer than
 //!   [`FilesConfig::patience`]: all but the last are errors then, and whatever thread is left keeps

@@ -38,6 +38,8 @@ pub struct Array {
     pub hurries: bool,
     /// Who serves the devices.
     pub io: Io,
+    /// How long commands may take.
+    pub device_timeout: Option<Duration>,
 }
 
 impl Array {
@@ -49,6 +51,7 @@ impl Array {
     pub fn over(io: Io, level: Level, members: u8) -> Self {
         Self {
             io,
+            device_timeout: None,
             level,
             members,
             page: 512,
@@ -131,6 +134,7 @@ impl Array {
             idle_marks: 1,
             io: self.io,
             patience: Duration::from_secs(1),
+            device_timeout: self.device_timeout,
         }
     }
 

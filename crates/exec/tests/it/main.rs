@@ -27,6 +27,7 @@ mod files_scrubs;
 mod files_service;
 mod files_state;
 mod files_threads;
+mod files_timeouts;
 mod filled_array;
 mod memory;
 mod nvram;

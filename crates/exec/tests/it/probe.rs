@@ -43,7 +43,7 @@ struct Shared {
     /// Whose thread panics over what.
     panicking: OnceLock<(PathBuf, Call)>,
     /// What the kernel's ring is given in place of a file.
-    pipe: OnceLock<(PathBuf, OwnedFd)>,
+    pipe: OnceLock<(Mutex<PathBuf>, OwnedFd)>,
 }
 
 impl Probe {
@@ -65,7 +65,13 @@ impl Probe {
 
     /// From now on a ring reads from this pipe, and so hangs until something is written there, in place of the file.
     pub fn read_from(&self, path: &Path, pipe: OwnedFd) {
-        self.shared.pipe.set((path.to_owned(), pipe)).expect("one file is a pipe");
+        self.shared.pipe.set((Mutex::new(path.to_owned()), pipe)).expect("one file is a pipe");
+    }
+
+    /// From now on it reads from that pipe in place of this file, and of no other.
+    pub fn read_from_now(&self, path: &Path) {
+        let (of, _) = self.shared.pipe.get().expect("there is a pipe");
+        path.clone_into(&mut of.lock().unwrap());
     }
 
     /// Waits until so many calls hang.
@@ -273,7 +279,7 @@ impl OsFile for ProbedFile {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self.os.shared.pipe.get() {
-            Some((path, pipe)) if *path == self.path => Some(pipe.as_fd()),
+            Some((path, pipe)) if *path.lock().unwrap() == self.path => Some(pipe.as_fd()),
             _ => self.file.descriptor(),
         }
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use destage_exec::{
     Buffer, Entry, Existing, Files, FilesConfig, FilesError, Io, Operation, Os, OsFile, RealOs, Ring, Tag, Taken,
 };
-use destage_plan::{HostOp, HostRequest};
+use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use rustix::io::Errno;
 
@@ -121,4 +121,53 @@ fn what_the_kernel_has_in_flight_keeps_the_array_locked_when_it_is_dropped() {
     };
     let read = serve(&mut files, request(3, HostOp::Read), Vec::new());
     assert!(read.ok && read.bytes[..] == [7; 512], "it is recovered: {read:?}");
+}
+
+/// What the kernel fills after all is nobody's, nobody waits for it, and it keeps nothing but its own file.
+#[test]
+fn what_was_abandoned_in_the_kernel_changes_nothing() {
+    let Some(io) = arrays::ring() else { return };
+    let (patience, limit) = (Duration::from_secs(20), Duration::from_millis(200));
+    let array = Array { device_timeout: Some(limit), ..Array::over(io, Level::Raid5, 4) };
+    let (folder, os) = (folder(), Probe::default());
+    let config = || FilesConfig { patience, ..array.files(folder.path()) };
+    let files = Files::create_on(Arc::new(os.clone()), array.controller(), config(), Existing::Refuse);
+    let mut files = files.expect("a new array");
+    let request = |tag, op| HostRequest { tag, op, offset: 0, len: 512, fua: false };
+    assert!(serve(&mut files, request(1, HostOp::Write), vec![7; 512]).ok);
+    files.settle().expect("it comes to rest");
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    os.read_from(&member(folder.path(), 0), reader.into());
+    let read = serve(&mut files, request(2, HostOp::Read), Vec::new());
+    assert!(read.ok && read.bytes[..] == [7; 512] && !files.answers(Dev(0)), "the others answer");
+    // Buffers are used again.
+    for tag in 3..20 {
+        assert!(serve(&mut files, request(tag, HostOp::Write), vec![tag as u8; 512]).ok);
+        assert_eq!(serve(&mut files, request(tag, HostOp::Read), Vec::new()).bytes[..], [tag as u8; 512]);
+    }
+    let mut second = writer.try_clone().expect("a descriptor");
+    writer.write_all(&[99; 256]).expect("the kernel reads");
+    let begin = Instant::now();
+    while begin.elapsed() < limit {
+        assert_eq!(serve(&mut files, request(20, HostOp::Read), Vec::new()).bytes[..], [19; 512], "filled by the pipe");
+    }
+    // Another hangs when it ends.
+    let new = folder.path().join("new");
+    files.replace(Dev(0), &new).expect("a new file");
+    files.settle().expect("it is filled");
+    drop(files.stop_clean().expect("it stops"));
+    let mut config = config();
+    config.devices[0].path = new;
+    let files = Files::open_on(Arc::new(os.clone()), array.controller(), config.clone());
+    let mut files = files.expect("the array is there");
+    os.read_from_now(&config.devices[0].path);
+    let read = serve(&mut files, request(21, HostOp::Read), Vec::new());
+    assert!(read.ok && read.bytes[..] == [19; 512] && !files.answers(Dev(0)), "the others answer");
+    let begin = Instant::now();
+    drop(files);
+    assert!(begin.elapsed() < patience, "nobody waits for it");
+    let mut files = Files::open(array.controller(), config).expect("it keeps nobody from the array");
+    assert!(!files.answers(Dev(0)), "its own file is locked, and has missed writes");
+    assert_eq!(serve(&mut files, request(22, HostOp::Read), Vec::new()).bytes[..], [19; 512]);
+    second.write_all(&[99; 256]).expect("the kernel reads");
 }

@@ -144,6 +144,7 @@ impl<C: Controller> Files<C> {
 
     fn try_page(&mut self, dev: Dev, at: usize, command: Command) {
         let page = self.engine.shape().page_bytes();
+        self.note_sent(dev, command.issue);
         let device = &mut self.devices[dev.index()];
         let search = &device.searches[at];
         let before = u64::from(search.at) * page;
@@ -151,7 +152,6 @@ impl<C: Controller> Files<C> {
         let work = Work::Read { offset: search.offset + before };
         device.traffic.reads += 1;
         device.traffic.read_bytes += page;
-        device.under_way.push_back(command.issue);
         let backend = device.backend.as_mut().expect("a device that answers has a backend");
         backend.send(Command { work, range: start..start + page as usize, ..command });
     }

@@ -17,6 +17,7 @@ impl<C: Controller> Files<C> {
         self.reap();
         self.store.results(&mut self.store_results);
         while let Some((command, done)) = self.store_results.pop_front() {
+            self.note_store_moved();
             if let Err(source) = done {
                 let path = if matches!(command.change, Change::Intent { .. }) {
                     &self.config.intents
@@ -78,6 +79,7 @@ impl<C: Controller> Files<C> {
             self.engine.timers(now);
             self.go_on()?;
         }
+        self.check_timeouts()?;
         self.send_backlog();
         Ok(())
     }

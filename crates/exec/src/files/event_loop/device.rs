@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use destage_plan::Issue;
+use destage_plan::{Issue, Nanos};
 
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
@@ -52,10 +52,21 @@ pub(super) struct PageSearch {
     pub(super) at: u16,
 }
 
+/// A command that a backend has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight {
+    /// The step; none if it writes marks.
+    pub(super) issue: Option<Issue>,
+    /// Notes when it was given to the backend.
+    pub(super) since: Nanos,
+}
+
 pub(super) struct Device {
     pub(super) backend: Option<DeviceBackend>,
     /// Steps that the backend has, and a write of marks; the oldest are mostly first.
-    pub(super) under_way: VecDeque<Option<Issue>>,
+    pub(super) under_way: VecDeque<InFlight>,
+    /// Tells that a command of it takes too long, and that data would be lost without the device.
+    pub(super) hangs: bool,
     /// Steps for which the thread has no room.
     pub(super) backlog: VecDeque<Issue>,
     /// Steps that wait until so many commits of the NVRAM are durable.
@@ -67,6 +78,8 @@ pub(super) struct Device {
     pub(super) error: Option<FilesError>,
     /// Its file while it is open.
     pub(super) file: Option<Identity>,
+    /// The file that was left to commands that had no answer.
+    pub(super) abandoned: Option<Identity>,
     /// Holds it open, too, for what is told it besides commands.
     pub(super) handle: Option<Arc<dyn OsFile>>,
     /// If it was to be read and written directly: how memory must be aligned for that, or why it is not.
@@ -82,7 +95,12 @@ impl Device {
 
     /// The backend has done this step, or never will.
     pub(super) fn forget(&mut self, issue: Option<Issue>) {
-        let at = self.under_way.iter().position(|other| *other == issue);
+        let at = self.under_way.iter().position(|other| other.issue == issue);
         self.under_way.swap_remove_front(at.expect("the backend has it"));
+    }
+
+    /// Returns since when the backend has the oldest command without a result.
+    pub(super) fn oldest(&self) -> Option<Nanos> {
+        self.under_way.iter().map(|command| command.since).min()
     }
 }

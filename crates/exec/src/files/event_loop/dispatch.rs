@@ -104,6 +104,9 @@ impl<C: Controller> Files<C> {
 
     fn answer(&mut self, id: u64, ok: bool, mut bytes: Buffer) {
         let request = self.requests[id as usize].take().expect("a request is answered once");
+        if request.is_expired {
+            return self.forget_expired(request.bytes);
+        }
         if !ok || request.op != HostOp::Read {
             bytes.clear();
         }

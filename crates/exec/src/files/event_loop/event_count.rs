@@ -59,6 +59,7 @@ impl<C: Controller> Files<C> {
 
     fn count_in_nvram(&mut self, number: u64) -> Result<(), FilesError> {
         let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
+        self.note_stored();
         self.store.send(Command { issue: None, change: Change::EventCount(number), bytes, lists, is_covered: false });
         self.until(|files| files.counted == number)
     }

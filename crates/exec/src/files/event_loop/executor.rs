@@ -10,6 +10,7 @@ use destage_plan::{Controller, DevSet, Engine, Issue, Nanos, PageReport, ScrubTa
 use super::clock::Clock;
 use super::device::Device;
 use super::request::{Completion, Request};
+use super::watch::TimeoutWatch;
 use crate::bytes::Bytes;
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::FilesConfig;
@@ -50,6 +51,11 @@ pub struct Files<C> {
     pub(super) standing_in: DevSet,
     /// Steps for which the store has no room, or of which members are to know first.
     pub(super) store_backlog: VecDeque<Issue>,
+    /// Notes since when the store has each change, in order.
+    pub(super) store_under_way: VecDeque<Nanos>,
+    /// Notes when a change of the store ended last.
+    pub(super) store_moved: Nanos,
+    pub(super) timeout: TimeoutWatch,
     pub(super) group_commit: GroupCommit,
     pub(super) marks: WriteIntentBitmap,
     pub(super) resynchronised: Option<Resynchronised>,
@@ -131,12 +137,18 @@ impl<C> Drop for Files<C> {
         // All at once; then each is waited for, but not for ever. Who hangs keeps the array's lock.
         self.close();
         let until = Instant::now() + self.config.patience;
-        for backend in self.devices.iter_mut().filter_map(|device| device.backend.as_mut()) {
-            backend.end(until, Some(&self.lock));
+        // Who has had no answer in time gets no more of it.
+        let now = Instant::now();
+        let is_over = self.timeout.is_over || self.devices.iter().any(|device| device.hangs);
+        for device in &mut self.devices {
+            let until = if device.hangs { now } else { until };
+            if let Some(backend) = &mut device.backend {
+                backend.end(until, Some(&self.lock));
+            }
         }
-        self.store.end(until, Some(&self.lock));
+        self.store.end(if self.timeout.is_over { now } else { until }, Some(&self.lock));
         if let Some(ring) = self.ring.take() {
-            ring.end(&self.wakeup, until, &self.lock);
+            ring.end(&self.wakeup, if is_over { now } else { until }, &self.lock);
         }
     }
 }

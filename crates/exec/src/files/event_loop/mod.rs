@@ -14,7 +14,9 @@ mod serve;
 mod start;
 mod status;
 mod submission;
+mod timeout;
 mod turn;
+mod watch;
 
 pub use device::Traffic;
 pub use executor::Files;

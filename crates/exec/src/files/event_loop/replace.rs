@@ -98,10 +98,15 @@ impl<C: Controller> Files<C> {
         let (origin, generation) = (self.roster.origin(), self.roster.next(dev.index()));
         let stamp = LabelStamp { origin, generation, count: self.roster.event_count() };
         let (config, at, labelled) = (self.config.clone(), path.to_owned(), Arc::clone(&file));
-        patiently(&self.os, path, self.config.patience, move |os| {
+        let was_abandoned = identity.is_some() && identity == self.devices[dev.index()].abandoned;
+        let labelled = patiently(&self.os, path, self.config.patience, move |os| {
             // The file may be the same one, which was locked until now.
             identify::lock(&*labelled, &at)?;
             replacement::label_replacement(os, &*labelled, &config, stamp, dev.index(), &at)
+        });
+        labelled.map_err(|error| match error {
+            FilesError::InUse(path) if was_abandoned => FilesError::AtWork(path),
+            other => other,
         })?;
         let options = &mut self.config.devices[dev.index()].options;
         *options = DeviceOptions { workers: options.workers, direct: options.direct, ..DeviceOptions::default() };
@@ -111,7 +116,7 @@ impl<C: Controller> Files<C> {
         let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];
         (device.backend, device.failed, device.error, device.file) = (Some(backend), false, None, identity);
-        (device.direct, device.handle) = (direct, handle);
+        (device.direct, device.handle, device.abandoned) = (direct, handle, None);
         path.clone_into(&mut self.config.devices[dev.index()].path);
         self.standing_in.insert(dev);
         let now = self.now();
@@ -148,17 +153,23 @@ impl<C: Controller> Files<C> {
     }
 
     /// What a failed device is still at work on has failed, whatever becomes of it.
-    fn leave_device(&mut self, dev: Dev) -> Result<(), FilesError> {
+    pub(super) fn leave_device(&mut self, dev: Dev) -> Result<(), FilesError> {
         let device = &mut self.devices[dev.index()];
-        device.file = None;
         match device.backend.take() {
             // Nobody waits.
-            Some(backend) if backend.is_busy() => drop(backend),
+            Some(backend) if backend.is_busy() => {
+                device.abandoned = device.file;
+                if let (Some(ring), Some((life, operations))) = (&mut self.ring, backend.left_to_ring()) {
+                    ring.abandon(life, operations);
+                }
+                drop(backend);
+            }
             // Its threads have nothing to do and end at once.
             Some(mut backend) => backend.end(Instant::now() + self.config.patience, None),
             None => {}
         }
-        for issue in std::mem::take(&mut device.under_way).into_iter().flatten() {
+        (device.file, device.hangs) = (None, false);
+        for issue in std::mem::take(&mut device.under_way).into_iter().filter_map(|command| command.issue) {
             self.complete(issue, StepOutcome::Failed(dev));
         }
         self.go_on()

@@ -1,6 +1,6 @@
 //! Requests that are in flight, and what became of them.
 
-use destage_plan::HostOp;
+use destage_plan::{HostOp, Nanos};
 
 use crate::buffer::Buffer;
 
@@ -22,4 +22,9 @@ pub(super) struct Request {
     pub(super) tag: u64,
     pub(super) op: HostOp,
     pub(super) fua: bool,
+    pub(super) since: Nanos,
+    /// Counts the bytes of its buffer.
+    pub(super) bytes: u64,
+    /// Tells that it has failed though its steps are in flight.
+    pub(super) is_expired: bool,
 }

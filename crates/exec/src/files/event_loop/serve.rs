@@ -28,6 +28,11 @@ impl<C: Controller> Files<C> {
         if request.op == HostOp::Write && data.len() as u64 != request.len {
             return Err(FilesError::Data { expected: request.len, found: data.len() as u64 });
         }
+        if self.is_full_of_expired() {
+            data.clear();
+            self.completions.push_back(Completion { tag: request.tag, ok: false, bytes: data });
+            return Ok(());
+        }
         let id = self.free.pop().unwrap_or_else(|| {
             self.requests.push(None);
             self.requests.len() as u64 - 1
@@ -35,10 +40,11 @@ impl<C: Controller> Files<C> {
         if request.op != HostOp::Write {
             data.resize(if request.op == HostOp::Read { request.len as usize } else { 0 });
         }
+        let (now, bytes) = (self.now(), data.len() as u64);
         self.bytes.host_buffer(id, data);
-        self.requests[id as usize] = Some(Request { tag: request.tag, op: request.op, fua: request.fua });
+        self.requests[id as usize] =
+            Some(Request { tag: request.tag, op: request.op, fua: request.fua, since: now, bytes, is_expired: false });
         self.unanswered += 1;
-        let now = self.now();
         self.engine.submit(now, HostRequest { tag: id, ..request })?;
         self.go_on()
     }
@@ -166,6 +172,7 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// As [`wait`](Self::wait), or if a file hangs; the next start is an unclean one then.
     pub fn stop_clean(mut self) -> Result<Vec<Completion>, FilesError> {
+        self.begin_end();
         self.until(|files| files.engine.status() == Status::Ready && files.unanswered == 0)?;
         let now = self.now();
         self.engine.control(now, Control::Clean);

@@ -9,6 +9,7 @@ use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, Start, Status};
 use super::clock::Clock;
 use super::device::{Device, Traffic};
 use super::executor::Files;
+use super::watch::TimeoutWatch;
 use crate::bytes::Bytes;
 use crate::files::config::{Accepted, Existing, FilesConfig};
 use crate::files::error::FilesError;
@@ -130,6 +131,8 @@ impl<C: Controller> Files<C> {
             let (under_way, backlog, blocked) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
             devices.push(Device {
                 searches: Vec::new(),
+                hangs: false,
+                abandoned: None,
                 failed: backend.is_none(),
                 backend,
                 under_way,
@@ -164,6 +167,9 @@ impl<C: Controller> Files<C> {
             is_counting: false,
             standing_in: DevSet::EMPTY,
             store_backlog: VecDeque::new(),
+            store_under_way: VecDeque::new(),
+            store_moved: Nanos::ZERO,
+            timeout: TimeoutWatch::default(),
             group_commit: GroupCommit::default(),
             marks: opened.marks,
             resynchronised: opened.resynchronised,

@@ -79,7 +79,7 @@ impl<C: Controller> Files<C> {
             Some(Ok(align)) => self.bytes.aligned(bytes, range, align as usize),
             _ => (bytes, range),
         };
-        self.devices[dev.index()].under_way.push_back(Some(issue));
+        self.note_sent(dev, Some(issue));
         let backend = self.devices[dev.index()].backend.as_mut().expect("a device that answers has a backend");
         backend.send(command::Command { issue: Some(issue), work, bytes, range });
     }
@@ -117,9 +117,9 @@ impl<C: Controller> Files<C> {
             let bytes = self.marks.give(dev);
             device.traffic.marks += 1;
             device.traffic.mark_bytes += bytes.len() as u64;
-            device.under_way.push_back(None);
             let range = 0..bytes.len();
             backend.send(command::Command { issue: None, work: Work::Mark { offset }, bytes, range });
+            self.note_sent(dev, None);
         }
     }
 
@@ -145,6 +145,7 @@ impl<C: Controller> Files<C> {
             }
             ref other => unreachable!("{other:?} is no step of the NVRAM"),
         };
+        self.note_stored();
         self.store.send(store::Command { issue: Some(issue), change, bytes, lists, is_covered: false });
     }
 
@@ -159,6 +160,7 @@ impl<C: Controller> Files<C> {
         }
         if let Some(at) = self.group_commit.begin_sync() {
             let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
+            self.note_stored();
             self.store.send(Command { issue: None, change: Change::Sync(at), bytes, lists, is_covered: false });
         }
     }

@@ -52,7 +52,7 @@ impl<C: Controller> Files<C> {
 
     /// When something is due by time alone.
     pub(super) fn next_timer(&self) -> Option<Nanos> {
-        self.engine.next_timer().into_iter().chain(self.group_commit.due()).min()
+        self.engine.next_timer().into_iter().chain(self.group_commit.due()).chain(self.next_look()).min()
     }
 
     /// Without threads: a backend that chance chooses goes on with some of its commands; if there is
@@ -61,13 +61,16 @@ impl<C: Controller> Files<C> {
         if self.stirs() {
             return false;
         }
+        if !matches!(self.clock, Clock::Virtual(_)) {
+            return false;
+        }
+        let next = self.next_timer();
         let Clock::Virtual(now) = &mut self.clock else { return false };
         let ready = |backend: &Option<DeviceBackend>| backend.as_ref().is_some_and(|backend| backend.ready() > 0);
         let devices = self.devices.iter().filter(|device| ready(&device.backend)).count();
         let store = self.store.ready();
         let waiting = self.ring.as_ref().map_or(0, |ring| ring.inner().ready());
         if devices == 0 && store == 0 && waiting == 0 {
-            let next = self.engine.next_timer().into_iter().chain(self.group_commit.due()).min();
             *now = next.map_or(*now, |next| next.max(*now));
             return next.is_some();
         }
@@ -121,7 +124,7 @@ impl<C: Controller> Files<C> {
 
     /// Waits until this is so, or a device or the NVRAM hangs.
     pub(super) fn until(&mut self, done: impl Fn(&Self) -> bool) -> Result<(), FilesError> {
-        let patience = self.config.patience;
+        let patience = self.config.patience.max(self.config.device_timeout.unwrap_or_default());
         self.advance()?;
         while !done(self) {
             self.rest(Some(patience))?;
@@ -131,7 +134,8 @@ impl<C: Controller> Files<C> {
             });
             let hangs = stuck.find(|(stuck, _)| *stuck >= patience).map(|(_, path)| path.clone());
             let hangs = hangs.or_else(|| (self.store.stuck() >= patience).then(|| self.config.nvram_path().to_owned()));
-            if let Some(path) = hangs {
+            let given_up = self.hanging().lowest().map(|dev| self.config.devices[dev.index()].path.clone());
+            if let Some(path) = hangs.or(given_up) {
                 return Err(self.stop(FilesError::Hangs(path)));
             }
         }

@@ -113,6 +113,14 @@ impl DeviceBackend {
         matches!(self, Self::Uring(ring) if ring.stirs())
     }
 
+    /// Counts what a ring has in flight for it, by the number of its file.
+    pub(crate) fn left_to_ring(&self) -> Option<(u32, usize)> {
+        match self {
+            Self::Uring(ring) => Some((ring.life(), ring.left_to_ring())),
+            Self::Threads(_) => None,
+        }
+    }
+
     /// What is to be given to the ring.
     pub(crate) const fn outgoing(&mut self) -> Option<&mut Entries> {
         match self {

@@ -76,6 +76,11 @@ impl Roster {
         self.generations[dev]
     }
 
+    /// Returns true if the array goes on without what a device held.
+    pub(crate) const fn has_left(&self, dev: usize) -> bool {
+        self.generations[dev].is_multiple_of(2)
+    }
+
     /// The sector with the roster in it.
     pub(crate) const fn sector(&self) -> &Sector {
         &self.header

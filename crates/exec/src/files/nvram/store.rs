@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
@@ -72,6 +72,8 @@ pub(crate) struct Account {
     steps: AtomicU64,
     written_bytes: AtomicU64,
     syncs: AtomicU64,
+    /// Tells that the file is being written or made durable.
+    is_at_work: AtomicBool,
 }
 
 /// Those of the NVRAM and of the intents.
@@ -83,6 +85,11 @@ impl Account {
         self.steps.fetch_add(steps, Ordering::Relaxed);
         self.written_bytes.fetch_add(written_bytes, Ordering::Relaxed);
         self.syncs.fetch_add(syncs, Ordering::Relaxed);
+    }
+
+    /// Returns true while the file of the intents is being written or made durable.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.is_at_work.load(Ordering::Relaxed)
     }
 
     /// What was counted so far.
@@ -157,7 +164,11 @@ impl Store {
                     self.nvram.sync(SyncPoint::Ahead)?;
                 }
                 self.accounts[1].add(self.group.len() as u64, unwritten, u64::from(unwritten > 0));
-                self.intents.sync()
+                // Whoever waits in vain is told for which of both files.
+                self.accounts[1].is_at_work.store(true, Ordering::Relaxed);
+                let synced = self.intents.sync();
+                self.accounts[1].is_at_work.store(false, Ordering::Relaxed);
+                synced
             }
         }
     }

@@ -67,7 +67,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let (mut devices, mut sizes) = (Vec::with_capacity(config.devices.len()), FoundSizes::default());
     let mut departed = Vec::new();
     for dev in 0..config.devices.len() {
-        let file = open_device(os, config, dev, (&mut files, &mut sizes), false);
+        let file = open_device(os, config, dev, (&mut files, &mut sizes), (false, roster.has_left(dev)));
         if config.home() == Some(dev) && matches!(&file, Err(FilesError::Io { what: SYNC, .. })) {
             // The next sync would say nothing of it.
             roster.leave(dev);

@@ -29,14 +29,14 @@ impl FoundSizes {
 }
 
 /// Opens a device's file; the inner error if it counts as missing: it does not answer, or is not as long as this array's,
-/// unless it is the array's and is to be `made_anew`. What can be read of it is durable: content that may be gone though
+/// unless it is the array's and is to be `made_anew`, or has departed from it and is in use. What can be read of it is durable: content that may be gone though
 /// it can be read is none.
 pub(super) fn open_device(
     os: &dyn Os,
     config: &FilesConfig,
     dev: usize,
     (files, sizes): (&mut Identities, &mut FoundSizes),
-    made_anew: bool,
+    (made_anew, is_departed): (bool, bool),
 ) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
     let path = &config.devices[dev].path;
     let file = match open_file(os, path)? {
@@ -44,7 +44,14 @@ pub(super) fn open_device(
         missing => return Ok(missing),
     };
     files.add(&*file, path)?;
-    lock(&*file, path)?;
+    match lock(&*file, path) {
+        // A service that ended may have left commands to a device that hung: nothing else waits for them.
+        Err(error @ FilesError::InUse(_)) if is_departed => {
+            files.forget(path);
+            return Ok(Err(io::Error::other(format!("it has missed writes, and {error}"))));
+        }
+        locked => locked?,
+    }
     if is_unfinished(&*file, path)? {
         return Ok(Err(io::Error::new(io::ErrorKind::NotFound, "it is empty: its making was cut short")));
     }

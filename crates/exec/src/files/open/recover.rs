@@ -61,7 +61,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         devices.push(if config.home() == Some(dev) {
             open_home(os, config, dev, &mut files)?
         } else {
-            open_device(os, config, dev, (&mut files, &mut sizes), dev >= config.members)?
+            open_device(os, config, dev, (&mut files, &mut sizes), (dev >= config.members, false))?
         });
     }
     sizes.check()?;

@@ -167,6 +167,7 @@ pub fn config(folder: &Path) -> FilesConfig {
         idle_marks: 0,
         io: Io::Threads,
         patience: FilesConfig::PATIENCE,
+        device_timeout: None,
     }
 }
 

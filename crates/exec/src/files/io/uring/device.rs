@@ -101,6 +101,11 @@ impl UringDevice {
         &mut self.outgoing
     }
 
+    /// Counts the operations that the ring was given and that have not ended, once the device is closed.
+    pub(crate) fn left_to_ring(&self) -> usize {
+        self.flights.iter().flatten().count() - self.ask.len()
+    }
+
     /// Whether there are results.
     pub(crate) fn has_results(&self) -> bool {
         !self.results.is_empty()

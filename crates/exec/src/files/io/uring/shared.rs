@@ -4,7 +4,7 @@
 //! then. A device that hangs keeps nothing of it but its own operations: they are the kernel's, and their bytes and
 //! file stay with the ring.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::thread::Builder;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::files::io::event_fd::EventFd;
 use crate::files::io::file::OsFile;
 use crate::files::io::port::Wakeup;
-use crate::files::io::ring::{Ended, Entries, Ring};
+use crate::files::io::ring::{Ended, Entries, Entry, Ring};
 
 /// The ring of all devices that have no threads.
 pub(crate) struct SharedRing {
@@ -22,6 +22,8 @@ pub(crate) struct SharedRing {
     outgoing: Entries,
     /// Files that were given to it in this life.
     lives: u32,
+    /// Counts the operations of files that were abandoned, by their numbers.
+    abandoned: BTreeMap<u32, usize>,
     /// Where threads of the NVRAM signal while the main loop waits for the ring.
     wake: Arc<EventFd>,
 }
@@ -32,7 +34,7 @@ impl SharedRing {
         let wake = Arc::new(EventFd::new()?);
         let rung = Arc::clone(&wake);
         wakeup.wake_also_with(Box::new(move || rung.wake()));
-        Ok(Self { ring, outgoing: Entries::new(), lives: 0, wake })
+        Ok(Self { ring, outgoing: Entries::new(), lives: 0, abandoned: BTreeMap::new(), wake })
     }
 
     /// A number for the next file that is given to it.
@@ -68,7 +70,42 @@ impl SharedRing {
 
     /// Appends what has ended.
     pub(crate) fn reap(&mut self, into: &mut VecDeque<Ended>) {
+        let before = into.len();
         self.ring.reap(into);
+        if !self.abandoned.is_empty() {
+            for (entry, _) in into.range(before..) {
+                self.forget_abandoned(entry.tag.life);
+            }
+        }
+    }
+
+    /// Abandons the operations of a file: nobody asks for their results, and nobody waits for them at the end. They keep
+    /// their bytes, and the file with its lock, until they have ended. Those that the ring was not given never begin.
+    pub(crate) fn abandon(&mut self, life: u32, operations: usize) {
+        if operations > 0 {
+            self.abandoned.insert(life, operations);
+        }
+        let (unbegun, others) =
+            std::mem::take(&mut self.outgoing).into_iter().partition(|one: &Entry| one.tag.life == life);
+        self.outgoing = others;
+        let unbegun: Entries = unbegun;
+        for entry in unbegun {
+            self.forget_abandoned(entry.tag.life);
+        }
+    }
+
+    fn forget_abandoned(&mut self, life: u32) {
+        if let Some(operations) = self.abandoned.get_mut(&life) {
+            *operations -= 1;
+            if *operations == 0 {
+                self.abandoned.remove(&life);
+            }
+        }
+    }
+
+    /// Counts the operations in flight that are waited for.
+    fn awaited(&self) -> usize {
+        self.ring.under_way() - self.abandoned.values().sum::<usize>()
     }
 
     /// Waits until something has ended, or there is a signal, or was one since the wake-up was heard last; at most as long as `limit`, if
@@ -98,12 +135,13 @@ impl SharedRing {
             if self.ring.under_way() == 0 {
                 return;
             }
-            if left.is_zero() {
+            if left.is_zero() || self.awaited() == 0 {
                 break;
             }
             self.wait(wakeup, Some(left));
         }
-        let keep = Arc::clone(keep);
+        // What was abandoned changes nothing of the array.
+        let keep = (self.awaited() > 0).then(|| Arc::clone(keep));
         let left = Arc::new(std::sync::Mutex::new(Some((self, keep))));
         let held = Arc::clone(&left);
         let thread = Builder::new().name("destage-left".to_owned()).spawn(move || {

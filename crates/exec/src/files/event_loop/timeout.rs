@@ -1,0 +1,166 @@
+//! Watches for commands that take too long.
+//!
+//! A device with such a command is failed as by an error, if nothing is lost with it ([`Controller::can_spare`]), and what
+//! it has in flight is abandoned. Otherwise it is kept, since it may answer later, and requests that wait as long fail.
+//! Buffers of abandoned commands stay with the backend until the operating system has done with them.
+
+use std::time::Duration;
+
+use destage_plan::{Controller, Dev, DevSet, Issue, Nanos};
+
+use super::device::InFlight;
+use super::executor::Files;
+use super::request::Completion;
+use crate::buffer::Buffer;
+use crate::files::error::FilesError;
+
+/// Sets how often a device that hangs is looked at, and the requests that wait meanwhile.
+const LOOK: Nanos = Nanos(1_000_000_000);
+
+/// Bounds the bytes of requests that have failed while their steps are in flight. With more, new requests fail at once.
+const MAX_EXPIRED_BYTES: u64 = 64 << 20;
+
+impl<C: Controller> Files<C> {
+    /// Notes that a device is given a command now.
+    pub(super) fn note_sent(&mut self, dev: Dev, issue: Option<Issue>) {
+        let since = self.now();
+        self.devices[dev.index()].under_way.push_back(InFlight { issue, since });
+        self.watch(since);
+    }
+
+    /// Notes that the store is given a change now.
+    pub(super) fn note_stored(&mut self) {
+        let since = self.now();
+        self.store_under_way.push_back(since);
+        self.watch(since);
+    }
+
+    /// Notes that the oldest change of the store has ended.
+    pub(super) fn note_store_moved(&mut self) {
+        self.store_under_way.pop_front();
+        self.store_moved = self.now();
+    }
+
+    fn watch(&mut self, since: Nanos) {
+        if self.timeout.next.is_none() {
+            self.timeout.next = self.limit().map(|limit| since + limit);
+        }
+    }
+
+    /// Returns how long a command may take.
+    fn limit(&self) -> Option<Nanos> {
+        let limit = self.config.device_timeout.or_else(|| self.timeout.is_ending.then_some(self.config.patience))?;
+        Some(Nanos(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX / 2)))
+    }
+
+    /// Returns when to look next.
+    pub(super) fn next_look(&self) -> Option<Nanos> {
+        self.timeout.next.filter(|_| self.is_busy())
+    }
+
+    /// Has nothing wait without a limit any more, since the executor is to end. If commands may take as long as they
+    /// take otherwise, requests that wait for longer than [`FilesConfig::patience`](crate::FilesConfig::patience) fail from
+    /// now on, and no device does.
+    pub fn begin_end(&mut self) {
+        self.timeout.is_ending = true;
+        self.timeout.next = Some(self.now());
+    }
+
+    /// Returns for how long the oldest command of a device is in flight, if there is one and the device answers otherwise.
+    pub fn waits_for(&self, dev: Dev) -> Option<Duration> {
+        let device = self.devices.get(dev.index()).filter(|device| !device.failed)?;
+        device.oldest().map(|since| Duration::from_nanos(self.now().since(since).0))
+    }
+
+    /// Returns for how long the file of the NVRAM, and that of the intents, has had no answer, if it is asked for one.
+    pub fn waits_for_store(&self) -> [Option<Duration>; 2] {
+        let waits = self.store_since().map(|since| Duration::from_nanos(self.now().since(since).0));
+        if self.accounts[1].is_at_work() { [None, waits] } else { [waits, None] }
+    }
+
+    /// Returns the devices of which a command takes longer than it may, and without which data would be lost.
+    pub fn hanging(&self) -> DevSet {
+        let devices = self.devices.iter().zip(0..);
+        devices.filter(|(device, _)| device.hangs).map(|(_, dev)| Dev(dev)).collect()
+    }
+
+    /// Returns since when the store is at work on the oldest change. One after the other is made: what waits behind others
+    /// has not begun.
+    fn store_since(&self) -> Option<Nanos> {
+        self.store_under_way.front().map(|since| (*since).max(self.store_moved))
+    }
+
+    /// Fails what takes longer than it may. Results have been taken in before.
+    pub(super) fn check_timeouts(&mut self) -> Result<(), FilesError> {
+        let now = self.now();
+        if self.timeout.next.is_none_or(|next| now < next) {
+            return Ok(());
+        }
+        let Some(limit) = self.limit() else { return Ok(()) };
+        let is_late = |since: Nanos| now.since(since) >= limit;
+        if self.store_since().is_some_and(is_late) {
+            let path = if self.accounts[1].is_at_work() { &self.config.intents } else { self.config.nvram_path() };
+            let error = FilesError::NoAnswer { path: path.to_owned(), limit: Duration::from_nanos(limit.0) };
+            self.timeout.is_over = true;
+            return Err(self.stop(error));
+        }
+        for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {
+            if self.devices[dev.index()].oldest().is_some_and(is_late) {
+                self.time_out(dev, limit)?;
+            } else {
+                self.devices[dev.index()].hangs = false;
+            }
+        }
+        let hangs = self.devices.iter().any(|device| device.hangs);
+        if hangs {
+            self.expire_requests(now, limit);
+        }
+        let devices = self.devices.iter().filter(|device| !device.hangs).filter_map(super::device::Device::oldest);
+        let due = devices.chain(self.store_since()).min().map(|oldest| oldest + limit);
+        self.timeout.next = due.into_iter().chain(hangs.then(|| now + LOOK)).min();
+        Ok(())
+    }
+
+    /// Gives up a device, unless data would be lost without it.
+    fn time_out(&mut self, dev: Dev, limit: Nanos) -> Result<(), FilesError> {
+        if self.devices[dev.index()].failed {
+            return self.leave_device(dev);
+        }
+        let path = self.config.devices[dev.index()].path.clone();
+        let error = FilesError::NoAnswer { path, limit: Duration::from_nanos(limit.0) };
+        if self.config.home() == Some(dev.index()) && self.config.device_timeout.is_some() {
+            self.devices[dev.index()].hangs = true;
+            return Err(self.stop(error));
+        }
+        if self.config.device_timeout.is_none() || !self.engine.controller().can_spare(dev) {
+            self.devices[dev.index()].hangs = true;
+            return Ok(());
+        }
+        self.devices[dev.index()].error.get_or_insert(error);
+        self.fail(dev)?;
+        self.leave_device(dev)
+    }
+
+    /// Answers requests with an error that wait for longer than a device may take. Their steps are in flight all the same.
+    fn expire_requests(&mut self, now: Nanos, limit: Nanos) {
+        let late = |request: &&mut super::request::Request| !request.is_expired && now.since(request.since) >= limit;
+        for request in self.requests.iter_mut().flatten().filter(late) {
+            request.is_expired = true;
+            self.timeout.expired += 1;
+            self.timeout.expired_bytes += request.bytes;
+            self.unanswered -= 1;
+            self.completions.push_back(Completion { tag: request.tag, ok: false, bytes: Buffer::new() });
+        }
+    }
+
+    /// Forgets a request that has failed before its steps ended.
+    pub(super) const fn forget_expired(&mut self, bytes: u64) {
+        self.timeout.expired -= 1;
+        self.timeout.expired_bytes -= bytes;
+    }
+
+    /// Returns true if so many requests have failed before their steps ended that no other is taken.
+    pub(super) const fn is_full_of_expired(&self) -> bool {
+        self.timeout.expired >= self.config.depth || self.timeout.expired_bytes >= MAX_EXPIRED_BYTES
+    }
+}

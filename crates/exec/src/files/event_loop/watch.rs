@@ -1,0 +1,18 @@
+//! Keeps when to look for commands that take too long.
+
+use destage_plan::Nanos;
+
+/// Tells when to look for commands that take too long.
+#[derive(Debug, Default)]
+pub(super) struct TimeoutWatch {
+    /// No command in flight is due before this.
+    pub(super) next: Option<Nanos>,
+    /// Tells that the executor is to end: nothing is waited for without a limit.
+    pub(super) is_ending: bool,
+    /// Tells that the NVRAM or the intents had no answer in time.
+    pub(super) is_over: bool,
+    /// Counts the requests that have failed while their steps are in flight.
+    pub(super) expired: usize,
+    /// Counts their bytes.
+    pub(super) expired_bytes: u64,
+}
