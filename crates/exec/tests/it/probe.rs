@@ -257,6 +257,10 @@ struct ProbedFile {
 }
 
 impl OsFile for ProbedFile {
+    fn may_block(&self) -> bool {
+        self.file.may_block()
+    }
+
     fn length(&self) -> io::Result<Option<u64>> {
         self.file.length()
     }

@@ -24,7 +24,7 @@ fn hanging() -> (Entry, Arc<dyn OsFile>, std::io::PipeWriter) {
     let file: Arc<dyn OsFile> = Arc::new(File::from(OwnedFd::from(reader)));
     let entry = Entry {
         tag: Tag { dev: 0, life: 1, command: 0 },
-        file: Taken::new(Arc::clone(&file)),
+        file: Taken::new(Arc::clone(&file), false),
         operation: Operation::Read { offset: 0 },
         bytes: Arc::new(Buffer::zeroed(4096)),
         range: 0..4096,

@@ -112,8 +112,7 @@ impl<C: Controller> Files<C> {
         *options = DeviceOptions { workers: options.workers, direct: options.direct, ..DeviceOptions::default() };
         let direct = replacement::go_direct(&self.os, &self.config, dev.index(), path, &file)?;
         let handle = Some(Arc::clone(&file));
-        let backend = start_device(&*self.os, &self.config, dev.index(), file, &self.wakeup, self.ring.as_mut());
-        let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
+        let backend = start_device(&self.os, &self.config, dev.index(), file, &self.wakeup, self.ring.as_mut())?;
         let device = &mut self.devices[dev.index()];
         (device.backend, device.failed, device.error, device.file) = (Some(backend), false, None, identity);
         (device.direct, device.handle, device.abandoned) = (direct, handle, None);

@@ -126,8 +126,7 @@ impl<C: Controller> Files<C> {
             let identity = file.as_ref().map(|file| identity(&**file, path)).transpose()?;
             let direct =
                 file.as_ref().map(|file| replacement::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
-            let backend = file.map(|file| start_device(&*os, &config, dev, file, &wakeup, ring.as_mut())).transpose();
-            let backend = backend.map_err(FilesError::io(path, "start its thread"))?;
+            let backend = file.map(|file| start_device(&os, &config, dev, file, &wakeup, ring.as_mut())).transpose()?;
             let (under_way, backlog, blocked) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
             devices.push(Device {
                 searches: Vec::new(),

@@ -9,8 +9,9 @@ use super::backend::Backend;
 use super::command::{Command, Done};
 use super::file::OsFile;
 use super::os::Os;
+use super::patience::patiently;
 use super::port::Wakeup;
-use super::ring::Entries;
+use super::ring::{Entries, Taken};
 use super::threads::device::DeviceFile;
 use super::threads::pool::WorkerPool;
 use super::uring::device::UringDevice;
@@ -150,15 +151,18 @@ pub(crate) fn start_ring(
 /// Starts to serve a device by the ring, if there is one and the device is not told to be slow; else by threads, or by
 /// the main loop itself where the operating system has none.
 pub(crate) fn start_device(
-    os: &dyn Os,
+    os: &Arc<dyn Os>,
     config: &FilesConfig,
     dev: usize,
     file: Arc<dyn OsFile>,
     wakeup: &Arc<Wakeup>,
     ring: Option<&mut SharedRing>,
-) -> io::Result<DeviceBackend> {
-    let options = config.devices[dev].options;
+) -> Result<DeviceBackend, FilesError> {
+    let (options, path) = (config.devices[dev].options, &config.devices[dev].path);
     if let Some(ring) = ring.filter(|_| options.delay.is_zero()) {
+        let asked = Arc::clone(&file);
+        let may_block = patiently(os, path, config.patience, move |_| Ok(asked.may_block()))?;
+        let file = Taken::new(file, may_block);
         let device = UringDevice::new(file, (dev as u8, ring.next_life()), options, config.depth);
         return Ok(DeviceBackend::Uring(device));
     }
@@ -166,5 +170,6 @@ pub(crate) fn start_device(
     if os.is_in_line() {
         return Ok(DeviceBackend::Threads(WorkerPool::in_line(config.depth, workers)));
     }
-    WorkerPool::start(&format!("destage-dev{dev}"), config.depth, wakeup, workers).map(DeviceBackend::Threads)
+    let pool = WorkerPool::start(&format!("destage-dev{dev}"), config.depth, wakeup, workers);
+    pool.map(DeviceBackend::Threads).map_err(FilesError::io(path, "start its thread"))
 }

@@ -106,6 +106,12 @@ pub enum Unfit {
 
 /// An open file; closed when dropped.
 pub trait OsFile: fmt::Debug + Send + Sync {
+    /// Returns true if whoever asks for something of it without waiting may have to wait all the same, as where a server
+    /// answers for its file system. Asks the file system.
+    fn may_block(&self) -> bool {
+        false
+    }
+
     /// Bytes of a regular file; none if it is something else.
     fn length(&self) -> io::Result<Option<u64>>;
 

@@ -8,7 +8,9 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, fstatvfs, statx};
+use rustix::fs::{
+    AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, fstatfs, fstatvfs, statx,
+};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::file::{Identity, OsFile, SyncPoint};
@@ -70,7 +72,17 @@ impl Os for RealOs {
     }
 }
 
+/// Lists file systems that do what is asked of them without waiting, or say that they would have to wait (`RWF_NOWAIT`):
+/// ext2 to ext4, XFS, Btrfs, F2FS, tmpfs and ramfs.
+const UNBLOCKING: [u64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x8584_58F6];
+
 impl OsFile for File {
+    fn may_block(&self) -> bool {
+        // Of block devices the kernel knows itself. Whose kind is not known may have to wait.
+        let is_block = self.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device());
+        !is_block && !fstatfs(self).is_ok_and(|found| UNBLOCKING.contains(&(found.f_type as u64)))
+    }
+
     fn length(&self) -> io::Result<Option<u64>> {
         let metadata = self.metadata()?;
         Ok(metadata.is_file().then_some(metadata.len()))

@@ -65,12 +65,20 @@ pub struct Entry {
 
 /// A file that this array has for itself until nobody here writes to it any more.
 #[derive(Debug)]
-pub struct Taken(Arc<dyn OsFile>);
+pub struct Taken {
+    file: Arc<dyn OsFile>,
+    may_block: bool,
+}
 
 impl Taken {
-    /// Takes it; its lock is given back when it is dropped.
-    pub fn new(file: Arc<dyn OsFile>) -> Arc<Self> {
-        Arc::new(Self(file))
+    /// Takes it; its lock is given back when it is dropped. `may_block` says what [`OsFile::may_block`] does.
+    pub fn new(file: Arc<dyn OsFile>, may_block: bool) -> Arc<Self> {
+        Arc::new(Self { file, may_block })
+    }
+
+    /// Returns true if whoever gives a ring an operation on it may have to wait for the answer.
+    pub const fn may_block(&self) -> bool {
+        self.may_block
     }
 }
 
@@ -78,14 +86,14 @@ impl Deref for Taken {
     type Target = dyn OsFile;
 
     fn deref(&self) -> &Self::Target {
-        &*self.0
+        &*self.file
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
         // The kernel closes what was open for an operation a little after it has told of the end.
-        self.0.unlock();
+        self.file.unlock();
     }
 }
 

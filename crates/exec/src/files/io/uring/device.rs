@@ -65,9 +65,9 @@ struct Flight {
 
 impl UringDevice {
     /// For the file of this device, of which it is the one of this number in this life; `depth` commands at a time at most.
-    pub(crate) fn new(file: Arc<dyn OsFile>, (dev, life): (u8, u32), options: DeviceOptions, depth: usize) -> Self {
+    pub(crate) fn new(file: Arc<Taken>, (dev, life): (u8, u32), options: DeviceOptions, depth: usize) -> Self {
         Self {
-            file: Taken::new(file),
+            file,
             dev,
             life,
             options,

@@ -75,6 +75,8 @@ impl Uring {
     fn keep(&mut self, mut entry: Entry) -> Result<squeue::Entry, Entry> {
         let Some(file) = entry.file.descriptor().map(|file| Fd(file.as_raw_fd())) else { return Err(entry) };
         let len = entry.range.len().min(LONGEST);
+        // The kernel hands what it is asked to a thread of its own at once then, and tries nothing itself.
+        let flags = if entry.file.may_block() { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
         let told = match entry.operation {
             Operation::Read { offset } => {
                 let bytes = Arc::get_mut(&mut entry.bytes).expect("nobody else has what is to be filled");
@@ -96,7 +98,7 @@ impl Uring {
             self.flying.len() as u32 - 1
         });
         self.flying[number as usize] = Some(entry);
-        Ok(told.user_data(number.into()))
+        Ok(told.flags(flags).user_data(number.into()))
     }
 }
 
