@@ -14,7 +14,7 @@ use destage_raid::{Geometry, Level, Place};
 
 use crate::description::folder;
 use crate::replacement::{check_cache, check_member};
-use crate::status::CACHE;
+use crate::status::{CACHE, SLOW};
 use crate::{
     ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceReplacement, DeviceStatus,
     Figure, LostRange, ReplaceError, ResynchronisedStatus, ServiceEvent, State, StateStatus, marks,
@@ -28,6 +28,7 @@ const LINGERS: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ArraySnapshot {
     answering: DevSet,
+    hanging: DevSet,
     degraded: DevSet,
     is_broken: bool,
     is_caching: bool,
@@ -108,6 +109,7 @@ impl Array {
     fn state(&self) -> State {
         let served = self.files.engine().controller();
         match self.files.status() {
+            Status::Starting | Status::Ready if !self.files.hanging().is_empty() => State::Hanging,
             Status::Starting => State::Recovering,
             Status::Refused(why) => State::Stopped(FilesError::Refused(Box::new(why)).to_string()),
             Status::Ready if served.array().is_broken() => State::Failed,
@@ -138,6 +140,7 @@ impl Array {
         let (served, devices) = (self.files.engine().controller(), self.files.config().devices.len());
         ArraySnapshot {
             answering: DevSet::first(devices as u32).iter().filter(|dev| self.files.answers(*dev)).collect(),
+            hanging: self.files.hanging(),
             degraded: served.array().degraded(),
             is_broken: served.array().is_broken(),
             is_caching: served.is_caching(),
@@ -239,6 +242,7 @@ impl Array {
                 name: self.device_name(dev),
                 path: path_text::of(&config.path),
                 answers: self.files.answers(dev),
+                waiting_seconds: self.files.waits_for(dev).and_then(slow),
                 filled_percent: self.filling().filter(|(filling, _)| *filling == dev).map(|(_, percent)| percent),
                 error,
                 direct: self.files.is_direct(dev),
@@ -265,8 +269,10 @@ impl Array {
         let config = self.files.config();
         let [nvram, intents] = self.files.state_traffic();
         let on = matches!(config.nvram, NvramPlace::Behind(_)).then(|| CACHE.to_owned());
-        let files = [(config.nvram_path(), on, nvram), (&config.intents, None, intents)];
-        files.map(|(path, on, traffic)| StateStatus {
+        let [nvram_waits, intents_wait] = self.files.waits_for_store();
+        let files = [(config.nvram_path(), on, nvram, nvram_waits), (&config.intents, None, intents, intents_wait)];
+        files.map(|(path, on, traffic, waits)| StateStatus {
+            waiting_seconds: waits.and_then(slow),
             path: path_text::of(path),
             on,
             steps: traffic.steps,
@@ -292,6 +298,11 @@ impl Array {
             figures: figures.collect(),
         })
     }
+}
+
+/// Returns for how many seconds something has had no answer if it is slow.
+fn slow(waits: Duration) -> Option<f64> {
+    (waits > SLOW).then_some(waits.as_secs_f64())
 }
 
 impl Backend for Array {
@@ -389,7 +400,14 @@ impl Backend for Array {
             return;
         }
         let all = DevSet::first(self.files.config().devices.len() as u32);
-        let unseen = ArraySnapshot { answering: all, degraded: DevSet::EMPTY, filling: None, lost: 0, ..now };
+        let unseen = ArraySnapshot {
+            answering: all,
+            hanging: DevSet::EMPTY,
+            degraded: DevSet::EMPTY,
+            filling: None,
+            lost: 0,
+            ..now
+        };
         if let (None, Some(damaged)) = (self.seen, self.files.damaged_intents()) {
             tell(ServiceEvent::IntentsDamaged { why: damaged.errors.clone(), rows: damaged.rows, of: damaged.of });
         }
@@ -398,6 +416,15 @@ impl Backend for Array {
             let why = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());
             let (device, path) = (self.device_name(dev), self.device_file(dev));
             tell(ServiceEvent::DeviceLost { device, path, why: why.unwrap_or_else(|| "it was given up".to_owned()) });
+        }
+        for dev in (now.hanging - seen.hanging).iter() {
+            let (device, path) = (self.device_name(dev), self.device_file(dev));
+            let waits = self.files.waits_for(dev).unwrap_or_default();
+            tell(ServiceEvent::DeviceHangs { device, path, why: format!("no answer for {} s", waits.as_secs()) });
+        }
+        for dev in (seen.hanging - now.hanging).iter().filter(|dev| now.answering.contains(*dev)) {
+            let (device, path) = (self.device_name(dev), self.device_file(dev));
+            tell(ServiceEvent::DeviceAnswers { device, path });
         }
         self.replaced.drain(..).for_each(&mut *tell);
         self.filling_news(seen, now, tell);
@@ -442,6 +469,10 @@ impl Backend for Array {
             lost: self.lost(),
             copied_bytes: self.files.copied(),
         }
+    }
+
+    fn begin_stop(&mut self) {
+        self.files.begin_end();
     }
 
     fn stop(self) -> Result<(), FilesError> {

@@ -83,6 +83,9 @@ pub trait Backend {
     /// How it is.
     fn status(&self) -> ArrayStatus;
 
+    /// Has it wait for nothing without a limit from now on: it is to [stop](Self::stop) once its requests are answered.
+    fn begin_stop(&mut self) {}
+
     /// Ends, and leaves nothing to be recovered. There are no requests.
     ///
     /// # Errors

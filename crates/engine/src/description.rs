@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
 use crate::budget::{LONGEST, MEMORY};
-use crate::{ByteSize, MdArray, MdError, MdOrigin, as_text, md, word};
+use crate::{ByteSize, DeviceTimeout, MdArray, MdError, MdOrigin, as_text, md, word};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -163,6 +163,8 @@ pub struct ServePart {
     /// Limits the pages that a member may fail to read, and that are made anew, before it counts as lost. The count is
     /// halved every hour.
     pub max_corrected: u32,
+    /// Limits how long a device may take for a command, and the NVRAM and the intents for a change.
+    pub device_timeout: DeviceTimeout,
     /// Names a shell command that is run for each event of severity notice or higher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_event: Option<String>,
@@ -200,6 +202,7 @@ impl Default for ServePart {
             direct: true,
             memory: ByteSize(MEMORY),
             max_corrected: MAX_CORRECTED,
+            device_timeout: DeviceTimeout(Some(FilesConfig::DEVICE_TIMEOUT)),
             on_event: None,
         }
     }
@@ -530,7 +533,7 @@ impl Description {
             idle_marks: IDLE_MARKS,
             io: self.serve.io.into(),
             patience: FilesConfig::PATIENCE,
-            device_timeout: None,
+            device_timeout: self.serve.device_timeout.0,
         };
         Ok(Described { geometry, policy, controller, files })
     }
@@ -621,7 +624,7 @@ impl Description {
     fn make_files(&self, path: &Path, existing: Existing) -> Result<Made, DescriptionError> {
         let Described { policy, controller, mut files, .. } = self.described(folder(path))?;
         // A block device may have to be written from end to end to read as zeros.
-        files.patience = Duration::from_hours(24 * 7);
+        (files.patience, files.device_timeout) = (Duration::from_hours(24 * 7), None);
         let made = Made { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
         let mut files = Files::create(controller, files, existing)?;
         files.wait_ready()?;

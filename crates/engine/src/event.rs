@@ -55,6 +55,22 @@ pub enum ServiceEvent {
         /// Says why.
         why: String,
     },
+    /// Reports a device that takes too long, and is kept since data would be lost without it: requests that need it fail.
+    DeviceHangs {
+        /// Names the device.
+        device: String,
+        /// Names its file.
+        path: String,
+        /// Says how long it has had no answer.
+        why: String,
+    },
+    /// Reports that such a device answers again.
+    DeviceAnswers {
+        /// Names the device.
+        device: String,
+        /// Names its file.
+        path: String,
+    },
     /// Reports a file that has taken a device's place.
     DeviceReplaced {
         /// Names the device.
@@ -239,27 +255,30 @@ impl ServiceEvent {
     pub const fn severity(&self) -> EventSeverity {
         match self {
             Self::DeviceLost { .. }
+            | Self::DeviceHangs { .. }
             | Self::DataLost { .. }
             | Self::PageUnwritable { .. }
             | Self::PageMissing { .. }
             | Self::DirtyPageLost { .. }
             | Self::PageUnreadable { .. } => EventSeverity::Error,
             Self::StateChanged { to, .. } => match to {
-                State::Failed | State::Stopped(_) => EventSeverity::Critical,
+                State::Failed | State::Hanging | State::Stopped(_) => EventSeverity::Critical,
                 State::Degraded => EventSeverity::Warning,
                 State::Rebuilding | State::Serving => EventSeverity::Notice,
                 State::Recovering => EventSeverity::Info,
             },
-            Self::DeviceReplaced { .. } | Self::RebuildStarted { .. } | Self::RebuildFinished { .. } => {
-                EventSeverity::Notice
-            }
             Self::Resynchronised { data_lost: true, .. }
             | Self::Ordered { refused: Some(_), .. }
             | Self::IntentsDamaged { .. }
             | Self::PageCorrected { .. }
             | Self::CachePageDropped { .. }
             | Self::ProgramFailed { .. } => EventSeverity::Warning,
-            Self::Resynchronised { .. } | Self::Ordered { .. } => EventSeverity::Notice,
+            Self::DeviceAnswers { .. }
+            | Self::DeviceReplaced { .. }
+            | Self::RebuildStarted { .. }
+            | Self::RebuildFinished { .. }
+            | Self::Resynchronised { .. }
+            | Self::Ordered { .. } => EventSeverity::Notice,
             Self::RebuildProgress { .. } | Self::Started { .. } | Self::Stopping { .. } => EventSeverity::Info,
             Self::ClientCame { .. } | Self::ClientGone { .. } => EventSeverity::Debug,
         }
@@ -269,6 +288,8 @@ impl ServiceEvent {
     pub fn device(&self) -> Option<&str> {
         match self {
             Self::DeviceLost { device, .. }
+            | Self::DeviceHangs { device, .. }
+            | Self::DeviceAnswers { device, .. }
             | Self::DeviceReplaced { device, .. }
             | Self::RebuildStarted { device, .. }
             | Self::RebuildProgress { device, .. }
@@ -286,6 +307,8 @@ impl ServiceEvent {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::DeviceLost { .. } => "device-lost",
+            Self::DeviceHangs { .. } => "device-hangs",
+            Self::DeviceAnswers { .. } => "device-answers",
             Self::DeviceReplaced { .. } => "device-replaced",
             Self::RebuildStarted { .. } => "rebuild-started",
             Self::RebuildProgress { .. } => "rebuild-progress",
@@ -318,6 +341,13 @@ impl fmt::Display for ServiceEvent {
                 write!(f, "{device} is lost: {why}")
             }
             Self::DeviceLost { device, path, why } => write!(f, "{device} is lost: {path}: {why}"),
+            Self::DeviceHangs { device, path, why } => {
+                write!(
+                    f,
+                    "{device} hangs: {path}: {why}; data would be lost without it, so requests that need it fail until it answers"
+                )
+            }
+            Self::DeviceAnswers { device, path } => write!(f, "{device} answers again: {path}"),
             Self::DeviceReplaced { device, path } => write!(f, "{device} is {path} now"),
             Self::RebuildStarted { device, path } => write!(f, "{device} is being filled: {path}"),
             Self::RebuildProgress { device, percent } => write!(f, "{device} is filled to {percent} %"),

@@ -15,6 +15,7 @@ mod connection;
 mod control;
 mod description;
 mod descriptors;
+mod device_timeout;
 mod event;
 mod load;
 pub mod marks;
@@ -40,6 +41,7 @@ pub use description::{
 pub use descriptors::raise_descriptor_limit;
 pub use destage_exec::Accepted;
 pub use destage_raid::settings;
+pub use device_timeout::DeviceTimeout;
 pub use event::{EventSeverity, ServiceEvent};
 pub use recorder::Recorder;
 pub use replacement::{DeviceReplacement, ReplaceError};

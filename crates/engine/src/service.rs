@@ -317,6 +317,8 @@ impl<B: Backend> Service<B> {
                 });
             }
         }
+        // Whatever hangs, the end comes.
+        self.backend.begin_stop();
         self.say_goodbye()?;
         if let Some(why) = self.broken {
             self.bosses.iter_mut().for_each(|(_, boss)| boss.stopped(Err(&why)));
@@ -343,7 +345,7 @@ impl<B: Backend> Service<B> {
         loop {
             let unsent = self.clients.iter().any(|(_, client)| client.outbox.left() > 0);
             let left = until.saturating_duration_since(Instant::now());
-            // What is under way is waited for however long it takes, as `stop` does.
+            // What is under way is waited for as long as devices may take.
             if self.pending.is_empty() && (!unsent || left.is_zero()) {
                 self.tell_news();
                 return Ok(());

@@ -1,8 +1,12 @@
 //! How a service is, as it tells whoever asks.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+/// Says when a device is slow: disks answer within a second even if they are very busy.
+pub(crate) const SLOW: Duration = Duration::from_secs(1);
 
 /// Names the cache's device.
 pub(crate) const CACHE: &str = "cache";
@@ -41,6 +45,8 @@ pub enum State {
     Rebuilding,
     /// Lacks more members than the level can do without: requests that need them fail.
     Failed,
+    /// Waits for a device that takes too long, and without which data would be lost: requests that need it fail.
+    Hanging,
     /// Nothing is served any more, for this reason.
     Stopped(String),
 }
@@ -52,7 +58,7 @@ impl State {
         match self {
             Self::Recovering | Self::Serving => 0,
             Self::Degraded | Self::Rebuilding => 3,
-            Self::Failed | Self::Stopped(_) => 4,
+            Self::Failed | Self::Hanging | Self::Stopped(_) => 4,
         }
     }
 }
@@ -65,6 +71,7 @@ impl fmt::Display for State {
             Self::Degraded => f.write_str("degraded"),
             Self::Rebuilding => f.write_str("rebuilding"),
             Self::Failed => f.write_str("failed"),
+            Self::Hanging => f.write_str("hanging"),
             Self::Stopped(why) => write!(f, "stopped: {why}"),
         }
     }
@@ -138,6 +145,9 @@ pub struct DeviceStatus {
     pub path: String,
     /// Whether it answers.
     pub answers: bool,
+    /// Gives the seconds that its oldest command has had no answer, if they are more than one.
+    #[serde(default)]
+    pub waiting_seconds: Option<f64>,
     /// Gives the percentage of a member's rows that it holds while it is being filled.
     #[serde(default)]
     pub filled_percent: Option<f64>,
@@ -208,6 +218,9 @@ pub struct StateStatus {
     /// own counts it is none of. None if the file is its own.
     #[serde(default)]
     pub on: Option<String>,
+    /// Gives the seconds that it has had no answer, if they are more than one.
+    #[serde(default)]
+    pub waiting_seconds: Option<f64>,
     /// Steps that changed it.
     pub steps: u64,
     /// Bytes written.

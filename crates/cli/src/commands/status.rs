@@ -100,8 +100,9 @@ fn show(status: &Status) -> Result<()> {
             Some(error) => format!("lost: {error}"),
             None if !device.answers => format!("lost: {}", device.path),
             None => format!(
-                "{}{}: {} reads ({}), {} writes ({}), {} flushes{}{}",
+                "{}{}{}: {} reads ({}), {} writes ({}), {} flushes{}{}",
                 device.path,
+                waiting(device.waiting_seconds),
                 device.filled_percent.map(|percent| format!(", filled to {percent:.1} %")).unwrap_or_default(),
                 show_count(device.reads),
                 show_bytes(device.read_bytes),
@@ -125,10 +126,16 @@ fn show(status: &Status) -> Result<()> {
     for (name, file) in [("nvram", &array.nvram), ("intents", &array.intents)] {
         let (steps, syncs) = (show_count(file.steps), show_count(file.syncs));
         let place = file.on.as_ref().map(|device| format!(", on the device of the {device}")).unwrap_or_default();
+        let place = place + &waiting(file.waiting_seconds);
         let told = format!("{}{place}: {steps} changes ({}), {syncs} syncs", file.path, show_bytes(file.written_bytes));
         screen.pairs(vec![(name, told)])?;
     }
     Ok(())
+}
+
+/// Says how long a slow device has had no answer.
+fn waiting(seconds: Option<f64>) -> String {
+    seconds.map(|seconds| format!(", slow: no answer for {}", show_time(seconds * 1e9))).unwrap_or_default()
 }
 
 /// What was written for each byte that clients wrote, by where.
@@ -176,6 +183,9 @@ fn state(state: &State) -> String {
         State::Degraded => "serving, degraded".to_owned(),
         State::Rebuilding => "serving, rebuilding".to_owned(),
         State::Failed => "failed: more members are lost than the level can do without".to_owned(),
+        State::Hanging => {
+            "hanging: a device takes too long without which data would be lost; requests that need it fail".to_owned()
+        }
         State::Stopped(why) => format!("stopped: {why}"),
     }
 }

@@ -141,7 +141,7 @@ fn what_can_happen_is_described() {
     let code = include_str!("../../../../engine/src/event.rs");
     let names = code.split("pub const fn name").nth(1).and_then(|code| code.split("\n    }\n").next()).expect("a list");
     let names: Vec<&str> = names.split('"').skip(1).step_by(2).collect();
-    assert_eq!(names.len(), 21, "{names:?}");
+    assert_eq!(names.len(), 23, "{names:?}");
     for name in names {
         assert!(text.contains(&format!("`{name}`")), "{name}");
     }
@@ -151,6 +151,7 @@ fn what_can_happen_is_described() {
         (State::Degraded, 3),
         (State::Rebuilding, 3),
         (State::Failed, 4),
+        (State::Hanging, 4),
         (State::Stopped(String::new()), 4),
     ];
     for (state, code) in states {

@@ -38,6 +38,7 @@ mod crashes;
 mod cuts;
 mod descriptors;
 mod events;
+mod hangs;
 mod losses;
 mod media;
 mod memory;

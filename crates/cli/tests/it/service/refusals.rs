@@ -48,6 +48,13 @@ fn what_was_made_otherwise_is_not_opened(io_mode: IoMode) {
         ("chunk", "chunks", "chunks"),
         ("memory = \"256MiB\"", "memory = \"32MiB\"", "memory = 32MiB in [serve] is less than 64MiB"),
         ("memory = \"256MiB\"", "memory = \"much\"", "much"),
+        (
+            "device-timeout = \"30s\"",
+            "device-timeout = \"500ms\"",
+            "a time of at least 1s, such as 30s or 2min, nor \"off\"",
+        ),
+        ("device-timeout = \"30s\"", "device-timeout = \"0\"", "\"0\" is neither a time"),
+        ("device-timeout = \"30s\"", "device-timeout = \"30\"", "\"30\" is neither a time"),
         ("version = 1", "version = 2", "version 2"),
         ("policy = \"none\"", "policy = \"kdd\"", "size"),
     ] {
