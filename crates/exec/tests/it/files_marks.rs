@@ -11,7 +11,7 @@ use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::arrays::{Array, assert_holds, cache, member, serve};
+use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
 
 const ALL: Accepted = Accepted { data: true, notes: true };
 
@@ -38,7 +38,8 @@ fn lose(folder: &Path, names: &[&str]) {
 }
 
 fn resynchronise(array: &Array, folder: &Path, accepted: Accepted) -> Result<Files<Box<dyn Served>>, FilesError> {
-    Files::resynchronise(array.controller(), array.files(folder), accepted)
+    // Whatever another test starts has for a moment what is open here.
+    reopen(|| Files::resynchronise(array.controller(), array.files(folder), accepted))
 }
 
 #[test]
