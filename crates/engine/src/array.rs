@@ -52,7 +52,7 @@ pub struct Array {
     /// Holds the array as it was when its news were asked for last, and the state that was told.
     seen: Option<ArraySnapshot>,
     told: Option<State>,
-    /// Lists the files that have taken a device's place since.
+    /// Lists the files that have taken a device's place since, or were found in another than the description says.
     replaced: Vec<ServiceEvent>,
 }
 
@@ -80,10 +80,27 @@ impl Array {
                 opened => {
                     let (files, path) = (opened?, path.to_owned());
                     let (seen, told, replaced) = (None, None, Vec::new());
-                    return Ok(Self { files, description, path, geometry, policy, seen, told, replaced });
+                    let mut array = Self { files, description, path, geometry, policy, seen, told, replaced };
+                    array.take_order();
+                    return Ok(array);
                 }
             }
         }
+    }
+
+    /// Names members in the order in which they were found by their labels, from now on.
+    fn take_order(&mut self) {
+        let named = self.description.array.members.clone();
+        let paths: Vec<PathBuf> = named.iter().map(|member| folder(&self.path).join(member)).collect();
+        let found = self.files.config().devices.iter().zip(&paths);
+        if found.clone().all(|(device, path)| device.path == *path) {
+            return;
+        }
+        let at = found.map(|(device, _)| paths.iter().position(|path| *path == device.path));
+        let order: Vec<PathBuf> = at.map(|at| named[at.expect("the description names it")].clone()).collect();
+        let members = self.files.config().devices.iter().take(named.len()).map(|device| path_text::of(&device.path));
+        self.replaced.push(ServiceEvent::MembersReordered { members: members.collect() });
+        self.description.array.members = order;
     }
 
     /// Waits until what the last life left is put right.

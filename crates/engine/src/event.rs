@@ -210,6 +210,11 @@ pub enum ServiceEvent {
         /// Lists them.
         ranges: Vec<LostRange>,
     },
+    /// Reports that members were found by their labels in another order than the description has.
+    MembersReordered {
+        /// Names the files of the members, from member 0 on.
+        members: Vec<String>,
+    },
     /// Reports an order by the operator.
     Ordered {
         /// Says what was ordered.
@@ -277,6 +282,7 @@ impl ServiceEvent {
             | Self::DeviceReplaced { .. }
             | Self::RebuildStarted { .. }
             | Self::RebuildFinished { .. }
+            | Self::MembersReordered { .. }
             | Self::Resynchronised { .. }
             | Self::Ordered { .. } => EventSeverity::Notice,
             Self::RebuildProgress { .. } | Self::Started { .. } | Self::Stopping { .. } => EventSeverity::Info,
@@ -323,6 +329,7 @@ impl ServiceEvent {
             Self::Resynchronised { .. } => "resynchronised",
             Self::IntentsDamaged { .. } => "intents-damaged",
             Self::DataLost { .. } => "data-lost",
+            Self::MembersReordered { .. } => "members-reordered",
             Self::Ordered { .. } => "ordered",
             Self::ClientCame { .. } => "client-came",
             Self::ClientGone { .. } => "client-gone",
@@ -400,6 +407,11 @@ impl fmt::Display for ServiceEvent {
             }
             Self::IntentsDamaged { why, rows, of } => {
                 write!(f, "{}; {rows} of {of} rows are made consistent for it", why.join("; "))
+            }
+            Self::MembersReordered { members } => {
+                let named = members.iter().enumerate().map(|(at, path)| format!("member {at} is {path}"));
+                let named = named.collect::<Vec<_>>().join(", ");
+                write!(f, "members were found by their labels in another order than array.toml has them: {named}")
             }
             Self::DataLost { bytes, ranges } => {
                 let named = ranges.iter().take(NAMED);

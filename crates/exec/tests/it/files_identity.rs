@@ -15,7 +15,9 @@ backend_tests! {
     a_member_of_another_length_counts_as_missing,
     an_array_that_is_described_as_something_else_is_refused,
     bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused,
-    members_that_changed_places_are_refused,
+    members_that_changed_places_are_found_by_their_labels,
+    members_that_changed_places_are_found_though_one_is_not_there,
+    a_copy_in_the_place_of_another_member_is_refused,
     a_member_of_another_array_is_refused_though_the_array_has_the_same_number,
     a_file_that_was_replaced_is_not_taken_for_the_one_that_replaced_it,
     what_takes_a_members_place_is_not_it_before_the_loss_is_noted,
@@ -132,21 +134,90 @@ fn bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused(io: Io)
     assert!(error.contains("the label's version") && error.contains("is 1; it must be 4"), "{error}");
 }
 
-fn members_that_changed_places_are_refused(io: Io) {
+/// Moves the file of each member to the place of another.
+fn permute(folder: &Path, places: [u8; 4]) {
+    let aside = |dev: u8| folder.join(format!("aside{dev}"));
+    (0..4).for_each(|dev| fs::rename(member(folder, dev), aside(dev)).expect("it is there"));
+    (0..).zip(places).for_each(|(dev, place)| fs::rename(aside(dev), member(folder, place)).expect("it is there"));
+}
+
+fn order(files: &Files<Box<dyn Served>>, folder: &Path) -> [u8; 4] {
+    let place = |dev: usize| (0..4).find(|place| files.config().devices[dev].path == member(folder, *place));
+    [0, 1, 2, 3].map(|dev| place(dev).expect("a place"))
+}
+
+fn members_that_changed_places_are_found_by_their_labels(io: Io) {
+    for places in [[2, 1, 0, 3], [1, 2, 3, 0], [3, 2, 1, 0]] {
+        let array = Array::over(io, Level::Raid5, 4);
+        let (folder, sizes) = (folder(), array.sizes());
+        let mut content = made(&array, folder.path());
+        permute(folder.path(), places);
+        let mut files = array.open(folder.path());
+        assert_eq!((order(&files, folder.path()), files.errors().count()), (places, 0));
+        assert_holds(&mut files, &content, "each found");
+        write(&mut files, &sizes, &mut content, 2);
+        drop(files.stop_clean().expect("the array stops"));
+        // NVRAM and intents are lost, and each member has marks.
+        fs::remove_file(folder.path().join("nvram")).expect("it is there");
+        let accepted = destage_exec::Accepted { data: true, notes: true };
+        let config = array.files(folder.path());
+        let mut files = Files::resynchronise(array.controller(), config, accepted).expect("the array is there");
+        assert_eq!((order(&files, folder.path()), files.errors().count()), (places, 0));
+        assert_holds(&mut files, &content, "each found without the NVRAM");
+        drop(files.stop_clean().expect("the array stops"));
+        // In order again.
+        permute(
+            folder.path(),
+            [0, 1, 2, 3].map(|at| places.iter().position(|one| *one == at).expect("it is there") as u8),
+        );
+        let mut files = array.open(folder.path());
+        assert_eq!(order(&files, folder.path()), [0, 1, 2, 3]);
+        assert_holds(&mut files, &content, "each in its place again");
+    }
+}
+
+fn members_that_changed_places_are_found_though_one_is_not_there(io: Io) {
+    for what in ["missing", "unlabelled", "longer", "shorter"] {
+        let array = Array::over(io, Level::Raid5, 4);
+        let folder = folder();
+        let content = made(&array, folder.path());
+        permute(folder.path(), [2, 0, 1, 3]);
+        // What was member 0.
+        let path = member(folder.path(), 2);
+        let bytes = fs::read(&path).expect("a member");
+        let label = array.member_pages as usize * array.page as usize;
+        match what {
+            "missing" => fs::remove_file(&path),
+            "unlabelled" => fs::write(&path, [&bytes[..label], &[0; 512], &bytes[label + 512..]].concat()),
+            "longer" => fs::write(&path, [&bytes[..], &[0; 512]].concat()),
+            _ => fs::write(&path, &bytes[..bytes.len() - 512]),
+        }
+        .expect("it can be changed");
+        let mut files = array.open(folder.path());
+        assert_eq!(order(&files, folder.path()), [2, 0, 1, 3], "{what}");
+        let errors: Vec<_> = files.errors().map(|(dev, error)| (dev, error.to_string())).collect();
+        let part = match what {
+            "missing" => "No such file".to_owned(),
+            "unlabelled" => "it has no label".to_owned(),
+            "longer" => format!("is {} bytes long; with pages of dev0 = 64", bytes.len() + 512),
+            _ => format!("is {} bytes long; with pages of dev0 = 64", bytes.len() - 512),
+        };
+        assert!(matches!(&errors[..], [(Dev(0), text)] if text.contains(&part)), "{what}: {errors:?}");
+        assert_holds(&mut files, &content, what);
+    }
+}
+
+fn a_copy_in_the_place_of_another_member_is_refused(io: Io) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     let content = made(&array, folder.path());
-    let [zero, two, aside] = [member(folder.path(), 0), member(folder.path(), 2), folder.path().join("aside")];
-    let swap = || {
-        fs::rename(&zero, &aside).expect("it is there");
-        fs::rename(&two, &zero).expect("it is there");
-        fs::rename(&aside, &two).expect("it is there");
-    };
-    swap();
-    let expected = format!("{} is dev2 of this array; in its place must be dev0 of array 7", zero.display());
+    let (two, aside) = (member(folder.path(), 2), folder.path().join("aside"));
+    fs::rename(&two, &aside).expect("it is there");
+    fs::copy(member(folder.path(), 1), &two).expect("it can be copied");
+    let expected = format!("{} is dev1 of this array; in its place must be dev2 of array 7", two.display());
     assert_eq!(error(&array, folder.path()).to_string(), expected);
-    swap();
-    assert_holds(&mut array.open(folder.path()), &content, "each in its place again");
+    fs::rename(&aside, &two).expect("it is there");
+    assert_holds(&mut array.open(folder.path()), &content, "nothing was changed");
 }
 
 fn a_member_of_another_array_is_refused_though_the_array_has_the_same_number(io: Io) {

@@ -42,7 +42,6 @@ fn what_was_made_otherwise_is_not_opened(io_mode: IoMode) {
         ),
         ("data-offset = \"1MiB\"", "data-offset = \"0B\"", "bytes long"),
         ("[array]", "[array]\nlayout = \"right-symmetric\"", "was made with layout = left-symmetric"),
-        ("[\"member0\", \"member1\"", "[\"member1\", \"member0\"", "in its place must be"),
         ("level = \"raid5\"", "level = \"raid7\"", "raid7"),
         ("page = \"4KiB\"", "page = \"4KB\"", "page"),
         ("chunk", "chunks", "chunks"),

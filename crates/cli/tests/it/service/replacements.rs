@@ -16,6 +16,50 @@ io_mode_tests! {
     a_replacement_without_room_costs_nothing,
     a_cache_is_detached_and_attached,
     a_member_is_taken_out_by_order,
+    members_are_found_in_whatever_order_they_are_named,
+}
+
+/// Rotates the members that the description names, as after a change of device names.
+fn rotate_members(array: &Array) {
+    let text = fs::read_to_string(array.file("array.toml")).expect("a description");
+    let mut description: toml::Table = toml::from_str(&text).expect("a description");
+    let members = description["array"]["members"].as_array_mut().expect("members");
+    members.rotate_left(1);
+    fs::write(array.file("array.toml"), toml::to_string(&description).expect("a description")).expect("a description");
+}
+
+fn members_are_found_in_whatever_order_they_are_named(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    let content = fill(&array, 3, 300);
+    array.stop();
+    rotate_members(&array);
+    array.serve(&[]);
+    wait_for(&array, "serving");
+    let path = |name: &str| array.file(name).display().to_string();
+    let status = array.status();
+    for number in 0..4 {
+        assert_eq!(status["array"]["devices"][number]["path"], path(&format!("member{number}")), "{status}");
+    }
+    let named = format!("in another order than array.toml has them: member 0 is {}, member 1 is", path("member0"));
+    assert!(array.log().contains(&named), "{}", array.log());
+    assert_holds(&array, &content, "named in another order");
+    // The description gets the new file, and the others in their places.
+    let replaced = array.command("replace", &["1", &path("new")]);
+    assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stderr));
+    wait_for(&array, "serving");
+    array.stop();
+    let text = fs::read_to_string(array.file("array.toml")).expect("a description");
+    let description: toml::Table = toml::from_str(&text).expect("a description");
+    let members = description["array"]["members"].as_array().expect("members");
+    let names: Vec<&str> = members.iter().map(|name| name.as_str().expect("a name")).collect();
+    assert!(matches!(names[..], ["member0", new, "member2", "member3"] if new.ends_with("new")), "{names:?}");
+    array.serve(&[]);
+    wait_for(&array, "serving");
+    assert!(!array.log().contains("in another order"), "{}", array.log());
+    fs::remove_file(array.file("member0")).expect("a member");
+    assert_holds(&array, &content, "with the new member");
+    array.stop();
 }
 
 /// Returns what is said of an order that is not carried out.

@@ -22,7 +22,7 @@ use crate::files::io::real::RealOs;
 use crate::files::io::threads::pool::WorkerPool;
 use crate::files::nvram::group_commit::GroupCommit;
 use crate::files::open::opened::Opened;
-use crate::files::open::{assemble, create, overwrite, recover, replacement};
+use crate::files::open::{assemble, create, order, overwrite, recover, replacement};
 
 impl<C: Controller> Files<C> {
     /// Makes the files of a new array, of zeros unless they keep what they hold, and serves it. Their folders must exist.
@@ -44,7 +44,7 @@ impl<C: Controller> Files<C> {
         config: FilesConfig,
         existing: Existing,
     ) -> Result<Self, FilesError> {
-        Self::start_with(os, controller, config, move |os, config| create::create(os, config, existing))
+        Self::start_with(os, controller, config, move |os, config| Ok((create::create(os, config, existing)?, None)))
     }
 
     /// What [`create`](Self::create) is to be told of what exists for a new array to take the place of an old one, whose files are
@@ -59,7 +59,8 @@ impl<C: Controller> Files<C> {
     }
 
     /// Serves an array that was made before, with what its last life left. A device whose file is
-    /// not there is told to the controller as missing.
+    /// not there is told to the controller as missing. Members that are in each other's places are found by their labels:
+    /// [`config`](Self::config) has their order.
     ///
     /// # Errors
     /// If the NVRAM or the intents are not there, not this array's, or damaged, or the device on which the NVRAM lies is not; if a file has
@@ -73,7 +74,7 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(os: Arc<dyn Os>, controller: C, config: FilesConfig) -> Result<Self, FilesError> {
-        Self::start_with(os, controller, config, assemble::open)
+        Self::start_with(os, controller, config, |os, config| order::open_in_order(os, config, assemble::open))
     }
 
     /// Serves an array whose NVRAM or intents are lost: they are made anew, and the rows that the members have marked are
@@ -96,7 +97,8 @@ impl<C: Controller> Files<C> {
         config: FilesConfig,
         accepted: Accepted,
     ) -> Result<Self, FilesError> {
-        Self::start_with(os, controller, config, move |os, config| recover::resynchronise(os, config, accepted))
+        let open = move |os: &dyn Os, config: &FilesConfig| recover::resynchronise(os, config, accepted);
+        Self::start_with(os, controller, config, move |os, config| order::open_in_order(os, config, open))
     }
 
     /// Opens the files, on a thread that may be left behind, and begins to serve them.
@@ -104,12 +106,12 @@ impl<C: Controller> Files<C> {
         os: Arc<dyn Os>,
         controller: C,
         config: FilesConfig,
-        open: impl FnOnce(&dyn Os, &FilesConfig) -> Result<Opened, FilesError> + Send + 'static,
+        open: impl FnOnce(&dyn Os, &FilesConfig) -> Result<(Opened, Option<FilesConfig>), FilesError> + Send + 'static,
     ) -> Result<Self, FilesError> {
         config.check()?;
         let asked = config.clone();
-        let opened = patiently(&os, config.nvram_path(), config.patience, move |os| open(os, &asked))?;
-        Self::start(os, controller, config, opened)
+        let (opened, ordered) = patiently(&os, config.nvram_path(), config.patience, move |os| open(os, &asked))?;
+        Self::start(os, controller, ordered.unwrap_or(config), opened)
     }
 
     fn start(os: Arc<dyn Os>, controller: C, config: FilesConfig, opened: Opened) -> Result<Self, FilesError> {

@@ -10,6 +10,7 @@ pub(crate) mod identify;
 pub(crate) mod label;
 mod nvram_place;
 pub(crate) mod opened;
+pub(crate) mod order;
 pub(crate) mod overwrite;
 mod prepare;
 pub(crate) mod recover;

@@ -1,0 +1,74 @@
+//! Finds members by their labels, in whatever order the configuration names them.
+
+use std::path::Path;
+
+use super::label;
+use super::opened::Opened;
+use crate::files::config::FilesConfig;
+use crate::files::error::FilesError;
+use crate::files::io::os::{Os, Presence};
+
+/// Opens an array by `open`, with the configuration as it is unless members are in the places of others: then in the
+/// order that their labels say, which is returned.
+pub(crate) fn open_in_order(
+    os: &dyn Os,
+    config: &FilesConfig,
+    open: impl Fn(&dyn Os, &FilesConfig) -> Result<Opened, FilesError>,
+) -> Result<(Opened, Option<FilesConfig>), FilesError> {
+    let error = match open(os, config) {
+        // Who is in the place of another is a stranger there; without an NVRAM nobody's marks are found.
+        Err(error @ (FilesError::Stranger { .. } | FilesError::NoMarks(_))) => error,
+        opened => return Ok((opened?, None)),
+    };
+    let Some(ordered) = in_order(os, config) else { return Err(error) };
+    Ok((open(os, &ordered)?, Some(ordered)))
+}
+
+/// Returns the configuration with members in the order of their labels, if that is another one. None if labels do not
+/// tell: two of them are of one member, or they are of several arrays.
+fn in_order(os: &dyn Os, config: &FilesConfig) -> Option<FilesConfig> {
+    let members = &config.devices[..config.members];
+    let (first, _) = members.split_first()?;
+    // Where one has its label all have it.
+    if members.iter().any(|other| (other.offset, other.pages) != (first.offset, first.pages)) {
+        return None;
+    }
+    let owners: Vec<_> = members.iter().map(|member| owner(os, config, &member.path)).collect();
+    let mut drawn = owners.iter().flatten().map(|(drawn, _)| *drawn);
+    let array = drawn.next()?;
+    if drawn.any(|other| other != array) {
+        return None;
+    }
+    let mut places: Vec<Option<usize>> = vec![None; config.members];
+    for (at, owner) in owners.iter().enumerate() {
+        let Some((_, dev)) = *owner else { continue };
+        if places.get_mut(dev)?.replace(at).is_some() {
+            return None;
+        }
+    }
+    // Files without a label stay where they are, or take what is free: they count as missing wherever they are.
+    let mut others: Vec<usize> = (0..config.members).filter(|at| owners[*at].is_none()).collect();
+    for (dev, place) in places.iter_mut().enumerate().filter(|(_, place)| place.is_none()) {
+        if let Some(nth) = others.iter().position(|at| *at == dev) {
+            *place = Some(others.swap_remove(nth));
+        }
+    }
+    let mut others = others.into_iter();
+    let places: Vec<usize> = places.into_iter().map(|place| place.or_else(|| others.next())).collect::<Option<_>>()?;
+    if places.iter().enumerate().all(|(dev, at)| dev == *at) {
+        return None;
+    }
+    let mut ordered = config.clone();
+    for (dev, at) in places.into_iter().enumerate() {
+        ordered.devices[dev] = config.devices[at].clone();
+    }
+    Some(ordered)
+}
+
+/// Returns what was drawn for the array of this number whose member a file has been, and which; none if it has no label
+/// that can be read.
+fn owner(os: &dyn Os, config: &FilesConfig, path: &Path) -> Option<([u8; 16], usize)> {
+    let file = os.open(path, Presence::There).ok()?;
+    let (origin, dev) = label::owner_of(&*file, config, 0)?;
+    (origin.array == config.array).then_some((origin.drawn, dev as usize))
+}
