@@ -1,0 +1,182 @@
+//! Requests: handed to the backend, and answered when it has done with them.
+
+use std::time::Instant;
+
+use destage_exec::{Buffer, Completion};
+use destage_nbd::{Command, Errno, Extent, ReadReply, Request};
+use destage_plan::{HostOp, HostRequest, Nanos, Op, Request as Asked};
+use slab::Slab;
+
+use super::{CONTEXTS, Service};
+use crate::connection::{AHEAD, Connection, Incoming};
+use crate::{Backend, marks};
+
+/// What becomes of a request once the backend has done with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Then {
+    /// It is answered.
+    Answer,
+    /// What it changed is made durable first.
+    Flush,
+    /// So many bytes are still to be read, from here on.
+    ReadOn { from: u64, left: u64 },
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) client: usize,
+    request: Request,
+    /// Counts the bytes that are allocated for it.
+    bytes: usize,
+    then: Then,
+    since: Instant,
+}
+
+impl<B: Backend> Service<B> {
+    pub(super) fn refuse(clients: &mut Slab<Connection>, pending: &Pending, why: &str) {
+        let Some(client) = clients.get_mut(pending.client) else { return };
+        client.answered(pending.bytes);
+        if let Some(session) = client.session().copied().filter(|_| !client.gone) {
+            client.outbox.text(|text| session.fail(&pending.request, Errno::Io, &why, None, text));
+        }
+    }
+
+    /// A request is done.
+    pub(super) fn complete(&mut self, completion: Completion) {
+        let Completion { tag, ok, bytes } = completion;
+        let Some(pending) = self.pending.get_mut(tag as usize) else { return };
+        let next = match pending.then {
+            Then::Flush if ok => {
+                pending.then = Then::Answer;
+                Some((HostRequest { tag, op: HostOp::Flush, offset: 0, len: 0, fua: false }, Buffer::new()))
+            }
+            Then::ReadOn { from, left } if ok && left > 0 => {
+                let len = left.min(AHEAD.into());
+                pending.then = Then::ReadOn { from: from + len, left: left - len };
+                Some((HostRequest { tag, op: HostOp::Read, offset: from, len, fua: false }, Buffer::new()))
+            }
+            _ => None,
+        };
+        if let Some((request, mut data)) = next {
+            if request.op == HostOp::Read {
+                data = bytes;
+            } else {
+                self.budget.keep(bytes);
+            }
+            self.begun = true;
+            if let Err(error) = self.backend.submit(request, data) {
+                self.give_up(&error);
+            }
+            return;
+        }
+        let pending = self.pending.remove(tag as usize);
+        let now = Instant::now();
+        self.news.note(now);
+        self.load.answered(&pending.request, ok, now - pending.since);
+        let spare = match self.clients.get_mut(pending.client) {
+            // What it holds now is noted when it is looked at next.
+            Some(client) => answer(client, &pending, ok, bytes),
+            None => Some(bytes),
+        };
+        if let Some(buffer) = spare {
+            self.budget.keep(buffer);
+        }
+        self.stir(pending.client);
+    }
+
+    /// Hands a request to the backend, or answers it at once.
+    pub(super) fn begin(&mut self, at: usize, incoming: Incoming) {
+        let Incoming { request, data } = incoming;
+        let bytes = data.capacity();
+        if let Some(listening) = &mut self.listening
+            && let Some(told) = trace_request(&request, self.begin)
+        {
+            listening(told);
+        }
+        let (offset, len) = (request.offset, u64::from(request.length));
+        let (op, len, then) = match request.command {
+            Command::Read { .. } => (HostOp::Read, len, Then::Answer),
+            Command::Write => (HostOp::Write, len, Then::Answer),
+            Command::Flush => (HostOp::Flush, 0, Then::Answer),
+            Command::Trim if request.fua => (HostOp::Discard, len, Then::Flush),
+            Command::Trim => (HostOp::Discard, len, Then::Answer),
+            Command::WriteZeroes { no_hole, .. } => {
+                let op = if no_hole { HostOp::WriteZeroes } else { HostOp::WriteZeroesUnmap };
+                (op, len, if request.fua { Then::Flush } else { Then::Answer })
+            }
+            Command::Cache => {
+                let first = len.min(AHEAD.into());
+                (HostOp::Read, first, Then::ReadOn { from: offset + first, left: len - first })
+            }
+            Command::BlockStatus { .. } => {
+                self.tell_status(at, &request);
+                return;
+            }
+        };
+        let since = Instant::now();
+        self.news.note(since);
+        let pending = Pending { client: at, request, bytes, then, since };
+        if let Some(why) = &self.broken {
+            Self::refuse(&mut self.clients, &pending, why);
+            return;
+        }
+        let tag = self.pending.insert(pending) as u64;
+        self.begun = true;
+        let fua = op == HostOp::Write && request.fua;
+        if let Err(error) = self.backend.submit(HostRequest { tag, op, offset, len, fua }, data) {
+            self.give_up(&error);
+        }
+    }
+
+    /// What is known of some bytes: that they are there, and their state.
+    fn tell_status(&mut self, at: usize, request: &Request) {
+        let client = &mut self.clients[at];
+        client.answered(0);
+        let Some(session) = client.session().copied() else { return };
+        let contexts: Vec<_> = session.contexts().collect();
+        for (nth, context) in contexts.iter().enumerate() {
+            let extents = match CONTEXTS[*context] {
+                marks::CONTEXT => self.backend.marks(request.offset, request.length.into()),
+                _ => vec![Extent { length: request.length.into(), flags: 0 }],
+            };
+            let last = nth + 1 == contexts.len();
+            client.outbox.text(|text| session.status(request, *context, extents, last, text));
+        }
+    }
+}
+
+/// A request as a trace has it, if traces have such requests.
+fn trace_request(request: &Request, begin: Instant) -> Option<Asked> {
+    let op = match request.command {
+        Command::Read { .. } => Op::Read,
+        // The content does not matter to a trace.
+        Command::Write | Command::WriteZeroes { .. } => Op::Write,
+        Command::Flush => Op::Flush,
+        Command::Trim => Op::Discard,
+        Command::Cache | Command::BlockStatus { .. } => return None,
+    };
+    let time = Nanos(begin.elapsed().as_nanos() as u64);
+    let (offset, len) = (request.offset, request.length.into());
+    Some(Asked { time, offset, len, volume: 0, op, fua: request.fua && op == Op::Write })
+}
+
+/// Puts the answer to a request into its client's outbox; the buffer, if it is not needed for that.
+fn answer(client: &mut Connection, pending: &Pending, ok: bool, bytes: Buffer) -> Option<Buffer> {
+    client.answered(pending.bytes);
+    let Some(session) = client.session().copied().filter(|_| !client.gone) else { return Some(bytes) };
+    let request = &pending.request;
+    if !ok {
+        let text = "the array cannot serve it";
+        client.outbox.text(|out| session.fail(request, Errno::Io, &text, None, out));
+        return Some(bytes);
+    }
+    if !matches!(request.command, Command::Read { .. }) {
+        client.outbox.head(&session.done(request));
+        return Some(bytes);
+    }
+    let mut reply = ReadReply::new(&session, request);
+    let left = reply.left();
+    client.outbox.head(&reply.data(left));
+    client.outbox.payload(bytes, 0..left as usize)
+}
