@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use destage_exec::Buffer;
 
 use crate::buffer_pool::BufferPool;
+use crate::sectors::SECTOR;
 
 /// Limits the bytes of one request. Clients that are told nothing keep to 32 MiB, those of other servers take 64 MiB for
 /// granted.
@@ -188,9 +189,10 @@ impl MemoryBudget {
         admits
     }
 
-    /// Gives a connection that holds `held` bytes a buffer of `len` bytes for a request, if it may have one.
-    pub(crate) fn take(&mut self, client: usize, held: usize, len: usize) -> BufferGrant {
-        let bytes = if len == 0 { 0 } else { Buffer::footprint(len) };
+    /// Gives a connection that holds `held` bytes a buffer of `len` bytes for a request, if it may have one, and so many bytes
+    /// `beside` it.
+    pub(crate) fn take(&mut self, client: usize, held: usize, len: usize, beside: usize) -> BufferGrant {
+        let bytes = beside + if len == 0 { 0 } else { Buffer::footprint(len) };
         if !self.admits_or_waits(client, held, bytes + REQUEST) {
             return BufferGrant::Later;
         }
@@ -209,8 +211,20 @@ impl MemoryBudget {
                 return BufferGrant::Failed;
             }
         }
-        self.settle(client, held + buffer.capacity() + REQUEST);
+        self.settle(client, held + buffer.capacity() + beside + REQUEST);
         BufferGrant::Given(buffer)
+    }
+
+    /// Gives room for a sector at an edge of a request, which was [taken](Self::take) beside its buffer; none if the system
+    /// has no memory.
+    pub(crate) fn edge(&mut self) -> Option<Buffer> {
+        let mut buffer = self.pool.take(SECTOR as usize);
+        if buffer.try_resize(SECTOR as usize).is_err() {
+            self.pool.clear();
+            self.failed += 1;
+            return None;
+        }
+        Some(buffer)
     }
 
     /// Keeps a buffer to be used again while there is room for it.

@@ -10,6 +10,7 @@ use destage_nbd::{Command, Errno, Exports, Request, Server, Session};
 
 use crate::budget::{BufferGrant, MemoryBudget, REQUEST};
 use crate::outbox::Outbox;
+use crate::sectors::{SECTOR, are_whole, around};
 use crate::socket::Stream;
 use crate::waiter::Interest;
 
@@ -41,11 +42,41 @@ pub(crate) enum Lost {
     Io(#[from] io::Error),
 }
 
-/// What has come: a request, with what it writes, or room for what it reads.
+/// What has come: a request, with what it writes, or room for what it reads. Of one that is no whole sectors there is room
+/// for all sectors that it touches, and its own bytes are where they are in these.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) request: Request,
     pub(crate) data: Buffer,
+}
+
+impl Incoming {
+    /// Returns the bytes that are allocated for it, or will be.
+    #[inline]
+    pub(crate) fn held(&self) -> usize {
+        self.data.capacity() + edge_bytes(&self.request)
+    }
+}
+
+/// Returns the bytes that are allocated for sectors at the edges of a write, beside what it writes.
+#[inline]
+fn edge_bytes(request: &Request) -> usize {
+    let has_edges = request.command == Command::Write && !are_whole(request.offset, request.length.into());
+    if has_edges { Buffer::footprint(SECTOR as usize) } else { 0 }
+}
+
+/// Returns the bytes of the buffer that a request comes with.
+#[inline]
+fn buffer_len(request: &Request) -> usize {
+    let (offset, len) = (request.offset, request.length.into());
+    let sectors = around(offset, len);
+    match request.command {
+        Command::Write | Command::Read { .. } => (sectors.end - sectors.start) as usize,
+        Command::Cache => (sectors.end - sectors.start).min(AHEAD.into()) as usize,
+        // For a sector at an edge.
+        Command::WriteZeroes { .. } if !are_whole(offset, len) => SECTOR as usize,
+        _ => 0,
+    }
 }
 
 /// A connection.
@@ -58,7 +89,7 @@ pub(crate) struct Connection {
     input: Box<[u8]>,
     /// Bytes of the input that were received and not used up.
     filled: std::ops::Range<usize>,
-    /// The write whose payload is coming, and the bytes of it that have come.
+    /// The write whose payload is coming, and where in its buffer the next byte goes.
     coming: Option<(Incoming, usize)>,
     /// Tells that nothing is begun before there is memory for it.
     waits: bool,
@@ -137,7 +168,7 @@ impl Connection {
 
     /// Returns the bytes that it holds: of the write that is coming, of requests under way, of replies that are not sent.
     pub(crate) fn held(&self) -> usize {
-        let coming = self.coming.as_ref().map_or(0, |(incoming, _)| incoming.data.capacity() + REQUEST);
+        let coming = self.coming.as_ref().map_or(0, |(incoming, _)| incoming.held() + REQUEST);
         coming + self.payloads + self.requests * REQUEST + self.outbox.held()
     }
 
@@ -277,16 +308,12 @@ impl Connection {
                     Event::Request(request) => request,
                 }
             };
-            let len = match request.command {
-                Command::Write | Command::Read { .. } => request.length,
-                Command::Cache => request.length.min(AHEAD),
-                _ => 0,
-            };
-            let room = budget.take(number, self.held(), len as usize);
+            let room = budget.take(number, self.held(), buffer_len(&request), edge_bytes(&request));
             self.waits = matches!(room, BufferGrant::Later);
             match room {
                 BufferGrant::Given(data) if request.command == Command::Write => {
-                    self.coming = Some((Incoming { request, data }, 0));
+                    let front = (request.offset % SECTOR) as usize;
+                    self.coming = Some((Incoming { request, data }, front));
                 }
                 BufferGrant::Given(data) => return Ok(Some(self.begun(Incoming { request, data }))),
                 BufferGrant::Later => {
@@ -300,7 +327,7 @@ impl Connection {
 
     fn begun(&mut self, incoming: Incoming) -> Incoming {
         self.requests += 1;
-        self.payloads += incoming.data.capacity();
+        self.payloads += incoming.held();
         incoming
     }
 
@@ -330,11 +357,11 @@ impl Connection {
 
     /// Receives what there is; whether there was something.
     fn receive(&mut self, budget: &mut MemoryBudget, drained: &mut bool) -> Result<bool, Lost> {
+        let wanted = self.server.payload_left() as usize;
         if let Some((incoming, filled)) = &mut self.coming
-            && incoming.data.len() - *filled >= DIRECT
+            && wanted >= DIRECT
         {
-            let place = &mut incoming.data[*filled..];
-            let wanted = place.len();
+            let place = &mut incoming.data[*filled..*filled + wanted];
             return match self.stream.receive(place)? {
                 Some(0) => Err(Lost::Cut),
                 Some(read) => {

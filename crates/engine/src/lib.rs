@@ -23,6 +23,7 @@ mod md;
 mod outbox;
 mod recorder;
 mod replacement;
+mod sectors;
 mod service;
 mod socket;
 mod spin;

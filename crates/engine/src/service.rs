@@ -6,6 +6,7 @@ mod news;
 mod orders;
 mod replacing;
 mod requests;
+mod unaligned;
 
 use std::io;
 use std::path::Path;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use destage_exec::FilesError;
-use destage_nbd::{BlockSizes, Export, ExportError, Exports, Features};
+use destage_nbd::{BlockSizes, Errno, Export, ExportError, Exports, Features};
 use destage_plan::Request as Asked;
 use slab::Slab;
 
@@ -23,6 +24,7 @@ use crate::connection::{Connection, Lost};
 use crate::control::ControlConnection;
 use crate::descriptors::DescriptorReserve;
 use crate::load::Load;
+use crate::sectors::SectorQueue;
 use crate::socket::Listener;
 use crate::status::State;
 use crate::waiter::{Interest, Waiter};
@@ -30,6 +32,7 @@ use crate::{Backend, ServiceEvent, marks};
 use news::NewsTimer;
 use replacing::PendingReplacement;
 use requests::Pending;
+use unaligned::SectorWork;
 
 /// Clients at a time.
 const CLIENTS: usize = 1024;
@@ -77,7 +80,7 @@ impl Offer {
                 cache: true,
                 ..Features::default()
             },
-            blocks: BlockSizes { minimum: 512, preferred: 4096, maximum: LONGEST },
+            blocks: BlockSizes { minimum: 1, preferred: 4096, maximum: LONGEST },
             contexts: CONTEXTS.map(str::to_owned).to_vec(),
             ..Export::new(self.name.clone(), bytes)
         }
@@ -157,6 +160,8 @@ pub struct Service<B> {
     clients: Slab<Connection>,
     bosses: Slab<ControlConnection>,
     pending: Slab<Pending>,
+    /// Keeps requests in order that touch sectors of which parts are written.
+    sectors: SectorQueue<SectorWork>,
     budget: MemoryBudget,
     /// Notes when connections that hold memory were checked last, while others wait for it.
     watched: Option<Instant>,
@@ -204,6 +209,7 @@ impl<B: Backend> Service<B> {
             clients: Slab::new(),
             bosses: Slab::new(),
             pending: Slab::new(),
+            sectors: SectorQueue::default(),
             budget: MemoryBudget::new(MEMORY as usize, CLIENTS),
             watched: None,
             load: Load::default(),
@@ -437,8 +443,9 @@ impl<B: Backend> Service<B> {
             // Nobody takes what it has to say any more.
             self.waiter.remove(source);
         }
+        self.sectors.clear();
         for pending in self.pending.drain().collect::<Vec<_>>() {
-            Self::refuse(&mut self.clients, &pending, &why);
+            Self::refuse(&mut self.clients, &pending, Errno::Io, &why);
             self.stir(pending.client);
         }
         for (_, boss) in &mut self.bosses {

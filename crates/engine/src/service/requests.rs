@@ -9,6 +9,7 @@ use slab::Slab;
 
 use super::{CONTEXTS, Service};
 use crate::connection::{AHEAD, Connection, Incoming};
+use crate::sectors::{SECTOR, are_whole, around};
 use crate::{Backend, marks};
 
 /// What becomes of a request once the backend has done with it.
@@ -20,25 +21,27 @@ pub(super) enum Then {
     Flush,
     /// So many bytes are still to be read, from here on.
     ReadOn { from: u64, left: u64 },
+    /// It goes on with its edges: a sector of them was read, or written.
+    Edge { was_read: bool },
 }
 
 /// A request under way.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) client: usize,
-    request: Request,
+    pub(super) request: Request,
     /// Counts the bytes that are allocated for it.
     bytes: usize,
-    then: Then,
+    pub(super) then: Then,
     since: Instant,
 }
 
 impl<B: Backend> Service<B> {
-    pub(super) fn refuse(clients: &mut Slab<Connection>, pending: &Pending, why: &str) {
+    pub(super) fn refuse(clients: &mut Slab<Connection>, pending: &Pending, errno: Errno, why: &str) {
         let Some(client) = clients.get_mut(pending.client) else { return };
         client.answered(pending.bytes);
         if let Some(session) = client.session().copied().filter(|_| !client.gone) {
-            client.outbox.text(|text| session.fail(&pending.request, Errno::Io, &why, None, text));
+            client.outbox.text(|text| session.fail(&pending.request, errno, &why, None, text));
         }
     }
 
@@ -56,6 +59,7 @@ impl<B: Backend> Service<B> {
                 pending.then = Then::ReadOn { from: from + len, left: left - len };
                 Some((HostRequest { tag, op: HostOp::Read, offset: from, len, fua: false }, Buffer::new()))
             }
+            Then::Edge { was_read } => return self.edge_done(tag, was_read, ok, bytes),
             _ => None,
         };
         if let Some((request, mut data)) = next {
@@ -64,12 +68,21 @@ impl<B: Backend> Service<B> {
             } else {
                 self.budget.keep(bytes);
             }
-            self.begun = true;
-            if let Err(error) = self.backend.submit(request, data) {
-                self.give_up(&error);
-            }
-            return;
+            return self.submit(request, data);
         }
+        self.end(tag, ok, bytes);
+    }
+
+    /// Hands a part of a request to the backend.
+    pub(super) fn submit(&mut self, asked: HostRequest, data: Buffer) {
+        self.begun = true;
+        if let Err(error) = self.backend.submit(asked, data) {
+            self.give_up(&error);
+        }
+    }
+
+    /// Answers a request.
+    pub(super) fn end(&mut self, tag: u64, ok: bool, bytes: Buffer) {
         let pending = self.pending.remove(tag as usize);
         let now = Instant::now();
         self.news.note(now);
@@ -83,31 +96,38 @@ impl<B: Backend> Service<B> {
             self.budget.keep(buffer);
         }
         self.stir(pending.client);
+        if !self.sectors.is_empty() {
+            self.release_sectors(tag);
+        }
     }
 
     /// Hands a request to the backend, or answers it at once.
     pub(super) fn begin(&mut self, at: usize, incoming: Incoming) {
+        let bytes = incoming.held();
         let Incoming { request, data } = incoming;
-        let bytes = data.capacity();
         if let Some(listening) = &mut self.listening
             && let Some(told) = trace_request(&request, self.begin)
         {
             listening(told);
         }
-        let (offset, len) = (request.offset, u64::from(request.length));
-        let (op, len, then) = match request.command {
-            Command::Read { .. } => (HostOp::Read, len, Then::Answer),
-            Command::Write => (HostOp::Write, len, Then::Answer),
-            Command::Flush => (HostOp::Flush, 0, Then::Answer),
-            Command::Trim if request.fua => (HostOp::Discard, len, Then::Flush),
-            Command::Trim => (HostOp::Discard, len, Then::Answer),
+        let (mut offset, mut len) = (request.offset, u64::from(request.length));
+        let (op, then) = match request.command {
+            Command::Read { .. } => (HostOp::Read, Then::Answer),
+            Command::Write => (HostOp::Write, Then::Answer),
+            Command::Flush => (HostOp::Flush, Then::Answer),
+            Command::Trim if request.fua => (HostOp::Discard, Then::Flush),
+            Command::Trim => (HostOp::Discard, Then::Answer),
             Command::WriteZeroes { no_hole, .. } => {
                 let op = if no_hole { HostOp::WriteZeroes } else { HostOp::WriteZeroesUnmap };
-                (op, len, if request.fua { Then::Flush } else { Then::Answer })
+                (op, if request.fua { Then::Flush } else { Then::Answer })
             }
             Command::Cache => {
+                let sectors = around(offset, len);
+                (offset, len) = (sectors.start, sectors.end - sectors.start);
                 let first = len.min(AHEAD.into());
-                (HostOp::Read, first, Then::ReadOn { from: offset + first, left: len - first })
+                let then = Then::ReadOn { from: offset + first, left: len - first };
+                len = first;
+                (HostOp::Read, then)
             }
             Command::BlockStatus { .. } => {
                 self.tell_status(at, &request);
@@ -118,14 +138,16 @@ impl<B: Backend> Service<B> {
         self.news.note(since);
         let pending = Pending { client: at, request, bytes, then, since };
         if let Some(why) = &self.broken {
-            Self::refuse(&mut self.clients, &pending, why);
+            Self::refuse(&mut self.clients, &pending, Errno::Io, why);
             return;
         }
         let tag = self.pending.insert(pending) as u64;
-        self.begun = true;
         let fua = op == HostOp::Write && request.fua;
-        if let Err(error) = self.backend.submit(HostRequest { tag, op, offset, len, fua }, data) {
-            self.give_up(&error);
+        let asked = HostRequest { tag, op, offset, len, fua };
+        if are_whole(offset, len) && self.sectors.is_empty() {
+            self.submit(asked, data);
+        } else {
+            self.begin_in_turn(asked, data);
         }
     }
 
@@ -178,5 +200,7 @@ fn answer(client: &mut Connection, pending: &Pending, ok: bool, bytes: Buffer) -
     let mut reply = ReadReply::new(&session, request);
     let left = reply.left();
     client.outbox.head(&reply.data(left));
-    client.outbox.payload(bytes, 0..left as usize)
+    // Whole sectors were read.
+    let from = (request.offset % SECTOR) as usize;
+    client.outbox.payload(bytes, from..from + left as usize)
 }

@@ -5,3 +5,4 @@ mod commands;
 mod memory;
 mod orders;
 mod served;
+mod unaligned;

@@ -13,6 +13,8 @@ const LONGEST: u32 = 64 << 20;
 /// The least that may be allowed for requests and replies, and what is allowed unless told otherwise.
 const LEAST: u64 = 64 << 20;
 const USUAL: u64 = 256 << 20;
+/// No beginning of a sector, and behind the pages that others are served of.
+const APART: u64 = (1 << 20) + 1;
 /// Longer than a client may hold what others wait for.
 const STALL: Duration = Duration::from_secs(6);
 
@@ -51,7 +53,11 @@ fn who_holds_little_is_served_whatever_others_hold() {
         (request(Command::Cache, LONGEST), 512, 0),
         (request(READ, 4096), 20_000, 0),
         (request(READ, 7), 20_000, 0),
+        (request(READ, 0), 20_000, 0),
         (request(Command::Flush, 0), 20_000, 0),
+        (Request { offset: APART, ..request(Command::Write, 5 << 20) }, 32, 5 << 20),
+        (Request { offset: APART, ..request(Command::Write, 3) }, 20_000, 3),
+        (Request { offset: APART, ..request(Command::WriteZeroes { no_hole: false, fast: false }, 3) }, 20_000, 0),
     ];
     for round in 0..6 {
         for (kind, (request, number, payload)) in kinds.into_iter().enumerate() {

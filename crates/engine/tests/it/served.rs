@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A device in memory that breaks when it is told to.
 struct FakeBackend {
     memory: Vec<u8>,
-    done: VecDeque<Completion>,
-    flushed: VecDeque<Completion>,
+    done: VecDeque<(HostRequest, Buffer)>,
+    flushed: VecDeque<(HostRequest, Buffer)>,
     asked: Arc<Mutex<Vec<HostRequest>>>,
     /// Holds the completions of flushes back.
     holds_flushes: Arc<AtomicBool>,
@@ -32,6 +32,49 @@ struct FakeBackend {
     breaks: Arc<AtomicBool>,
     /// It refuses to start.
     refuses: bool,
+    /// Has requests end late and in any order, from this number on.
+    shuffle: Option<Draws>,
+    /// Does what is asked for when that ends, and not when it is asked for.
+    is_late: bool,
+}
+
+/// Numbers from a seed.
+#[derive(Clone)]
+pub struct Draws(pub u64);
+
+impl Draws {
+    /// A number below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+impl FakeBackend {
+    fn perform(&mut self, request: HostRequest, data: &mut Buffer) {
+        let place = request.offset as usize..(request.offset + request.len) as usize;
+        match request.op {
+            HostOp::Read => data.copy_from_slice(&self.memory[place]),
+            HostOp::Write => self.memory[place].copy_from_slice(data),
+            HostOp::WriteZeroes | HostOp::WriteZeroesUnmap => self.memory[place].fill(0),
+            // Of each sector it keeps what that has, or does not.
+            HostOp::Discard if let Some(draws) = &mut self.shuffle => {
+                self.memory[place].chunks_mut(512).filter(|_| draws.below(2) == 0).for_each(|sector| sector.fill(0));
+            }
+            HostOp::Discard | HostOp::Flush => {}
+        }
+    }
+
+    /// Takes one of those that end.
+    fn take_ended(&mut self) -> Option<(HostRequest, Buffer)> {
+        if let Some(draws) = &mut self.shuffle {
+            self.done.append(&mut self.flushed);
+            let (waits, at) = (draws.below(3) > 0, draws.below(self.done.len().max(1) as u64));
+            return if waits { None } else { self.done.swap_remove_back(at as usize) };
+        }
+        let flushed = if self.holds_flushes.load(Ordering::Relaxed) { None } else { self.flushed.pop_front() };
+        flushed.or_else(|| self.done.pop_front())
+    }
 }
 
 impl Backend for FakeBackend {
@@ -43,15 +86,13 @@ impl Backend for FakeBackend {
         if self.breaks.load(Ordering::Relaxed) {
             return Err(FilesError::Missing(PathBuf::from("the journal")));
         }
+        assert_eq!((request.offset | request.len) % 512, 0, "{request:?} is no whole sectors");
         self.asked.lock().expect("nobody panics").push(request);
-        let place = request.offset as usize..(request.offset + request.len) as usize;
-        match request.op {
-            HostOp::Read => data.copy_from_slice(&self.memory[place]),
-            HostOp::Write => self.memory[place].copy_from_slice(&data),
-            _ => {}
+        if !self.is_late {
+            self.perform(request, &mut data);
         }
         let done = if request.op == HostOp::Flush { &mut self.flushed } else { &mut self.done };
-        done.push_back(Completion { tag: request.tag, ok: true, bytes: data });
+        done.push_back((request, data));
         Ok(())
     }
 
@@ -63,8 +104,11 @@ impl Backend for FakeBackend {
     }
 
     fn next_completion(&mut self) -> Option<Completion> {
-        let flushed = if self.holds_flushes.load(Ordering::Relaxed) { None } else { self.flushed.pop_front() };
-        flushed.or_else(|| self.done.pop_front())
+        let (request, mut data) = self.take_ended()?;
+        if self.is_late {
+            self.perform(request, &mut data);
+        }
+        Some(Completion { tag: request.tag, ok: true, bytes: data })
     }
 
     fn wake_with(&mut self, _: Box<dyn Fn() + Send + Sync>) {}
@@ -74,7 +118,7 @@ impl Backend for FakeBackend {
     }
 
     fn until_timer(&self) -> Option<Duration> {
-        None
+        (self.shuffle.is_some() && !self.done.is_empty()).then_some(Duration::ZERO)
     }
 
     fn begin_drain(&mut self) -> Result<(), FilesError> {
@@ -110,15 +154,20 @@ pub struct TestService {
 
 impl TestService {
     pub fn new(refuses: bool) -> Self {
-        Self::over(vec![0; BYTES], refuses, None)
+        Self::over(vec![0; BYTES], refuses, None, None)
     }
 
     /// Serves so many bytes, with so many for requests and replies.
     pub fn bounded(bytes: usize, limit: u64) -> Self {
-        Self::over(vec![0; bytes], false, Some(limit))
+        Self::over(vec![0; bytes], false, Some(limit), None)
     }
 
-    fn over(memory: Vec<u8>, refuses: bool, limit: Option<u64>) -> Self {
+    /// Serves a device whose requests end late and in any order, and have their effects in that order if it `is_late`.
+    pub fn shuffled(seed: u64, is_late: bool) -> Self {
+        Self::over(vec![0; BYTES], false, None, Some((Draws(seed), is_late)))
+    }
+
+    fn over(memory: Vec<u8>, refuses: bool, limit: Option<u64>, shuffle: Option<(Draws, bool)>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let breaks = Arc::new(AtomicBool::new(false));
         let (told, ready) = mpsc::channel();
@@ -127,8 +176,11 @@ impl TestService {
         let (shared, holds, log) = (Arc::clone(&breaks), Arc::clone(&holds_flushes), Arc::clone(&asked));
         let thread = std::thread::spawn(move || {
             let (done, flushed) = (VecDeque::new(), VecDeque::new());
+            let (asked, holds_flushes, breaks) = (log, holds, shared);
+            let is_late = shuffle.as_ref().is_some_and(|(_, is_late)| *is_late);
+            let shuffle = shuffle.map(|(draws, _)| draws);
             let backend =
-                FakeBackend { memory, done, flushed, asked: log, holds_flushes: holds, breaks: shared, refuses };
+                FakeBackend { memory, done, flushed, asked, holds_flushes, breaks, refuses, shuffle, is_late };
             let mut service = Service::new(backend, &Offer::default())?;
             if let Some(limit) = limit {
                 service.limit_memory(limit);

@@ -47,7 +47,7 @@ fn nbdinfo_sees_what_is_offered(io_mode: IoMode) {
         let json = run("nbdinfo", &["--json", &uri]);
         let field = |name: &str, value: &str| assert!(json.contains(&format!("\"{name}\": {value}")), "{name}: {json}");
         field("export-size", &BYTES.to_string());
-        field("block_size_minimum", "512");
+        field("block_size_minimum", "1");
         field("block_size_preferred", "4096");
         field("block_size_maximum", &(64 << 20).to_string());
         for name in ["can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero", "can_cache"] {
@@ -189,6 +189,16 @@ fn qemu_io_verifies_what_it_wrote(io_mode: IoMode) {
                 "read -P 0x21 5120k 512",
                 "read -P 0x22 5243392 1536",
                 "read -P 0 5244928 2k",
+                // Nor of whole sectors.
+                "write -P 0x31 5300001 7",
+                "write -f -P 0x32 5300500 1100",
+                "write -z 5300600 600",
+                "discard 5300001 3",
+                "read -P 0x31 5300001 7",
+                "read -P 0 5300000 1",
+                "read -P 0x32 5300500 100",
+                "read -P 0 5300600 600",
+                "read -P 0x32 5301200 400",
             ],
         );
         // What was written with FUA or flushed outlives the process.
