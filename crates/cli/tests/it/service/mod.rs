@@ -50,6 +50,7 @@ mod recorded;
 mod refusals;
 mod replacements;
 mod requests;
+mod unaligned;
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
