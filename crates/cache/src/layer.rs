@@ -3,6 +3,8 @@
 //! A [`CacheLayer`] says only what it changes. [`LayeredCache`] is the one place that passes on all the rest, so a
 //! method that controllers get is forwarded once, whatever layers there are.
 
+use std::ops::Range;
+
 use destage_plan::{Condition, Controller, Dev, DevSet, Event, Out, PageChecksums, Row};
 use destage_raid::array::{Array, Sources};
 
@@ -88,6 +90,10 @@ impl<L: CacheLayer> Served for LayeredCache<L> {
 
     fn sources(&self, row: Row) -> Sources {
         self.inner.sources(row)
+    }
+
+    fn trims_zeros(&self, pages: Range<u64>) -> bool {
+        self.inner.trims_zeros(pages)
     }
 
     fn synchronise(&mut self, synchroniser: Synchroniser) {

@@ -54,6 +54,9 @@ pub trait Served: Controller + Send {
     fn figures(&self) -> Vec<u64>;
     /// Where the pages of a row are.
     fn sources(&self, row: Row) -> Sources;
+    /// Returns true if zeros that may be holes trim whole stripes among these pages, and write nothing beside but what is
+    /// left at both ends. With a member lost its zeros are written to the NVRAM, so it is not so then.
+    fn trims_zeros(&self, pages: Range<u64>) -> bool;
     /// Has the members write what the cache chose together.
     fn synchronise(&mut self, synchroniser: Synchroniser);
 
@@ -121,6 +124,13 @@ impl<C: HostCache> Served for Tier<C> {
 
     fn sources(&self, row: Row) -> Sources {
         self.upper.cache.sources(row)
+    }
+
+    fn trims_zeros(&self, pages: Range<u64>) -> bool {
+        let config = self.array.config();
+        let stripe = u64::from(config.geometry.data_columns()) * u64::from(config.geometry.chunk_pages());
+        let has_stripe = pages.start.div_ceil(stripe) < pages.end / stripe;
+        has_stripe && config.trims && self.upper.cache.unmaps_zeros() && self.array.degraded().is_empty()
     }
 
     fn synchronise(&mut self, synchroniser: Synchroniser) {

@@ -17,7 +17,7 @@ use crate::replacement::{check_cache, check_member};
 use crate::status::{CACHE, SLOW};
 use crate::{
     ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceReplacement, DeviceStatus,
-    Figure, LostRange, ReplaceError, ResynchronisedStatus, ServiceEvent, State, StateStatus, marks,
+    Figure, LostRange, ReplaceError, ResynchronisedStatus, ServiceEvent, State, StateStatus, holes, marks,
 };
 
 /// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
@@ -54,6 +54,8 @@ pub struct Array {
     told: Option<State>,
     /// Lists the files that have taken a device's place since, or were found in another than the description says.
     replaced: Vec<ServiceEvent>,
+    /// Tells of each device whether its file makes holes.
+    holes: Vec<bool>,
 }
 
 impl Array {
@@ -80,7 +82,8 @@ impl Array {
                 opened => {
                     let (files, path) = (opened?, path.to_owned());
                     let (seen, told, replaced) = (None, None, Vec::new());
-                    let mut array = Self { files, description, path, geometry, policy, seen, told, replaced };
+                    let holes = files.config().devices.iter().map(|device| holes::are_made_in(&device.path)).collect();
+                    let mut array = Self { files, description, path, geometry, policy, seen, told, replaced, holes };
                     array.take_order();
                     return Ok(array);
                 }
@@ -151,6 +154,12 @@ impl Array {
         let missing = missing.map(|first| PageRange { first, pages: 1 });
         let ranges = array.lost().iter().copied().chain(missing);
         ranges.map(|range| LostRange { offset: range.first * page, bytes: range.pages * page }).collect()
+    }
+
+    /// Returns true if every member's file makes holes.
+    fn has_holes(&self) -> bool {
+        let members = usize::from(self.geometry.members());
+        self.holes.len() >= members && self.holes[..members].iter().all(|makes| *makes)
     }
 
     fn glance(&self) -> ArraySnapshot {
@@ -401,6 +410,7 @@ impl Backend for Array {
         } else {
             self.files.replace(Dev(number as u8), &path)?;
         }
+        self.holes[number] = holes::are_made_in(&path);
         let dev = Dev(number as u8);
         self.replaced.push(ServiceEvent::DeviceReplaced { device: self.device_name(dev), path: self.device_file(dev) });
         if self.files.config().devices[number].path != self.device_path(number) {
@@ -454,6 +464,13 @@ impl Backend for Array {
             let from = self.told.replace(state.clone());
             tell(ServiceEvent::StateChanged { from, to: state });
         }
+    }
+
+    fn zeroes_fast(&self, offset: u64, len: u64) -> bool {
+        let shape = &self.files.config().shape;
+        let (first, end) = (offset.div_ceil(shape.page_bytes()), (offset + len) / shape.page_bytes());
+        let is_trimmed = self.files.engine().controller().trims_zeros(first..end);
+        is_trimmed && self.files.status() == Status::Ready && self.has_holes()
     }
 
     fn marks(&self, offset: u64, len: u64) -> Vec<Extent> {

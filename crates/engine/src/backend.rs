@@ -68,6 +68,12 @@ pub trait Backend {
     /// [forced](DeviceReplacement::force).
     fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError>;
 
+    /// Returns true if zeros that may be holes are surely faster for these bytes than a write of as many.
+    fn zeroes_fast(&self, offset: u64, len: u64) -> bool {
+        let _ = (offset, len);
+        false
+    }
+
     /// What holds of the first of these bytes, in the words of [`marks`](crate::marks); of as many as can be told at once.
     /// Nothing of them, unless it knows better.
     fn marks(&self, offset: u64, len: u64) -> Vec<Extent> {

@@ -17,6 +17,7 @@ mod description;
 mod descriptors;
 mod device_timeout;
 mod event;
+mod holes;
 mod load;
 pub mod marks;
 mod md;

@@ -75,6 +75,8 @@ impl Offer {
                 fua: true,
                 trim: true,
                 write_zeroes: true,
+                // Whether a request of zeros is fast, the backend says of each.
+                fast_zero: true,
                 // A flush covers what was answered, whoever asked for it.
                 multi_conn: true,
                 cache: true,

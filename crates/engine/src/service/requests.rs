@@ -141,6 +141,13 @@ impl<B: Backend> Service<B> {
             Self::refuse(&mut self.clients, &pending, Errno::Io, why);
             return;
         }
+        if matches!(request.command, Command::WriteZeroes { fast: true, .. })
+            && (op == HostOp::WriteZeroes || !self.backend.zeroes_fast(offset, len))
+        {
+            let why = "zeros are not faster here than what is written";
+            Self::refuse(&mut self.clients, &pending, Errno::NotSup, why);
+            return self.budget.keep(data);
+        }
         let tag = self.pending.insert(pending) as u64;
         let fua = op == HostOp::Write && request.fua;
         let asked = HostRequest { tag, op, offset, len, fua };

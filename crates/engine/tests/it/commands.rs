@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use destage_nbd::Command;
+use destage_nbd::client::blocking::Error;
+use destage_nbd::{Command, Errno};
 use destage_plan::HostOp;
 
 use crate::served::{BYTES, TestService};
@@ -40,7 +41,8 @@ fn each_command_and_flag_has_its_effect() {
     client.flush().expect("it is served");
     assert_eq!(asked(), [flush]);
     // Zeroes are not faster than what they are written with, which is said at once; so is that a trim is beyond the end.
-    assert!(client.tell(Command::WriteZeroes { no_hole: false, fast: true }, false, 4096, 8192).is_err());
+    let told = client.tell(Command::WriteZeroes { no_hole: false, fast: true }, false, 4096, 8192);
+    assert!(matches!(told, Err(Error::Failed { errno: Errno::NotSup, .. })), "{told:?}");
     assert!(client.tell(Command::Trim, true, BYTES as u64, 4096).is_err());
     assert_eq!(asked(), []);
     client.goodbye().expect("a goodbye");

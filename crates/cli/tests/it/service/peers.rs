@@ -50,7 +50,7 @@ fn nbdinfo_sees_what_is_offered(io_mode: IoMode) {
         field("block_size_minimum", "1");
         field("block_size_preferred", "4096");
         field("block_size_maximum", &(64 << 20).to_string());
-        for name in ["can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero", "can_cache"] {
+        for name in ["can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero", "can_fast_zero", "can_cache"] {
             field(name, "true");
         }
         for name in ["is_read_only", "is_rotational"] {

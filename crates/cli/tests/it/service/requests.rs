@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
-use destage_nbd::client::blocking::{Connection, Wanted};
-use destage_nbd::{Command, Extent};
+use destage_nbd::client::blocking::{Connection, Error, Wanted};
+use destage_nbd::{Command, Errno, Extent};
 
 use super::{ARRAYS, Array, Draws, IoMode, page};
 
@@ -18,6 +18,7 @@ io_mode_tests! {
     an_export_can_be_read_only_and_have_a_name,
     a_client_is_told_what_is_not_on_the_members_yet,
     zeros_take_no_room_unless_they_are_to,
+    zeros_are_fast_where_whole_stripes_are_trimmed,
 }
 
 /// Pages of the array: three of four members of 2 MiB.
@@ -114,6 +115,52 @@ fn zeros_take_no_room_unless_they_are_to(io_mode: IoMode) {
         assert!(taken >= holes + u64::from(LEN), "{settings:?}: {holes} B became {taken}");
         client.read(0, &mut read).expect("a read");
         assert!(read == right, "{settings:?}, with room for them");
+        array.stop();
+    }
+}
+
+fn zeros_are_fast_where_whole_stripes_are_trimmed(io_mode: IoMode) {
+    const STRIPE: u64 = 3 * (64 << 10);
+    for settings in ARRAYS {
+        let mut array = Array::new(io_mode, settings);
+        array.serve(&[]);
+        let mut client = array.client();
+        let bytes: Vec<u8> = (1..=PAGES).flat_map(page).collect();
+        client.write(0, &bytes, true).expect("a write");
+        assert!(array.command("flush", &[]).status.success());
+        let members = |array: &Array| -> (u64, u64) {
+            let status = array.status();
+            let count = |field: &str, dev: usize| status["array"]["devices"][dev][field].as_u64().expect("a count");
+            ((0..4).map(|dev| count("trims", dev)).sum(), (0..4).map(|dev| count("written_bytes", dev)).sum())
+        };
+        let fast = |client: &mut Connection<UnixStream>, no_hole, offset, len: u64| {
+            client.tell(Command::WriteZeroes { no_hole, fast: true }, false, offset, len as u32)
+        };
+        let slow = |told: Result<(), Error>, what: &str| {
+            assert!(matches!(told, Err(Error::Failed { errno: Errno::NotSup, .. })), "{settings:?}, {what}: {told:?}");
+        };
+        slow(fast(&mut client, true, 0, 4 * STRIPE), "with room for them");
+        slow(fast(&mut client, false, 4096, 2 * STRIPE - 8192), "no whole stripe");
+        slow(fast(&mut client, false, STRIPE + 1, STRIPE - 1), "no whole stripe, but for a byte");
+        let before = members(&array);
+        let told = fast(&mut client, false, STRIPE, 4 * STRIPE);
+        let mut right = bytes;
+        if ["write-back", "wow", "iwc", "lawc"].contains(&settings[1]) {
+            slow(told, "zeros are written");
+        } else {
+            told.unwrap_or_else(|why| panic!("{settings:?}: {why}"));
+            right[STRIPE as usize..5 * STRIPE as usize].fill(0);
+            let after = members(&array);
+            assert!(after.0 > before.0, "{settings:?}: nothing is trimmed");
+            assert_eq!(after.1, before.1, "{settings:?}: zeros are written");
+        }
+        let mut read = vec![0; right.len()];
+        client.read(0, &mut read).expect("a read");
+        assert!(read == right, "{settings:?}");
+        // With a member lost its zeros would be written to the NVRAM.
+        assert!(array.command("fail", &["1"]).status.success());
+        slow(fast(&mut client, false, STRIPE, 4 * STRIPE), "degraded");
+        client.goodbye().expect("a goodbye");
         array.stop();
     }
 }
