@@ -143,7 +143,8 @@ fn pages() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
 
 fn cases() -> ProptestConfig {
     let cases = if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 300 };
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    // Some tests reject every fifth case.
+    ProptestConfig { cases, max_global_rejects: cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
