@@ -5,7 +5,9 @@ use std::path::Path;
 
 use destage_cache::host_caches_of;
 use destage_exec::Io;
-use destage_plan::{BadPage, Column, Dev, DevSet, PageFate, PageReport, Row, Rows, ScrubOrder, ScrubTally};
+use destage_plan::{
+    BadPage, Column, Dev, DevSet, HostOp, HostRequest, PageFate, PageReport, Row, Rows, ScrubOrder, ScrubTally,
+};
 use destage_raid::Level;
 
 use crate::arrays::{Array, cache, member};
@@ -126,6 +128,8 @@ fn each_page_that_differs_is_named_and_nothing_is_changed(io: Io) {
 fn a_repair_writes_what_the_data_makes_and_makes_it_durable(io: Io) {
     for (level, members) in LEVELS {
         let mut filled = FilledArray::new(Array::over(io, level, members));
+        let flush = HostRequest { tag: 0, op: HostOp::Flush, offset: 0, len: 0, fua: false };
+        assert!(filled.serve(flush, Vec::new()).ok, "{level}: nothing else is left to be made durable");
         let sound = filled.members();
         let last = Column(members - 1);
         for row in [1, 2, 40] {
