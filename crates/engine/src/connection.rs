@@ -42,8 +42,8 @@ pub(crate) enum Lost {
     Io(#[from] io::Error),
 }
 
-/// What has come: a request, with what it writes, or room for what it reads. Of one that is no whole sectors there is room
-/// for all sectors that it touches, and its own bytes are where they are in these.
+/// Holds a request that has come, with what it writes, or room for what it reads. If it is no whole sectors the room is for
+/// all sectors that it touches, and its own bytes lie there as in these.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) request: Request,
@@ -89,7 +89,7 @@ pub(crate) struct Connection {
     input: Box<[u8]>,
     /// Bytes of the input that were received and not used up.
     filled: std::ops::Range<usize>,
-    /// The write whose payload is coming, and where in its buffer the next byte goes.
+    /// Holds the write whose payload is coming, and where in its buffer the next byte goes.
     coming: Option<(Incoming, usize)>,
     /// Tells that nothing is begun before there is memory for it.
     waits: bool,

@@ -6,9 +6,9 @@ use std::time::Duration;
 use destage_plan::quantity;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The least limit: a sync of a healthy disk may take hundreds of milliseconds.
+/// Sets the least limit: a sync of a healthy disk may take hundreds of milliseconds.
 const LEAST: Duration = Duration::from_secs(1);
-/// What stands for no limit.
+/// Names no limit.
 const OFF: &str = "off";
 
 /// Limits how long a device may take for a command, and is written like `30s`; `off` if it may take as long as it takes.
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[derive(Serialize, Deserialize)]
-    struct Written {
+    struct WrittenLimit {
         limit: DeviceTimeout,
     }
 
@@ -60,10 +60,10 @@ mod tests {
     fn what_is_read_is_written_so_and_read_again() {
         for text in ["1s", "30s", "2min", "1500ms", "1000000001ns", "off"] {
             let toml = format!("limit = \"{text}\"\n");
-            let read: Written = toml::from_str(&toml).unwrap_or_else(|why| panic!("{text}: {why}"));
+            let read: WrittenLimit = toml::from_str(&toml).unwrap_or_else(|why| panic!("{text}: {why}"));
             assert_eq!(toml::to_string(&read).expect("it can be written"), toml);
         }
-        let read = |text: &str| toml::from_str::<Written>(&format!("limit = \"{text}\"")).map(|read| read.limit.0);
+        let read = |text: &str| toml::from_str::<WrittenLimit>(&format!("limit = \"{text}\"")).map(|read| read.limit.0);
         assert_eq!(read("1.5s").ok(), Some(Some(Duration::from_millis(1500))));
         for text in ["0", "999ms", "30", "never", "-1s", ""] {
             assert!(read(text).is_err(), "{text}");

@@ -31,7 +31,7 @@ use crate::waiter::{Interest, Waiter};
 use crate::{Backend, ServiceEvent, marks};
 use news::NewsTimer;
 use replacing::PendingReplacement;
-use requests::Pending;
+use requests::PendingRequest;
 use unaligned::SectorWork;
 
 /// Clients at a time.
@@ -161,7 +161,7 @@ pub struct Service<B> {
     descriptors: DescriptorReserve,
     clients: Slab<Connection>,
     bosses: Slab<ControlConnection>,
-    pending: Slab<Pending>,
+    pending: Slab<PendingRequest>,
     /// Keeps requests in order that touch sectors of which parts are written.
     sectors: SectorQueue<SectorWork>,
     budget: MemoryBudget,

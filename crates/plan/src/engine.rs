@@ -110,7 +110,7 @@ pub enum HostNotice {
     Clean,
     /// What was acknowledged before [`Control::Drain`] was last ordered is written back.
     Drained,
-    /// The rows that were last [ordered](Control::Scrub) to be compared are.
+    /// Tells that the rows were compared that were last [ordered](Control::Scrub) to be.
     Scrubbed(ScrubTally),
 }
 

@@ -125,11 +125,11 @@ pub enum Step {
     /// Compares the pages of two buffers. It ends with [which differ](StepOutcome::Differing), or with
     /// [`Ok`](StepOutcome::Ok) if none does. Executors without bytes take them for alike.
     Compare {
-        /// First buffer.
+        /// Names the first buffer.
         a: Buf,
-        /// Second buffer.
+        /// Names the second buffer.
         b: Buf,
-        /// Pages in each, at most 64.
+        /// Counts the pages in each, at most 64.
         pages: u16,
     },
     /// `dst`, a page, = what makes page `new` of page `base`, and zeros behind it. It ends with the

@@ -12,32 +12,32 @@ use crate::connection::{AHEAD, Connection, Incoming};
 use crate::sectors::{SECTOR, are_whole, around};
 use crate::{Backend, marks};
 
-/// What becomes of a request once the backend has done with it.
+/// Says what follows when the backend has done with a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Then {
-    /// It is answered.
+pub(super) enum RequestNext {
+    /// Answers it.
     Answer,
-    /// What it changed is made durable first.
+    /// Makes durable what it changed, and then answers it.
     Flush,
-    /// So many bytes are still to be read, from here on.
+    /// Reads so many bytes more, from here on.
     ReadOn { from: u64, left: u64 },
-    /// It goes on with its edges: a sector of them was read, or written.
+    /// Goes on with its edges, of which a sector was read or written.
     Edge { was_read: bool },
 }
 
-/// A request under way.
+/// Holds a request in flight.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingRequest {
     pub(super) client: usize,
     pub(super) request: Request,
     /// Counts the bytes that are allocated for it.
     bytes: usize,
-    pub(super) then: Then,
+    pub(super) then: RequestNext,
     since: Instant,
 }
 
 impl<B: Backend> Service<B> {
-    pub(super) fn refuse(clients: &mut Slab<Connection>, pending: &Pending, errno: Errno, why: &str) {
+    pub(super) fn refuse(clients: &mut Slab<Connection>, pending: &PendingRequest, errno: Errno, why: &str) {
         let Some(client) = clients.get_mut(pending.client) else { return };
         client.answered(pending.bytes);
         if let Some(session) = client.session().copied().filter(|_| !client.gone) {
@@ -45,21 +45,21 @@ impl<B: Backend> Service<B> {
         }
     }
 
-    /// A request is done.
+    /// Takes in what the backend has done: goes on with the request, or answers it.
     pub(super) fn complete(&mut self, completion: Completion) {
         let Completion { tag, ok, bytes } = completion;
         let Some(pending) = self.pending.get_mut(tag as usize) else { return };
         let next = match pending.then {
-            Then::Flush if ok => {
-                pending.then = Then::Answer;
+            RequestNext::Flush if ok => {
+                pending.then = RequestNext::Answer;
                 Some((HostRequest { tag, op: HostOp::Flush, offset: 0, len: 0, fua: false }, Buffer::new()))
             }
-            Then::ReadOn { from, left } if ok && left > 0 => {
+            RequestNext::ReadOn { from, left } if ok && left > 0 => {
                 let len = left.min(AHEAD.into());
-                pending.then = Then::ReadOn { from: from + len, left: left - len };
+                pending.then = RequestNext::ReadOn { from: from + len, left: left - len };
                 Some((HostRequest { tag, op: HostOp::Read, offset: from, len, fua: false }, Buffer::new()))
             }
-            Then::Edge { was_read } => return self.edge_done(tag, was_read, ok, bytes),
+            RequestNext::Edge { was_read } => return self.edge_done(tag, was_read, ok, bytes),
             _ => None,
         };
         if let Some((request, mut data)) = next {
@@ -112,20 +112,20 @@ impl<B: Backend> Service<B> {
         }
         let (mut offset, mut len) = (request.offset, u64::from(request.length));
         let (op, then) = match request.command {
-            Command::Read { .. } => (HostOp::Read, Then::Answer),
-            Command::Write => (HostOp::Write, Then::Answer),
-            Command::Flush => (HostOp::Flush, Then::Answer),
-            Command::Trim if request.fua => (HostOp::Discard, Then::Flush),
-            Command::Trim => (HostOp::Discard, Then::Answer),
+            Command::Read { .. } => (HostOp::Read, RequestNext::Answer),
+            Command::Write => (HostOp::Write, RequestNext::Answer),
+            Command::Flush => (HostOp::Flush, RequestNext::Answer),
+            Command::Trim if request.fua => (HostOp::Discard, RequestNext::Flush),
+            Command::Trim => (HostOp::Discard, RequestNext::Answer),
             Command::WriteZeroes { no_hole, .. } => {
                 let op = if no_hole { HostOp::WriteZeroes } else { HostOp::WriteZeroesUnmap };
-                (op, if request.fua { Then::Flush } else { Then::Answer })
+                (op, if request.fua { RequestNext::Flush } else { RequestNext::Answer })
             }
             Command::Cache => {
                 let sectors = around(offset, len);
                 (offset, len) = (sectors.start, sectors.end - sectors.start);
                 let first = len.min(AHEAD.into());
-                let then = Then::ReadOn { from: offset + first, left: len - first };
+                let then = RequestNext::ReadOn { from: offset + first, left: len - first };
                 len = first;
                 (HostOp::Read, then)
             }
@@ -136,7 +136,7 @@ impl<B: Backend> Service<B> {
         };
         let since = Instant::now();
         self.news.note(since);
-        let pending = Pending { client: at, request, bytes, then, since };
+        let pending = PendingRequest { client: at, request, bytes, then, since };
         if let Some(why) = &self.broken {
             Self::refuse(&mut self.clients, &pending, Errno::Io, why);
             return;
@@ -158,7 +158,7 @@ impl<B: Backend> Service<B> {
         }
     }
 
-    /// What is known of some bytes: that they are there, and their state.
+    /// Tells a client the state of bytes.
     fn tell_status(&mut self, at: usize, request: &Request) {
         let client = &mut self.clients[at];
         client.answered(0);
@@ -175,7 +175,7 @@ impl<B: Backend> Service<B> {
     }
 }
 
-/// A request as a trace has it, if traces have such requests.
+/// Returns a request as a trace has it, if traces have such requests.
 fn trace_request(request: &Request, begin: Instant) -> Option<Asked> {
     let op = match request.command {
         Command::Read { .. } => Op::Read,
@@ -190,8 +190,8 @@ fn trace_request(request: &Request, begin: Instant) -> Option<Asked> {
     Some(Asked { time, offset, len, volume: 0, op, fua: request.fua && op == Op::Write })
 }
 
-/// Puts the answer to a request into its client's outbox; the buffer, if it is not needed for that.
-fn answer(client: &mut Connection, pending: &Pending, ok: bool, bytes: Buffer) -> Option<Buffer> {
+/// Puts the answer to a request into its client's outbox. Returns the buffer if that does not need it.
+fn answer(client: &mut Connection, pending: &PendingRequest, ok: bool, bytes: Buffer) -> Option<Buffer> {
     client.answered(pending.bytes);
     let Some(session) = client.session().copied().filter(|_| !client.gone) else { return Some(bytes) };
     let request = &pending.request;

@@ -12,41 +12,41 @@ use destage_nbd::Errno;
 use destage_plan::{HostOp, HostRequest};
 
 use super::Service;
-use super::requests::Then;
+use super::requests::RequestNext;
 use crate::Backend;
 use crate::sectors::{SECTOR, are_whole, around, edges, within};
 
-/// A request that holds sectors, or waits for them.
+/// Holds a request that holds sectors, or waits for them.
 #[derive(Debug)]
 pub(super) enum SectorWork {
-    /// One that is handed to the backend as it is.
+    /// Waits to be handed to the backend as it is.
     Whole(HostRequest, Buffer),
-    /// One of which edges are read.
+    /// Reads its edges, or waits to do so.
     Edges(EdgeWork),
-    /// One that writes, and is handed to the backend already.
+    /// Writes, and is with the backend already.
     Begun,
 }
 
-/// A write, or a write of zeros, of which edges are read.
+/// Holds a write, or a write of zeros, whose edges are read.
 #[derive(Debug)]
 pub(super) struct EdgeWork {
-    /// The request, with its own bytes.
+    /// Has the request, with the bytes that its client named.
     asked: HostRequest,
-    /// What follows when its last write is done.
-    then: Then,
-    /// All sectors of a write, with gaps where it has parts of them; nothing if zeros are written.
+    /// Says what follows when its last write is done.
+    then: RequestNext,
+    /// Holds all sectors of a write, with gaps where it has parts of them; nothing if zeros are written.
     data: Buffer,
-    /// Room for a sector, while no sector is read or written.
+    /// Keeps room for a sector, while no sector is read or written.
     edge: Buffer,
-    /// The sectors at the edges that are not merged so far.
+    /// Lists the sectors at the edges that are not merged so far.
     left: [Option<u64>; 2],
 }
 
-/// What a request of edges does next.
+/// Says what a request with edges does next.
 enum EdgeStep {
-    /// One more sector is read or written, and something follows.
+    /// Reads or writes one more sector, after which something follows.
     Go(HostRequest, Buffer),
-    /// The last of it is handed to the backend; the room for a sector is used no more.
+    /// Hands the last of it to the backend, and gives back the room for a sector.
     Last(HostRequest, Buffer, Buffer),
 }
 
@@ -74,7 +74,7 @@ impl EdgeWork {
         EdgeStep::Last(rest, std::mem::take(&mut self.data), edge)
     }
 
-    /// A sector was read, which `bytes` hold, or written.
+    /// Goes on after a sector was read, which `bytes` hold, or written.
     fn go_on(&mut self, was_read: bool, mut bytes: Buffer) -> EdgeStep {
         let place = usize::from(self.left[0].is_none());
         if let (true, Some(sector)) = (was_read, self.left[place]) {
@@ -132,7 +132,7 @@ impl<B: Backend> Service<B> {
             Self::refuse(&mut self.clients, &pending, Errno::NoMem, "there is no memory for it");
             return self.budget.keep(data);
         };
-        let then = std::mem::replace(&mut pending.then, Then::Edge { was_read: true });
+        let then = std::mem::replace(&mut pending.then, RequestNext::Edge { was_read: true });
         let (work, sectors) = (EdgeWork { asked, then, data, edge, left: edges(offset, len) }, around(offset, len));
         for (before, pending) in self.pending.iter().filter(|(before, _)| *before as u64 != tag) {
             let others = around(pending.request.offset, pending.request.length.into());
@@ -170,7 +170,7 @@ impl<B: Backend> Service<B> {
         let Some(pending) = self.pending.get_mut(tag as usize) else { return };
         match step {
             EdgeStep::Go(asked, bytes) => {
-                pending.then = Then::Edge { was_read: asked.op == HostOp::Read };
+                pending.then = RequestNext::Edge { was_read: asked.op == HostOp::Read };
                 self.submit(asked, bytes);
             }
             EdgeStep::Last(asked, bytes, edge) => {

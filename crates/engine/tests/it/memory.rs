@@ -13,7 +13,7 @@ const LONGEST: u32 = 64 << 20;
 /// The least that may be allowed for requests and replies, and what is allowed unless told otherwise.
 const LEAST: u64 = 64 << 20;
 const USUAL: u64 = 256 << 20;
-/// No beginning of a sector, and behind the pages that others are served of.
+/// Lies at no beginning of a sector, and behind the pages that others are served of.
 const APART: u64 = (1 << 20) + 1;
 /// Longer than a client may hold what others wait for.
 const STALL: Duration = Duration::from_secs(6);

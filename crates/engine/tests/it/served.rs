@@ -33,17 +33,17 @@ struct FakeBackend {
     /// It refuses to start.
     refuses: bool,
     /// Has requests end late and in any order, from this number on.
-    shuffle: Option<Draws>,
+    shuffle: Option<ShuffleRng>,
     /// Does what is asked for when that ends, and not when it is asked for.
     is_late: bool,
 }
 
 /// Numbers from a seed.
 #[derive(Clone)]
-pub struct Draws(pub u64);
+pub struct ShuffleRng(pub u64);
 
-impl Draws {
-    /// A number below `n`.
+impl ShuffleRng {
+    /// Draws a number below `n`.
     pub fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
@@ -164,10 +164,10 @@ impl TestService {
 
     /// Serves a device whose requests end late and in any order, and have their effects in that order if it `is_late`.
     pub fn shuffled(seed: u64, is_late: bool) -> Self {
-        Self::over(vec![0; BYTES], false, None, Some((Draws(seed), is_late)))
+        Self::over(vec![0; BYTES], false, None, Some((ShuffleRng(seed), is_late)))
     }
 
-    fn over(memory: Vec<u8>, refuses: bool, limit: Option<u64>, shuffle: Option<(Draws, bool)>) -> Self {
+    fn over(memory: Vec<u8>, refuses: bool, limit: Option<u64>, shuffle: Option<(ShuffleRng, bool)>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let breaks = Arc::new(AtomicBool::new(false));
         let (told, ready) = mpsc::channel();

@@ -8,7 +8,7 @@ use destage_nbd::client::blocking::{Connection, Wanted};
 use destage_nbd::{Command, Request};
 use destage_plan::HostOp;
 
-use crate::served::{BYTES, Draws, TestService};
+use crate::served::{BYTES, ShuffleRng, TestService};
 
 const READ: Command = Command::Read { whole: false };
 const SIMPLE_REPLY: u32 = 0x6744_6698;
@@ -80,16 +80,16 @@ fn the_device_is_asked_for_whole_sectors() {
     served.stop().expect("nothing is left");
 }
 
-/// One client of several, each of which has bytes of its own in sectors that it shares with others.
-struct Owner {
+/// Is one client of several, each of which has bytes of its own in sectors that it shares with others.
+struct SharedSectorClient {
     client: Connection<UnixStream>,
-    draws: Draws,
+    draws: ShuffleRng,
     pieces: Vec<Range<usize>>,
     content: Vec<u8>,
 }
 
-impl Owner {
-    /// Some of the bytes of a piece.
+impl SharedSectorClient {
+    /// Draws some of the bytes of a piece.
     fn draw(&mut self) -> Range<usize> {
         let piece = self.pieces[self.draws.below(self.pieces.len() as u64) as usize].clone();
         let from = piece.start + self.draws.below(piece.len() as u64) as usize;
@@ -140,7 +140,7 @@ fn clients_that_share_sectors_undo_nothing_of_one_another() {
     // Half of the devices do not keep the order of what overlaps.
     for seed in 0..8 {
         let served = TestService::shuffled(seed, seed % 2 == 1);
-        let mut draws = Draws(seed);
+        let mut draws = ShuffleRng(seed);
         let mut pieces = vec![Vec::new(); CLIENTS];
         let (mut from, mut number) = (0, 0);
         while from < SHARED {
@@ -149,10 +149,10 @@ fn clients_that_share_sectors_undo_nothing_of_one_another() {
             pieces[number % CLIENTS].push(from..to);
             (from, number) = (to, number + 1);
         }
-        let owners: Vec<Owner> = std::thread::scope(|scope| {
+        let owners: Vec<SharedSectorClient> = std::thread::scope(|scope| {
             let owner = |(number, pieces)| {
-                let (client, draws) = (served.client(), Draws(seed << 8 | number));
-                let mut owner = Owner { client, draws, pieces, content: vec![0; SHARED] };
+                let (client, draws) = (served.client(), ShuffleRng(seed << 8 | number));
+                let mut owner = SharedSectorClient { client, draws, pieces, content: vec![0; SHARED] };
                 scope.spawn(move || {
                     (0..600).for_each(|_| owner.take_step());
                     owner
@@ -191,7 +191,7 @@ fn requests_in_flight_take_effect_in_the_order_of_coming() {
     for seed in 0..4 {
         let served = TestService::shuffled(seed, false);
         let mut stream = Connection::begin(served.stream(), &Wanted::default()).expect("an export").into_stream();
-        let (mut draws, mut content) = (Draws(seed), vec![0; AREA as usize]);
+        let (mut draws, mut content) = (ShuffleRng(seed), vec![0; AREA as usize]);
         for round in 0..150 {
             let (mut sent, mut lengths, mut expected) = (Vec::new(), vec![0; BATCH], vec![Vec::new(); BATCH]);
             for cookie in 0..BATCH {

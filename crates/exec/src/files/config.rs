@@ -47,7 +47,7 @@ pub struct FilesConfig {
     /// to hang: [`PATIENCE`](Self::PATIENCE), if in doubt. Much longer than a sync takes, for which
     /// a slow device may need long.
     pub patience: Duration,
-    /// How long a command of a device, or a change of the NVRAM or the intents, may take: [`DEVICE_TIMEOUT`](Self::DEVICE_TIMEOUT),
+    /// Limits how long a command of a device, or a change of the NVRAM or the intents, may take: [`DEVICE_TIMEOUT`](Self::DEVICE_TIMEOUT),
     /// if in doubt. A device that takes longer is failed as by an error, if nothing is lost with it. None: as long as it takes.
     pub device_timeout: Option<Duration>,
 }
@@ -190,7 +190,7 @@ impl FilesConfig {
     /// What disks are given by an operating system before it gives them up.
     pub const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// What the kernel gives a disk for a command (`/sys/block/*/device/timeout`).
+    /// Sets as much as the kernel gives a disk for a command (`/sys/block/*/device/timeout`).
     pub const DEVICE_TIMEOUT: Duration = Duration::from_secs(30);
 
     pub(super) fn check(&self) -> Result<(), FilesError> {

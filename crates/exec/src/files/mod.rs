@@ -52,6 +52,6 @@ pub use io::file::{Identity, OsFile, SyncPoint, Unfit};
 pub use io::os::{Os, Presence};
 pub use io::real::RealOs;
 pub use io::recording::{BadBytes, Chance, Fault, Moment, Recording, Slip, Survival};
-pub use io::ring::{Ended, Entries, Entry, Operation, Ring, Tag, Taken};
+pub use io::ring::{Ended, Entries, Entry, LockedFile, Operation, Ring, Tag};
 pub use nvram::store::StateTraffic;
 pub use open::opened::{DamagedIntents, Resynchronised};

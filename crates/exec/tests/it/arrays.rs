@@ -38,7 +38,7 @@ pub struct Array {
     pub hurries: bool,
     /// Who serves the devices.
     pub io: Io,
-    /// How long commands may take.
+    /// Limits how long commands may take.
     pub device_timeout: Option<Duration>,
 }
 

@@ -40,7 +40,7 @@ fn array(io: Io, level: Level, members: u8) -> Array {
 }
 
 /// Holds an array in real files that can hang, all of which was written.
-struct Hanging {
+struct HangingArray {
     array: Array,
     os: Probe,
     folder: tempfile::TempDir,
@@ -49,7 +49,7 @@ struct Hanging {
     tag: u64,
 }
 
-impl Hanging {
+impl HangingArray {
     fn new(array: Array) -> Self {
         let mut made = Self::unwritten(array);
         let len = made.content.bytes().len() as u64;
@@ -119,7 +119,7 @@ fn a_member_without_an_answer_is_failed_and_what_it_does_later_changes_nothing(i
     for (call, op) in
         [(Call::Write, HostOp::Write), (Call::Read, HostOp::Read), (Call::Sync(SyncPoint::Flush), HostOp::Flush)]
     {
-        let mut hanging = Hanging::new(array(io, Level::Raid5, 4));
+        let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
         let path = member(hanging.path(), 0);
         if call == Call::Sync(SyncPoint::Flush) {
             // There is something to be flushed.
@@ -150,9 +150,9 @@ fn a_member_without_an_answer_is_failed_and_what_it_does_later_changes_nothing(i
     }
 }
 
-/// The first error fails it; what else it has in flight may never end.
+/// Fails a device by its first error; what else it has in flight may never end.
 fn a_device_that_failed_with_commands_in_flight_holds_nothing_up(io: Io) {
-    let mut hanging = Hanging::new(array(io, Level::Raid5, 4));
+    let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
     let path = member(hanging.path(), 0);
     hanging.os.hang(&path, Call::Write);
     let begin = Instant::now();
@@ -186,7 +186,7 @@ fn a_device_that_failed_with_commands_in_flight_holds_nothing_up(io: Io) {
 }
 
 fn its_own_file_does_not_take_its_place_while_commands_are_in_flight(io: Io) {
-    let mut hanging = Hanging::new(array(io, Level::Raid5, 4));
+    let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
     let path = member(hanging.path(), 1);
     hanging.os.hang(&path, Call::Write);
     assert!(hanging.serve(HostOp::Write, 0, hanging.content.bytes().len() as u64).0);
@@ -206,7 +206,7 @@ fn its_own_file_does_not_take_its_place_while_commands_are_in_flight(io: Io) {
 }
 
 fn requests_fail_that_wait_for_a_member_without_which_data_would_be_lost(io: Io) {
-    let mut hanging = Hanging::new(array(io, Level::Raid0, 2));
+    let mut hanging = HangingArray::new(array(io, Level::Raid0, 2));
     let (chunk, path) = (hanging.stripe() / 2, member(hanging.path(), 0));
     hanging.os.hang(&path, Call::Read);
     let (ok, took) = hanging.serve(HostOp::Read, 0, 512);
@@ -234,7 +234,7 @@ fn requests_fail_that_wait_for_a_member_without_which_data_would_be_lost(io: Io)
 }
 
 fn no_more_requests_are_kept_than_there_is_room_for(io: Io) {
-    let mut hanging = Hanging::new(array(io, Level::Raid0, 2));
+    let mut hanging = HangingArray::new(array(io, Level::Raid0, 2));
     hanging.os.hang(&member(hanging.path(), 0), Call::Read);
     let depth = hanging.array.depth;
     for _ in 0..depth {
@@ -260,7 +260,8 @@ fn no_more_requests_are_kept_than_there_is_room_for(io: Io) {
 fn nvram_or_intents_without_an_answer_stop_the_array(io: Io) {
     for (file, call) in [("intents", Call::Write), ("nvram", Call::Write)] {
         let with_nvram = Array { cache: cache("wow"), hurries: false, ..array(io, Level::Raid5, 4) };
-        let mut hanging = Hanging::unwritten(if file == "nvram" { with_nvram } else { array(io, Level::Raid5, 4) });
+        let mut hanging =
+            HangingArray::unwritten(if file == "nvram" { with_nvram } else { array(io, Level::Raid5, 4) });
         let path = hanging.path().join(file);
         hanging.os.hang(&path, call);
         let begin = Instant::now();
@@ -286,7 +287,7 @@ fn nvram_or_intents_without_an_answer_stop_the_array(io: Io) {
 }
 
 fn an_array_stops_without_the_member_that_hangs(io: Io) {
-    let mut hanging = Hanging::new(array(io, Level::Raid5, 4));
+    let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
     let config = hanging.config();
     hanging.write(0, 512);
     hanging.os.hang(&member(hanging.path(), 0), Call::Sync(SyncPoint::Flush));
@@ -307,7 +308,7 @@ fn an_array_stops_without_the_member_that_hangs(io: Io) {
 }
 
 fn an_array_without_a_limit_fails_no_member_when_it_ends(io: Io) {
-    let mut hanging = Hanging::new(Array { device_timeout: None, ..array(io, Level::Raid5, 4) });
+    let mut hanging = HangingArray::new(Array { device_timeout: None, ..array(io, Level::Raid5, 4) });
     let config = hanging.config();
     hanging.os.hang(&member(hanging.path(), 0), Call::Read);
     let (read, _) = hanging.next(HostOp::Read, 0, 512);
@@ -325,9 +326,9 @@ fn an_array_without_a_limit_fails_no_member_when_it_ends(io: Io) {
     assert_holds(&mut files, &hanging.content, "with all members");
 }
 
-/// Time counts from when a command is given to the device, and no longer than it has one.
+/// Counts time from when a command is given to the device, and no longer than it has one.
 fn a_slow_member_is_kept(io: Io) {
-    let mut hanging = Hanging::new(array(io, Level::Raid5, 4));
+    let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
     let begin = Instant::now();
     while begin.elapsed() < 3 * TIMEOUT {
         let path = member(hanging.path(), 0);
@@ -347,7 +348,7 @@ fn a_slow_member_is_kept(io: Io) {
     assert!(hanging.files.answers(Dev(0)) && hanging.files.waits_for(Dev(0)).is_none());
 }
 
-/// Without threads time is counted, so that limits are exact.
+/// Counts time without threads, so that limits are exact.
 fn members_and_caches_are_given_up_at_the_limit_and_not_before(io: Io) {
     for name in ["none", "write-around", "write-through", "leavo", "kdd", "write-back"] {
         // That of write-back has data that no member has as soon as it is asked to write.
@@ -401,7 +402,7 @@ fn a_cache_that_alone_has_data_is_kept(io: Io) {
     assert_eq!(serve(&mut again.files, read, Vec::new()).bytes, again.content.of(&read), "no other byte is lost");
 }
 
-/// With a member lost only the cache tells what the parity of stale rows does not cover.
+/// Loses a member: only the cache tells what the parity of stale rows does not cover.
 fn a_cache_is_kept_that_a_lost_member_needs(io: Io) {
     for name in ["kdd", "leavo"] {
         let delayed = Array { cache: cache(name), cache_pages: 160, hurries: false, ..array(io, Level::Raid6, 5) };
@@ -429,7 +430,7 @@ fn a_cache_is_kept_that_a_lost_member_needs(io: Io) {
 }
 
 fn without_a_limit_a_member_is_waited_for(io: Io) {
-    let mut hanging = Hanging::new(Array { device_timeout: None, ..array(io, Level::Raid5, 4) });
+    let mut hanging = HangingArray::new(Array { device_timeout: None, ..array(io, Level::Raid5, 4) });
     hanging.os.hang(&member(hanging.path(), 0), Call::Read);
     let (read, _) = hanging.next(HostOp::Read, 0, 512);
     hanging.files.submit(read, Vec::new()).expect("in range");

@@ -68,7 +68,7 @@ impl Probe {
         self.shared.pipe.set((Mutex::new(path.to_owned()), pipe)).expect("one file is a pipe");
     }
 
-    /// From now on it reads from that pipe in place of this file, and of no other.
+    /// Reads from that pipe in place of this file from now on, and of no other.
     pub fn read_from_now(&self, path: &Path) {
         let (of, _) = self.shared.pipe.get().expect("there is a pipe");
         path.clone_into(&mut of.lock().unwrap());

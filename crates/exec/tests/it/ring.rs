@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_exec::{
-    Buffer, Entry, Existing, Files, FilesConfig, FilesError, Io, Operation, Os, OsFile, RealOs, Ring, Tag, Taken,
+    Buffer, Entry, Existing, Files, FilesConfig, FilesError, Io, LockedFile, Operation, Os, OsFile, RealOs, Ring, Tag,
 };
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
@@ -24,7 +24,7 @@ fn hanging() -> (Entry, Arc<dyn OsFile>, std::io::PipeWriter) {
     let file: Arc<dyn OsFile> = Arc::new(File::from(OwnedFd::from(reader)));
     let entry = Entry {
         tag: Tag { dev: 0, life: 1, command: 0 },
-        file: Taken::new(Arc::clone(&file), false),
+        file: LockedFile::new(Arc::clone(&file), false),
         operation: Operation::Read { offset: 0 },
         bytes: Arc::new(Buffer::zeroed(4096)),
         range: 0..4096,
@@ -123,7 +123,7 @@ fn what_the_kernel_has_in_flight_keeps_the_array_locked_when_it_is_dropped() {
     assert!(read.ok && read.bytes[..] == [7; 512], "it is recovered: {read:?}");
 }
 
-/// What the kernel fills after all is nobody's, nobody waits for it, and it keeps nothing but its own file.
+/// Abandons operations: what the kernel fills after all is nobody's, and keeps nothing but its own file.
 #[test]
 fn what_was_abandoned_in_the_kernel_changes_nothing() {
     let Some(io) = arrays::ring() else { return };

@@ -21,14 +21,14 @@ io_mode_tests! {
 /// Bounds what takes as long as a device may take.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A file whose every access is answered by a process that can be stopped.
+/// Holds a file whose every access is answered by a process that can be stopped.
 struct FuseFile {
     server: Child,
     path: PathBuf,
 }
 
 impl FuseFile {
-    /// One that has what `image` has, in the same folder; none where this machine has no such server, which is said.
+    /// Makes one that has what `image` has, in the same folder. Says so where this machine has no such server.
     fn over(image: &Path) -> Option<Self> {
         let path = image.with_extension("fuse");
         fs::write(&path, []).expect("a file");
@@ -58,7 +58,7 @@ impl FuseFile {
         assert!(sent.expect("kill is there").success());
     }
 
-    /// From now on no access of the file is answered.
+    /// Leaves every access of the file without an answer, from now on.
     fn hang(&self) {
         self.signal("-STOP");
     }
@@ -77,7 +77,7 @@ impl Drop for FuseFile {
     }
 }
 
-/// An array of which member 1 can hang, served so, and all of its first stripes written.
+/// Serves an array of which member 1 can hang, and writes all of its first stripes.
 fn hanging(io_mode: IoMode, timeout: &str, lost: bool) -> Option<(Array, FuseFile)> {
     let mut array = Array::new(io_mode, &["--policy", "none"]);
     let member = FuseFile::over(&array.file("member1"))?;

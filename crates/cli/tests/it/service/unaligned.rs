@@ -14,20 +14,20 @@ io_mode_tests! {
 }
 
 const CLIENTS: usize = 4;
-/// The parts of a sector, and the bytes of each, which are 100 of 102.
+/// Counts the parts of a sector, and the bytes of each, which are 100 of 102.
 const PARTS: usize = 5;
 const PART: usize = 100;
 /// Sectors that the parts lie in: in two stripes, and more than a page.
 const SECTORS: usize = 20;
-/// No beginning of a page, and shortly before the end of a stripe of 192 KiB.
+/// Lies at no beginning of a page, and shortly before the end of a stripe of 192 KiB.
 const AT: u64 = (192 << 10) - 4096 - 512;
 
-/// The first byte of a part.
+/// Returns the first byte of a part.
 const fn offset(part: usize) -> u64 {
     AT + (part / PARTS * 512 + part % PARTS * (PART + 2)) as u64
 }
 
-/// The bytes of a version of a part.
+/// Returns the bytes of a version of a part.
 fn written(part: usize, version: u64) -> Vec<u8> {
     let number = (version << 10 | part as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let bytes = number.to_le_bytes().into_iter().cycle().take(PART);
@@ -37,7 +37,7 @@ fn written(part: usize, version: u64) -> Vec<u8> {
 /// Pieces of the array's first bytes, of which each client has every fourth.
 const PIECES: usize = 24;
 
-/// The first byte of a piece: two of eight are short.
+/// Returns the first byte of a piece: two of eight are short.
 const fn border(piece: usize) -> usize {
     match piece % 8 {
         6 | 7 => (piece - piece % 8 + 5) * 1201 + piece % 8 * 41,
@@ -100,7 +100,7 @@ fn clients_keep_their_bytes_of_shared_sectors(io_mode: IoMode) {
     }
 }
 
-/// What is known of a part: the version that is durable, and the one that was written last.
+/// Keeps which version of a part is durable, and which was written last.
 #[derive(Clone, Copy, Default)]
 struct PartVersions {
     durable: u64,

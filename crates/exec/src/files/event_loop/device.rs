@@ -52,10 +52,10 @@ pub(super) struct PageSearch {
     pub(super) at: u16,
 }
 
-/// A command that a backend has.
+/// Holds a command that a backend has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
-    /// The step; none if it writes marks.
+    /// Names the step; none if it writes the bitmap.
     pub(super) issue: Option<Issue>,
     /// Notes when it was given to the backend.
     pub(super) since: Nanos,
@@ -78,7 +78,7 @@ pub(super) struct Device {
     pub(super) error: Option<FilesError>,
     /// Its file while it is open.
     pub(super) file: Option<Identity>,
-    /// The file that was left to commands that had no answer.
+    /// Names the file that was left to commands that had no answer.
     pub(super) abandoned: Option<Identity>,
     /// Holds it open, too, for what is told it besides commands.
     pub(super) handle: Option<Arc<dyn OsFile>>,

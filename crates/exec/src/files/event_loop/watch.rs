@@ -5,7 +5,7 @@ use destage_plan::Nanos;
 /// Tells when to look for commands that take too long.
 #[derive(Debug, Default)]
 pub(super) struct TimeoutWatch {
-    /// No command in flight is due before this.
+    /// Notes a time before which no command in flight is due.
     pub(super) next: Option<Nanos>,
     /// Tells that the executor is to end: nothing is waited for without a limit.
     pub(super) is_ending: bool,

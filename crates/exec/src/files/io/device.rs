@@ -11,7 +11,7 @@ use super::file::OsFile;
 use super::os::Os;
 use super::patience::patiently;
 use super::port::Wakeup;
-use super::ring::{Entries, Taken};
+use super::ring::{Entries, LockedFile};
 use super::threads::device::DeviceFile;
 use super::threads::pool::WorkerPool;
 use super::uring::device::UringDevice;
@@ -162,7 +162,7 @@ pub(crate) fn start_device(
     if let Some(ring) = ring.filter(|_| options.delay.is_zero()) {
         let asked = Arc::clone(&file);
         let may_block = patiently(os, path, config.patience, move |_| Ok(asked.may_block()))?;
-        let file = Taken::new(file, may_block);
+        let file = LockedFile::new(file, may_block);
         let device = UringDevice::new(file, (dev as u8, ring.next_life()), options, config.depth);
         return Ok(DeviceBackend::Uring(device));
     }

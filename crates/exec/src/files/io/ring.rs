@@ -54,7 +54,7 @@ pub struct Entry {
     /// Whose it is.
     pub tag: Tag,
     /// The file.
-    pub file: Arc<Taken>,
+    pub file: Arc<LockedFile>,
     /// What is done to it.
     pub operation: Operation,
     /// What is written, or a buffer that nobody else has, to be filled.
@@ -65,12 +65,12 @@ pub struct Entry {
 
 /// A file that this array has for itself until nobody here writes to it any more.
 #[derive(Debug)]
-pub struct Taken {
+pub struct LockedFile {
     file: Arc<dyn OsFile>,
     may_block: bool,
 }
 
-impl Taken {
+impl LockedFile {
     /// Takes it; its lock is given back when it is dropped. `may_block` says what [`OsFile::may_block`] does.
     pub fn new(file: Arc<dyn OsFile>, may_block: bool) -> Arc<Self> {
         Arc::new(Self { file, may_block })
@@ -82,7 +82,7 @@ impl Taken {
     }
 }
 
-impl Deref for Taken {
+impl Deref for LockedFile {
     type Target = dyn OsFile;
 
     fn deref(&self) -> &Self::Target {
@@ -90,7 +90,7 @@ impl Deref for Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for LockedFile {
     fn drop(&mut self) {
         // The kernel closes what was open for an operation a little after it has told of the end.
         self.file.unlock();

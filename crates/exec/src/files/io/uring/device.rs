@@ -19,7 +19,7 @@ use crate::files::config::DeviceOptions;
 use crate::files::io::backend::Backend;
 use crate::files::io::command::{Command, Done, Failure, Work, ZEROS, failed, not_written};
 use crate::files::io::file::{OsFile, SyncPoint};
-use crate::files::io::ring::{Ended, Entries, Entry, Operation, Tag, Taken};
+use crate::files::io::ring::{Ended, Entries, Entry, LockedFile, Operation, Tag};
 use crate::files::io::syncs::{Syncs, Ticket, Turn};
 
 /// How often an operation is asked for again that the system put off.
@@ -27,7 +27,7 @@ const PATIENT: u8 = 16;
 
 /// The way to a ring for the commands of one device.
 pub(crate) struct UringDevice {
-    file: Arc<Taken>,
+    file: Arc<LockedFile>,
     dev: u8,
     life: u32,
     options: DeviceOptions,
@@ -65,7 +65,7 @@ struct Flight {
 
 impl UringDevice {
     /// For the file of this device, of which it is the one of this number in this life; `depth` commands at a time at most.
-    pub(crate) fn new(file: Arc<Taken>, (dev, life): (u8, u32), options: DeviceOptions, depth: usize) -> Self {
+    pub(crate) fn new(file: Arc<LockedFile>, (dev, life): (u8, u32), options: DeviceOptions, depth: usize) -> Self {
         Self {
             file,
             dev,
