@@ -53,7 +53,7 @@ use members::Members;
 use rebuild::Rebuild;
 use recover::Recovery;
 use repair::PageRepair;
-use scrub::{Scrub, ScrubTask};
+use scrub::{ScrubRun, ScrubTask};
 use slots::Share;
 use write::WriteTask;
 
@@ -168,7 +168,7 @@ pub struct Array {
     rebuild: Rebuild,
     /// Counts the operations that make pages anew.
     repairs: u32,
-    scrub: Scrub,
+    scrub: ScrubRun,
     cleaning: bool,
     /// Operations that free logged pages which their members hold again.
     unlogging: u32,
@@ -224,7 +224,7 @@ impl Array {
             lost: Vec::new(),
             rebuild: Rebuild::default(),
             repairs: 0,
-            scrub: Scrub::default(),
+            scrub: ScrubRun::default(),
             cleaning: false,
             unlogging: 0,
             has_copies: false,

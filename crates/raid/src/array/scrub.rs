@@ -22,7 +22,7 @@ const ROWS: u32 = 64;
 
 /// Tells how far an order to compare rows has come.
 #[derive(Default)]
-pub(super) struct Scrub {
+pub(super) struct ScrubRun {
     order: Option<ScrubOrder>,
     /// Names the first row that no operation has been opened for.
     next: Row,
@@ -86,7 +86,7 @@ impl Array {
     /// Begins to compare rows.
     pub(super) fn begin_scrub(&mut self, order: ScrubOrder, out: &mut Out) {
         debug_assert!(self.scrub.order.is_none(), "an order comes after the last one is done");
-        self.scrub = Scrub { order: Some(order), next: order.rows.first, ..Scrub::default() };
+        self.scrub = ScrubRun { order: Some(order), next: order.rows.first, ..ScrubRun::default() };
         self.scrub_more(out);
     }
 
@@ -227,7 +227,7 @@ impl Array {
         let unknown = row.missing(self.data, Sources::covered);
         let live = self.parity() - row.missing(self.parity(), Sources::newest);
         let equations = if unknown.is_empty() { ColumnSet::EMPTY } else { self.equations(live, unknown) };
-        if sources.is_torn() || unknown.len() > equations.len() {
+        if unknown.len() > equations.len() {
             return None;
         }
         task.columns = live - equations;
