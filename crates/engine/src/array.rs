@@ -16,8 +16,8 @@ use crate::description::folder;
 use crate::replacement::{check_cache, check_member};
 use crate::status::{CACHE, SLOW};
 use crate::{
-    ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceReplacement, DeviceStatus,
-    Figure, LostRange, ReplaceError, ResynchronisedStatus, ServiceEvent, State, StateStatus, holes, marks,
+    ArrayStatus, Backend, ByteRange, CacheStatus, Described, Description, DescriptionError, DeviceReplacement,
+    DeviceStatus, Figure, ReplaceError, ResynchronisedStatus, ServiceEvent, State, StateStatus, holes, marks,
 };
 
 /// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
@@ -147,13 +147,13 @@ impl Array {
     }
 
     /// Returns what is lost for good.
-    fn lost(&self) -> Vec<LostRange> {
+    fn lost(&self) -> Vec<ByteRange> {
         let page = self.files.config().shape.page_bytes();
         let array = self.files.engine().controller().array();
         let missing = array.missing().filter_map(|page| self.data_at(page.dev, Row(page.page)));
         let missing = missing.map(|first| PageRange { first, pages: 1 });
         let ranges = array.lost().iter().copied().chain(missing);
-        ranges.map(|range| LostRange { offset: range.first * page, bytes: range.pages * page }).collect()
+        ranges.map(|range| ByteRange { offset: range.first * page, bytes: range.pages * page }).collect()
     }
 
     /// Returns true if every member's file makes holes.
@@ -219,7 +219,7 @@ impl Array {
             match fate {
                 PageFate::Corrected => tell(ServiceEvent::PageCorrected { device, path, offset, bytes }),
                 PageFate::Lost | PageFate::Missing => {
-                    let lost = self.data_at(dev, Row(page)).map(|first| LostRange { offset: first * bytes, bytes });
+                    let lost = self.data_at(dev, Row(page)).map(|first| ByteRange { offset: first * bytes, bytes });
                     tell(if fate == PageFate::Lost {
                         ServiceEvent::PageUnreadable { device, path, offset, bytes, lost }
                     } else {
@@ -229,7 +229,7 @@ impl Array {
                 PageFate::Unwritable => tell(ServiceEvent::PageUnwritable { device, path, offset, bytes }),
                 PageFate::Dropped => tell(ServiceEvent::CachePageDropped { path, offset, bytes }),
                 PageFate::DirtyLost(first) => {
-                    let lost = LostRange { offset: first * bytes, bytes };
+                    let lost = ByteRange { offset: first * bytes, bytes };
                     tell(ServiceEvent::DirtyPageLost { path, offset, bytes, lost });
                 }
                 // It answers for the NVRAM that lies on it.

@@ -5,7 +5,7 @@ use std::fmt;
 use destage_plan::quantity::show_bytes;
 use serde::Serialize;
 
-use crate::status::{CACHE, LostRange, State};
+use crate::status::{ByteRange, CACHE, State};
 
 /// Limits the ranges of lost bytes that a text names.
 const NAMED: usize = 8;
@@ -132,7 +132,7 @@ pub enum ServiceEvent {
         /// Counts its bytes.
         bytes: u64,
         /// Names the data that cannot be read with it; none if it is parity.
-        lost: Option<LostRange>,
+        lost: Option<ByteRange>,
     },
     /// Reports a page that a member does not hold, since it could not be filled in from the others, or that it still does
     /// not hold at a start.
@@ -146,7 +146,7 @@ pub enum ServiceEvent {
         /// Counts its bytes.
         bytes: u64,
         /// Names the data that is lost with it; none if it is parity.
-        lost: Option<LostRange>,
+        lost: Option<ByteRange>,
     },
     /// Reports a page of the cache's device that could not be read, or is not what was written there. Other devices have
     /// what the cache had there.
@@ -168,7 +168,7 @@ pub enum ServiceEvent {
         /// Counts its bytes.
         bytes: u64,
         /// Names the data that cannot be read until it is written.
-        lost: LostRange,
+        lost: ByteRange,
     },
     /// Reports the start of the service.
     Started {
@@ -208,7 +208,7 @@ pub enum ServiceEvent {
         /// Counts the bytes in all.
         bytes: u64,
         /// Lists them.
-        ranges: Vec<LostRange>,
+        ranges: Vec<ByteRange>,
     },
     /// Reports that members were found by their labels in another order than the description has.
     MembersReordered {

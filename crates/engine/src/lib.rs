@@ -50,7 +50,7 @@ pub use replacement::{DeviceReplacement, ReplaceError};
 pub use service::{Offer, Service, ServiceError};
 pub use socket::Listener;
 pub use status::{
-    ArrayStatus, CacheStatus, Clients, DeviceStatus, Figure, Kind, LostRange, MemoryStatus, Requests,
+    ArrayStatus, ByteRange, CacheStatus, Clients, DeviceStatus, Figure, Kind, MemoryStatus, Requests,
     ResynchronisedStatus, State, StateStatus, Status,
 };
 pub use superblock::{MdArray, MdError, MdOrigin};

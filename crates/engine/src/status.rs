@@ -107,7 +107,7 @@ pub struct ArrayStatus {
     /// What was lost when the service began, if something was.
     pub resynchronised: Option<ResynchronisedStatus>,
     /// Pages that are lost for good, as ranges of bytes: they can be read once they are written anew.
-    pub lost: Vec<LostRange>,
+    pub lost: Vec<ByteRange>,
     /// Bytes that were copied in memory for want of a buffer that could be handed on.
     pub copied_bytes: u64,
 }
@@ -127,9 +127,9 @@ pub struct ResynchronisedStatus {
     pub data_lost: bool,
 }
 
-/// Bytes that are lost.
+/// Names bytes of the array's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LostRange {
+pub struct ByteRange {
     /// The first.
     pub offset: u64,
     /// How many.
