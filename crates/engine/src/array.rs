@@ -1,5 +1,7 @@
 //! An array that is served: the executor with all that there is to say about it.
 
+mod scrubbing;
+
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,12 +14,15 @@ use destage_plan::{
 };
 use destage_raid::{Geometry, Level, Place};
 
+use scrubbing::ArrayScrub;
+
 use crate::description::folder;
 use crate::replacement::{check_cache, check_member};
 use crate::status::{CACHE, SLOW};
 use crate::{
     ArrayStatus, Backend, ByteRange, CacheStatus, Described, Description, DescriptionError, DeviceReplacement,
-    DeviceStatus, Figure, ReplaceError, ResynchronisedStatus, ServiceEvent, State, StateStatus, holes, marks,
+    DeviceStatus, Figure, ReplaceError, ResynchronisedStatus, ScrubError, ScrubRequest, ScrubStatus, ServiceEvent,
+    State, StateStatus, holes, marks,
 };
 
 /// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
@@ -52,10 +57,11 @@ pub struct Array {
     /// Holds the array as it was when its news were asked for last, and the state that was told.
     seen: Option<ArraySnapshot>,
     told: Option<State>,
-    /// Lists the files that have taken a device's place since, or were found in another than the description says.
-    replaced: Vec<ServiceEvent>,
+    /// Lists what has happened since that no comparison with what was seen shows.
+    untold: Vec<ServiceEvent>,
     /// Tells of each device whether its file makes holes.
     holes: Vec<bool>,
+    scrub: Option<ArrayScrub>,
 }
 
 impl Array {
@@ -81,9 +87,11 @@ impl Array {
                 Err(FilesError::InUse(_)) if begin.elapsed() < LINGERS => std::thread::sleep(LINGERS / 100),
                 opened => {
                     let (files, path) = (opened?, path.to_owned());
-                    let (seen, told, replaced) = (None, None, Vec::new());
+                    let (seen, told, untold) = (None, None, Vec::new());
                     let holes = files.config().devices.iter().map(|device| holes::are_made_in(&device.path)).collect();
-                    let mut array = Self { files, description, path, geometry, policy, seen, told, replaced, holes };
+                    let scrub = None;
+                    let mut array =
+                        Self { files, description, path, geometry, policy, seen, told, untold, holes, scrub };
                     array.take_order();
                     return Ok(array);
                 }
@@ -102,7 +110,7 @@ impl Array {
         let at = found.map(|(device, _)| paths.iter().position(|path| *path == device.path));
         let order: Vec<PathBuf> = at.map(|at| named[at.expect("the description names it")].clone()).collect();
         let members = self.files.config().devices.iter().take(named.len()).map(|device| path_text::of(&device.path));
-        self.replaced.push(ServiceEvent::MembersReordered { members: members.collect() });
+        self.untold.push(ServiceEvent::MembersReordered { members: members.collect() });
         self.description.array.members = order;
     }
 
@@ -212,7 +220,8 @@ impl Array {
 
     /// Tells what became of pages that members could not read.
     fn page_news(&mut self, tell: &mut dyn FnMut(ServiceEvent)) {
-        while let Some(PageReport { page: BadPage { dev, page }, fate }) = self.files.next_page_report() {
+        while let Some(report) = self.files.next_page_report() {
+            let PageReport { page: BadPage { dev, page }, fate } = report;
             let bytes = self.files.config().shape.page_bytes();
             let (device, path) = (self.device_name(dev), self.device_file(dev));
             let offset = self.files.config().devices[dev.index()].offset + page * bytes;
@@ -239,7 +248,7 @@ impl Array {
                 }
                 // The device is lost, and its news says why.
                 PageFate::TooMany => {}
-                PageFate::Mismatched | PageFate::Rewritten => unreachable!("the service does not order scrubs"),
+                PageFate::Mismatched | PageFate::Rewritten => self.note_mismatch(report),
             }
         }
     }
@@ -337,6 +346,7 @@ impl Backend for Array {
     }
 
     fn submit(&mut self, request: HostRequest, data: Buffer) -> Result<(), FilesError> {
+        self.note_request();
         self.files.submit(request, data)
     }
 
@@ -344,6 +354,7 @@ impl Backend for Array {
         if let Status::Refused(why) = self.files.status() {
             return Err(FilesError::Refused(Box::new(why)));
         }
+        self.go_on_scrubbing()?;
         self.files.poll()
     }
 
@@ -364,7 +375,7 @@ impl Backend for Array {
     }
 
     fn until_timer(&self) -> Option<Duration> {
-        self.files.until_timer()
+        [self.files.until_timer(), self.until_portion()].into_iter().flatten().min()
     }
 
     fn begin_drain(&mut self) -> Result<(), FilesError> {
@@ -412,7 +423,7 @@ impl Backend for Array {
         }
         self.holes[number] = holes::are_made_in(&path);
         let dev = Dev(number as u8);
-        self.replaced.push(ServiceEvent::DeviceReplaced { device: self.device_name(dev), path: self.device_file(dev) });
+        self.untold.push(ServiceEvent::DeviceReplaced { device: self.device_name(dev), path: self.device_file(dev) });
         if self.files.config().devices[number].path != self.device_path(number) {
             self.description.set_device(number, &path);
             self.description.save(&self.path)?;
@@ -420,10 +431,22 @@ impl Backend for Array {
         Ok(())
     }
 
+    fn begin_scrub(&mut self, order: &ScrubRequest) -> Result<(), ScrubError> {
+        self.order_scrub(order)
+    }
+
+    fn end_scrub(&mut self, why: &str) {
+        self.cut_scrub(why);
+    }
+
+    fn scrub(&self) -> Option<ScrubStatus> {
+        self.scrub_status()
+    }
+
     fn news(&mut self, tell: &mut dyn FnMut(ServiceEvent)) {
         self.page_news(tell);
         let now = self.glance();
-        if self.seen == Some(now) && self.replaced.is_empty() {
+        if self.seen == Some(now) && self.untold.is_empty() {
             return;
         }
         let all = DevSet::first(self.files.config().devices.len() as u32);
@@ -453,7 +476,7 @@ impl Backend for Array {
             let (device, path) = (self.device_name(dev), self.device_file(dev));
             tell(ServiceEvent::DeviceAnswers { device, path });
         }
-        self.replaced.drain(..).for_each(&mut *tell);
+        self.untold.drain(..).for_each(&mut *tell);
         self.filling_news(seen, now, tell);
         if now.is_ready && now.lost > 0 && (now.lost != seen.lost || !seen.is_ready) {
             let ranges = self.lost();
@@ -502,6 +525,7 @@ impl Backend for Array {
             }),
             lost: self.lost(),
             copied_bytes: self.files.copied(),
+            scrub: self.scrub_status(),
         }
     }
 

@@ -7,7 +7,7 @@ use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::Extent;
 use destage_plan::HostRequest;
 
-use crate::{ArrayStatus, DeviceReplacement, ReplaceError, ServiceEvent};
+use crate::{ArrayStatus, DeviceReplacement, ReplaceError, ScrubError, ScrubRequest, ScrubStatus, ServiceEvent};
 
 /// A block device that answers requests in its own time. It is asked from one thread, and must not wait.
 pub trait Backend {
@@ -67,6 +67,25 @@ pub trait Backend {
     /// If there is no such device, the file cannot take its place, or data would be lost and that is not
     /// [forced](DeviceReplacement::force).
     fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError>;
+
+    /// Begins to compare the rows of an array with each other, while requests are served.
+    ///
+    /// # Errors
+    /// If they cannot be compared now, or not so.
+    fn begin_scrub(&mut self, order: &ScrubRequest) -> Result<(), ScrubError> {
+        let _ = order;
+        Err(ScrubError::NoArray)
+    }
+
+    /// Ends that, for this reason, as soon as what is under way of it is done.
+    fn end_scrub(&mut self, why: &str) {
+        let _ = why;
+    }
+
+    /// Returns how far the scrub has come that runs, or ran last.
+    fn scrub(&self) -> Option<ScrubStatus> {
+        None
+    }
 
     /// Returns true if zeros that may be holes are surely faster for these bytes than a write of as many.
     fn zeroes_fast(&self, offset: u64, len: u64) -> bool {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::outbox::Outbox;
 use crate::replacement::DeviceReplacement;
+use crate::scrub::{ScrubRequest, ScrubStatus};
 use crate::socket::Stream;
 use crate::status::Status;
 use crate::waiter::Interest;
@@ -31,6 +32,9 @@ pub enum Order {
     /// To put a file in the place of a device: answered when the file is the device's, and before it has been
     /// filled with what the others know of it.
     Replace(DeviceReplacement),
+    /// To compare rows: answered when that has ended, and told meanwhile how far it is. It ends early if whoever ordered
+    /// it has gone.
+    Scrub(ScrubRequest),
     /// To end: answered when nothing is left to be recovered.
     Stop,
 }
@@ -44,6 +48,10 @@ pub enum Reply {
     Heard,
     /// How it is.
     Status(Box<Status>),
+    /// Tells how far a scrub has come; more replies follow.
+    Scrubbing(Box<ScrubStatus>),
+    /// Tells how a scrub has ended.
+    Scrubbed(Box<ScrubStatus>),
     /// What was ordered is done.
     Done,
     /// What was ordered was not done.
@@ -72,6 +80,19 @@ pub enum OrderError {
 /// # Errors
 /// If nobody takes orders there, the service does not hear, or it ends without an answer.
 pub fn order(path: &Path, order: &Order, timeout: Duration) -> Result<Reply, OrderError> {
+    order_with_progress(path, order, timeout, &mut drop)
+}
+
+/// Gives an [order], and calls `tell` with how far it is until the answer comes.
+///
+/// # Errors
+/// As [`order`].
+pub fn order_with_progress(
+    path: &Path,
+    order: &Order,
+    timeout: Duration,
+    tell: &mut dyn FnMut(ScrubStatus),
+) -> Result<Reply, OrderError> {
     let begin = Instant::now();
     let failed = |error: io::Error| match error.kind() {
         // How Linux calls a time-out of a socket.
@@ -90,7 +111,12 @@ pub fn order(path: &Path, order: &Order, timeout: Duration) -> Result<Reply, Ord
         return Ok(reply);
     }
     stream.set_read_timeout(None).map_err(OrderError::Io)?;
-    next_reply(&mut answers).map_err(OrderError::Io)
+    loop {
+        match next_reply(&mut answers).map_err(OrderError::Io)? {
+            Reply::Scrubbing(status) => tell(*status),
+            reply => return Ok(reply),
+        }
+    }
 }
 
 /// Connects to a socket, whose queue may be full for as long as the time-out.
@@ -125,6 +151,7 @@ pub(crate) struct ControlConnection {
     pub(crate) interest: Interest,
     pub(crate) waits_for_drain: bool,
     pub(crate) waits_for_replacement: bool,
+    pub(crate) waits_for_scrub: bool,
     pub(crate) waits_for_stop: bool,
     /// Notes when it came.
     pub(crate) since: Instant,
@@ -140,6 +167,7 @@ impl ControlConnection {
             interest: Interest::READ,
             waits_for_drain: false,
             waits_for_replacement: false,
+            waits_for_scrub: false,
             waits_for_stop: false,
             since: Instant::now(),
         }
@@ -197,7 +225,7 @@ impl ControlConnection {
 
     /// Returns true while an order of its is being carried out.
     pub(crate) const fn is_waiting(&self) -> bool {
-        self.waits_for_drain || self.waits_for_replacement || self.waits_for_stop
+        self.waits_for_drain || self.waits_for_replacement || self.waits_for_scrub || self.waits_for_stop
     }
 
     /// Says why it is told no more, if it waits.
@@ -216,10 +244,27 @@ impl ControlConnection {
         }
     }
 
+    /// Tells how far something is, unless the last time has not been heard yet.
+    pub(crate) fn tell_progress(&mut self, reply: &Reply) {
+        if self.outbox.left() == 0 {
+            self.reply(reply);
+        }
+    }
+
+    /// Answers the order of a scrub.
+    pub(crate) fn scrubbed(&mut self, reply: &Reply) {
+        self.waits_for_scrub = false;
+        self.reply(reply);
+    }
+
     /// The service ends now; what it is told is sent at once.
     pub(crate) fn stopped(&mut self, how: Result<(), &str>) {
         if std::mem::take(&mut self.waits_for_replacement) {
             self.finished(Err("the service has ended before the cache was written back: it is not replaced"));
+            drop(self.send());
+        }
+        if std::mem::take(&mut self.waits_for_scrub) {
+            self.finished(Err("the service has ended, and rows were still being compared"));
             drop(self.send());
         }
         if std::mem::take(&mut self.waits_for_stop) {

@@ -5,6 +5,8 @@ use std::fmt;
 use destage_plan::quantity::show_bytes;
 use serde::Serialize;
 
+use crate::ScrubStatus;
+use crate::scrub::ScrubState;
 use crate::status::{ByteRange, CACHE, State};
 
 /// Limits the ranges of lost bytes that a text names.
@@ -170,6 +172,41 @@ pub enum ServiceEvent {
         /// Names the data that cannot be read until it is written.
         lost: ByteRange,
     },
+    /// Reports that rows begin to be compared.
+    ScrubStarted {
+        /// Says what was ordered.
+        order: String,
+        /// Gives the first byte of each member that is compared.
+        position: u64,
+    },
+    /// Reports how far rows are compared.
+    ScrubProgress {
+        /// Gives the percentage of each member.
+        percent: u8,
+        /// Gives the byte of each member that the scrub has come to.
+        position: u64,
+    },
+    /// Reports that a scrub has come to its end, or was ended before.
+    ScrubEnded {
+        /// Says how far it has come, and what it has found.
+        scrub: Box<ScrubStatus>,
+    },
+    /// Reports pages that differ from what the other members make them. Which page of a row is the wrong one, nothing
+    /// tells.
+    RowsMismatched {
+        /// Names the device that has the parity, or the copy.
+        device: String,
+        /// Names its file.
+        path: String,
+        /// Gives the first byte there.
+        offset: u64,
+        /// Counts the bytes.
+        bytes: u64,
+        /// Tells that the pages were made anew from the others.
+        repaired: bool,
+        /// Lists the data of these rows.
+        data: Vec<ByteRange>,
+    },
     /// Reports the start of the service.
     Started {
         /// Names the array's description.
@@ -257,7 +294,7 @@ pub enum ServiceEvent {
 
 impl ServiceEvent {
     /// Returns how serious it is.
-    pub const fn severity(&self) -> EventSeverity {
+    pub fn severity(&self) -> EventSeverity {
         match self {
             Self::DeviceLost { .. }
             | Self::DeviceHangs { .. }
@@ -265,7 +302,11 @@ impl ServiceEvent {
             | Self::PageUnwritable { .. }
             | Self::PageMissing { .. }
             | Self::DirtyPageLost { .. }
+            | Self::RowsMismatched { repaired: false, .. }
             | Self::PageUnreadable { .. } => EventSeverity::Error,
+            Self::ScrubEnded { scrub } if scrub.state == ScrubState::Finished && !scrub.is_fine() => {
+                EventSeverity::Warning
+            }
             Self::StateChanged { to, .. } => match to {
                 State::Failed | State::Hanging | State::Stopped(_) => EventSeverity::Critical,
                 State::Degraded => EventSeverity::Warning,
@@ -277,15 +318,21 @@ impl ServiceEvent {
             | Self::IntentsDamaged { .. }
             | Self::PageCorrected { .. }
             | Self::CachePageDropped { .. }
+            | Self::RowsMismatched { .. }
             | Self::ProgramFailed { .. } => EventSeverity::Warning,
             Self::DeviceAnswers { .. }
             | Self::DeviceReplaced { .. }
             | Self::RebuildStarted { .. }
             | Self::RebuildFinished { .. }
             | Self::MembersReordered { .. }
+            | Self::ScrubStarted { .. }
+            | Self::ScrubEnded { .. }
             | Self::Resynchronised { .. }
             | Self::Ordered { .. } => EventSeverity::Notice,
-            Self::RebuildProgress { .. } | Self::Started { .. } | Self::Stopping { .. } => EventSeverity::Info,
+            Self::RebuildProgress { .. }
+            | Self::ScrubProgress { .. }
+            | Self::Started { .. }
+            | Self::Stopping { .. } => EventSeverity::Info,
             Self::ClientCame { .. } | Self::ClientGone { .. } => EventSeverity::Debug,
         }
     }
@@ -303,6 +350,7 @@ impl ServiceEvent {
             | Self::PageCorrected { device, .. }
             | Self::PageUnwritable { device, .. }
             | Self::PageMissing { device, .. }
+            | Self::RowsMismatched { device, .. }
             | Self::PageUnreadable { device, .. } => Some(device),
             Self::CachePageDropped { .. } | Self::DirtyPageLost { .. } => Some(CACHE),
             _ => None,
@@ -325,6 +373,10 @@ impl ServiceEvent {
             Self::PageUnreadable { .. } => "page-unreadable",
             Self::CachePageDropped { .. } => "cache-page-dropped",
             Self::DirtyPageLost { .. } => "dirty-page-lost",
+            Self::ScrubStarted { .. } => "scrub-started",
+            Self::ScrubProgress { .. } => "scrub-progress",
+            Self::ScrubEnded { .. } => "scrub-ended",
+            Self::RowsMismatched { .. } => "rows-mismatched",
             Self::Started { .. } => "started",
             Self::Resynchronised { .. } => "resynchronised",
             Self::IntentsDamaged { .. } => "intents-damaged",
@@ -396,6 +448,24 @@ impl fmt::Display for ServiceEvent {
                     Some(range) => write!(f, ": {} bytes of data at {} cannot be read", range.bytes, range.offset),
                     None => write!(f, "; no data is lost with them"),
                 }
+            }
+            Self::ScrubStarted { order, position: 0 } => write!(f, "rows are being compared: {order}"),
+            Self::ScrubStarted { order, position } => {
+                write!(f, "rows are being compared from byte {position} of each member on: {order}")
+            }
+            Self::ScrubProgress { percent, position } => {
+                write!(f, "rows are compared to {percent} %, byte {position} of each member")
+            }
+            Self::ScrubEnded { scrub } => write!(f, "{scrub}"),
+            Self::RowsMismatched { device, path, offset, bytes, repaired, data } => {
+                let done = if *repaired { "; they were made anew from the others" } else { "" };
+                write!(
+                    f,
+                    "{device} has other {bytes} bytes at {offset} of {path} than the other members make them{done}. In these rows is"
+                )?;
+                let named: Vec<String> =
+                    data.iter().map(|range| format!("{} from byte {}", range.bytes, range.offset)).collect();
+                write!(f, " data of the array: {}", named.join(", "))
             }
             Self::Started { array, level, policy, bytes, .. } => {
                 write!(f, "serving {} of {level} from {array}, cache {policy}", show_bytes(*bytes))

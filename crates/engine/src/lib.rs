@@ -24,6 +24,7 @@ mod md;
 mod outbox;
 mod recorder;
 mod replacement;
+mod scrub;
 mod sectors;
 mod service;
 mod socket;
@@ -36,7 +37,7 @@ mod word;
 pub use array::Array;
 pub use backend::Backend;
 pub use byte_size::ByteSize;
-pub use control::{Order, OrderError, Reply, order};
+pub use control::{Order, OrderError, Reply, order, order_with_progress};
 pub use description::{
     ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, Made, NvramOn, NvramPart, ServePart,
 };
@@ -47,6 +48,7 @@ pub use device_timeout::DeviceTimeout;
 pub use event::{EventSeverity, ServiceEvent};
 pub use recorder::Recorder;
 pub use replacement::{DeviceReplacement, ReplaceError};
+pub use scrub::{ScrubError, ScrubRequest, ScrubState, ScrubStatus};
 pub use service::{Offer, Service, ServiceError};
 pub use socket::Listener;
 pub use status::{

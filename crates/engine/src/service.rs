@@ -6,6 +6,7 @@ mod news;
 mod orders;
 mod replacing;
 mod requests;
+mod scrubbing;
 mod unaligned;
 
 use std::io;
@@ -32,6 +33,7 @@ use crate::{Backend, ServiceEvent, marks};
 use news::NewsTimer;
 use replacing::PendingReplacement;
 use requests::PendingRequest;
+use scrubbing::OrderedScrub;
 use unaligned::SectorWork;
 
 /// Clients at a time.
@@ -172,6 +174,7 @@ pub struct Service<B> {
     events: Option<Events>,
     news: NewsTimer,
     replacing: Option<PendingReplacement>,
+    scrubbing: Option<OrderedScrub>,
     /// Requests were handed to the backend since it was polled last.
     begun: bool,
     /// Why nothing is answered but with errors.
@@ -219,6 +222,7 @@ impl<B: Backend> Service<B> {
             events: None,
             news: NewsTimer::default(),
             replacing: None,
+            scrubbing: None,
             begun: false,
             broken: None,
             stopping: false,
@@ -241,7 +245,7 @@ impl<B: Backend> Service<B> {
         Ok(())
     }
 
-    /// Takes orders here: `status`, `flush`, `stop`.
+    /// Takes [orders](crate::Order) here.
     ///
     /// # Errors
     /// If the socket cannot be made.
@@ -307,6 +311,7 @@ impl<B: Backend> Service<B> {
         }
         // Whatever hangs, the end comes.
         self.backend.begin_stop();
+        self.backend.end_scrub("the service has ended");
         self.say_goodbye()?;
         if let Some(why) = self.broken {
             self.bosses.iter_mut().for_each(|(_, boss)| boss.stopped(Err(&why)));
@@ -334,7 +339,7 @@ impl<B: Backend> Service<B> {
             let unsent = self.clients.iter().any(|(_, client)| client.outbox.left() > 0);
             let left = until.saturating_duration_since(Instant::now());
             // What is under way is waited for as long as devices may take.
-            if self.pending.is_empty() && (!unsent || left.is_zero()) {
+            if self.pending.is_empty() && (!unsent && !self.is_scrubbing() || left.is_zero()) {
                 self.tell_news();
                 return Ok(());
             }
@@ -359,6 +364,7 @@ impl<B: Backend> Service<B> {
             self.attend();
         }
         self.go_on_replacing();
+        self.tell_scrub();
         if self.news.is_due() {
             self.tell_news();
         }
@@ -378,7 +384,8 @@ impl<B: Backend> Service<B> {
         let welcome = self.unwelcome.map(|until| until.saturating_duration_since(Instant::now()));
         let watched = self.watched.map(|since| WATCH.saturating_sub(since.elapsed()));
         let news = self.news.longest_wait();
-        let most = [timer, handshake, welcome, watched, news, busy, most].into_iter().flatten().min();
+        let scrub = self.until_scrub_is_told();
+        let most = [timer, handshake, welcome, watched, news, scrub, busy, most].into_iter().flatten().min();
         let mut ready = std::mem::take(&mut self.ready);
         self.waiter.wait(most, &mut ready).map_err(cannot("wait for clients"))?;
         for source in ready.drain(..) {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ScrubStatus;
+
 /// Says when a device is slow: disks answer within a second even if they are very busy.
 pub(crate) const SLOW: Duration = Duration::from_secs(1);
 
@@ -110,6 +112,9 @@ pub struct ArrayStatus {
     pub lost: Vec<ByteRange>,
     /// Bytes that were copied in memory for want of a buffer that could be handed on.
     pub copied_bytes: u64,
+    /// Tells how far the scrub has come that runs, or ran last in this life.
+    #[serde(default)]
+    pub scrub: Option<ScrubStatus>,
 }
 
 /// How an array went on whose NVRAM or intents were lost.
@@ -205,6 +210,7 @@ impl ArrayStatus {
             resynchronised: None,
             lost: Vec::new(),
             copied_bytes: 0,
+            scrub: None,
         }
     }
 }

@@ -55,8 +55,8 @@ impl<B: Backend> Service<B> {
     /// Dismisses the control connection that has given no order for longest, or else the one that has waited longest for
     /// an order, which is carried out all the same. Returns false if all have just come.
     fn dismiss_idlest_boss(&mut self) -> bool {
-        // Nobody else gets the answer to a replacement.
-        let others = self.bosses.iter().filter(|(_, boss)| !boss.waits_for_replacement);
+        // Nobody else gets the answer to a replacement, and a scrub would end.
+        let others = self.bosses.iter().filter(|(_, boss)| !boss.waits_for_replacement && !boss.waits_for_scrub);
         let idlest = others.min_by_key(|(_, boss)| (boss.is_waiting(), boss.since)).map(|(at, _)| at);
         let Some(at) = idlest.filter(|at| self.bosses[*at].is_waiting() || self.bosses[*at].since.elapsed() >= SILENCE)
         else {
@@ -95,6 +95,7 @@ impl<B: Backend> Service<B> {
                 }
             }
             Order::Replace(replacement) => self.replace(at, replacement),
+            Order::Scrub(order) => self.scrub(at, &order),
             Order::Stop => {
                 self.happened(|| ServiceEvent::Stopping { why: "destage stop".to_owned() });
                 self.bosses[at].waits_for_stop = true;
