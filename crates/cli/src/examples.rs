@@ -277,6 +277,14 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "scrub",
+        &[
+            example("destage scrub array", "compare all rows, beside requests"),
+            example("destage scrub array --rate 20MiB --from 512GiB", "slowly, and on from where one has ended"),
+            example("destage scrub array --repair", "make anew the parity or copies that differ"),
+        ],
+    ),
+    (
         "stop",
         &[
             example("destage stop array", "when this returns nothing is left to be recovered"),
@@ -324,7 +332,10 @@ pub const STATUSES: &[(&str, &str)] = &[
         "2",
         "The command line is not understood: an argument that there is not, or one that is missing. Nothing was done.",
     ),
-    ("3", "destage status alone: the array is degraded."),
+    (
+        "3",
+        "destage status: the array is degraded. destage scrub: rows are not consistent, or too much of them is lost to tell.",
+    ),
     ("4", "destage status alone: the array has failed, or nothing is served any more."),
     ("129", "Ended by SIGHUP; files are as they were before."),
     ("130", "Ended by SIGINT, which is Ctrl-C; likewise."),

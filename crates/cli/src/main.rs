@@ -22,6 +22,7 @@ mod progress;
 mod resume;
 mod run_table;
 mod screen;
+mod share_bar;
 mod signals;
 mod spark;
 mod sweep_output;

@@ -15,17 +15,17 @@ use crate::screen;
 use crate::teller::Teller;
 
 /// Steps of the bar.
-const STEPS: u64 = 1000;
+pub const STEPS: u64 = 1000;
 /// Workloads that are named in a line, at most.
 const NAMED: usize = 4;
 
 /// The style with characters that the locale has.
-fn drawn(style: ProgressStyle) -> ProgressStyle {
+pub fn drawn(style: ProgressStyle) -> ProgressStyle {
     if screen::utf8() { style } else { style.progress_chars("##-") }
 }
 
 /// What a panic of another thread leaves is shown all the same.
-fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -14,6 +14,7 @@ mod replace;
 mod report;
 mod reproduce;
 mod schema;
+mod scrub;
 mod serve;
 mod served;
 mod sim;
@@ -71,6 +72,7 @@ pub fn bare() -> Command {
         .subcommand(take_out::fail_command())
         .subcommand(take_out::detach_command())
         .subcommand(take_out::attach_command())
+        .subcommand(scrub::command())
         .subcommand(stop::command())
         .subcommand(validate::command())
         .subcommand(completions::command())
@@ -81,6 +83,7 @@ pub fn bare() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let done = match matches.subcommand() {
         Some(("status", matches)) => return status::run(matches),
+        Some(("scrub", matches)) => return scrub::run(matches),
         Some(("advise", matches)) => advise::run(matches),
         Some(("sim", matches)) => sim::run(matches),
         Some(("sweep", matches)) => sweep::run(matches),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, ValueHint, value_parser};
-use destage_engine::{Description, Order, OrderError, Reply};
+use destage_engine::{Description, Order, OrderError, Reply, ScrubStatus};
 use rustix::fs::{major, minor};
 
 /// The array that a command is about.
@@ -64,6 +64,11 @@ pub const HEARD: &str =
 
 /// Gives the service an order, and waits for the answer.
 pub fn order(matches: &ArgMatches, order: &Order) -> Result<Reply> {
+    order_with_progress(matches, order, &mut drop)
+}
+
+/// Gives the service an order, and calls `tell` with how far it is until the answer comes.
+pub fn order_with_progress(matches: &ArgMatches, order: &Order, tell: &mut dyn FnMut(ScrubStatus)) -> Result<Reply> {
     let (description, socket) = (description(matches), control(matches));
     if !description.exists() {
         bail!("{} does not exist; destage create makes an array", description.display());
@@ -71,7 +76,7 @@ pub fn order(matches: &ArgMatches, order: &Order) -> Result<Reply> {
     let array = matches.get_one::<PathBuf>("array").cloned().unwrap_or_default();
     let (array, at) = (array.display(), socket.display());
     let timeout = Duration::from_secs(matches.get_one::<u32>("timeout").copied().unwrap_or_default().into());
-    match destage_engine::order(&socket, order, timeout) {
+    match destage_engine::order_with_progress(&socket, order, timeout, tell) {
         Ok(Reply::Failed(why)) => bail!(why),
         Ok(reply) => Ok(reply),
         Err(error @ OrderError::Unheard { .. }) => {

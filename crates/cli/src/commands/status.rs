@@ -89,6 +89,9 @@ fn show(status: &Status) -> Result<()> {
     if array.stale_rows > 0 {
         rows.push(("rows with old parity", show_count(array.stale_rows)));
     }
+    if let Some(scrub) = &array.scrub {
+        rows.push(("scrub", scrub.to_string()));
+    }
     let lost: u64 = array.lost.iter().map(|range| range.bytes).sum();
     if lost > 0 {
         rows.push(("lost for good", format!("{} in {} ranges", show_bytes(lost), array.lost.len())));

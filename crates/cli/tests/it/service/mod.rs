@@ -50,6 +50,7 @@ mod recorded;
 mod refusals;
 mod replacements;
 mod requests;
+mod scrubs;
 mod unaligned;
 
 use std::os::unix::net::UnixStream;
