@@ -96,6 +96,7 @@ struct Entry {
     generation: u32,
     tag: Tag,
     bytes: Vec<u8>,
+    is_damaged: bool,
 }
 
 /// Slots, and what is in them.
@@ -122,7 +123,7 @@ impl Slots {
         entry.filter(|entry| entry.generation == slot.generation)
     }
 
-    fn keep(&mut self, slot: NvSlot, tag: Tag, bytes: Vec<u8>) {
+    fn keep(&mut self, slot: NvSlot, tag: Tag, bytes: Vec<u8>, is_damaged: bool) {
         let index = slot.place();
         if index >= self.entries.len() {
             self.entries.resize(index + 1, None);
@@ -133,7 +134,7 @@ impl Slots {
         }
         let before = self.last[index].replace(slot.generation);
         assert_ne!(before, Some(slot.generation), "{slot:?} is the name of the use before this one");
-        self.entries[index] = Some(Entry { generation: slot.generation, tag, bytes });
+        self.entries[index] = Some(Entry { generation: slot.generation, tag, bytes, is_damaged });
     }
 
     fn free(&mut self, slot: NvSlot) -> Vec<u8> {
@@ -183,7 +184,7 @@ impl Nvram {
     pub fn put(&mut self, slot: NvSlot, tag: Tag, bytes: &[u8]) {
         let mut kept = self.room();
         kept.extend_from_slice(bytes);
-        self.slots_of(slot).keep(slot, tag, kept);
+        self.slots_of(slot).keep(slot, tag, kept, false);
     }
 
     /// Puts a tag and so many zeros.
@@ -193,7 +194,15 @@ impl Nvram {
     pub fn put_zeros(&mut self, slot: NvSlot, tag: Tag, len: usize) {
         let mut kept = self.room();
         kept.resize(len, 0);
-        self.slots_of(slot).keep(slot, tag, kept);
+        self.slots_of(slot).keep(slot, tag, kept, false);
+    }
+
+    /// Puts a tag, and so many bytes of which nobody knows what they were.
+    ///
+    /// # Panics
+    /// As [`put`](Self::put).
+    pub fn put_damaged(&mut self, slot: NvSlot, tag: Tag, len: usize) {
+        self.slots_of(slot).keep(slot, tag, vec![0; len], true);
     }
 
     /// Puts a tag and the first bytes of another slot.
@@ -203,7 +212,7 @@ impl Nvram {
     pub fn put_copy(&mut self, slot: NvSlot, tag: Tag, from: NvSlot, len: usize) {
         let mut kept = self.room();
         kept.extend_from_slice(&self.bytes(from)[..len]);
-        self.slots_of(slot).keep(slot, tag, kept);
+        self.slots_of(slot).keep(slot, tag, kept, false);
     }
 
     const fn slots_of(&mut self, slot: NvSlot) -> &mut Slots {
@@ -237,9 +246,11 @@ impl Nvram {
     /// The bytes in a slot, as many as were put.
     ///
     /// # Panics
-    /// If this use of the slot has ended.
+    /// If this use of the slot has ended, or its bytes are [damaged](NvHeld::is_damaged).
     pub fn bytes(&self, slot: NvSlot) -> &[u8] {
-        &self.get(slot).unwrap_or_else(|| panic!("{slot:?} is read but not in use")).bytes
+        let entry = self.get(slot).unwrap_or_else(|| panic!("{slot:?} is read but not in use"));
+        assert!(!entry.is_damaged, "{slot:?} is read, and its bytes are damaged");
+        &entry.bytes
     }
 
     /// The slots of the NVRAM in use, ascending, with what they say and how many bytes they have.
@@ -247,7 +258,7 @@ impl Nvram {
         self.durable.entries.iter().enumerate().filter_map(|(index, entry)| {
             let entry = entry.as_ref()?;
             let slot = NvSlot { index: index as u32, generation: entry.generation };
-            Some(NvHeld { slot, tag: entry.tag, len: entry.bytes.len() as u32 })
+            Some(NvHeld { slot, tag: entry.tag, len: entry.bytes.len() as u32, is_damaged: entry.is_damaged })
         })
     }
 }

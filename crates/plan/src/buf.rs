@@ -86,6 +86,8 @@ pub struct NvHeld {
     pub tag: Tag,
     /// How many bytes it has. That they are as many as what it says takes is for the controller to see.
     pub len: u32,
+    /// Tells that its bytes are damaged and nobody knows what they were. What it says is right.
+    pub is_damaged: bool,
 }
 
 impl NvPut {

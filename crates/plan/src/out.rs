@@ -46,6 +46,11 @@ pub enum Refusal {
         /// The pages of the array that may be.
         lost: LostPages,
     },
+    /// Slots of the NVRAM are damaged that had newer versions of pages than the members.
+    NvramDamaged {
+        /// The pages of the array that are lost with them.
+        lost: LostPages,
+    },
     /// The NVRAM holds what this version did not write.
     Nvram,
     /// These devices are to be told to collect garbage, and cannot be.

@@ -54,7 +54,7 @@ use figures::{Counted, Figures};
 use places::{in_group, in_strip};
 use pool::Pool;
 use queue::Queue;
-use store::{Layer, Place, Store};
+use store::{DamagedVersions, Layer, Place, Store};
 use upper::{Request, Upper};
 
 pub use iwc::IWC;
@@ -215,6 +215,12 @@ impl WriteCache {
         (self.geometry.row(place.stripe, place.row_in_chunk), place.column)
     }
 
+    /// Returns the page of the array at a place that holds data.
+    fn page(&self, (row, column): Place) -> u64 {
+        let (stripe, row_in_chunk) = self.geometry.stripe_of(row);
+        self.geometry.page_of(destage_raid::Place { stripe, row_in_chunk, column })
+    }
+
     fn set_job(&mut self, op: OpId, job: Job) {
         if self.jobs.len() <= op.index() {
             self.jobs.resize(op.index() + 1, None);
@@ -288,7 +294,7 @@ impl HostCache for WriteCache {
 
     fn load(&mut self, held: &NvHeld, page_bytes: u32) -> bool {
         let (upper, lower) = (self.upper.is_some(), self.lower.is_some());
-        held.len == page_bytes && self.store.load(held.slot, &held.tag, upper, lower, self.geometry.member_pages())
+        held.len == page_bytes && self.store.load(held, upper, lower, self.geometry.member_pages())
     }
 
     fn submit(
@@ -349,9 +355,9 @@ impl HostCache for WriteCache {
         self.plan_read(op, pages, dst, array, out)
     }
 
-    fn event(&mut self, event: Event<'_>, _: &mut Array, _: &mut Out) {
+    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         match event {
-            Event::Start(_) => self.begin(),
+            Event::Start(_) => self.begin(array, out),
             Event::Control(Control::Clean) => self.cleaning = true,
             Event::Control(Control::Drain) => self.drain = Some(Drain::of(self.store.last_seq())),
             _ => {}
@@ -365,6 +371,7 @@ impl HostCache for WriteCache {
         if !array.is_ready() {
             return;
         }
+        self.store.end_damaged();
         for row in self.healed.drain(..) {
             array.let_go(row, out);
         }
@@ -420,10 +427,15 @@ impl HostCache for WriteCache {
 }
 
 impl WriteCache {
-    /// A life begins: what an earlier one left is found out.
-    fn begin(&mut self) {
+    /// A life begins: what an earlier one left is found out, and what of it is lost with damaged slots.
+    fn begin(&mut self, array: &mut Array, out: &mut Out) {
         let mut pages = Vec::new();
-        self.store.begin(|place, layer| pages.push((place, layer)));
+        let DamagedVersions { lost, rows } = self.store.begin(|place, layer| pages.push((place, layer)));
+        let is_data = |place: &&Place| self.geometry.data_set().contains(place.1);
+        let mut lost: Vec<u64> = lost.iter().filter(is_data).map(|place| self.page(*place)).collect();
+        lost.sort_unstable();
+        array.lose_above(lost, out);
+        array.recover_above(rows.into_iter());
         for (place, layer) in pages {
             let (group, in_group) = in_group(&self.geometry, place);
             let (dev, strip, in_strip) = in_strip(&self.geometry, place);

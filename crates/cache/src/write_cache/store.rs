@@ -8,7 +8,9 @@
 //! A version that is superseded or on its member is dead. Dead ones are freed in the order of their
 //! making, page by page: if a newer one went first, a cut would make the older one the newest again.
 
-use destage_plan::{Column, ColumnSet, NvSlot, OpId, Row, Rows, Tag};
+use std::collections::BTreeSet;
+
+use destage_plan::{Column, ColumnSet, NvHeld, NvSlot, OpId, Row, Rows, Tag};
 use destage_raid::array::{Array, Source, Sources};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -94,8 +96,29 @@ pub(super) struct Store {
     /// Dead, and not freed so far.
     dead: Vec<u32>,
     /// What an earlier life left.
-    loaded: Vec<(u64, Layer, Place, NvSlot)>,
+    loaded: Vec<Loaded>,
+    /// Lists damaged versions, which stay until [`end_damaged`](Self::end_damaged).
+    damaged: Vec<u32>,
     seq: u64,
+}
+
+/// Holds what the NVRAM says of a version that an earlier life left.
+#[derive(Clone, Copy, Debug)]
+struct Loaded {
+    seq: u64,
+    layer: Layer,
+    place: Place,
+    slot: NvSlot,
+    is_damaged: bool,
+}
+
+/// Lists what is lost with versions whose bytes are damaged.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct DamagedVersions {
+    /// Lists the pages whose newest version is lost, ascending.
+    pub(super) lost: Vec<Place>,
+    /// Lists the rows whose parity covers, or was, a version that is lost, ascending.
+    pub(super) rows: Vec<Row>,
 }
 
 impl Store {
@@ -111,6 +134,7 @@ impl Store {
             pinned: Vec::new(),
             dead: Vec::new(),
             loaded: Vec::new(),
+            damaged: Vec::new(),
             seq: 0,
         }
     }
@@ -423,33 +447,52 @@ impl Store {
 
     /// Takes a slot that was in use when this life began, by its tag; whether it can be one of these
     /// layers.
-    pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag, upper: bool, lower: bool, rows: u64) -> bool {
+    pub(super) fn load(&mut self, held: &NvHeld, upper: bool, lower: bool, rows: u64) -> bool {
+        let NvHeld { slot, ref tag, is_damaged, .. } = *held;
         let Some((place, layer, seq)) = read_tag(tag) else { return false };
         let known = if layer == Layer::Upper { upper } else { lower };
         if !known || place.1.index() >= self.columns || place.0.0 >= rows {
             return false;
         }
-        self.loaded.push((seq, layer, place, slot));
+        self.loaded.push(Loaded { seq, layer, place, slot, is_damaged });
         true
     }
 
-    /// Everything is loaded: what is newest is found out. The pages that are held in a layer.
-    pub(super) fn begin(&mut self, mut each: impl FnMut(Place, Layer)) {
+    /// Everything is loaded: what is newest is found out. The pages that are held in a layer, and what is lost with
+    /// damaged versions. Nothing is taken from these; they stay until [`end_damaged`](Self::end_damaged).
+    pub(super) fn begin(&mut self, mut each: impl FnMut(Place, Layer)) -> DamagedVersions {
         let mut loaded = std::mem::take(&mut self.loaded);
-        loaded.sort_unstable_by_key(|(seq, layer, ..)| (*seq, *layer));
-        let mut places = Vec::new();
-        for (seq, layer, place, slot) in loaded {
+        loaded.sort_unstable_by_key(|loaded| (loaded.seq, loaded.layer));
+        let (mut places, mut lost, mut rows) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        for Loaded { seq, layer, place, slot, is_damaged } in loaded {
             self.seq = self.seq.max(seq);
             self.add(slot, place, layer, seq);
+            let held = self.held(place);
+            // A copy in the lower layer is as old as what it is a copy of, and as good.
+            let original = held.upper.filter(|upper| layer == Layer::Lower && self.get(*upper).seq == seq);
+            let kept = if is_damaged { original } else { None };
             let held = self.held_mut(place);
             let of_layer = if layer == Layer::Upper { &mut held.upper } else { &mut held.lower };
-            let mut old = [of_layer.replace(slot.index), None];
-            if layer == Layer::Lower {
+            let mut old = [std::mem::replace(of_layer, Some(slot.index).filter(|_| !is_damaged)), None];
+            if layer == Layer::Lower && kept.is_none() {
                 // As old as this or older, so that this is a copy of it or newer.
                 old[1] = held.upper.take();
             }
             old.into_iter().flatten().for_each(|number| self.kill(number));
-            places.push(place);
+            if !is_damaged {
+                lost.remove(&place);
+                places.push(place);
+                continue;
+            }
+            if layer == Layer::Lower {
+                rows.insert(place.0);
+            }
+            if kept.is_none() {
+                lost.insert(place);
+            }
+            self.get_mut(slot.index).pins += 1;
+            self.kill(slot.index);
+            self.damaged.push(slot.index);
         }
         places.sort_unstable();
         places.dedup();
@@ -462,6 +505,14 @@ impl Store {
                 each(place, Layer::Lower);
             }
         }
+        DamagedVersions { lost: lost.into_iter().collect(), rows: rows.into_iter().collect() }
+    }
+
+    /// Lets damaged versions be freed: rows whose parity covers one are consistent without it.
+    pub(super) fn end_damaged(&mut self) {
+        for number in std::mem::take(&mut self.damaged) {
+            self.get_mut(number).pins -= 1;
+        }
     }
 }
 
@@ -471,15 +522,55 @@ mod tests {
 
     const PLACE: Place = (Row(3), Column(1));
 
-    /// What is left after a cut, of these layers and numbers.
-    fn begun(left: &[(Layer, u64)]) -> Store {
+    /// What is left after a cut, of these layers and numbers, and what is lost with those that are damaged.
+    fn damaged(left: &[(Layer, u64, bool)]) -> (Store, DamagedVersions) {
         let mut store = Store::new(4);
-        for (index, (layer, seq)) in (0..).zip(left) {
+        for (index, (layer, seq, is_damaged)) in (0..).zip(left) {
             let slot = NvSlot { index, generation: 1 };
-            assert!(store.load(slot, &tag(PLACE, *layer, *seq), true, true, 8));
+            let held = NvHeld { slot, tag: tag(PLACE, *layer, *seq), len: 4096, is_damaged: *is_damaged };
+            assert!(store.load(&held, true, true, 8));
         }
-        store.begin(|_, _| ());
-        store
+        let lost = store.begin(|_, _| ());
+        (store, lost)
+    }
+
+    fn begun(left: &[(Layer, u64)]) -> Store {
+        let left: Vec<_> = left.iter().map(|(layer, seq)| (*layer, *seq, false)).collect();
+        damaged(&left).0
+    }
+
+    #[test]
+    fn a_damaged_version_is_lost_unless_there_is_one_as_new() {
+        use Layer::{Lower, Upper};
+        let is_lost = |is: bool| if is { vec![PLACE] } else { Vec::new() };
+        let is_open = |is: bool| if is { vec![PLACE.0] } else { Vec::new() };
+        for (left, now, lost, open) in [
+            (&[(Upper, 2, true)][..], (None, None), true, false),
+            (&[(Upper, 1, false), (Upper, 2, true)], (None, None), true, false),
+            (&[(Lower, 1, false), (Upper, 2, true)], (None, Some(0)), true, false),
+            (&[(Upper, 1, true), (Upper, 2, false)], (Some(1), None), false, false),
+            (&[(Lower, 2, true)], (None, None), true, true),
+            (&[(Upper, 1, false), (Lower, 2, true)], (None, None), true, true),
+            (&[(Upper, 2, false), (Lower, 2, true)], (Some(0), None), false, true),
+            (&[(Upper, 2, true), (Lower, 2, false)], (None, Some(1)), false, false),
+            (&[(Upper, 2, true), (Lower, 2, true)], (None, None), true, true),
+            (&[(Lower, 1, true), (Upper, 2, false)], (Some(1), None), false, true),
+        ] {
+            let (store, found) = damaged(left);
+            assert_eq!(held(&store), now, "{left:?}");
+            assert_eq!(found, DamagedVersions { lost: is_lost(lost), rows: is_open(open) }, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_version_stays_until_its_row_is_consistent() {
+        let (mut store, _) = damaged(&[(Layer::Lower, 1, false), (Layer::Lower, 2, true)]);
+        let mut slots = Vec::new();
+        store.take_freeable(&mut slots);
+        assert_eq!(slots.iter().map(|slot| slot.index).collect::<Vec<_>>(), [0], "the older one");
+        store.end_damaged();
+        store.take_freeable(&mut slots);
+        assert!(slots.len() == 2 && store.is_empty());
     }
 
     fn held(store: &Store) -> (Option<u32>, Option<u32>) {

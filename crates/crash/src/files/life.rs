@@ -259,7 +259,7 @@ impl<'a> Life<'a> {
             Refusal::MembersLost { .. } => self.known.broken || self.scene.too_many(self.known.lost | self.dead),
             Refusal::WriteHole { .. } => self.known.excused || !self.window.is_empty(),
             Refusal::CacheLost { .. } => self.known.doubt.lost,
-            Refusal::Nvram | Refusal::NoCollectors(_) => false,
+            Refusal::NvramDamaged { .. } | Refusal::Nvram | Refusal::NoCollectors(_) => false,
         };
         let lost = self.known.lost;
         if allowed { Ok(()) } else { Err(format!("the start is refused: {why:?}; members {lost:?} may be lost")) }

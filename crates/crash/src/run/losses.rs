@@ -188,7 +188,7 @@ impl HistoryRun<'_> {
                 matches!(geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6) && excused(row)
             }
             Refusal::CacheLost { .. } => self.may_refuse_cache(),
-            Refusal::Nvram | Refusal::NoCollectors(_) => false,
+            Refusal::NvramDamaged { .. } | Refusal::Nvram | Refusal::NoCollectors(_) => false,
         };
         if allowed {
             return Ok(());

@@ -28,6 +28,31 @@ pub enum FilesError {
     /// The NVRAM or intents of an array are not there.
     #[error("{} does not exist; without it nobody knows which rows are consistent but for the members' marks", .0.display())]
     Missing(PathBuf),
+    /// Tells that the NVRAM is damaged so that nobody knows what it held.
+    #[error(
+        "{why}: what the NVRAM held nobody knows; bring back {}, or go on without it (destage serve --accept-losses)",
+        path.display()
+    )]
+    DamagedNvram {
+        /// Gives the file.
+        path: PathBuf,
+        /// Says what is damaged first, and where.
+        why: String,
+    },
+    /// Tells that an earlier version wrote the NVRAM.
+    #[error(
+        "{} is of version {found}, this destage reads version {expected}; serve it with the destage that wrote it, stop that in order \
+         (destage stop), and move the file away: nothing is lost with it then",
+        path.display()
+    )]
+    OlderNvram {
+        /// Gives the file.
+        path: PathBuf,
+        /// Gives its version.
+        found: u32,
+        /// Gives the version that is read.
+        expected: u32,
+    },
     /// The NVRAM lies on a cache's device that does not have it.
     #[error(
         "{}: the NVRAM lies on it, and {why}; bring it back, or name an empty one in its place, or another place for the NVRAM: \
@@ -338,6 +363,11 @@ fn refusal(why: &Refusal) -> String {
             "the cache device is lost that has, or had, what was written last and is on no member, of any of {}; bring the \
              device back, unless the array went on without it, or have all of them as accepted losses (destage serve --accept-losses), \
              and with them what was written before",
+            pages(lost)
+        ),
+        Refusal::NvramDamaged { lost } => format!(
+            "the NVRAM is damaged where it has what was written last, and is on no member, of {}; bring the NVRAM back, or have \
+             them as accepted losses (destage serve --accept-losses), which leaves them as they were before that",
             pages(lost)
         ),
         Refusal::MembersLost { lost, tolerated } => {

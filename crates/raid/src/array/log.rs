@@ -62,6 +62,12 @@ impl Log {
         }
     }
 
+    /// Forgets the page that is logged in a slot; the slot if there is one.
+    pub(super) fn forget_slot(&mut self, slot: NvSlot) -> Option<NvSlot> {
+        let key = self.entries.iter().find(|(_, entry)| entry.slot == slot).map(|(key, _)| *key)?;
+        self.entries.remove(&key).map(|entry| entry.slot)
+    }
+
     /// Forgets what was logged of these rows; the slots are appended to `slots`.
     pub(super) fn forget(&mut self, rows: Rows, members: u8, slots: &mut Vec<NvSlot>) {
         if self.entries.is_empty() {

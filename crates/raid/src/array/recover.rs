@@ -43,7 +43,7 @@ impl Array {
         let count = self.config.geometry.members();
         let mut stale: Vec<NvSlot> = Vec::new();
         let page_bytes = out.page_bytes();
-        for NvHeld { slot, tag, len } in start.nv {
+        for NvHeld { slot, tag, len, .. } in start.nv {
             let loaded = match tag[1] {
                 _ if !self.slots.occupy(*slot) => Err(Unknown),
                 // What stands above takes it, or refuses.
@@ -60,6 +60,12 @@ impl Array {
                 Ok(superseded) => stale.extend(superseded),
                 Err(Unknown) => return self.refuse(Refusal::Nvram, out),
             }
+        }
+        // A damaged page that was logged is no more than one that was not: a row that needs it has a hole. It had to be
+        // loaded for those before it to count no more.
+        let damaged = start.nv.iter().filter(|held| held.is_damaged && held.tag[1] == log::KIND_LOG);
+        for NvHeld { slot, .. } in damaged {
+            stale.extend(self.log.forget_slot(*slot));
         }
         for dev in self.members.lost().iter() {
             self.members.bad.forget(dev);
@@ -118,6 +124,36 @@ impl Array {
     /// What stands above found in the NVRAM what it did not write.
     pub fn refuse_nvram(&mut self, out: &mut Out) {
         self.refuse(Refusal::Nvram, out);
+    }
+
+    /// Has rows made consistent whose parity covers what stands above has lost. What it has of them in the NVRAM has to
+    /// stay until the array is [ready](Self::is_ready): after a crash it is what says that they are not consistent.
+    pub fn recover_above(&mut self, rows: impl Iterator<Item = Row>) {
+        if self.recovery.refused {
+            return;
+        }
+        for row in rows {
+            if !self.intents.contains(row) {
+                self.queue_recovery(Rows::new(row, 1));
+            }
+        }
+    }
+
+    /// Loses these pages, of which what stands above had newer versions than the members: the start is refused unless they
+    /// are [accepted](super::ArrayConfig::accepted_losses) as lost.
+    pub fn lose_above(&mut self, pages: Vec<u64>, out: &mut Out) {
+        if pages.is_empty() || self.recovery.refused {
+            return;
+        }
+        let lost = PageRange::of_pages(pages);
+        let accepted = &self.config.accepted_losses;
+        let is_accepted = |page| accepted.iter().any(|range| range.contains(page));
+        let refused = lost.iter().any(|range| !(range.first..range.end()).all(is_accepted));
+        if refused {
+            let lost = LostPages::new(&lost);
+            self.refuse(Refusal::NvramDamaged { lost }, out);
+        }
+        self.lost.extend(lost);
     }
 
     /// What stands above has lost the newest versions of pages, and which it cannot tell: the start is refused

@@ -229,7 +229,7 @@ impl Start {
 
 impl Journal {
     /// Takes a slot that was in use when this life began; whether it is its own and understood.
-    pub(in crate::ssd) fn load(&mut self, &NvHeld { slot, ref tag, len }: &NvHeld) -> bool {
+    pub(in crate::ssd) fn load(&mut self, &NvHeld { slot, ref tag, len, .. }: &NvHeld) -> bool {
         if len > 0 {
             return false;
         }

@@ -132,7 +132,7 @@ impl Walk {
 
     /// What the NVRAM says at once, the log when it has been read.
     fn start(&mut self, start: Start<'_>, out: &mut Out) {
-        for NvHeld { slot, tag, len: held } in start.nv {
+        for NvHeld { slot, tag, len: held, .. } in start.nv {
             assert!(self.slots.occupy(*slot));
             let len = u32::from_le_bytes(tag[2..6].try_into().expect("four bytes"));
             if tag[0] == STAGED {
