@@ -461,6 +461,9 @@ impl Backend for Array {
         if let (None, Some(damaged)) = (self.seen, self.files.damaged_intents()) {
             tell(ServiceEvent::IntentsDamaged { why: damaged.errors.clone(), rows: damaged.rows, of: damaged.of });
         }
+        if let (None, Some(damaged)) = (self.seen, self.files.damaged_nvram()) {
+            tell(ServiceEvent::NvramDamaged { why: damaged.errors.clone(), slots: damaged.slots });
+        }
         let seen = self.seen.replace(now).unwrap_or(unseen);
         for dev in (seen.answering - now.answering).iter() {
             let why = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());

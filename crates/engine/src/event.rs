@@ -240,6 +240,13 @@ pub enum ServiceEvent {
         /// Counts all rows.
         of: u64,
     },
+    /// Reports damaged records of the NVRAM; the pages that are lost with them are told as lost data.
+    NvramDamaged {
+        /// Says what is wrong with each, of the first few.
+        why: Vec<String>,
+        /// Counts the slots whose bytes are damaged. Everything else of the NVRAM is kept.
+        slots: u64,
+    },
     /// Reports data that is lost for good, which was accepted.
     DataLost {
         /// Counts the bytes in all.
@@ -316,6 +323,7 @@ impl ServiceEvent {
             Self::Resynchronised { data_lost: true, .. }
             | Self::Ordered { refused: Some(_), .. }
             | Self::IntentsDamaged { .. }
+            | Self::NvramDamaged { .. }
             | Self::PageCorrected { .. }
             | Self::CachePageDropped { .. }
             | Self::RowsMismatched { .. }
@@ -380,6 +388,7 @@ impl ServiceEvent {
             Self::Started { .. } => "started",
             Self::Resynchronised { .. } => "resynchronised",
             Self::IntentsDamaged { .. } => "intents-damaged",
+            Self::NvramDamaged { .. } => "nvram-damaged",
             Self::DataLost { .. } => "data-lost",
             Self::MembersReordered { .. } => "members-reordered",
             Self::Ordered { .. } => "ordered",
@@ -482,6 +491,13 @@ impl fmt::Display for ServiceEvent {
                 let named = members.iter().enumerate().map(|(at, path)| format!("member {at} is {path}"));
                 let named = named.collect::<Vec<_>>().join(", ");
                 write!(f, "members were found by their labels in another order than array.toml has them: {named}")
+            }
+            Self::NvramDamaged { why, slots } => {
+                write!(
+                    f,
+                    "{}; the bytes of {slots} slots are damaged, and everything else of the NVRAM is kept",
+                    why.join("; ")
+                )
             }
             Self::DataLost { bytes, ranges } => {
                 let named = ranges.iter().take(NAMED);

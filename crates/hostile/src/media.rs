@@ -150,8 +150,8 @@ fn used(files: &mut Files<Box<dyn Served>>) -> Result<(), String> {
     Ok(())
 }
 
-/// Puts bytes somewhere, and puts right what covers them: nothing, the sum of the sector, or that of a record of the
-/// journal which begins in it. Or cuts the file there.
+/// Puts bytes somewhere, and puts right what covers them: nothing, the sum of the sector, or that of the table of a record of
+/// the journal which begins in it. Or cuts the file there.
 fn change(how: u8, file: &mut Vec<u8>, input: &mut Bytes<'_>) {
     if file.is_empty() {
         return;
@@ -176,8 +176,9 @@ fn change(how: u8, file: &mut Vec<u8>, input: &mut Bytes<'_>) {
             sector[508..512].copy_from_slice(&sum.to_le_bytes());
         }
         3..=5 if sector.len() >= SECTOR => {
-            let sectors = u64::from_le_bytes(sector[48..56].try_into().expect("eight bytes"));
-            let end = sectors.clamp(1, (sector.len() / SECTOR) as u64) as usize * SECTOR;
+            let number = |at: usize| u32::from_le_bytes(sector[at..at + 4].try_into().expect("four bytes")) as usize;
+            let table = number(56).saturating_mul(40).saturating_add(number(60).saturating_mul(8));
+            let end = table.saturating_add(88).min(sector.len());
             let sum = crc32c::crc32c(&sector[8..end]);
             sector[4..8].copy_from_slice(&sum.to_le_bytes());
         }

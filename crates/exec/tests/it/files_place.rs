@@ -184,7 +184,7 @@ fn a_place_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_damaged_or_foreign_one_is_refused() {
+fn a_damaged_one_goes_on_and_a_foreign_one_is_refused() {
     let (array, folder) = (array("kdd", Regime::Flush), folder());
     let mut files = create(&array, folder.path());
     let mut content = ExpectedContent::new(array.sizes());
@@ -195,16 +195,35 @@ fn a_damaged_or_foreign_one_is_refused() {
     let (path, from) = (member(folder.path(), 4), begin(&array));
     let whole = fs::read(&path).expect("a file");
     assert_eq!(&whole[from..from + 8], b"dstgNVRM");
+    let second = whole.chunks(512).rposition(|sector| sector.starts_with(b"dstgNVRM")).expect("a second header") * 512;
+    assert!(second > from);
+    // What is opened moves on: all of its files have to be put back.
+    let all = fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("a file").path());
+    let all: Vec<_> = all.map(|path| (fs::read(&path).expect("a file"), path)).collect();
+    let put_back = || all.iter().for_each(|(bytes, path)| fs::write(path, bytes).expect("a file"));
     for (at, says) in
-        [(0, "the magic"), (8, "the version"), (60, "the header's CRC-32C"), (512 + 70, "CRC-32C of a record")]
+        [(0, "the magic"), (8, "the version"), (60, "the header's CRC-32C"), (512 + 70, "CRC-32C of a record's table")]
     {
         change(&path, |bytes| bytes[from + at] ^= 1);
-        for error in [open(&array, folder.path()), resynchronise(&array, behind(&array, folder.path()), ALL)] {
-            let error = error.expect_err("it is damaged").to_string();
-            assert!(error.contains(says) && error.contains("dev4"), "byte {at}: {error}");
-        }
-        fs::write(&path, &whole).expect("a file");
+        let mut files = open(&array, folder.path()).expect("one bit is not the end");
+        let told = files.damaged_nvram().expect("it is told").errors.join(", ");
+        assert!(told.contains(says) && told.contains("dev4"), "byte {at}: {told}");
+        assert_holds(&mut files, &content, "one bit is not the end");
+        drop(files);
+        put_back();
     }
+    // Of both headers nothing is left.
+    change(&path, |bytes| [from + 60, second + 60].iter().for_each(|at| bytes[*at] ^= 1));
+    let error = open(&array, folder.path()).expect_err("nobody knows what it held");
+    assert!(matches!(&error, FilesError::DamagedNvram { .. }), "{error}");
+    assert!(error.to_string().contains("the header's CRC-32C") && error.to_string().contains("dev4"), "{error}");
+    let error = resynchronise(&array, behind(&array, folder.path()), NOTHING).expect_err("that is to be accepted");
+    assert!(error.to_string().contains("--accept-losses"), "{error}");
+    let mut files = resynchronise(&array, behind(&array, folder.path()), DATA).expect("kdd has nothing alone");
+    assert!(files.resynchronised().is_some_and(|done| !done.is_behind));
+    assert_holds(&mut files, &content, "without the NVRAM");
+    drop(files);
+    put_back();
     let other = destage_testkit::folder();
     drop(create(&array, other.path()));
     let foreign = fs::read(member(other.path(), 4)).expect("a file");

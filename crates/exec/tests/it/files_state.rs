@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use destage_exec::{Existing, Files, FilesConfig, FilesError};
-use destage_plan::{Frag, HostOp, HostRequest, List, NvPut, NvSlot, Out, Row, Rows, Shape, Step, StepSet};
+use destage_plan::{Frag, HostOp, HostRequest, List, NvPut, NvSlot, Out, Row, Rows, Shape, Step, StepSet, Tag};
 use destage_testkit::{ScriptedController, TestRng, folder, soak};
 use proptest::prelude::*;
 
@@ -270,22 +270,93 @@ fn opens_more(now: &Found, than: &Found) -> bool {
     now.slots == than.slots && open.into_iter().all(|(now, before)| now || !before)
 }
 
+/// Checks that what was found is this, but for the bytes of slots that are told of as damaged; the others hold what they did.
+fn assert_holds(files: &mut Files<Scribe>, now: &Found, found: &Found, content: &BTreeMap<u32, Vec<u8>>, what: &str) {
+    assert_eq!((&now.slots, &now.intents), (&found.slots, &found.intents), "{what}");
+    for (slot, bytes) in content.iter().filter(|(slot, _)| now.damaged.iter().all(|other| other.index != **slot)) {
+        let read = serve(files, request(HostOp::Read, u64::from(*slot)), Vec::new());
+        assert!(read[..bytes.len()] == *bytes, "{what}: slot {slot}");
+    }
+}
+
+/// Returns the whole sectors of the bytes in each slot.
+fn content(files: &mut Files<Scribe>, found: &Found) -> BTreeMap<u32, Vec<u8>> {
+    let whole = |(slot, tag): &(NvSlot, Tag)| {
+        let len = number(tag, 16, 4) as usize / 64 * 64;
+        (slot.index, serve(files, request(HostOp::Read, u64::from(slot.index)), Vec::new())[..len].to_vec())
+    };
+    found.slots.iter().map(whole).collect()
+}
+
+/// Damage of one byte costs the bytes of the slot that it is in, which is told; what is said of slots is found all the same.
 #[test]
 fn every_byte_of_the_nvram_that_says_something_is_covered() {
     let folder = folder();
     let (found, _) = sample(folder.path());
     let whole = images(folder.path());
+    let (mut files, again) = open(folder.path()).expect("the array is there");
+    assert_eq!(again, found);
+    let content = content(&mut files, &found);
+    drop(files);
     let sealed = sealed(&whole[0]);
     assert!(sealed.len() > 15 && 2 * sealed.end * SECTOR < whole[0].len(), "{sealed:?}");
+    let (mut damaged_slots, mut told, mut flips) = (0, 0, 0);
     for at in (0..whole[0].len()).step_by(if soak() { 1 } else { 7 }) {
         let mut damaged = whole.clone();
         damaged[0][at] ^= 1 << (at % 8);
         put_back(folder.path(), &damaged);
+        let what = format!("byte {at}");
         let says = at < SECTOR || sealed.contains(&(at / SECTOR));
-        match open(folder.path()).map(|found| found.1) {
-            Ok(now) if !says => assert_eq!(now, found, "byte {at}"),
-            Err(FilesError::Field { path, .. }) if says => assert_eq!(path, nvram(folder.path()), "byte {at}"),
-            other => panic!("byte {at} is damaged: {other:?}"),
+        let (mut files, now) = open(folder.path()).expect("one bit is not the end");
+        assert_holds(&mut files, &now, &found, &content, &what);
+        let report = files.damaged_nvram().cloned();
+        assert!(now.damaged.len() <= usize::from(says && at >= SECTOR), "{what}: {now:?}");
+        if let Some(report) = &report {
+            let name = format!("{}: ", nvram(folder.path()).display());
+            assert!(report.errors.len() == 1 && report.errors[0].starts_with(&name), "{what}: {report:?}");
+            assert_eq!(report.slots, now.damaged.len() as u64, "{what}");
+        }
+        // Zeros behind a record say nothing, and the last one is a seal. Nor does anything behind that but the second header.
+        let is_second = at >= whole[0].len() - SECTOR;
+        assert!(report.is_none() || says || is_second, "{what}: {report:?}");
+        assert!(now.damaged.is_empty() || report.is_some(), "{what}");
+        flips += u32::from(says);
+        damaged_slots += now.damaged.len() as u32;
+        told += u32::from(report.is_some());
+        drop(files);
+        // What a record says of slots was restored; bytes that are damaged stay so.
+        let (mut files, again) = open(folder.path()).expect("the array is there");
+        assert_eq!(again, now, "{what}");
+        assert_holds(&mut files, &again, &found, &content, &what);
+        assert_eq!(files.damaged_nvram().is_some(), !now.damaged.is_empty(), "{what}");
+    }
+    assert!(told > flips / 3 && damaged_slots > flips / 8, "{told} and {damaged_slots} of {flips}");
+}
+
+/// Damages two records in a row: nobody knows what the first one said.
+#[test]
+fn an_nvram_of_which_nobody_knows_what_it_said_is_refused_by_name() {
+    let folder = folder();
+    sample(folder.path());
+    let whole = images(folder.path());
+    let first = sealed(&whole[0]).start * SECTOR;
+    for (places, is_known) in [
+        (&[first][..], true),
+        (&[first, first + 2 * SECTOR], false),
+        (&[0], true),
+        (&[0, whole[0].len() - SECTOR], false),
+    ] {
+        let mut damaged = whole.clone();
+        for at in places {
+            damaged[0][at + 57] ^= 1;
+        }
+        put_back(folder.path(), &damaged);
+        match open(folder.path()) {
+            Ok((files, _)) => assert!(is_known && files.damaged_nvram().is_some(), "{places:?}"),
+            Err(error) => {
+                let named = matches!(&error, FilesError::DamagedNvram { path, .. } if *path == nvram(folder.path()));
+                assert!(!is_known && named && error.to_string().contains("--accept-losses"), "{places:?}: {error}");
+            }
         }
     }
 }
@@ -303,19 +374,21 @@ fn damage_since_the_last_start_is_told_from_a_torn_step() {
     drop(files);
     let two = images(folder.path());
     let (first, second) = (sealed(&two[0]).end, sealed(&two[0]).end + 2);
-    for (whole, sector, is_error) in [(&one, newest, false), (&two, first, true), (&two, second, false)] {
-        for at in (sector * SECTOR..(sector + 2) * SECTOR).step_by(7) {
+    let has = |found: &Found, page: u32| found.slots.iter().any(|(slot, _)| slot.index == page);
+    for (whole, sector, was_durable) in [(&one, newest, false), (&two, first, true), (&two, second, false)] {
+        // But for zeros behind what the record says.
+        for at in (sector * SECTOR..sector * SECTOR + 640).step_by(7) {
             let mut damaged = whole.clone();
             damaged[0][at] ^= 1 << (at % 8);
             put_back(folder.path(), &damaged);
-            match open(folder.path()).map(|found| found.1) {
-                Ok(now) if sector == newest && !is_error => assert_eq!(now, before),
-                Ok(now) => assert_eq!((is_error, now.slots.iter().any(|(slot, _)| slot.index == 13)), (false, false)),
-                Err(error) => {
-                    let offset = (sector * SECTOR) as u64;
-                    let named = matches!(&error, FilesError::Field { offset: found, .. } if (offset..offset + 64).contains(found));
-                    assert!(is_error && named, "{error}");
-                }
+            let (files, now) = open(folder.path()).expect("one bit is not the end");
+            if was_durable {
+                assert!(has(&now, 12) && has(&now, 13) && files.damaged_nvram().is_some(), "byte {at}: {now:?}");
+                assert!(now.damaged.iter().all(|slot| slot.index == 12), "byte {at}: {now:?}");
+            } else if sector == newest {
+                assert_eq!(now, before, "byte {at}");
+            } else {
+                assert!(!has(&now, 13) && now.damaged.is_empty(), "byte {at}: {now:?}");
             }
         }
     }
@@ -337,7 +410,7 @@ fn what_a_start_has_not_found_is_never_found() {
     for record in [5, 7] {
         let bytes = &mut images[0][record * SECTOR..(record + 2) * SECTOR];
         bytes[40..48].fill(0);
-        let crc = crc32c::crc32c(&bytes[8..]);
+        let crc = crc32c::crc32c(&bytes[8..88 + 40]);
         bytes[4..8].copy_from_slice(&crc.to_le_bytes());
     }
     put_back(folder.path(), &images);
@@ -412,8 +485,16 @@ proptest! {
             Ok((files, now)) if files.damaged_intents().is_some() => {
                 prop_assert!(which == 1 && opens_more(&now, &found), "{:?}", now);
             }
+            Ok((files, now)) if files.damaged_nvram().is_some() => {
+                prop_assert!(which == 0 && now.slots == found.slots && now.intents == found.intents, "{:?}", now);
+            }
             Ok((_, now)) => prop_assert!(now == found || which == 0 && now == before, "{:?}", now),
-            Err(error @ (FilesError::Field { .. } | FilesError::Size { .. } | FilesError::Missing(_))) => {
+            Err(
+                error @ (FilesError::Field { .. }
+                | FilesError::Size { .. }
+                | FilesError::Missing(_)
+                | FilesError::DamagedNvram { .. }),
+            ) => {
                 prop_assert!(error.to_string().contains(&path.display().to_string()), "{}", error);
             }
             Err(other) => prop_assert!(false, "{:?}", other),
@@ -428,37 +509,55 @@ fn the_formats_are_as_described() {
     let [nvram, intents, device] = images(folder.path());
     let sealed = |sector: &[u8]| assert_eq!(number(sector, 508, 4), u64::from(crc32c::crc32c(&sector[..508])));
     assert_eq!((&nvram[..8], &intents[..8]), (&b"dstgNVRM"[..], &b"dstgINTS"[..]));
-    for (file, version) in [(&nvram, 6), (&intents, 4)] {
+    for (file, version) in [(&nvram, 7), (&intents, 4)] {
         assert_eq!((number(file, 8, 4), number(file, 12, 4)), (version, 512));
         assert_eq!(number(file, 16, 8), 0x0102_0304_0506_0708);
         sealed(&file[..SECTOR]);
     }
     assert_eq!((number(&nvram, 24, 4), number(&nvram, 28, 4), number(&nvram, 32, 4)), (PAGE, PAGES, 1));
-    // All slots alone, twice the longest record, and twice all slots.
-    assert_eq!(nvram.len(), SECTOR * (1 + 16 * 2 + 2 * 18 + 2 * 16 * 2));
-    // Made, and opened twice; six puts, one more, a free, a commit of two puts and three frees: of each record its place
-    // and sectors, after which opening it was written, what was durable then, puts and frees.
+    // All slots alone, twice the longest record, and room; a header before that and behind it.
+    assert_eq!(nvram.len(), SECTOR * (2 + 16 * 3 + 2 * 20 + 2 * 16 * 2));
+    assert_eq!(nvram[..SECTOR], nvram[nvram.len() - SECTOR..]);
+    // Made, and opened twice; six puts, one more, a free, a seal, a commit of two puts and three frees, and a seal: of each
+    // record its place and sectors, after which opening it was written, what was durable then, puts and frees.
     let long = length(6, 4, 5) + length(8, 4, 5);
-    let last = (64 + 2 * 36 + 3 * 8 + u64::from(long)).div_ceil(512);
+    let last = (88 + 2 * 40 + 3 * 8 + u64::from(long)).div_ceil(512);
     let puts = (0..6).map(|page| (2 * page, 2, 1, 2 * page, 1, 0));
-    let others = [(12, 1, 1, 12, 1, 0), (13, 1, 1, 13, 0, 1), (14, last, 2, 14, 2, 3)];
-    assert_eq!([56, 64, 72].map(|at| number(&nvram, at, 8)), [0, 14 + last, 3]);
+    let others = [
+        (12, 1, 1, 12, 1, 0),
+        (13, 1, 1, 13, 0, 1),
+        (14, 1, 2, 14, 0, 0),
+        (15, last, 2, 15, 2, 3),
+        (15 + last, 1, 3, 15 + last, 0, 0),
+    ];
+    assert_eq!([56, 64, 72, 88].map(|at| number(&nvram, at, 8)), [0, 16 + last, 3, 15 + last]);
+    let mut before = (0, 0, 0, Vec::new());
     for (place, sectors, opening, durable, puts, frees) in puts.chain(others) {
         let record = &nvram[SECTOR * (1 + place as usize)..][..SECTOR * sectors as usize];
-        assert_eq!((&record[..4], number(record, 4, 4)), (&b"jrnl"[..], u64::from(crc32c::crc32c(&record[8..]))));
+        let table = 88 + 40 * puts as usize + 8 * frees as usize;
+        assert_eq!((&record[..4], number(record, 4, 4)), (&b"jrnl"[..], u64::from(crc32c::crc32c(&record[8..table]))));
         assert_eq!([8, 32, 40, 48].map(|at| number(record, at, 8)), [place, opening, durable, sectors]);
         assert_eq!([56, 60].map(|at| number(record, at, 4)), [puts, frees]);
         assert_eq!(record[16..32], nvram[36..52]);
+        assert_eq!(
+            (number(record, 64, 8), number(record, 72, 4), number(record, 76, 4)),
+            (before.0, before.1, before.2)
+        );
+        assert_eq!((number(record, 80, 4), number(record, 84, 4)), (u64::from(crc32c::crc32c(&before.3)), 0));
+        let bytes: u64 = (0..puts as usize).map(|put| number(record, 88 + 40 * put + 8, 4)).sum();
+        let end = table + bytes as usize;
+        assert_eq!(record[end..][..before.3.len()], before.3);
+        assert!(record[end + before.3.len()..].iter().all(|byte| *byte == 0));
+        before = (place, puts, frees, record[88..table].to_vec());
     }
     let first = &nvram[SECTOR..3 * SECTOR];
-    assert_eq!([64, 68, 72].map(|at| number(first, at, 4)), [0, 1, PAGE]);
-    assert_eq!((&first[76..100], &first[100..][..512]), (&tag(0, 512)[..], &[1; 512][..]));
-    assert!(first[612..].iter().all(|byte| *byte == 0));
-    let last = &nvram[SECTOR * 15..];
-    let slots = [64, 100].map(|at| [0, 4, 8].map(|field| number(last, at + field, 4)));
+    assert_eq!([88, 92, 96, 100].map(|at| number(first, at, 4)), [0, 1, PAGE, u64::from(crc32c::crc32c(&[1; 512]))]);
+    assert_eq!((&first[104..128], &first[128..][..512]), (&tag(0, 512)[..], &[1; 512][..]));
+    let last = &nvram[SECTOR * 16..];
+    let slots = [88, 128].map(|at| [0, 4, 8].map(|field| number(last, at + field, 4)));
     assert_eq!(slots, [[6, 1, length(6, 4, 5).into()], [8, 1, length(8, 4, 5).into()]]);
-    assert_eq!([136, 144, 152].map(|at| [number(last, at, 4), number(last, at + 4, 4)]), [[4, 1], [5, 1], [7, 1]]);
-    assert_eq!(last[160..][..long as usize], vec![0x77; long as usize]);
+    assert_eq!([168, 176, 184].map(|at| [number(last, at, 4), number(last, at + 4, 4)]), [[4, 1], [5, 1], [7, 1]]);
+    assert_eq!(last[192..][..long as usize], vec![0x77; long as usize]);
     assert_eq!((number(&intents, 24, 8), intents.len()), (ROWS, 4 * SECTOR));
     // The event count: made, and started twice; no shutdown was clean.
     assert_eq!((number(&nvram, 80, 8), [308, 316].map(|at| number(&intents, at, 8))), (3, [3, 3]));
@@ -520,18 +619,25 @@ fn files_of_another_array_or_shape_are_refused_by_name() {
     }
     let whole = images(folder.path());
     let mut other = whole.clone();
-    other[0][8] = 2;
+    other[0][8] = 6;
+    let crc = crc32c::crc32c(&other[0][..508]);
+    other[0][508..512].copy_from_slice(&crc.to_le_bytes());
     put_back(folder.path(), &other);
-    refused(|_| {}, &nvram, ": the version at byte 8 is 2; it must be 6");
+    refused(
+        |_| {},
+        &nvram,
+        " is of version 6, this destage reads version 7; serve it with the destage that wrote it, stop that in order (destage stop), \
+         and move the file away: nothing is lost with it then",
+    );
     other = whole.clone();
     other[1][..8].copy_from_slice(b"dstgNVRM");
     put_back(folder.path(), &other);
     refused(|_| {}, &intents, ": the magic at byte 0 is \"dstgNVRM\"; it must be dstgINTS");
-    for len in [68_095, 100] {
+    for len in [78_847, 100] {
         other = whole.clone();
         other[0].truncate(len);
         put_back(folder.path(), &other);
-        let message = format!(" is {len} bytes long; with nv-slots = 16 and page-bytes = 512 it must be 68096");
+        let message = format!(" is {len} bytes long; with nv-slots = 16 and page-bytes = 512 it must be 78848");
         refused(|_| {}, &nvram, &message);
     }
     // One whose making was cut short is none.

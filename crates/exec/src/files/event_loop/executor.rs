@@ -28,7 +28,7 @@ use crate::files::nvram::group_commit::GroupCommit;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store;
 use crate::files::nvram::store::{Accounts, Lists, Store};
-use crate::files::open::opened::{DamagedIntents, Resynchronised};
+use crate::files::open::opened::{DamagedIntents, DamagedNvram, Resynchronised};
 
 /// Serves an array in files.
 pub struct Files<C> {
@@ -60,6 +60,7 @@ pub struct Files<C> {
     pub(super) marks: WriteIntentBitmap,
     pub(super) resynchronised: Option<Resynchronised>,
     pub(super) damaged: Option<DamagedIntents>,
+    pub(super) damaged_nvram: Option<DamagedNvram>,
     /// The ring, if one serves devices.
     pub(super) ring: Option<SharedRing>,
     /// Why none does, if nobody asked for threads.

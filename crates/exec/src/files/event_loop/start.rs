@@ -175,6 +175,7 @@ impl<C: Controller> Files<C> {
             marks: opened.marks,
             resynchronised: opened.resynchronised,
             damaged: opened.damaged,
+            damaged_nvram: opened.damaged_nvram,
             ring,
             no_ring,
             state: opened.state,

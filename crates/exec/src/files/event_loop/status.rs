@@ -9,7 +9,7 @@ use super::executor::Files;
 use crate::files::config::{FilesConfig, Io};
 use crate::files::error::FilesError;
 use crate::files::nvram::store::StateTraffic;
-use crate::files::open::opened::{DamagedIntents, Resynchronised};
+use crate::files::open::opened::{DamagedIntents, DamagedNvram, Resynchronised};
 
 impl<C: Controller> Files<C> {
     /// Whether a device answers.
@@ -69,6 +69,11 @@ impl<C: Controller> Files<C> {
     /// Returns what of the intents was found to be damaged at the start.
     pub const fn damaged_intents(&self) -> Option<&DamagedIntents> {
         self.damaged.as_ref()
+    }
+
+    /// Returns what of the NVRAM was found to be damaged at the start.
+    pub const fn damaged_nvram(&self) -> Option<&DamagedNvram> {
+        self.damaged_nvram.as_ref()
     }
 
     /// Whether nothing is under way: no request, and nothing that the controller does on its own.

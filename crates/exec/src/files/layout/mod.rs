@@ -5,6 +5,7 @@ pub(crate) mod event_count;
 pub(crate) mod intents;
 pub(crate) mod journal;
 pub(crate) mod label;
+pub(crate) mod record;
 mod region;
 pub(crate) mod roster;
 pub(crate) mod sectors;

@@ -10,43 +10,44 @@
 //! is durable, too, is anything written over the old ones. They may say that a slot is in use which a newer record
 //! frees, so that has to be durable as well.
 //!
-//! Opening finds the run, writes all of it and the header anew and makes it durable: after a sync that failed, pages may be
-//! gone that a read still shows and a later sync says nothing of. The header says that the run is there when it gets the
-//! event count of the start, before the next record is written. From then on a record of the run that is not whole is
-//! damaged, and an error, and the next one has the number of this opening. Damage to a record that was written since is an
-//! error, too, if one behind it says that it was durable: what would else be taken for torn.
+//! Opening finds the run (`replay.rs`), writes all of it and the header anew and makes it durable: after a sync that
+//! failed, pages may be gone that a read still shows and a later sync says nothing of. The header says that the run is
+//! there when it gets the event count of the start, and so it does with that of a clean shutdown. From then on a record of
+//! the run that is not whole is damaged, and the next one has the number of this opening. A record that was written since is
+//! damaged, too, if one behind it says that it was durable: what would else be taken for torn.
 
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_plan::{NvPut, NvSlot, Tag};
+use destage_plan::{NvPut, NvSlot};
 
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint, Unfit};
 use crate::files::io::sectors;
-use crate::files::layout::journal::{ArrayEpoch, Bounds, Commit, Head, JournalLayout, Record, Stamp, Wanted, Wrong};
-use crate::files::layout::sectors::SECTOR;
-use crate::nvram::Nvram;
-
-/// Sectors behind the newest record in which others are looked for that say of damage: 32 MiB.
-const LOOKED_AT: u64 = 65_536;
+use crate::files::layout::journal::{ArrayEpoch, Bounds, FoundHeader, JournalLayout, MAGIC, NO_SEAL};
+use crate::files::layout::record::{Commit, Head, Record, RecordTable, Stamp, Wanted};
+use crate::files::layout::sectors::{SECTOR, is_sealed};
 
 /// The file.
 pub(crate) struct NvramFile {
-    file: Arc<dyn OsFile>,
-    layout: JournalLayout,
+    pub(super) file: Arc<dyn OsFile>,
+    pub(super) layout: JournalLayout,
     epoch: ArrayEpoch,
     /// As the header has them, durably.
-    bounds: Bounds,
+    pub(super) bounds: Bounds,
     /// Place of the next record.
-    head: u64,
+    pub(super) head: u64,
     /// Place before which all is durable.
-    durable: u64,
+    pub(super) durable: u64,
     /// From the first one that counts on.
     records: VecDeque<Written>,
-    slots: Vec<Option<Holds>>,
+    pub(super) slots: Vec<Option<Holds>>,
+    /// Holds what the newest record says of slots: the next one says it once more.
+    pub(super) before: RecordTable,
+    /// Is filled with what the next one says, to be used again.
+    table: RecordTable,
     /// A record as it is read or will be written.
     image: Vec<u8>,
     copied: Copied,
@@ -65,63 +66,10 @@ struct Written {
 
 /// A slot in use.
 #[derive(Clone, Copy)]
-struct Holds {
+pub(super) struct Holds {
     generation: u32,
     /// The record that has put it, the last time.
     place: u64,
-}
-
-/// A part of the ring that was read.
-#[derive(Default)]
-struct View {
-    place: u64,
-    bytes: Vec<u8>,
-}
-
-/// Sectors that are read at a time.
-const VIEW: u64 = 512;
-
-impl View {
-    /// The record at a place, if it is whole or is to be believed. What was read before it is written anew if that is
-    /// wanted.
-    fn record(
-        &mut self,
-        of: &NvramFile,
-        wanted: Wanted,
-        believed: bool,
-        anew: bool,
-    ) -> io::Result<Result<Record<'_>, Wrong>> {
-        let Wanted { place, .. } = wanted;
-        self.turn_to(of, place, 1, anew)?;
-        let from = (place - self.place) as usize * SECTOR;
-        let head = match Head::read(&self.bytes[from..][..SECTOR], wanted) {
-            Ok(head) => head,
-            Err(wrong) => return Ok(Err(wrong)),
-        };
-        self.turn_to(of, place, head.sectors, anew)?;
-        let from = (place - self.place) as usize * SECTOR;
-        let bytes = &self.bytes[from..][..head.sectors as usize * SECTOR];
-        Ok(Record::whole(&head, bytes, &of.layout, believed))
-    }
-
-    /// Has so many sectors from a place on be there.
-    fn turn_to(&mut self, of: &NvramFile, place: u64, sectors: u64, anew: bool) -> io::Result<()> {
-        let end = self.place + (self.bytes.len() / SECTOR) as u64;
-        if place < self.place || place + sectors > end {
-            if anew {
-                self.write_back(of, place)?;
-            }
-            self.place = place;
-            self.bytes.resize(sectors.max(VIEW.min(of.end() - place)) as usize * SECTOR, 0);
-            of.read_at(place, &mut self.bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Writes anew what was read and is before a place.
-    fn write_back(&self, of: &NvramFile, place: u64) -> io::Result<()> {
-        of.write_at(self.place, &self.bytes[..(place - self.place) as usize * SECTOR])
-    }
 }
 
 /// What is written once more.
@@ -129,10 +77,11 @@ impl View {
 struct Copied {
     puts: Vec<NvPut>,
     bytes: Vec<u8>,
+    crcs: Vec<u32>,
 }
 
 impl NvramFile {
-    fn with(file: Arc<dyn OsFile>, layout: JournalLayout, epoch: ArrayEpoch, bounds: Bounds) -> Self {
+    pub(super) fn with(file: Arc<dyn OsFile>, layout: JournalLayout, epoch: ArrayEpoch, bounds: Bounds) -> Self {
         Self {
             file,
             layout,
@@ -142,6 +91,8 @@ impl NvramFile {
             durable: bounds.tail,
             records: VecDeque::new(),
             slots: vec![None; layout.slots as usize],
+            before: RecordTable::empty(bounds.tail),
+            table: RecordTable::default(),
             image: Vec::new(),
             copied: Copied::default(),
             borne: (0, 0),
@@ -156,105 +107,18 @@ impl NvramFile {
         (epoch, event_count): (ArrayEpoch, u64),
     ) -> io::Result<Self> {
         file.sync_all(SyncPoint::CreateNvram)?;
-        let made = Self::with(file, layout, epoch, Bounds { tail: 0, sealed: 0, opening: 1, event_count });
+        let made =
+            Self::with(file, layout, epoch, Bounds { tail: 0, sealed: 0, opening: 1, event_count, seal: NO_SEAL });
         made.write_header(made.bounds)?;
         Ok(made)
     }
 
-    /// Reads a file that is so long, and what is in its slots. Records that are not all there are gone for good, and
-    /// what was found is written anew and made durable.
-    pub(crate) fn open(
-        file: Arc<dyn OsFile>,
-        path: &Path,
-        length: u64,
-        layout: JournalLayout,
-    ) -> Result<(Self, Nvram, ArrayEpoch), FilesError> {
-        // Before the size is looked at: the header knows which setting is another.
-        let header = sectors::first(&*file, path, length)?;
-        let header = header.map(|sector| layout.decode(path, &sector)).transpose()?;
-        let Some((epoch, bounds)) = header.filter(|_| length == layout.bytes()) else {
-            return Err(FilesError::Size {
-                path: path.to_owned(),
-                found: length,
-                expected: layout.bytes(),
-                settings: format!("nv-slots = {} and page-bytes = {}", layout.slots, layout.page_bytes),
-            });
-        };
-        let mut opened = Self::with(file, layout, epoch, bounds);
-        let nvram = opened.take_over(path)?;
-        let opening = bounds.opening + 1;
-        let written = opened.write_header(bounds).and_then(|()| opened.file.sync_all(SyncPoint::OpenNvram));
-        written.map_err(FilesError::io(path, "make it durable"))?;
-        // The header says so with the event count of the start, before which nothing is written behind them.
-        opened.bounds = Bounds { sealed: opened.head, opening, ..bounds };
-        opened.durable = opened.head;
-        Ok((opened, nvram, epoch))
-    }
-
-    /// Finds the records that count, reads what they have put, and writes them anew.
-    fn take_over(&mut self, path: &Path) -> Result<Nvram, FilesError> {
-        let mut found: Vec<Option<(NvSlot, Tag, Vec<u8>)>> = vec![None; self.slots.len()];
-        let mut view = View { place: self.head, ..View::default() };
-        let (believes_stale, believes_torn) = (self.file.believes(Unfit::Stale), self.file.believes(Unfit::Torn));
-        while self.head < self.end() {
-            let (place, is_sealed) = (self.head, self.head < self.bounds.sealed);
-            let opening = (!is_sealed && !believes_stale).then_some(self.bounds.opening);
-            let read = view.record(self, self.wanted(place, opening), believes_torn, true);
-            let record = match read.map_err(FilesError::io(path, "read a record and write it anew"))? {
-                Ok(record) => record,
-                Err(wrong) if is_sealed => return Err(wrong.at(path, self.layout.offset(place))),
-                Err(_) => break,
-            };
-            for slot in record.frees() {
-                // What had put it may be older than the first record.
-                if found[slot.index as usize].take_if(|found| found.0 == slot).is_some() {
-                    self.release(slot);
-                }
-            }
-            for (put, bytes) in record.puts() {
-                if let Some((slot, ..)) = found[put.slot.index as usize].take() {
-                    // It was written once more.
-                    self.release(slot);
-                }
-                found[put.slot.index as usize] = Some((put.slot, put.tag, bytes.to_vec()));
-            }
-            self.note(record.puts().map(|(put, _)| put.slot), record.sectors());
-        }
-        view.write_back(self, self.head).map_err(FilesError::io(path, "write a record anew"))?;
-        self.check_behind(path, view)?;
-        let mut nvram = Nvram::default();
-        for (slot, tag, bytes) in found.iter().flatten() {
-            nvram.put(*slot, *tag, bytes);
-        }
-        Ok(nvram)
-    }
-
-    /// Whether what is not whole at the end is damaged: a record behind it says that it was durable.
-    fn check_behind(&self, path: &Path, mut view: View) -> Result<(), FilesError> {
-        let mut is_durable = |place| -> io::Result<bool> {
-            let wanted = self.wanted(place, Some(self.bounds.opening));
-            Ok(view.record(self, wanted, false, false)?.is_ok_and(|record| record.durable() > self.head))
-        };
-        for place in self.head + 1..self.end().min(self.head + LOOKED_AT) {
-            if !is_durable(place).map_err(FilesError::io(path, "read a record"))? {
-                continue;
-            }
-            let wanted = self.wanted(self.head, Some(self.bounds.opening));
-            let mut torn = View::default();
-            let read = torn.record(self, wanted, false, false);
-            if let Err(wrong) = read.map_err(FilesError::io(path, "read a record"))? {
-                return Err(wrong.at(path, self.layout.offset(self.head)));
-            }
-        }
-        Ok(())
-    }
-
     /// Where the first record would be written over.
-    const fn end(&self) -> u64 {
+    pub(super) const fn end(&self) -> u64 {
         self.bounds.tail + self.layout.ring()
     }
 
-    fn wanted(&self, place: u64, opening: Option<u64>) -> Wanted {
+    pub(super) fn wanted(&self, place: u64, opening: Option<u64>) -> Wanted {
         // Where all must be there, not beyond that.
         let sealed = if place < self.bounds.sealed { self.bounds.sealed } else { u64::MAX };
         Wanted { place, drawn: self.epoch.drawn, opening, most: self.end().min(sealed).saturating_sub(place) }
@@ -266,13 +130,13 @@ impl NvramFile {
         bytes.min(sectors as usize * SECTOR)
     }
 
-    fn read_at(&self, place: u64, bytes: &mut [u8]) -> io::Result<()> {
+    pub(super) fn read_at(&self, place: u64, bytes: &mut [u8]) -> io::Result<()> {
         let (first, rest) = bytes.split_at_mut(self.before_end(place, bytes.len()));
         self.file.read_exact_at(first, self.layout.offset(place))?;
         if rest.is_empty() { Ok(()) } else { self.file.read_exact_at(rest, self.layout.offset(0)) }
     }
 
-    fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -281,8 +145,11 @@ impl NvramFile {
         if rest.is_empty() { Ok(()) } else { self.file.write_all_at(rest, self.layout.offset(0)) }
     }
 
-    fn write_header(&self, bounds: Bounds) -> io::Result<()> {
-        self.file.write_all_at(&self.layout.header(self.epoch, bounds), 0)
+    /// Writes both headers. The first one comes last: with it there is an NVRAM.
+    pub(super) fn write_header(&self, bounds: Bounds) -> io::Result<()> {
+        let header = self.layout.header(self.epoch, bounds);
+        self.file.write_all_at(&header, self.layout.second_header())?;
+        self.file.write_all_at(&header, 0)
     }
 
     /// Returns the event count of the header.
@@ -295,13 +162,34 @@ impl NvramFile {
         self.file.believes(what)
     }
 
-    /// Writes another event count to the header, durably.
+    /// Writes another event count to the header, durably. If all that was written is durable, the header says as well that
+    /// it is there: what of it is not whole from then on is damaged, and not torn.
     pub(crate) fn set_event_count(&mut self, event_count: u64) -> io::Result<()> {
-        let bounds = Bounds { event_count, ..self.bounds };
+        let seal = if self.is_durable() { Some(self.seal()?) } else { None };
+        let mut bounds = Bounds { event_count, ..self.bounds };
+        if let Some(seal) = seal {
+            (bounds.seal, bounds.sealed) = (seal, self.head);
+        }
         self.write_header(bounds)?;
         self.file.sync_data(SyncPoint::EventCount)?;
         self.bounds = bounds;
+        self.durable = self.durable.max(bounds.sealed);
         Ok(())
+    }
+
+    /// Writes a [seal](crate::files::layout::record#seals) behind the newest record, unless that is one; its place. It
+    /// becomes durable with the header: where the header is and the seal is not, the seal is damaged, which costs nothing.
+    fn seal(&mut self) -> io::Result<u64> {
+        match self.records.back() {
+            None => Ok(NO_SEAL),
+            Some(newest) if newest.place == self.bounds.seal => Ok(newest.place),
+            Some(_) => {
+                self.make_room(self.layout.longest())?;
+                let place = self.head;
+                self.write(&Commit { puts: &[], bytes: &[], frees: &[], crcs: None })?;
+                Ok(place)
+            }
+        }
     }
 
     /// Puts free slots, and frees slots in use: all of it or nothing. Durable, with all before it, after
@@ -310,7 +198,8 @@ impl NvramFile {
         if commit.puts.is_empty() && commit.frees.is_empty() {
             return Ok(());
         }
-        self.make_room(commit.sectors())?;
+        // Making room writes records, the last of which this one repeats.
+        self.make_room(commit.sectors(self.layout.longest_table()))?;
         for slot in commit.frees {
             self.release(*slot);
         }
@@ -346,15 +235,15 @@ impl NvramFile {
     fn write(&mut self, commit: &Commit<'_>) -> io::Result<()> {
         let (place, drawn) = (self.head, self.epoch.drawn);
         let stamp = Stamp { place, drawn, opening: self.bounds.opening, durable: self.durable };
-        commit.encode(stamp, &mut self.image);
+        commit.encode(stamp, &mut self.before, &mut self.table, &mut self.image);
         self.borne.0 += self.image.len() as u64;
         self.write_at(place, &self.image)?;
-        self.note(commit.puts.iter().map(|put| put.slot), commit.sectors());
+        self.note(commit.puts.iter().map(|put| put.slot), (self.image.len() / SECTOR) as u64);
         Ok(())
     }
 
     /// The next record has put these slots.
-    fn note(&mut self, puts: impl Iterator<Item = NvSlot>, sectors: u64) {
+    pub(super) fn note(&mut self, puts: impl Iterator<Item = NvSlot>, sectors: u64) {
         let (place, mut live) = (self.head, 0);
         for slot in puts {
             let before = self.slots[slot.index as usize].replace(Holds { generation: slot.generation, place });
@@ -366,7 +255,7 @@ impl NvramFile {
     }
 
     /// A slot is not in use any more, as far as the record goes that has put it.
-    fn release(&mut self, slot: NvSlot) {
+    pub(super) fn release(&mut self, slot: NvSlot) {
         let held = self.slots[slot.index as usize].take_if(|held| held.generation == slot.generation);
         let Holds { place, .. } = held.unwrap_or_else(|| panic!("{slot:?} is freed but not in use"));
         let at = self.records.partition_point(|record| record.place < place);
@@ -401,7 +290,7 @@ impl NvramFile {
             debug_assert!(tail > self.bounds.tail, "there is room to copy a record");
             self.sync(SyncPoint::Copied)?;
             let bounds = Bounds { tail, sealed: self.head, ..self.bounds };
-            self.borne = (self.borne.0 + SECTOR as u64, self.borne.1 + 1);
+            self.borne = (self.borne.0 + 2 * SECTOR as u64, self.borne.1 + 1);
             self.write_header(bounds)?;
             self.file.sync_data(SyncPoint::Tail)?;
             self.bounds = bounds;
@@ -416,20 +305,56 @@ impl NvramFile {
         image.resize(record.sectors as usize * SECTOR, 0);
         self.read_at(record.place, &mut image)?;
         let wanted = Wanted { most: record.sectors, ..self.wanted(record.place, None) };
-        let whole = Record::read(&image, wanted, &self.layout).map_err(|_| damaged())?;
+        let whole =
+            Head::read(&image, wanted).and_then(|head| Record::read(&head, &image, self.layout.limits(), false));
+        let whole = whole.map_err(|_| damaged())?;
         copied.puts.clear();
         copied.bytes.clear();
-        for (put, bytes) in whole.puts() {
+        copied.crcs.clear();
+        for ((put, bytes, _), number) in whole.puts().zip(0..) {
             let held = self.slots[put.slot.index as usize];
             if held.is_some_and(|held| held.place == record.place && held.generation == put.slot.generation) {
                 self.slots[put.slot.index as usize] = None;
                 copied.puts.push(put);
                 copied.bytes.extend_from_slice(bytes);
+                // What is damaged stays so, and is told at the next start.
+                copied.crcs.push(whole.crc(number));
             }
         }
         self.image = image;
-        let written = self.write(&Commit { puts: &copied.puts, bytes: &copied.bytes, frees: &[] });
+        let Copied { puts, bytes, crcs } = &copied;
+        let written = self.write(&Commit { puts, bytes, frees: &[], crcs: Some(crcs) });
         self.copied = copied;
         written
     }
+}
+
+/// Reads the headers of a file that is so long.
+pub(crate) fn read_headers(
+    file: &dyn OsFile,
+    path: &Path,
+    length: u64,
+    layout: &JournalLayout,
+) -> Result<FoundHeader, FilesError> {
+    let first = sectors::first(file, path, length)?;
+    let wrong_size = || FilesError::Size {
+        path: path.to_owned(),
+        found: length,
+        expected: layout.bytes(),
+        settings: format!("nv-slots = {} and page-bytes = {}", layout.slots, layout.page_bytes),
+    };
+    let first = first.ok_or_else(wrong_size)?;
+    if is_sealed(&first) {
+        // Before the size is looked at: the header knows which setting is another.
+        layout.decode(path, 0, &first)?;
+    }
+    if length != layout.bytes() {
+        return Err(wrong_size());
+    }
+    let second = sectors::read(file, layout.second_header()).map_err(FilesError::io(path, "read the second header"))?;
+    layout.decode_both(path, &first, &second).map_err(|error| {
+        // Of a file that has nothing of the kind nobody knows whose it is.
+        let is_damaged = !is_sealed(&first) && [first, second].iter().any(|header| header[..8] == MAGIC);
+        if is_damaged { FilesError::DamagedNvram { path: path.to_owned(), why: error.to_string() } } else { error }
+    })
 }

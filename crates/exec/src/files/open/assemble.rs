@@ -13,7 +13,7 @@ use super::folders::sync_folders;
 use super::identify::{Identities, is_made, lock, open_file};
 use super::label;
 use super::nvram_place::{NvramAt, at_home};
-use super::opened::{DamagedIntents, Opened};
+use super::opened::{DamagedIntents, DamagedNvram, Opened};
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
@@ -25,6 +25,7 @@ use crate::files::layout::roster::Roster;
 use crate::files::nvram::intents::{FoundIntents, IntentsFile, sync_roster};
 use crate::files::nvram::journal::NvramFile;
 use crate::files::nvram::region::Region;
+use crate::files::nvram::replay::FoundNvram;
 use crate::files::nvram::store::Store;
 
 /// Opens the files of an array.
@@ -61,7 +62,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let roster_file = Arc::clone(&intents_file);
     let FoundIntents { file: mut intents, open: mut open_rows, mut roster, damaged } =
         IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;
-    if let Some((_, (_, _, epoch))) = &own {
+    if let Some((_, FoundNvram { epoch, .. })) = &own {
         check_epoch(config, *epoch, &roster)?;
     }
     let (mut devices, mut sizes) = (Vec::with_capacity(config.devices.len()), FoundSizes::default());
@@ -85,7 +86,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         devices.push(file);
     }
     sizes.check()?;
-    let (nvram_file, (nvram, mut found, of_nvram)) = if let Some(own) = own {
+    let (nvram_file, of_nvram) = if let Some(own) = own {
         own
     } else {
         let (home, path) = (at_home(os, config, &devices)?, config.nvram_path());
@@ -95,9 +96,11 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         }
         let length = length(&*home.file, path)?;
         let found = NvramFile::open(Arc::clone(&home.file), path, length, config.journal_layout())?;
-        check_epoch(config, found.2, &roster)?;
+        check_epoch(config, found.epoch, &roster)?;
         (home, found)
     };
+    let FoundNvram { file: nvram, nvram: mut found, epoch: of_nvram, damaged: damaged_records } = of_nvram;
+    let damaged_nvram = DamagedNvram::of(&damaged_records, &found);
     let count = check_counts(config, &nvram, &roster, &mut devices, &departed)?;
     let newest = newest_marks(&mut devices, config, roster.origin().drawn)?;
     if let Some(marked) = newest.as_ref().map(|newest| &newest.rows).filter(|_| !damaged.is_empty()) {
@@ -143,6 +146,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         marks,
         resynchronised: None,
         damaged,
+        damaged_nvram,
         lock: guard,
     })
 }

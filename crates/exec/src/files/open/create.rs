@@ -154,6 +154,7 @@ pub(super) fn make<'a>(
         marks: first,
         resynchronised: None,
         damaged: None,
+        damaged_nvram: None,
         lock: guard,
     })
 }

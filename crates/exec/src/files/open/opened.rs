@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::files::bitmap::WriteIntentBitmap;
+use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile};
 use crate::files::layout::roster::Roster;
 use crate::files::nvram::region::Region;
@@ -40,6 +41,23 @@ pub struct DamagedIntents {
     pub of: u64,
 }
 
+/// Reports damage of the NVRAM, with which an array was opened all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedNvram {
+    /// Says what is wrong with each damaged record or header, of the first few.
+    pub errors: Vec<String>,
+    /// Counts the slots whose bytes are damaged: what the controller does not need of these costs nothing.
+    pub slots: u64,
+}
+
+impl DamagedNvram {
+    /// Makes the report; none if nothing is damaged.
+    pub(super) fn of(errors: &[FilesError], found: &Nvram) -> Option<Self> {
+        let slots = found.slots().filter(|held| held.is_damaged).count() as u64;
+        (!errors.is_empty()).then(|| Self { errors: errors.iter().map(ToString::to_string).collect(), slots })
+    }
+}
+
 /// The files of an array, open.
 pub(crate) struct Opened {
     /// A file for each device; the error if it does not answer.
@@ -60,6 +78,8 @@ pub(crate) struct Opened {
     pub(crate) resynchronised: Option<Resynchronised>,
     /// Reports damage of the intents.
     pub(crate) damaged: Option<DamagedIntents>,
+    /// Reports damage of the NVRAM.
+    pub(crate) damaged_nvram: Option<DamagedNvram>,
     /// The lock on the array: the NVRAM's file once more, or the intents' if that is a device's.
     pub(crate) lock: Arc<dyn OsFile>,
 }

@@ -40,17 +40,18 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     if !is_there(os, &config.intents)? {
         lost.push(config.intents.clone());
     }
-    let mut behind = None;
+    let (mut behind, mut damaged) = (None, None);
     if lost.is_empty() {
         match open(os, config) {
-            // What is older than all members is as good as lost.
+            // What is older than all members is as good as lost, and so is what nobody can read.
             Err(error) => {
                 lost = match &error {
                     FilesError::Behind { older, .. } => state_among(config, older),
-                    FilesError::Outdated { path, .. } => vec![path.clone()],
+                    FilesError::Outdated { path, .. } | FilesError::DamagedNvram { path, .. } => vec![path.clone()],
                     _ => return Err(error),
                 };
-                behind = Some(error);
+                let is_damaged = matches!(error, FilesError::DamagedNvram { .. });
+                *(if is_damaged { &mut damaged } else { &mut behind }) = Some(error);
             }
             opened => return opened,
         }
@@ -90,7 +91,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     }
     let (data, notes) = (before.holds && !accepted.data, before.condition.losses && !accepted.notes);
     if data || notes {
-        return Err(behind.unwrap_or(FilesError::LostForGood { path: first_lost, data, notes }));
+        return Err(behind.or(damaged).unwrap_or(FilesError::LostForGood { path: first_lost, data, notes }));
     }
     let mut generations = before.generations;
     for (dev, device) in devices.iter_mut().enumerate() {
@@ -181,6 +182,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         marks: new,
         resynchronised,
         damaged: None,
+        damaged_nvram: None,
         lock: guard,
     })
 }

@@ -23,6 +23,8 @@ pub const ROWS: u64 = 10_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub slots: Vec<(NvSlot, Tag)>,
+    /// Lists those of them whose bytes are damaged.
+    pub damaged: Vec<NvSlot>,
     pub intents: Vec<Rows>,
 }
 
@@ -96,7 +98,8 @@ impl Controller for Scribe {
         match event {
             Event::Start(start) => {
                 let slots = start.nv.iter().map(|held| (held.slot, held.tag)).collect();
-                *self.found.lock().unwrap() = Found { slots, intents: start.intents.to_vec() };
+                let damaged = start.nv.iter().filter(|held| held.is_damaged).map(|held| held.slot).collect();
+                *self.found.lock().unwrap() = Found { slots, damaged, intents: start.intents.to_vec() };
                 assert!(start.nv.iter().all(|held| held.len == bytes_in(&held.tag)), "as many bytes as were put");
                 self.lens = start.nv.iter().map(|held| (u64::from(held.slot.index), held.len)).collect();
                 self.slots = start.nv.iter().map(|held| (u64::from(held.slot.index), held.slot)).collect();
