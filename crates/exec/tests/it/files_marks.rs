@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use destage_cache::Medium;
 use destage_cache::Served;
 use destage_exec::{Accepted, Files, FilesError};
 use destage_plan::{Dev, HostOp, HostRequest};
@@ -44,7 +45,7 @@ fn resynchronise(array: &Array, folder: &Path, accepted: Accepted) -> Result<Fil
 
 #[test]
 fn what_members_have_marked_is_made_consistent_and_nothing_else() {
-    for names in [&["nvram", "intents"][..], &["nvram"], &["intents"]] {
+    for names in [&["nvram", "intents"][..], &["nvram"]] {
         let array = Array::new(Level::Raid5, 4);
         let (folder, sizes) = (folder(), array.sizes());
         let mut content = ExpectedContent::new(sizes);
@@ -94,6 +95,92 @@ fn what_members_have_marked_is_made_consistent_and_nothing_else() {
             drop(files.stop_clean().expect("the array stops"));
         }
     }
+}
+
+/// Says what is done to the file of the intents.
+#[derive(Clone, Copy, Debug)]
+enum LostIntents {
+    Removed,
+    /// Gives the byte of the header that is damaged.
+    Damaged(usize),
+    /// The first sector reads as zeros.
+    Blank,
+}
+
+/// Without the intents alone nothing is lost: the members have marked their rows, and the NVRAM is kept.
+#[test]
+fn intents_that_are_lost_alone_cost_nothing_of_the_nvram() {
+    let lost = [
+        LostIntents::Removed,
+        LostIntents::Damaged(3),
+        LostIntents::Damaged(60),
+        LostIntents::Damaged(509),
+        LostIntents::Blank,
+    ];
+    for (name, how, is_clean) in ["none", "wow", "write-back", "kdd", "lawc"]
+        .into_iter()
+        .flat_map(|name| lost.iter().flat_map(move |how| [(name, *how, true), (name, *how, false)]))
+    {
+        let what = format!("{name}, {how:?}, stopped in order: {is_clean}");
+        let array = match name {
+            "none" => Array::new(Level::Raid5, 4),
+            name => Array { cache: cache(name), cache_pages: 64, ..Array::new(Level::Raid5, 4) },
+        };
+        let (folder, sizes) = (folder(), array.sizes());
+        let mut content = ExpectedContent::new(sizes);
+        let mut files = array.create(folder.path());
+        write(&mut files, &sizes, &mut content, &[0, 1, 40], 100);
+        if is_clean {
+            drop(files.stop_clean().expect("the array stops"));
+        } else {
+            drop(files);
+        }
+        let path = folder.path().join("intents");
+        let mut bytes = fs::read(&path).expect("a file");
+        match how {
+            LostIntents::Removed => fs::remove_file(&path).expect("a file"),
+            LostIntents::Damaged(at) => bytes[at] ^= 1,
+            LostIntents::Blank => bytes[..512].fill(0),
+        }
+        if !matches!(how, LostIntents::Removed) {
+            fs::write(&path, &bytes).expect("a file");
+        }
+        let mut files = resynchronise(&array, folder.path(), Accepted::default()).expect(&what);
+        assert!(files.resynchronised().is_none(), "{what}: the NVRAM is kept");
+        let told = files.damaged_intents().expect("it is told").clone();
+        assert_eq!((told.errors.len(), told.of), (1, 64), "{what}: {told:?}");
+        // A write cache may not have written to the members so far.
+        assert!(told.rows == 0 || !is_clean, "{what}: {told:?}");
+        assert!(told.rows > 0 || is_clean || array.cache.medium == Medium::Nvram, "{what}: {told:?}");
+        assert_holds(&mut files, &content, &what);
+        drop(files.stop_clean().expect("the array stops"));
+        let files = array.open(folder.path());
+        assert!(files.damaged_intents().is_none(), "{what}: they are there again");
+        drop(files.stop_clean().expect("the array stops"));
+        // Parity is right.
+        fs::remove_file(member(folder.path(), 1)).expect("a member");
+        assert_holds(&mut array.open(folder.path()), &content, &what);
+    }
+}
+
+/// An older NVRAM does not make intents that would fit it.
+#[test]
+fn intents_are_not_made_for_an_older_nvram() {
+    let array = Array::new(Level::Raid5, 4);
+    let (folder, sizes) = (folder(), array.sizes());
+    let mut content = ExpectedContent::new(sizes);
+    let mut files = array.create(folder.path());
+    write(&mut files, &sizes, &mut content, &[0, 1, 40], 100);
+    drop(files.stop_clean().expect("the array stops"));
+    let old = fs::read(folder.path().join("nvram")).expect("a file");
+    let mut files = array.open(folder.path());
+    write(&mut files, &sizes, &mut content, &[7], 300);
+    drop(files);
+    fs::write(folder.path().join("nvram"), old).expect("a file");
+    lose(folder.path(), &["intents"]);
+    let mut files = resynchronise(&array, folder.path(), ALL).expect("it goes on without both");
+    assert!(files.resynchronised().is_some() && files.damaged_intents().is_none());
+    assert_holds(&mut files, &content, "without both");
 }
 
 #[test]

@@ -15,6 +15,7 @@ io_mode_tests! {
     writes_that_only_the_cache_had_are_given_up_by_order_alone,
     what_a_lost_device_had_alone_is_given_up_by_order_alone,
     a_flipped_bit_of_the_intents_costs_nothing,
+    intents_that_are_lost_alone_cost_nothing,
 }
 
 const PAGES: u64 = 3 * 512;
@@ -157,7 +158,7 @@ fn refused(array: &Array, words: &[&str]) -> String {
 }
 
 fn nvram_and_intents_that_are_gone_cost_what_members_have_marked(io_mode: IoMode) {
-    for lost in [&["nvram", "intents"][..], &["nvram", "intents", "cache"], &["intents"]] {
+    for lost in [&["nvram", "intents"][..], &["nvram", "intents", "cache"]] {
         let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
         array.serve(&[]);
         let mut client = array.client();
@@ -280,6 +281,31 @@ fn a_flipped_bit_of_the_intents_costs_nothing(io_mode: IoMode) {
         wait_for(&array, "serving");
         let log = array.log();
         assert!(log.contains(" warning: ") && log.contains("rows are made consistent for it"), "{log}");
+        assert_holds(&array, &content, policy);
+        array.stop();
+    }
+}
+
+/// The file of the intents is gone, or its header is damaged: the NVRAM keeps what only it has.
+fn intents_that_are_lost_alone_cost_nothing(io_mode: IoMode) {
+    for (policy, is_removed) in [("wow", true), ("kdd", false), ("write-back", false)] {
+        let mut array = Array::new(io_mode, &["--policy", policy, "--cache", "1MiB"]);
+        array.serve(&[]);
+        let content = fill(&array, 17, 200);
+        array.kill();
+        let path = array.file("intents");
+        if is_removed {
+            fs::remove_file(&path).expect("a file");
+        } else {
+            let mut bytes = fs::read(&path).expect("a file");
+            bytes[300] ^= 1;
+            fs::write(&path, bytes).expect("a file");
+        }
+        array.serve(&[]);
+        wait_for(&array, "serving");
+        let log = array.log();
+        assert!(log.contains(" warning: ") && log.contains("rows are made consistent for it"), "{policy}: {log}");
+        assert!(array.status()["array"]["resynchronised"].is_null(), "{policy}: the NVRAM is kept");
         assert_holds(&array, &content, policy);
         array.stop();
     }

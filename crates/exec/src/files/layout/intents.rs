@@ -33,7 +33,7 @@ use destage_plan::{Row, Rows};
 use super::event_count::{COUNT_END, EventCount};
 use super::label::Origin;
 use super::roster::{EPOCH, FROM, ROSTER_END, Roster, TO};
-use super::sectors::{Reader, SECTOR, Sector, put, seal};
+use super::sectors::{Reader, SECTOR, Sector, is_sealed, put, seal};
 use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
 use crate::nvram::RowSet;
@@ -92,6 +92,11 @@ pub(crate) fn read_roster(path: &Path, sector: &Sector, array: u64, rows: u64) -
     }
     reader.zeros(ROSTER_END)?;
     Ok(roster)
+}
+
+/// Returns true if this is a whole sector of a bitmap, with this number.
+pub(crate) fn is_bitmap(sector: &Sector, index: u64) -> bool {
+    is_sealed(sector) && sector[..8] == index.to_le_bytes() && sector[BITS_END..BITS_END + 4] == [0; 4]
 }
 
 /// The bitmap's sectors.

@@ -13,6 +13,9 @@ use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile};
 use crate::files::io::metadata::{OPEN, capacity, identity, length};
 use crate::files::io::os::{Os, Presence};
+use crate::files::io::sectors;
+use crate::files::layout::intents::{self, is_bitmap, read_roster};
+use crate::files::layout::sectors::is_sealed;
 
 /// Opens a file if there is one.
 pub(crate) fn there(os: &dyn Os, path: &Path) -> Result<Option<Arc<dyn OsFile>>, FilesError> {
@@ -33,9 +36,23 @@ pub(crate) fn is_made(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError
     Ok(magic != [0; 8])
 }
 
-/// Whether the NVRAM or the intents are there.
-pub(super) fn is_there(os: &dyn Os, path: &Path) -> Result<bool, FilesError> {
-    there(os, path)?.map_or(Ok(false), |file| is_made(&*file, path))
+/// Tells why the intents cannot be read: they are missing, or their header is damaged. None if neither is so.
+pub(super) fn why_unread(os: &dyn Os, config: &FilesConfig) -> Result<Option<FilesError>, FilesError> {
+    let path = &*config.intents;
+    let missing = || Ok(Some(FilesError::Missing(path.to_owned())));
+    let Some(file) = there(os, path)? else { return missing() };
+    if !is_made(&*file, path)? {
+        return missing();
+    }
+    let length = length(&*file, path)?;
+    let Some(header) = sectors::first(&*file, path, length)? else { return Ok(None) };
+    if is_sealed(&header) || length != intents::bytes(config.rows) {
+        return Ok(None);
+    }
+    // Of a file that has nothing of the kind nobody knows whose it is.
+    let second = sectors::read(&*file, header.len() as u64).map_err(FilesError::io(path, "read the bitmap"))?;
+    let is_its_own = header[..8] == intents::MAGIC || is_bitmap(&second, 0);
+    Ok(read_roster(path, &header, config.array, config.rows).err().filter(|_| is_its_own))
 }
 
 pub(crate) fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<Arc<dyn OsFile>, FilesError> {

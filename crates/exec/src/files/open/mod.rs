@@ -8,6 +8,7 @@ mod event_count;
 mod folders;
 pub(crate) mod identify;
 pub(crate) mod label;
+mod mend;
 mod nvram_place;
 pub(crate) mod opened;
 pub(crate) mod order;

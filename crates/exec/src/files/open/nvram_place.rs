@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::identify::{
-    Identities, check_size, is_made, is_place_of_files, is_unfinished, lock, make_file, open_file, there,
+    Identities, check_size, is_made, is_place_of_files, is_unfinished, lock, make_file, open_file, there, why_unread,
 };
 use super::label::{self, LabelStamp};
 use super::prepare::make_anew;
@@ -68,7 +68,7 @@ pub(crate) fn nvram_is_there(os: &dyn Os, config: &FilesConfig) -> Result<bool, 
     }
     check_size(&*file, config, dev, path)?;
     if let Some(intents_file) = there(os, &config.intents)?
-        && is_made(&*intents_file, &config.intents)?
+        && why_unread(os, config)?.is_none()
     {
         let length = length(&*intents_file, &config.intents)?;
         let roster = intents::roster(&*intents_file, &config.intents, length, config.array, config.rows)?;

@@ -12,8 +12,9 @@ use super::bitmap::{head, mark_all, newest_marks};
 use super::devices::{FoundSizes, open_device};
 use super::event_count::{announce, check_follows, member_counts, state_among};
 use super::folders::sync_folders;
-use super::identify::{Identities, is_there, lock, make_file};
+use super::identify::{Identities, lock, make_file, why_unread};
 use super::label::{self, LabelStamp};
+use super::mend::mend_intents;
 use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
 use super::opened::{Opened, Resynchronised};
 use super::prepare::{make_anew, make_intents, make_nvram};
@@ -37,12 +38,15 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     if !nvram_is_there(os, config)? {
         lost.push(config.nvram_path().to_owned());
     }
-    if !is_there(os, &config.intents)? {
+    let why_unread = why_unread(os, config)?;
+    let mended = why_unread.as_ref().map(|why| mend_intents(os, config, why)).transpose()?.flatten();
+    if why_unread.is_some() && mended.is_none() {
         lost.push(config.intents.clone());
     }
     let (mut behind, mut damaged) = (None, None);
     if lost.is_empty() {
         match open(os, config) {
+            Ok(opened) if mended.is_some() => return Ok(Opened { damaged: mended, ..opened }),
             // What is older than all members is as good as lost, and so is what nobody can read.
             Err(error) => {
                 lost = match &error {
