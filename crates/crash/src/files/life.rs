@@ -1,10 +1,9 @@
 //! A life of an array in files: opened, served, watched, its answers held against the model.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use destage_cache::Served;
-use destage_exec::{Accepted, Completion, Files, FilesError, Moment, Recording};
+use destage_exec::{Accepted, Completion, Files, FilesConfig, FilesError, Moment, NvramPlace, Recording};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 
 use super::{FilesReport, Known, Life, Outcome, PATIENCE, Scene, count};
@@ -98,10 +97,12 @@ impl<'a> Life<'a> {
         report.at_home += u64::from(scene.home.is_some());
         let may_be_lost = scene.options.bereft || known.homeless;
         // After a clean stop nothing is to be recovered, which is looked at when all is over.
+        known.rotten = false;
         if scene.options.rots && known.depth <= 2 && known.is_whole() && dice.one_in(2) {
-            report.rotten += u64::from(flip_a_bit(&os, &config.intents, &mut dice));
+            known.rotten = flip_a_bit(&os, &config, &mut dice);
+            report.rotten += u64::from(known.rotten);
         }
-        let opened = if scene.options.bereft || scene.home.is_some() && !known.has_copies {
+        let opened = if scene.options.bereft || scene.options.rots || scene.home.is_some() && !known.has_copies {
             let accepted = Accepted { data: !scene.holds_data(), notes: false };
             Files::resynchronise_on(system, scene.controller(), config, accepted)
         } else {
@@ -259,7 +260,9 @@ impl<'a> Life<'a> {
             Refusal::MembersLost { .. } => self.known.broken || self.scene.too_many(self.known.lost | self.dead),
             Refusal::WriteHole { .. } => self.known.excused || !self.window.is_empty(),
             Refusal::CacheLost { .. } => self.known.doubt.lost,
-            Refusal::NvramDamaged { .. } | Refusal::Nvram | Refusal::NoCollectors(_) => false,
+            // What is lost is named, all of it or how much more there is, and can be accepted.
+            Refusal::NvramDamaged { lost } => self.known.rotten && lost.pages() > 0,
+            Refusal::Nvram | Refusal::NoCollectors(_) => false,
         };
         let lost = self.known.lost;
         if allowed { Ok(()) } else { Err(format!("the start is refused: {why:?}; members {lost:?} may be lost")) }
@@ -502,14 +505,30 @@ impl<'a> Life<'a> {
     }
 }
 
-/// Flips a bit of the bitmap of the intents, if they are there.
-fn flip_a_bit(os: &Recording, intents: &Path, dice: &mut Dice) -> bool {
-    const HEADER: u64 = 512;
-    let Some(mut bytes) = os.content(intents).filter(|bytes| bytes.len() as u64 > HEADER && bytes[0] != 0) else {
+/// Flips a bit of the intents, or of what the NVRAM's header says to be there, if there are both. What the newest record of
+/// the NVRAM says, if it is not covered by the header, looks torn when it is damaged: that is left alone.
+fn flip_a_bit(os: &Recording, config: &FilesConfig, dice: &mut Dice) -> bool {
+    const SECTOR: u64 = 512;
+    let content = |path| os.content(path).filter(|bytes| bytes.len() as u64 > SECTOR && bytes[..8] != [0; 8]);
+    let (Some(mut intents), Some(mut nvram)) = (content(&config.intents), content(config.nvram_path())) else {
         return false;
     };
-    let at = HEADER + dice.below(bytes.len() as u64 - HEADER);
-    bytes[at as usize] ^= 1 << dice.below(8);
-    os.put(intents, bytes);
+    if !matches!(config.nvram, NvramPlace::Own(_)) || dice.one_in(2) {
+        let at = dice.below(intents.len() as u64);
+        intents[at as usize] ^= 1 << dice.below(8);
+        os.put(&config.intents, intents);
+        return true;
+    }
+    let number = |at: usize| u64::from_le_bytes(nvram[at..at + 8].try_into().expect("eight bytes"));
+    let (tail, sealed, ring) = (number(56), number(64), nvram.len() as u64 / SECTOR - 2);
+    let sector = match dice.below(4) {
+        0 => 0,
+        1 => 1 + ring,
+        _ if sealed == tail => return false,
+        _ => 1 + (tail + dice.below(sealed - tail)) % ring,
+    };
+    let at = sector * SECTOR + dice.below(SECTOR);
+    nvram[at as usize] ^= 1 << dice.below(8);
+    os.put(config.nvram_path(), nvram);
     true
 }

@@ -54,7 +54,8 @@ pub struct FilesOptions {
     /// Ends mostly take the NVRAM and the intents with them, and now and then the cache's device: what the members have
     /// marked is all that is left to go by. A start of caches that may have what is on no member is refused then.
     pub bereft: bool,
-    /// Flips a bit of the intents now and then before a start, while all members are there: more rows count as open.
+    /// Flips a bit of the intents, or of what the NVRAM's header says to be there, now and then before a start, while all
+    /// members are there: more rows count as open, or the start is refused over pages that it names.
     pub rots: bool,
     /// Puts older copies of some of the files back before a start now and then: it is refused and goes on when they are
     /// taken away again, or they count as not there.
@@ -334,6 +335,8 @@ struct Known {
     copies: Option<Rc<OldContents>>,
     /// Tells that some of them are in the place of what was left.
     has_copies: bool,
+    /// Tells that a bit of the NVRAM or the intents was flipped before this start.
+    rotten: bool,
 }
 
 impl Known {
@@ -424,6 +427,7 @@ fn history(
         depth,
         copies: None,
         has_copies: false,
+        rotten: false,
     };
     if options.errors {
         errors::fails_to_be_made(&scene, &os, &fresh, report)?;

@@ -129,7 +129,8 @@ fn a_failing_file_history_is_made_small() {
     let cache = host_caches().find(|cache| cache.name == "none").expect("a cache of this name");
     let options = FilesOptions { level: Some(Level::Raid5), slip: Some(Slip::OwnAlone), ..FilesOptions::default() };
     let mut made = 0;
-    for failure in (0..40).filter_map(|seed| run_files(cache, seed, options).err()).filter(|found| found.actions > 12) {
+    for failure in (0..120).filter_map(|seed| run_files(cache, seed, options).err()).filter(|found| found.actions > 16)
+    {
         let (small, smaller) = shrink_files(cache, &failure, options, 200);
         println!("{} actions, then {}: {small}", failure.actions, small.actions);
         assert!(small.actions <= failure.actions.div_ceil(2), "most actions have nothing to do with it");

@@ -93,7 +93,7 @@ impl Array {
         Shape::new(page, sector, stripe, stripe, pages).expect("a shape that can be")
     }
 
-    fn spec(&self) -> HostCacheSpec {
+    pub fn spec(&self) -> HostCacheSpec {
         if self.hurries {
             HostCacheSpec::small(self.cache, self.cache_pages, 0, false)
         } else {
