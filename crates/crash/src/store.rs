@@ -192,6 +192,9 @@ impl Life {
             Files::open_on(system, keeper, config(kind))
         };
         let files = files.map_err(|error| format!("it cannot be opened: {error}"))?;
+        if let Some(damaged) = files.damaged_nvram() {
+            return Err(format!("what no cut leaves is taken for damage: {}", damaged.errors.join("; ")));
+        }
         let found = found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(Self { os, files, plans, found, states: vec![state], covered: 0, done: 0, generation, kind })
     }

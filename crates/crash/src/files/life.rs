@@ -122,6 +122,9 @@ impl<'a> Life<'a> {
             }
             opened => opened.map_err(|error| format!("it cannot be opened: {error}"))?,
         };
+        if let Some(damaged) = files.damaged_nvram().filter(|_| !scene.options.rots) {
+            return Err(format!("what no cut leaves is taken for damage: {}", damaged.errors.join("; ")));
+        }
         if let Some(done) = files.resynchronised() {
             if !may_be_lost {
                 return Err(format!("{:?} are taken for lost", done.lost));
@@ -129,6 +132,9 @@ impl<'a> Life<'a> {
             report.bereft += 1;
             report.marked += done.rows;
             report.rows += done.of;
+            known.bereave(scene);
+        } else if may_be_lost && files.damaged_intents().is_some() {
+            // Marks do not know so soon as the intents that a file has taken a device's place.
             known.bereave(scene);
         }
         let mut life = Self::new(scene, os, files, known, dice);
@@ -259,7 +265,11 @@ impl<'a> Life<'a> {
         let allowed = match why {
             Refusal::MembersLost { .. } => self.known.broken || self.scene.too_many(self.known.lost | self.dead),
             Refusal::WriteHole { .. } => self.known.excused || !self.window.is_empty(),
-            Refusal::CacheLost { .. } => self.known.doubt.lost,
+            // The cache's device may be gone with the intents.
+            Refusal::CacheLost { .. } => {
+                let is_gone = !(self.dead - self.scene.members()).is_empty();
+                self.known.doubt.lost || self.files.damaged_intents().is_some() && is_gone
+            }
             // What is lost is named, all of it or how much more there is, and can be accepted.
             Refusal::NvramDamaged { lost } => self.known.rotten && lost.pages() > 0,
             Refusal::Nvram | Refusal::NoCollectors(_) => false,

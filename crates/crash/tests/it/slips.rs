@@ -91,17 +91,17 @@ const STORE_SEEDS: u64 = 6_000;
 
 /// Lists the same for steps of the NVRAM.
 const STORE_SHOWN_BY: [(Slip, u64); 11] = [
-    (Unheard(Copied), 453),
-    (Unheard(Tail), 404),
-    (TooSoon(Tail), 311),
-    (Paired(Tail), 311),
-    (Missing(Tail), 311),
-    (Late(Tail), 311),
-    (Held(Tail), 251),
-    (Late(OpenNvram), 188),
+    (Late(Tail), 4_588),
+    (TooSoon(Tail), 3_436),
+    (Paired(Tail), 3_436),
+    (Missing(Tail), 3_436),
+    (Unheard(Tail), 652),
+    (Unheard(Copied), 565),
     (Believes(Stale), 173),
-    (NotAnew(OpenNvram), 63),
-    (Missing(OpenIntents), 30),
+    (Missing(Copied), 52),
+    (TooSoon(Copied), 52),
+    (Late(OpenNvram), 28),
+    (Missing(OpenNvram), 28),
 ];
 
 /// Where a fault is looked for: arrays without a cache and with one on a device, and one whose cache is in the NVRAM if
