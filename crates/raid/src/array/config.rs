@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use destage_plan::{Nanos, PageRange};
+use destage_plan::{DevSet, Nanos, PageRange};
 
 use crate::{Geometry, Level};
 
@@ -102,6 +102,9 @@ pub struct ArrayConfig {
     /// of a cache ([`Refusal::CacheLost`](destage_plan::Refusal::CacheLost)) if every page is.
     /// [`Array::lost`](super::Array::lost) tells what of them is.
     pub accepted_losses: Vec<PageRange>,
+    /// Members that a start believes though they are noted as lost, if the level cannot do without as many as are: what
+    /// they have missed they have missed.
+    pub revived: DevSet,
 }
 
 impl ArrayConfig {
@@ -123,6 +126,7 @@ impl ArrayConfig {
             rebuild_window: 8,
             max_corrected: MAX_CORRECTED,
             accepted_losses: Vec::new(),
+            revived: DevSet::EMPTY,
         }
     }
 

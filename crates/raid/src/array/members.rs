@@ -148,6 +148,15 @@ impl Members {
         true
     }
 
+    /// Believes members that are noted as lost, and are there; the note of that is due.
+    pub(super) fn revive(&mut self, devs: DevSet) {
+        for dev in (devs & self.lost()).iter() {
+            self.states[dev.index()] = State::Live;
+            self.not_live.remove(dev);
+            self.persisted = false;
+        }
+    }
+
     /// A lost member is to be filled from row 0 on. It takes writes from now on.
     pub(super) fn fill(&mut self, dev: Dev) {
         self.states[dev.index()] = State::Filling(Row(0));

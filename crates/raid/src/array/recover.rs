@@ -75,6 +75,9 @@ impl Array {
             self.members.lose(dev);
         }
         if self.members.broken() {
+            self.members.revive(self.config.revived - start.missing);
+        }
+        if self.members.broken() {
             return self.refuse_broken(out);
         }
         for rows in start.intents {
