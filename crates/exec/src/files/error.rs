@@ -78,7 +78,7 @@ pub enum FilesError {
     /// The NVRAM or the intents are lost, and no member has marks that say which rows may be inconsistent.
     #[error(
         "{} is lost, and no member has whole marks of its own: which rows are consistent nobody knows; bring it back, or \
-         make the array anew over its members",
+         make the array anew over its members (destage create --adopt, with all options)",
         .0.display()
     )]
     NoMarks(PathBuf),
@@ -120,7 +120,7 @@ pub enum FilesError {
         list(older),
         list(newer),
         if *members {
-            "or move the newer ones away to go on without them, if the level can"
+            "or go on with the freshest members (destage assemble --force; without --force it says what that costs)"
         } else {
             "or give up NVRAM and intents, and what only they and the cache have (destage serve --accept-losses)"
         }
@@ -138,7 +138,7 @@ pub enum FilesError {
         members: bool,
     },
     /// Another process, or another executor in this one, serves the array.
-    #[error("{} is in use by another executor", .0.display())]
+    #[error("{} is in use by another executor; end that first (destage stop)", .0.display())]
     InUse(PathBuf),
     /// Tells that a file which is to be a device of an array holds something.
     #[error(
@@ -248,7 +248,11 @@ pub enum FilesError {
         settings: String,
     },
     /// A field of a file does not say what it must.
-    #[error("{}: {field} at byte {offset} is {found}; it must be {expected}", path.display())]
+    #[error(
+        "{}: {field} at byte {offset} is {found}; it must be {expected}. Put the array's file there, or move this one away: it \
+         counts as missing then",
+        path.display()
+    )]
     Field {
         /// The file.
         path: PathBuf,
@@ -371,9 +375,14 @@ fn refusal(why: &Refusal) -> String {
             pages(lost)
         ),
         Refusal::MembersLost { lost, tolerated } => {
-            format!("{lost} members are lost; the level can do without {tolerated}")
+            format!(
+                "{lost} members are lost; the level can do without {tolerated}: bring one of them back, or go on with the freshest \
+                 (destage assemble --force; without --force it says what that costs)"
+            )
         }
-        Refusal::Nvram => "the NVRAM holds what this version did not write".to_owned(),
+        Refusal::Nvram => "the NVRAM holds what this version did not write; serve it with the destage that wrote it, and stop that in \
+                           order (destage stop): without the NVRAM's file nothing is lost then"
+            .to_owned(),
         Refusal::NoCollectors(_) => {
             "devices are to be told to collect garbage, and files cannot be; serve the array without ggc+".to_owned()
         }

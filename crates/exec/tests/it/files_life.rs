@@ -338,7 +338,11 @@ fn too_many_lost_members_are_refused(io: Io) {
     let refusal = Refusal::MembersLost { lost: 2, tolerated: 1 };
     assert_eq!(files.status(), Status::Refused(refusal));
     let error = files.wait_ready().expect_err("it is refused");
-    assert_eq!(error.to_string(), "the array cannot be started: 2 members are lost; the level can do without 1");
+    assert_eq!(
+        error.to_string(),
+        "the array cannot be started: 2 members are lost; the level can do without 1: bring one of them back, or go on with the \
+         freshest (destage assemble --force; without --force it says what that costs)"
+    );
     let request = HostRequest { tag: 1, op: HostOp::Flush, offset: 0, len: 0, fua: false };
     assert!(matches!(files.submit(request, Vec::new()), Err(FilesError::Stopped)));
 }

@@ -632,7 +632,12 @@ fn files_of_another_array_or_shape_are_refused_by_name() {
     other = whole.clone();
     other[1][..8].copy_from_slice(b"dstgNVRM");
     put_back(folder.path(), &other);
-    refused(|_| {}, &intents, ": the magic at byte 0 is \"dstgNVRM\"; it must be dstgINTS");
+    refused(
+        |_| {},
+        &intents,
+        ": the magic at byte 0 is \"dstgNVRM\"; it must be dstgINTS. Put the array's file there, or move this one away: it counts as \
+         missing then",
+    );
     for len in [78_847, 100] {
         other = whole.clone();
         other[0].truncate(len);

@@ -1,6 +1,7 @@
 //! How a life begins.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,8 +22,9 @@ use crate::files::io::port::Wakeup;
 use crate::files::io::real::RealOs;
 use crate::files::io::threads::pool::WorkerPool;
 use crate::files::nvram::group_commit::GroupCommit;
+use crate::files::open::force::MemberFreshness;
 use crate::files::open::opened::Opened;
-use crate::files::open::{assemble, create, order, overwrite, recover, replacement};
+use crate::files::open::{assemble, create, force, order, overwrite, recover, replacement};
 
 impl<C: Controller> Files<C> {
     /// Makes the files of a new array, of zeros unless they keep what they hold, and serves it. Their folders must exist.
@@ -56,6 +58,26 @@ impl<C: Controller> Files<C> {
     pub fn check_given_up(old: &FilesConfig, new: &FilesConfig) -> Result<Existing, FilesError> {
         new.check()?;
         overwrite::check(&RealOs, old, new)
+    }
+
+    /// Returns the file of each member of an array that nobody serves, as their labels say, and how fresh it is. Nothing is
+    /// changed.
+    ///
+    /// # Errors
+    /// If a file is another array's or cannot be opened though it is there; if the array is in use; if no member has marks.
+    pub fn inspect_members(config: &FilesConfig) -> Result<Vec<(PathBuf, MemberFreshness)>, FilesError> {
+        config.check()?;
+        force::inspect(&RealOs, config)
+    }
+
+    /// Has the next start of an array that nobody serves believe these members, which are [stale](MemberFreshness::Stale),
+    /// beside those that are current, and no other. What they hold is as old as it is. A controller has to be told as well.
+    ///
+    /// # Errors
+    /// As [`inspect_members`](Self::inspect_members); if a member cannot be written.
+    pub fn force_members(config: &FilesConfig, forced: DevSet) -> Result<(), FilesError> {
+        config.check()?;
+        force::force(&RealOs, config, forced)
     }
 
     /// Serves an array that was made before, with what its last life left. A device whose file is

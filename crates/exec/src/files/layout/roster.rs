@@ -71,6 +71,12 @@ impl Roster {
         self.fill();
     }
 
+    /// Changes the generations of all devices' files; durable when the [sector](Self::sector) is.
+    pub(crate) fn set_generations(&mut self, generations: &[u32; MAX_DEVICES]) {
+        self.generations = *generations;
+        self.fill();
+    }
+
     /// The generation that a device's file must have.
     pub(crate) const fn generation(&self, dev: usize) -> u32 {
         self.generations[dev]

@@ -36,7 +36,7 @@ pub(super) fn write_marks(
 }
 
 /// The newest copy that a device has; the inner error if it cannot be read.
-fn newest_on(
+pub(super) fn newest_on(
     file: &dyn OsFile,
     config: &FilesConfig,
     dev: usize,

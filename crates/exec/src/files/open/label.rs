@@ -33,6 +33,18 @@ pub(super) fn write(file: &dyn OsFile, config: &FilesConfig, dev: usize, stamp: 
     Ok(())
 }
 
+/// Gives the label of a file another generation; not durable yet. What is behind it stays, so that a torn write is none.
+pub(super) fn rename(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    origin: Origin,
+    dev: usize,
+    generation: u32,
+) -> io::Result<()> {
+    let label = label::encode(&config.about, origin, dev, generation);
+    file.write_all_at(&label[..SECTOR], config.label_offset(dev))
+}
+
 /// Writes the event count to a device's file, over the older of both; not durable yet.
 pub(crate) fn write_count(
     file: &dyn OsFile,

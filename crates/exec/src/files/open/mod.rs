@@ -6,6 +6,7 @@ pub(crate) mod create;
 mod devices;
 mod event_count;
 mod folders;
+pub(crate) mod force;
 pub(crate) mod identify;
 pub(crate) mod label;
 mod mend;

@@ -26,7 +26,7 @@ pub(crate) fn open_in_order(
 
 /// Returns the configuration with members in the order of their labels, if that is another one. None if labels do not
 /// tell: two of them are of one member, or they are of several arrays.
-fn in_order(os: &dyn Os, config: &FilesConfig) -> Option<FilesConfig> {
+pub(super) fn in_order(os: &dyn Os, config: &FilesConfig) -> Option<FilesConfig> {
     let members = &config.devices[..config.members];
     let (first, _) = members.split_first()?;
     // Where one has its label all have it.
