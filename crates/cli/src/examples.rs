@@ -226,6 +226,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "assemble",
+        &[
+            example("destage assemble array", "how fresh its members are; changes nothing"),
+            example("destage assemble array --force", "go on with the freshest ones"),
+        ],
+    ),
+    (
         "serve",
         &[
             example("destage serve array", "at array/nbd.sock, until destage stop or Ctrl-C"),

@@ -75,11 +75,25 @@ impl Array {
     /// # Errors
     /// If there can be no such array, or its files are not what it says; if something is lost that was not accepted.
     pub fn open(description: Description, path: &Path, accepted: Accepted) -> Result<Self, DescriptionError> {
+        Self::open_believing(description, path, accepted, DevSet::EMPTY)
+    }
+
+    /// Opens it with all losses accepted, and believes these members if the level cannot do without them.
+    pub(crate) fn open_with(description: Description, path: &Path, believed: DevSet) -> Result<Self, DescriptionError> {
+        Self::open_believing(description, path, Accepted { data: true, notes: true }, believed)
+    }
+
+    fn open_believing(
+        description: Description,
+        path: &Path,
+        accepted: Accepted,
+        believed: DevSet,
+    ) -> Result<Self, DescriptionError> {
         let begin = Instant::now();
         description.check_md(folder(path))?;
         loop {
             let losses = if accepted.data { vec![PageRange::ALL] } else { Vec::new() };
-            let described = description.described_without(folder(path), losses)?;
+            let described = description.described_without(folder(path), losses, believed)?;
             let Described { geometry, policy, controller, files } = described;
             let holds_data = policy.info().holds_dirty || policy.info().medium == Medium::Nvram;
             let accepted = Accepted { data: accepted.data || !holds_data, ..accepted };

@@ -443,10 +443,11 @@ impl Description {
     /// # Errors
     /// If there can be no such array.
     pub fn described(&self, folder: &Path) -> Result<Described, DescriptionError> {
-        self.described_without(folder, Vec::new())
+        self.described_without(folder, Vec::new(), DevSet::EMPTY)
     }
 
-    /// Does what [`described`](Self::described) does, with these pages of data accepted as lost.
+    /// Does what [`described`](Self::described) does, with these pages of data accepted as lost, and these members believed
+    /// if the level cannot do without them.
     ///
     /// # Errors
     /// As [`described`](Self::described).
@@ -454,6 +455,7 @@ impl Description {
         &self,
         folder: &Path,
         accepted_losses: Vec<PageRange>,
+        revived: DevSet,
     ) -> Result<Described, DescriptionError> {
         let page = self.array.page.0;
         let pages = |key, ByteSize(found)| {
@@ -473,6 +475,7 @@ impl Description {
             regime: self.array.durability,
             parity: self.array.parity,
             accepted_losses,
+            revived,
             max_corrected: self.serve.max_corrected,
             ..ArrayConfig::new(geometry.clone())
         };

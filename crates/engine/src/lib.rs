@@ -7,6 +7,7 @@
 
 mod array;
 mod as_text;
+mod assembly;
 mod backend;
 mod budget;
 mod buffer_pool;
@@ -35,6 +36,7 @@ mod waiter;
 mod word;
 
 pub use array::Array;
+pub use assembly::{Assembled, Assembly, AssemblyMember};
 pub use backend::Backend;
 pub use byte_size::ByteSize;
 pub use control::{Order, OrderError, Reply, order, order_with_progress};
@@ -42,7 +44,7 @@ pub use description::{
     ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, Made, NvramOn, NvramPart, ServePart,
 };
 pub use descriptors::raise_descriptor_limit;
-pub use destage_exec::Accepted;
+pub use destage_exec::{Accepted, MemberFreshness};
 pub use destage_raid::settings;
 pub use device_timeout::DeviceTimeout;
 pub use event::{EventSeverity, ServiceEvent};

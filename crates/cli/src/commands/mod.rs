@@ -1,6 +1,7 @@
 //! The commands of the one binary.
 
 mod advise;
+mod assemble;
 mod completions;
 mod create;
 mod export;
@@ -65,6 +66,7 @@ pub fn bare() -> Command {
         .subcommand(trace::command())
         .subcommand(reproduce::command())
         .subcommand(create::command())
+        .subcommand(assemble::command())
         .subcommand(serve::command())
         .subcommand(status::command())
         .subcommand(flush::command())
@@ -93,6 +95,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(("trace", matches)) => trace::run(matches),
         Some(("reproduce", matches)) => reproduce::run(matches),
         Some(("create", matches)) => create::run(matches),
+        Some(("assemble", matches)) => assemble::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("flush", matches)) => flush::run(matches),
         Some(("replace", matches)) => replace::run(matches),

@@ -52,6 +52,7 @@ mod replacements;
 mod requests;
 mod scrubs;
 mod unaligned;
+mod ways_on;
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
