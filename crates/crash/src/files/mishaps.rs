@@ -100,6 +100,7 @@ impl Life<'_> {
         if self.scene.home == Some(dev) {
             self.scene.diary.note(|| format!("{dev} breaks, and the NVRAM lies on it"));
             self.faulty = true;
+            self.os.forget_struck();
             self.os.set_broken(&self.known.paths[dev.index()], true);
             return Ok(Outcome::On);
         }

@@ -49,6 +49,11 @@ impl Recording {
         self.lock().struck.clone()
     }
 
+    /// Forgets that: what is to fail from now on is something else.
+    pub fn forget_struck(&self) {
+        self.lock().struck = None;
+    }
+
     /// Keeps one of so many operations as a moment; none if 0.
     pub fn keep_moments(&self, rarity: u64) {
         self.lock().rarity = rarity;
