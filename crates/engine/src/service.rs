@@ -442,8 +442,10 @@ impl<B: Backend> Service<B> {
     fn give_up(&mut self, error: &FilesError) {
         // What has happened before, of which nobody was told so far.
         self.tell_news();
-        self.stopping |= matches!(error, FilesError::Refused(_));
-        let is_news = self.broken.is_none();
+        let is_refused = matches!(error, FilesError::Refused(_));
+        self.stopping |= is_refused;
+        // Of a refusal the backend has told with its news.
+        let is_news = self.broken.is_none() && !is_refused;
         let why = self.broken.get_or_insert_with(|| error.to_string()).clone();
         if is_news {
             self.happened(|| ServiceEvent::StateChanged { from: None, to: State::Stopped(why.clone()) });

@@ -40,6 +40,7 @@ fn refused(array: &Array, says: &[&str]) -> String {
     let said = told(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(says.iter().all(|part| said.contains(part)), "{says:?}: {said}");
+    assert!(said.matches("critical: ").count() <= 1, "it is told once: {said}");
     said
 }
 
