@@ -427,7 +427,7 @@ impl HostCache for WriteCache {
 }
 
 impl WriteCache {
-    /// A life begins: what an earlier one left is found out, and what of it is lost with damaged slots.
+    /// Begins a life: finds out what an earlier one left, and what of it is lost with damaged slots.
     fn begin(&mut self, array: &mut Array, out: &mut Out) {
         let mut pages = Vec::new();
         let DamagedVersions { lost, rows } = self.store.begin(|place, layer| pages.push((place, layer)));

@@ -458,8 +458,8 @@ impl Store {
         true
     }
 
-    /// Everything is loaded: what is newest is found out. The pages that are held in a layer, and what is lost with
-    /// damaged versions. Nothing is taken from these; they stay until [`end_damaged`](Self::end_damaged).
+    /// Finds out what is newest, now that everything is loaded. Names the pages that are held in a layer, and returns what
+    /// is lost with damaged versions. Nothing is taken from these; they stay until [`end_damaged`](Self::end_damaged).
     pub(super) fn begin(&mut self, mut each: impl FnMut(Place, Layer)) -> DamagedVersions {
         let mut loaded = std::mem::take(&mut self.loaded);
         loaded.sort_unstable_by_key(|loaded| (loaded.seq, loaded.layer));
@@ -522,7 +522,7 @@ mod tests {
 
     const PLACE: Place = (Row(3), Column(1));
 
-    /// What is left after a cut, of these layers and numbers, and what is lost with those that are damaged.
+    /// Returns what is left after a cut, of these layers and numbers, and what is lost with those that are damaged.
     fn damaged(left: &[(Layer, u64, bool)]) -> (Store, DamagedVersions) {
         let mut store = Store::new(4);
         for (index, (layer, seq, is_damaged)) in (0..).zip(left) {

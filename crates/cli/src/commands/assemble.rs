@@ -10,7 +10,7 @@ use destage_engine::{Assembled, Assembly, AssemblyMember, Description, MemberFre
 use super::served::{array_arg, description};
 use crate::screen::Screen;
 
-/// The command.
+/// Builds the command.
 pub fn command() -> Command {
     Command::new("assemble")
         .about("Say how fresh the members of an array are, and go on with the freshest, as mdadm --assemble --force does")

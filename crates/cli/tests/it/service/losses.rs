@@ -286,7 +286,7 @@ fn a_flipped_bit_of_the_intents_costs_nothing(io_mode: IoMode) {
     }
 }
 
-/// The file of the intents is gone, or its header is damaged: the NVRAM keeps what only it has.
+/// Loses the file of the intents, or damages its header: the NVRAM keeps what only it has.
 fn intents_that_are_lost_alone_cost_nothing(io_mode: IoMode) {
     for (policy, is_removed) in [("wow", true), ("kdd", false), ("write-back", false)] {
         let mut array = Array::new(io_mode, &["--policy", policy, "--cache", "1MiB"]);

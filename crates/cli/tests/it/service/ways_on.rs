@@ -33,7 +33,7 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What `destage serve` says of an array that it refuses, which must hold this.
+/// Returns what `destage serve` says of an array that it refuses, which must hold this.
 fn refused(array: &Array, says: &[&str]) -> String {
     // If it is served after all it ends at once.
     let output = array.command("serve", &["--run", "true"]);
@@ -92,7 +92,7 @@ fn put_back(array: &Array, contents: &BTreeMap<PathBuf, Vec<u8>>, names: &[&str]
     }
 }
 
-/// An array that was killed with writes that a flush covers.
+/// Makes an array that was killed with writes that a flush covers.
 fn killed(io_mode: IoMode, settings: &[&str]) -> (Array, Vec<u64>) {
     let mut array = Array::new(io_mode, settings);
     array.serve(&[]);
@@ -222,7 +222,7 @@ fn rows_that_were_being_written_without_a_member(io_mode: IoMode) {
     array.stop();
 }
 
-/// An array without member 1, which was killed while it was written.
+/// Makes an array without member 1, which was killed while it was written.
 fn degraded(io_mode: IoMode) -> (Array, Vec<u64>, Vec<u64>, BTreeMap<PathBuf, Vec<u8>>) {
     let mut array = Array::new(io_mode, &["--policy", "none"]);
     array.serve(&[]);
@@ -268,7 +268,7 @@ fn a_lost_nvram_while_a_member_is_missing(io_mode: IoMode) {
     array.stop();
 }
 
-/// What an array that is refused says of its members, which changes nothing; then it is assembled.
+/// Has an array that is refused say how fresh its members are, which changes nothing; then assembles it.
 fn assemble(array: &Array, says: &[&str]) -> String {
     let before = contents(array);
     let looked = array.command("assemble", &[]);
@@ -292,7 +292,7 @@ fn assembled(array: &mut Array, content: &[u64], written: impl Fn(u64) -> bool, 
     }
 }
 
-/// Member 1 is taken out, and member 2 is gone later: member 1 is the freshest that there is.
+/// Takes member 1 out, and loses member 2 later: member 1 is the freshest that there is.
 fn members_that_were_left_behind(io_mode: IoMode) {
     for (policy, is_killed) in [("none", false), ("none", true), ("kdd", true), ("wow", true), ("write-back", false)] {
         let settings: &[&str] =
