@@ -212,11 +212,8 @@ impl<C: HostCache> Above for Upper<C> {
 
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         match event {
-            Event::Submit(frag) => {
-                if self.is_behind(&frag, self.held.len()) || !self.submit(&frag, array, out) {
-                    self.held.push(frag);
-                }
-            }
+            Event::Submit(frag) if frag.op == HostOp::WriteZeroesUnmap => self.take_unmap(&frag, array, out),
+            Event::Submit(frag) => self.take(&frag, array, out),
             Event::Granted(op) => self.granted(op, array, out),
             Event::StepDone { op, step, outcome } if self.cache.step_done(op, step, outcome, out) => {}
             // The steps of a write that has parts.
@@ -414,6 +411,28 @@ impl<C: HostCache> Upper<C> {
             }
         }
         self.held.len() < before
+    }
+
+    /// Submits a request, or holds it behind others.
+    #[inline]
+    fn take(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) {
+        if self.is_behind(frag, self.held.len()) || !self.submit(frag, array, out) {
+            self.held.push(*frag);
+        }
+    }
+
+    /// Takes zeros that may be unmapped, stripe by stripe if they are written all the same.
+    #[cold]
+    fn take_unmap(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) {
+        let config = array.config();
+        let stripe = u32::from(config.geometry.data_columns()) * config.geometry.chunk_pages();
+        if u32::from(frag.pages) <= stripe || config.trims && self.cache.unmaps_zeros() {
+            return self.take(frag, array, out);
+        }
+        for first in (0..frag.pages).step_by(stripe as usize) {
+            let page = frag.page + u64::from(first);
+            self.take(&Frag { page, pages: stripe as u16, ..*frag }, array, out);
+        }
     }
 
     /// Submits zeros that may be unmapped: whole stripes are trimmed where that leaves nothing of them in the cache. To the

@@ -102,6 +102,12 @@ struct Entry {
 }
 
 impl Entry {
+    /// Returns true if it is the claim of an operation of this stripe.
+    #[inline]
+    fn is_of(&self, op: OpId, stripe: Stripe) -> bool {
+        self.op == op && self.claim.stripe == stripe
+    }
+
     /// One that it waited for is gone; if it was the last, its operation is told to `granted`.
     #[inline]
     fn unblock(&mut self, now: Nanos, waits: &mut [ClaimWait; Class::ALL.len()], granted: &mut impl FnMut(OpId)) {
@@ -124,8 +130,8 @@ const fn line_of(stripe: Stripe, lines: usize) -> usize {
 }
 
 /// The claims of all operations. FIFO per stripe: an operation waits for exactly those that came
-/// before it and conflict with it, whether they hold or wait themselves. Every operation has at
-/// most one claim, hence none waits for itself in a circle.
+/// before it and conflict with it, whether they hold or wait themselves. An operation has at most one claim of a stripe,
+/// and makes all that it has at once, hence none waits for itself in a circle.
 #[derive(Default)]
 pub struct ClaimTable {
     /// The claims in the order in which they came, in lines by their stripes' hash, of which there are a power
@@ -136,14 +142,15 @@ pub struct ClaimTable {
 }
 
 impl ClaimTable {
-    /// Queues a claim; whether it holds at once. An operation must not have two.
+    /// Queues a claim; whether it holds at once. An operation must not have two of one stripe, nor queue one after others
+    /// have queued theirs since its first.
     pub fn claim(&mut self, now: Nanos, op: OpId, class: Class, claim: Claim) -> bool {
         if self.claims == self.lines.len() {
             self.grow();
         }
         self.claims += 1;
         let queue = self.line(claim.stripe);
-        debug_assert!(queue.iter().all(|entry| entry.op != op), "{op:?} has a claim already");
+        debug_assert!(queue.iter().all(|entry| !entry.is_of(op, claim.stripe)), "{op:?} has a claim already");
         let blockers = queue.iter().filter(|entry| entry.claim.conflicts(&claim)).count() as u32;
         queue.push(Entry { op, claim, class, since: now, blockers });
         let wait = &mut self.waits[class as usize];
@@ -157,7 +164,7 @@ impl ClaimTable {
     pub fn release(&mut self, now: Nanos, op: OpId, stripe: Stripe, mut granted: impl FnMut(OpId)) {
         let line = line_of(stripe, self.lines.len());
         let queue = &mut self.lines[line];
-        let at = queue.iter().position(|entry| entry.op == op).expect("the operation has a claim");
+        let at = queue.iter().position(|entry| entry.is_of(op, stripe)).expect("the operation has a claim");
         let gone = queue.remove(at);
         self.claims -= 1;
         for entry in &mut queue[at..] {
@@ -176,7 +183,7 @@ impl ClaimTable {
     pub fn narrow(&mut self, now: Nanos, op: OpId, to: Claim, mut granted: impl FnMut(OpId)) {
         let line = line_of(to.stripe, self.lines.len());
         let queue = &mut self.lines[line];
-        let at = queue.iter().position(|entry| entry.op == op).expect("the operation has a claim");
+        let at = queue.iter().position(|entry| entry.is_of(op, to.stripe)).expect("the operation has a claim");
         let from = std::mem::replace(&mut queue[at].claim, to);
         assert!(queue[at].blockers == 0 && to.is_within(&from), "{op:?} holds {from:?}, not {to:?}");
         for entry in &mut queue[at + 1..] {

@@ -122,6 +122,10 @@ const LONG_SHARE: usize = 16;
 /// Counts the fragments of longer requests in a row after which there are no others.
 const ALONE_AFTER: u32 = 1024;
 
+/// Limits the fragments of several stripes that exist of longer requests: devices and other requests of these stripes wait
+/// for each, and two are long enough to keep devices busy.
+const WIDE_AT_ONCE: usize = 2;
+
 struct Request {
     asked: HostRequest,
     /// Bytes not yet made into fragments.
@@ -142,6 +146,8 @@ impl Request {
 
 struct FragState {
     request: u32,
+    /// Tells that it has several stripes, of a longer request.
+    is_wide: bool,
     /// Where its bytes begin in the request's.
     offset: u64,
     pages: u16,
@@ -165,6 +171,10 @@ pub struct Engine<C> {
     parked: VecDeque<u32>,
     /// Counts the fragments of long requests that exist.
     long_frags: usize,
+    /// Lists long ones that wait until a fragment of several stripes is released.
+    parked_wide: VecDeque<u32>,
+    /// Counts the fragments of several stripes that exist of long requests.
+    wide_frags: usize,
     /// Counts the fragments of long requests admitted since a request was submitted that is not long.
     alone: u32,
     notices: VecDeque<HostNotice>,
@@ -186,6 +196,8 @@ impl<C: Controller> Engine<C> {
             waiting: VecDeque::new(),
             parked: VecDeque::new(),
             long_frags: 0,
+            parked_wide: VecDeque::new(),
+            wide_frags: 0,
             alone: ALONE_AFTER,
             notices: VecDeque::new(),
         }
@@ -396,6 +408,7 @@ impl<C: Controller> Engine<C> {
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty()
             && self.parked.is_empty()
+            && self.parked_wide.is_empty()
             && self.frags.len() == self.free_frags.len()
             && self.out.live() == 0
     }
@@ -462,8 +475,8 @@ impl<C: Controller> Engine<C> {
 
     /// Makes the next fragment, if there is room for it; whether anything happened.
     fn admit(&mut self) -> bool {
-        if !self.parked.is_empty() && self.long_frags < self.long_share() {
-            self.waiting.extend(self.parked.pop_front());
+        if self.parked.len() + self.parked_wide.len() > 0 {
+            self.unpark();
         }
         if self.waiting.is_empty() {
             return false;
@@ -489,6 +502,13 @@ impl<C: Controller> Engine<C> {
         } else {
             self.shape.piece(asked.op, asked.offset + (asked.len - request.unsplit), request.unsplit)
         };
+        // Others keep to the order of submission.
+        let is_wide = request.is_long() && self.shape.is_wide(piece.pages);
+        if is_wide && self.wide_frags >= WIDE_AT_ONCE {
+            self.waiting.pop_front();
+            self.parked_wide.push_back(id);
+            return true;
+        }
         let offset = asked.len - request.unsplit;
         request.unsplit -= piece.bytes;
         if request.unsplit == 0 {
@@ -504,9 +524,10 @@ impl<C: Controller> Engine<C> {
         request.frags += 1;
         if request.is_long() {
             self.long_frags += 1;
+            self.wide_frags += usize::from(is_wide);
             self.alone = self.alone.saturating_add(1);
         }
-        let state = FragState { request: id, offset, pages: piece.pages, ops: 0 };
+        let state = FragState { request: id, is_wide, offset, pages: piece.pages, ops: 0 };
         let frag = if let Some(frag) = self.free_frags.pop() {
             self.frags[frag.index()] = state;
             frag
@@ -524,6 +545,17 @@ impl<C: Controller> Engine<C> {
         };
         self.controller.handle(Event::Submit(frag), &mut self.out);
         true
+    }
+
+    /// Has parked requests wait for their turn again, as far as they may.
+    #[cold]
+    fn unpark(&mut self) {
+        if self.long_frags < self.long_share() {
+            self.waiting.extend(self.parked.pop_front());
+        }
+        if self.wide_frags < WIDE_AT_ONCE {
+            self.waiting.extend(self.parked_wide.pop_front());
+        }
     }
 
     fn long_share(&self) -> usize {
@@ -565,12 +597,13 @@ impl<C: Controller> Engine<C> {
         if state.pages == 0 && state.ops == 0 {
             // Not free twice.
             state.ops = u32::MAX;
-            let id = state.request;
+            let (id, is_wide) = (state.request, state.is_wide);
             self.free_frags.push(frag);
             let request = &mut self.requests[id as usize];
             request.frags -= 1;
             if request.is_long() {
                 self.long_frags -= 1;
+                self.wide_frags -= usize::from(is_wide);
             }
             self.answer(id);
         }

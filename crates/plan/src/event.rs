@@ -24,7 +24,7 @@ pub enum HostOp {
 }
 
 /// A piece of a host request, as a controller is given it: whole pages inside one stripe, or a part
-/// of one page.
+/// of one page. A discard, or zeros that may be unmapped, can also be several whole stripes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frag {
     /// Its name.

@@ -1,4 +1,5 @@
-//! Splitting host requests into fragments: whole pages inside one stripe, or a part of one page.
+//! Splitting host requests into fragments: whole pages inside one stripe, a part of one page, or whole stripes that may be
+//! trimmed.
 
 use std::fmt;
 
@@ -49,7 +50,7 @@ impl std::error::Error for ShapeError {}
 
 impl Shape {
     /// Pages of `page_bytes` with sectors of `sector_bytes`; fragments do not cross stripes of
-    /// `stripe_pages` and have at most `max_pages` (and never more than 32,768).
+    /// `stripe_pages` and have at most `max_pages` (and never more than 32,768), but for those of whole stripes.
     pub fn new(
         page_bytes: u64,
         sector_bytes: u64,
@@ -91,6 +92,11 @@ impl Shape {
         self.data_pages << self.page_shift
     }
 
+    /// Returns true if a fragment of so many pages has several stripes.
+    pub const fn is_wide(&self, pages: u16) -> bool {
+        pages as u64 > self.stripe_pages
+    }
+
     /// Whether a range can be served: made of whole sectors, and inside.
     pub fn check(&self, offset: u64, len: u64) -> Result<(), RangeError> {
         if (offset | len) & (self.sector_bytes() - 1) != 0 {
@@ -102,8 +108,12 @@ impl Shape {
         Ok(())
     }
 
+    /// Limits the bytes of a fragment of several stripes: others wait for it, at devices and for its rows.
+    const WIDE_BYTES: u64 = 16 << 20;
+
     /// The first fragment of a range of whole sectors that is not empty. A discard leaves out pages
-    /// that it covers in part: these pieces are marked as not to be served.
+    /// that it covers in part: these pieces are marked as not to be served. Of what may be trimmed a fragment has as many
+    /// whole stripes as it may, so that they are one command a device.
     pub fn piece(&self, op: HostOp, offset: u64, len: u64) -> Piece {
         let page_bytes = self.page_bytes();
         let page = offset >> self.page_shift;
@@ -115,8 +125,27 @@ impl Shape {
             return Piece { page, pages: 1, sectors: Some(sectors), bytes, serve: op != HostOp::Discard };
         }
         let left = self.stripe_pages - page % self.stripe_pages;
-        let pages = (len >> self.page_shift).min(left).min(self.max_pages);
+        let whole = len >> self.page_shift;
+        let pages = if whole > left && left == self.stripe_pages {
+            self.several_stripes(op, whole).unwrap_or(left.min(self.max_pages))
+        } else {
+            whole.min(left).min(self.max_pages)
+        };
         Piece { page, pages: pages as u16, sectors: None, bytes: pages << self.page_shift, serve: true }
+    }
+
+    /// Returns the pages of the whole stripes, of so many pages, that are one fragment; none if they are not.
+    #[cold]
+    fn several_stripes(&self, op: HostOp, whole: u64) -> Option<u64> {
+        let may_be_wide = match op {
+            HostOp::Discard => true,
+            // Where zeros are written all the same they are written stripe by stripe.
+            HostOp::WriteZeroesUnmap => self.max_pages >= self.stripe_pages,
+            _ => false,
+        };
+        let most = (Self::WIDE_BYTES >> self.page_shift).min(u64::from(u16::MAX)) / self.stripe_pages;
+        let stripes = most.min(whole / self.stripe_pages);
+        (may_be_wide && stripes > 1).then_some(stripes * self.stripe_pages)
     }
 }
 

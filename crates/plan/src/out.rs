@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use crate::lists::Lists;
 use crate::{
     BadPage, Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, LostPages, Nanos, OpId, PageReport, Row,
-    ScrubTally, Step, StepKind, StepNo, StepOutcome, StepSet, TimerId,
+    ScrubTally, Step, StepKind, StepNo, StepOutcome, StepSet, Stripe, TimerId,
 };
 
 pub use meddle::Planned;
@@ -92,6 +92,10 @@ struct Op {
     /// Pages of each buffer of the operation.
     tmps: Vec<u16>,
     claim: Option<Claim>,
+    /// Counts the stripes beyond the claim's, of which it claims the same.
+    more_stripes: u32,
+    /// Counts its claims that do not hold.
+    waits: u32,
     class: Option<Class>,
     frag: Option<FragId>,
     issued: StepSet,
@@ -198,6 +202,27 @@ impl Out {
         self.live += 1;
         self.opened.extend(frag);
         if claim.is_none_or(|claim| self.claims.claim(self.now, id, class, claim)) {
+            self.queue.push_back(Pending::Granted(id));
+        } else {
+            self.ops[id.index()].waits = 1;
+        }
+        id
+    }
+
+    /// As [`open`](Self::open), of an operation that claims the same of several stripes, from the claim's on: it hears
+    /// [`Granted`](crate::Event::Granted) when all of that holds. Such a claim cannot be [narrowed](Self::narrow).
+    pub fn open_wide(&mut self, class: Class, claim: Claim, stripes: u32, frag: Option<FragId>) -> OpId {
+        let id = self.open(class, None, frag);
+        // What was said of an operation without a claim.
+        self.queue.pop_back();
+        let waits = (0..u64::from(stripes)).filter(|more| {
+            let claim = Claim { stripe: Stripe(claim.stripe.0 + more), ..claim };
+            !self.claims.claim(self.now, id, class, claim)
+        });
+        let waits = waits.count() as u32;
+        let op = &mut self.ops[id.index()];
+        (op.claim, op.more_stripes, op.waits) = (Some(claim), stripes - 1, waits);
+        if waits == 0 {
             self.queue.push_back(Pending::Granted(id));
         }
         id
@@ -349,10 +374,10 @@ impl Out {
     /// If the claim is not held, or `to` is not part of it.
     pub fn narrow(&mut self, op: OpId, to: Claim) {
         let slot = &mut self.ops[op.index()];
-        assert!(slot.claim.is_some(), "{op:?} has no claim");
+        assert!(slot.claim.is_some() && slot.more_stripes == 0, "{op:?} has no claim, or one of several stripes");
         slot.claim = Some(to);
-        let queue = &mut self.queue;
-        self.claims.narrow(self.now, op, to, |op| queue.push_back(Pending::Granted(op)));
+        let Self { ops, queue, .. } = self;
+        self.claims.narrow(self.now, op, to, |op| grant(ops, queue, op));
     }
 
     /// Makes room for more steps of an operation whose steps are all done: their places are free
@@ -585,8 +610,21 @@ impl Out {
 
     fn release(&mut self, id: OpId) {
         if let Some(claim) = self.ops[id.index()].claim.take() {
-            let queue = &mut self.queue;
-            self.claims.release(self.now, id, claim.stripe, |op| queue.push_back(Pending::Granted(op)));
+            let Self { ops, queue, .. } = self;
+            self.claims.release(self.now, id, claim.stripe, |op| grant(ops, queue, op));
+            if self.ops[id.index()].more_stripes > 0 {
+                self.release_more(id, claim.stripe);
+            }
+        }
+    }
+
+    /// Gives back the claims of stripes behind the first.
+    #[cold]
+    fn release_more(&mut self, id: OpId, first: Stripe) {
+        let more = std::mem::take(&mut self.ops[id.index()].more_stripes);
+        let Self { ops, queue, .. } = self;
+        for more in 1..=u64::from(more) {
+            self.claims.release(self.now, id, Stripe(first.0 + more), |op| grant(ops, queue, op));
         }
     }
 
@@ -598,6 +636,16 @@ impl Out {
         op.live = false;
         self.live -= 1;
         self.free.push(id);
+    }
+}
+
+/// A claim of an operation holds from now on.
+#[inline]
+fn grant(ops: &mut [Op], queue: &mut VecDeque<Pending>, op: OpId) {
+    let slot = &mut ops[op.index()];
+    slot.waits -= 1;
+    if slot.waits == 0 {
+        queue.push_back(Pending::Granted(op));
     }
 }
 

@@ -25,3 +25,4 @@ mod rotten_caches;
 mod scrubs;
 mod shown_by;
 mod slips;
+mod wide_trims;

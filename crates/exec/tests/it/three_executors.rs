@@ -260,3 +260,44 @@ fn many_at_a_time() {
         history(&Array { depth: 16, ..array }, 16, operations(), 1000 + seed);
     }
 }
+
+/// A trim of the whole array is one command for each member and 16 MiB, whoever carries it out; so are zeros.
+#[test]
+fn what_is_trimmed_takes_few_commands() {
+    // Bytes of the members' pages: what is one fragment, and what is two.
+    for (member_pages, fragments) in [(64, 1), (16_384, 2)] {
+        for (array, op) in
+            levels().into_iter().flat_map(|array| [(array, HostOp::Discard), (array, HostOp::WriteZeroesUnmap)])
+        {
+            let member_pages = member_pages * 512 / array.page * if array.level == Level::Raid1 { 4 } else { 1 };
+            let array = Array { depth: 8, member_pages, ..array };
+            let folder = folder();
+            let mut files = array.create(folder.path());
+            let mut memory = InMemory::new(&array, array.controller(), None);
+            let mut models = InModels::new(&array, array.controller());
+            let len = array.shape().bytes();
+            let whole = |tag, op| HostRequest { tag, op, offset: 0, len, fua: false };
+            let written = [(whole(1, HostOp::Write), vec![7; len as usize])];
+            let trimmed = [(whole(2, op), Vec::new())];
+            let read = [(whole(3, HostOp::Read), Vec::new())];
+            let executors: [&mut dyn Executor; 3] = [&mut files, &mut memory, &mut models];
+            for (at, executor) in executors.into_iter().enumerate() {
+                executor.serve(&written);
+                let before = executor.counts();
+                assert!(executor.serve(&trimmed)[&2].0);
+                let after = executor.counts();
+                let count = |kind: StepKind| after[kind as usize] - before[kind as usize];
+                assert_eq!(count(StepKind::Trim), fragments * u64::from(array.members), "{array:?}, executor {at}");
+                assert_eq!((count(StepKind::Write), count(StepKind::NvCommit)), (0, 0), "{array:?}");
+                // All rows of the large ones are open after the write, and are flushed before others can be.
+                assert!(count(StepKind::Intent) <= 1 || fragments > 1, "{array:?}");
+                if at < 2 {
+                    assert!(executor.serve(&read)[&3].1.iter().all(|byte| *byte == 0), "{array:?}, executor {at}");
+                }
+            }
+            for traffic in files.traffic() {
+                assert_eq!(traffic.trims, fragments, "{array:?}");
+            }
+        }
+    }
+}

@@ -3,6 +3,8 @@
 use destage_plan::{Ext, HostOp, RangeError, Shape, ShapeError};
 use proptest::prelude::*;
 
+/// Bytes of which fragments of several stripes have no more.
+const WIDE: u64 = 16 << 20;
 const OPS: [HostOp; 5] = [HostOp::Read, HostOp::Write, HostOp::WriteZeroes, HostOp::WriteZeroesUnmap, HostOp::Discard];
 
 proptest! {
@@ -35,12 +37,23 @@ proptest! {
                 prop_assert_eq!(piece.serve, op != HostOp::Discard, "a page covered in part is not discarded");
             } else {
                 prop_assert_eq!(piece.bytes, u64::from(piece.pages) * page);
-                prop_assert!(piece.serve && piece.pages > 0 && u64::from(piece.pages) <= most);
-                let next = piece.page + u64::from(piece.pages);
-                prop_assert_eq!(piece.page / stripe, (next - 1) / stripe);
-                // No shorter than it must be.
-                let cut = next.is_multiple_of(stripe) || u64::from(piece.pages) == most;
-                prop_assert!(cut || end - next * page < page);
+                prop_assert!(piece.serve && piece.pages > 0);
+                let (count, next) = (u64::from(piece.pages), piece.page + u64::from(piece.pages));
+                let rest = end - next * page;
+                if count > stripe {
+                    prop_assert!(op == HostOp::Discard || op == HostOp::WriteZeroesUnmap && most >= stripe);
+                    prop_assert!(piece.page.is_multiple_of(stripe) && count.is_multiple_of(stripe), "whole stripes");
+                    prop_assert!(count * page <= WIDE && shape.is_wide(piece.pages));
+                    prop_assert!(rest < stripe * page || (count + stripe) * page > WIDE, "no shorter than it must be");
+                } else {
+                    prop_assert!(count <= most && !shape.is_wide(piece.pages));
+                    prop_assert_eq!(piece.page / stripe, (next - 1) / stripe);
+                    // No shorter than it must be.
+                    let cut = next.is_multiple_of(stripe) || count == most;
+                    prop_assert!(cut || rest < page);
+                    let is_whole = piece.page.is_multiple_of(stripe) && count == stripe && op == HostOp::Discard;
+                    prop_assert!(!is_whole || rest < stripe * page || 2 * stripe * page > WIDE);
+                }
             }
             prop_assert!(piece.bytes > 0);
             at += piece.bytes;

@@ -4,3 +4,4 @@ mod claims;
 mod fragments;
 mod operations;
 mod turns;
+mod wide;

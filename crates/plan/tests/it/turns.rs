@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use destage_plan::{
     Class, Controller, Dev, DevSet, Engine, Event, Frag, HostNotice, HostOp, HostRequest, Issue, Nanos, Out, Shape,
-    Start, Step, StepOutcome, StepSet,
+    Start, Step, StepKind, StepOutcome, StepSet,
 };
 
 const PAGE: u64 = 4096;
@@ -94,9 +94,34 @@ impl TurnsRun {
 #[test]
 fn a_long_request_alone_has_the_whole_depth() {
     let mut run = TurnsRun::new(DEPTH);
-    run.submit(1, HostOp::Discard, 0, 4096 * MIB);
+    run.submit(1, HostOp::Read, 0, 4096 * MIB);
     assert_eq!(run.issued.len(), DEPTH);
     assert_eq!(run.end(), [1]);
+}
+
+/// Each fragment has as many stripes as fit into 16 MiB, and two are at work, be they of one trim or of many.
+#[test]
+fn a_trim_is_few_fragments_and_others_wait_for_two_of_them() {
+    const FRAGMENT: u64 = 16 * MIB / (STRIPE * PAGE) * STRIPE * PAGE;
+    const TRIM: u64 = 2016 * MIB;
+    for trims in [1, 8] {
+        let mut run = TurnsRun::new(DEPTH);
+        for tag in 1..=trims {
+            run.submit(tag, HostOp::Discard, (tag - 1) * TRIM, TRIM);
+        }
+        assert_eq!(run.issued.len(), 2);
+        for tag in 100..120 {
+            run.submit(tag, HostOp::Read, 64 * MIB, PAGE);
+            assert_eq!(run.issued.len(), 3, "a read is at work at once");
+            assert!(run.until(tag) <= 3, "{trims} trims");
+        }
+        while run.step() {}
+        let steps = run.engine.out().counts()[StepKind::FlushDev as usize];
+        assert_eq!(steps - 20, trims * TRIM.div_ceil(FRAGMENT), "fragments");
+        let mut answered = run.end();
+        answered.sort_unstable();
+        assert_eq!(answered, (1..=trims).chain(100..120).collect::<Vec<_>>());
+    }
 }
 
 #[test]

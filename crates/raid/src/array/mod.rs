@@ -319,7 +319,13 @@ impl Array {
     /// Opens the operation that writes a segment of a fragment; a discard only if it
     /// [can be passed on](Self::can_trim).
     pub fn open_write(&mut self, frag: &Frag, seg: Seg, out: &mut Out) -> OpId {
-        let op = out.open(destage_plan::Class::Write, Some(self.claim_write(seg)), Some(frag.id));
+        let (claim, chunk) = (self.claim_write(seg), self.config.geometry.chunk_pages());
+        let op = if seg.rows > chunk {
+            let claim = Claim { rows: chunk, ..claim };
+            out.open_wide(destage_plan::Class::Write, claim, seg.rows / chunk, Some(frag.id))
+        } else {
+            out.open(destage_plan::Class::Write, Some(claim), Some(frag.id))
+        };
         let task = WriteTask::new(&self.config.geometry, frag, seg);
         self.set_task(op, Task::Write(task));
         op

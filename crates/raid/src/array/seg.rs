@@ -5,7 +5,7 @@ use destage_plan::{ColumnSet, Stripe};
 use super::Array;
 
 /// Rows of one stripe of which the same columns are meant: the unit in which parity is planned. A
-/// fragment has at most three.
+/// fragment has at most three. One that is trimmed can be several whole stripes: it has all rows of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seg {
     /// The stripe.
@@ -26,7 +26,7 @@ impl Seg {
 }
 
 impl Array {
-    /// The segments of a range of pages inside one stripe, at most three, rows ascending.
+    /// The segments of a range of pages inside one stripe, at most three, rows ascending; or of whole stripes, one.
     pub fn segments(&self, page: u64, pages: u16) -> impl Iterator<Item = Seg> + use<> {
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
@@ -39,8 +39,12 @@ impl Array {
         let columns = ColumnSet::between;
         let stripe = place.stripe;
         let seg = move |first, end, columns| Seg { stripe, first, rows: end - first, columns };
+        let (data, wide) = (u32::from(geometry.data_columns()), u32::from(pages));
         let segs = if first == last {
             [seg(from, to, columns(first, last)), seg(0, 0, ColumnSet::EMPTY), seg(0, 0, ColumnSet::EMPTY)]
+        } else if wide > data * chunk {
+            debug_assert!(begin == 0 && wide.is_multiple_of(data * chunk), "whole stripes");
+            [seg(0, wide / data, self.data), seg(0, 0, ColumnSet::EMPTY), seg(0, 0, ColumnSet::EMPTY)]
         } else if from < to {
             [
                 seg(0, from, columns(first + 1, last)),
@@ -61,9 +65,12 @@ impl Array {
     pub fn pages_of(&self, seg: Seg) -> impl Iterator<Item = u64> + use<> {
         let geometry = &self.config.geometry;
         let (data, chunk) = (u64::from(geometry.data_columns()), u64::from(geometry.chunk_pages()));
-        seg.columns.iter().flat_map(move |column| {
+        let rows = u64::from(seg.rows);
+        // Of several stripes, which it has all of, one range.
+        let (columns, rows) = if rows > chunk { (ColumnSet::first(1), rows * data) } else { (seg.columns, rows) };
+        columns.iter().flat_map(move |column| {
             let first = (seg.stripe.0 * data + u64::from(column.0)) * chunk + u64::from(seg.first);
-            first..first + u64::from(seg.rows)
+            first..first + rows
         })
     }
 }

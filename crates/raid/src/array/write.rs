@@ -178,8 +178,8 @@ impl Array {
             return;
         }
         let task = self.write_task(op);
-        let (seg, stuck, goes_on) = (task.seg, std::mem::take(&mut task.stuck), task.known.is_some());
-        if self.members.broken() && self.lost_in(seg) {
+        let (stuck, goes_on) = (std::mem::take(&mut task.stuck), task.known.is_some());
+        if self.members.broken() && self.lost_in(op) {
             if stuck && matches!(self.write_task(op).departed, Some(Updated::Modified | Updated::Computed)) {
                 self.write_task(op).departed = Some(Updated::Torn);
                 self.tell_written(op, versions);
@@ -219,8 +219,12 @@ impl Array {
             return;
         }
         self.merged = Buf::None;
-        let left = self.left(op);
-        let what = self.alike(left);
+        let mut left = self.left(op);
+        let is_wide = left.rows.count > self.config.geometry.chunk_pages();
+        if is_wide && (!self.members.all_live() || versions.departs(left.rows)) {
+            self.keep_one_stripe(&mut left);
+        }
+        let mut what = self.alike(left);
         let task = self.write_task(op);
         let (seg, host) = (task.seg, task.op);
         let approach = match task.taken {
@@ -230,7 +234,15 @@ impl Array {
             None if task.is_own() => Approach::Departed,
             None => {
                 let all_live = self.members.all_live() || self.is_all_live(left.rows);
-                versions.approach(op, host, seg, left.rows, self.needs_log() && all_live)
+                match versions.approach(op, host, seg, left.rows, self.needs_log() && all_live) {
+                    // Other stripes may have nothing above.
+                    Approach::Skipped if is_wide => {
+                        self.keep_one_stripe(&mut left);
+                        what = self.alike(left);
+                        versions.approach(op, host, seg, left.rows, self.needs_log() && all_live)
+                    }
+                    approach => approach,
+                }
             }
         };
         match approach {
@@ -245,6 +257,13 @@ impl Array {
             }
             Approach::Waits => self.waiting.push(op),
         }
+    }
+
+    /// Cuts off what lies behind the first stripe: what is not alike is planned stripe by stripe.
+    #[cold]
+    fn keep_one_stripe(&self, what: &mut What) {
+        let (_, row_in_chunk) = self.config.geometry.stripe_of(what.rows.first);
+        what.rows.count = what.rows.count.min(self.config.geometry.chunk_pages() - row_in_chunk);
     }
 
     /// Has parity catch up that was left behind.
@@ -343,8 +362,10 @@ impl Array {
         let every = self.fua();
         let task = self.write_task(op);
         let (seg, done, part, fua) = (task.seg, task.done, task.part, task.fua || every);
-        let row = self.config.geometry.row(seg.stripe, seg.first + done);
-        What { stripe: seg.stripe, rows: Rows::new(row, seg.rows - done), columns: seg.columns, part, fua }
+        let geometry = &self.config.geometry;
+        let row = geometry.row(seg.stripe, seg.first + done);
+        let stripe = if seg.rows > geometry.chunk_pages() { geometry.stripe_of(row).0 } else { seg.stripe };
+        What { stripe, rows: Rows::new(row, seg.rows - done), columns: seg.columns, part, fua }
     }
 
     /// The pages that the host writes, by column; none if no fragment is written.
@@ -429,9 +450,16 @@ impl Array {
 
     /// Whether the segment cannot be written: its data is on members that are lost, or cannot be
     /// computed.
-    fn lost_in(&self, seg: Seg) -> bool {
+    fn lost_in(&mut self, op: OpId) -> bool {
+        let seg = self.write_task(op).seg;
+        let mut what =
+            What { rows: Rows::new(self.config.geometry.row(seg.stripe, seg.first), seg.rows), ..self.left(op) };
+        if seg.rows > self.config.geometry.chunk_pages() {
+            what = self.left(op);
+            self.keep_one_stripe(&mut what);
+        }
         let geometry = &self.config.geometry;
-        let columns = self.columns(seg.stripe, Rows::new(geometry.row(seg.stripe, seg.first), seg.rows));
+        let columns = self.columns(what.stripe, what.rows);
         let lost = self.all - columns.live;
         if self.parity().is_empty() {
             lost.meets(seg.columns)
