@@ -20,6 +20,7 @@ mod device_timeout;
 mod event;
 mod holes;
 mod load;
+mod making;
 pub mod marks;
 mod md;
 mod outbox;
@@ -41,13 +42,14 @@ pub use backend::Backend;
 pub use byte_size::ByteSize;
 pub use control::{Order, OrderError, Reply, order, order_with_progress};
 pub use description::{
-    ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, Made, NvramOn, NvramPart, ServePart,
+    ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, NvramOn, NvramPart, ServePart,
 };
 pub use descriptors::raise_descriptor_limit;
 pub use destage_exec::{Accepted, MemberFreshness};
 pub use destage_raid::settings;
 pub use device_timeout::DeviceTimeout;
 pub use event::{EventSeverity, ServiceEvent};
+pub use making::Made;
 pub use recorder::Recorder;
 pub use replacement::{DeviceReplacement, ReplaceError};
 pub use scrub::{ScrubError, ScrubRequest, ScrubState, ScrubStatus};
