@@ -417,6 +417,10 @@ impl Os for Counted {
         RealOs.remove(path)
     }
 
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealOs.rename(from, to)
+    }
+
     fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()> {
         RealOs.sync_folder(folder, at)
     }

@@ -61,11 +61,15 @@ pub enum SyncPoint {
     ReplaceDevice,
     /// Its name.
     ReplaceFolder,
+    /// Makes the description of an array durable, before it takes its name.
+    Description,
+    /// Makes its name durable, or that there is none.
+    DescriptionFolder,
 }
 
 impl SyncPoint {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Flush,
         Self::Fua,
         Self::Marks,
@@ -90,6 +94,8 @@ impl SyncPoint {
         Self::EventCountTold,
         Self::ReplaceDevice,
         Self::ReplaceFolder,
+        Self::Description,
+        Self::DescriptionFolder,
     ];
 }
 

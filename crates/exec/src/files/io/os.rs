@@ -37,6 +37,9 @@ pub trait Os: fmt::Debug + Send + Sync {
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Gives a file another name, in the same folder, and takes that from the file that has it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Makes the names in a folder durable.
     fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()>;
 

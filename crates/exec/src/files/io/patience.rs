@@ -85,6 +85,11 @@ impl Os for Watched {
         self.os.remove(path)
     }
 
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.note(to);
+        self.os.rename(from, to)
+    }
+
     fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()> {
         self.note(folder);
         self.os.sync_folder(folder, at)

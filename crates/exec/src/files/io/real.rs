@@ -62,6 +62,10 @@ impl Os for RealOs {
         std::fs::remove_file(path)
     }
 
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
     fn sync_folder(&self, folder: &Path, _: SyncPoint) -> io::Result<()> {
         let synced = File::open(folder)?.sync_all();
         // File systems such as /proc and /dev have no names to make durable, and say so like this.

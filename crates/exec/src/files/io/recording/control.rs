@@ -59,6 +59,12 @@ impl Recording {
         self.lock().rarity = rarity;
     }
 
+    /// Keeps both ends, of the process and of the power, before each of these operations that changes something. What
+    /// happens is the same whichever they are.
+    pub fn keep_ends_before(&self, operations: Range<u64>) {
+        self.lock().kept = operations;
+    }
+
     /// The moments that were kept since the last call.
     pub fn take_moments(&self) -> Vec<Moment> {
         std::mem::take(&mut self.lock().moments)

@@ -67,6 +67,14 @@ impl Os for Recording {
         state.disk.names.remove(path).map(|_| ()).ok_or_else(|| Errno::NOENT.into())
     }
 
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        state.begin(true, true, At::Path(to))?;
+        let inode = state.disk.names.remove(from).ok_or(Errno::NOENT)?;
+        state.disk.names.insert(to.to_owned(), inode);
+        Ok(())
+    }
+
     fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()> {
         let mut state = self.lock();
         *state.syncs.entry(at).or_default() += 1;

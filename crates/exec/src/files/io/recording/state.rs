@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -66,6 +67,8 @@ pub(super) struct State {
     pub(super) struck: Option<PathBuf>,
     /// Of so many operations one is kept as a moment; none if 0.
     pub(super) rarity: u64,
+    /// Bounds the operations before which both ends are kept, if they change something.
+    pub(super) kept: Range<u64>,
     pub(super) moments: Vec<Moment>,
     pub(super) syncs: BTreeMap<SyncPoint, u64>,
     pub(super) handles: u64,
@@ -119,6 +122,7 @@ impl Recording {
             failing_sync: None,
             struck: None,
             rarity: 0,
+            kept: 0..0,
             moments: Vec::new(),
             syncs: BTreeMap::new(),
             handles: 0,
@@ -140,6 +144,9 @@ impl State {
             let left = self.end(power);
             self.moments.push(Moment { operations: self.operations, power, left });
         }
+        if changes && self.kept.contains(&self.operations) {
+            self.keep_both_ends();
+        }
         self.operations += 1;
         self.pay(None);
         let Some((left, fault)) = &mut self.fault else { return Ok(()) };
@@ -157,6 +164,17 @@ impl State {
         self.fault = None;
         self.strike(at);
         Err(errno.into())
+    }
+
+    /// Keeps what both ends leave. Their chance is their own, so that what follows is what it would be without them.
+    fn keep_both_ends(&mut self) {
+        let own = (self.fork)(self.operations);
+        let others = std::mem::replace(&mut self.chance, own);
+        for power in [false, true] {
+            let left = self.end(power);
+            self.moments.push(Moment { operations: self.operations, power, left });
+        }
+        self.chance = others;
     }
 
     /// A fault that was asked for strikes here.
