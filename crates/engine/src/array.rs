@@ -4,10 +4,11 @@ mod scrubbing;
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_cache::{HostCacheSpec, Medium, Served};
-use destage_exec::{Accepted, Buffer, Completion, Files, FilesError, Io, NvramPlace};
+use destage_exec::{Accepted, Buffer, Completion, Files, FilesError, Io, NvramPlace, Os, RealOs};
 use destage_nbd::Extent;
 use destage_plan::{
     BadPage, Column, Dev, DevSet, HostRequest, PageFate, PageRange, PageReport, Row, Status, path_text,
@@ -48,6 +49,7 @@ struct ArraySnapshot {
 /// An array on its files.
 #[derive(Debug)]
 pub struct Array {
+    os: Arc<dyn Os>,
     files: Files<Box<dyn Served>>,
     description: Description,
     /// The description's file.
@@ -75,15 +77,29 @@ impl Array {
     /// # Errors
     /// If there can be no such array, or its files are not what it says; if something is lost that was not accepted.
     pub fn open(description: Description, path: &Path, accepted: Accepted) -> Result<Self, DescriptionError> {
-        Self::open_believing(description, path, accepted, DevSet::EMPTY)
+        Self::open_on(Arc::new(RealOs), description, path, accepted)
     }
 
     /// Opens it with all losses accepted, and believes these members if the level cannot do without them.
     pub(crate) fn open_with(description: Description, path: &Path, believed: DevSet) -> Result<Self, DescriptionError> {
-        Self::open_believing(description, path, Accepted { data: true, notes: true }, believed)
+        Self::open_believing(Arc::new(RealOs), description, path, Accepted { data: true, notes: true }, believed)
+    }
+
+    /// Does what [`open`](Self::open) does, on another operating system.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(
+        os: Arc<dyn Os>,
+        description: Description,
+        path: &Path,
+        accepted: Accepted,
+    ) -> Result<Self, DescriptionError> {
+        Self::open_believing(os, description, path, accepted, DevSet::EMPTY)
     }
 
     fn open_believing(
+        os: Arc<dyn Os>,
         description: Description,
         path: &Path,
         accepted: Accepted,
@@ -97,15 +113,24 @@ impl Array {
             let Described { geometry, policy, controller, files } = described;
             let holds_data = policy.info().holds_dirty || policy.info().medium == Medium::Nvram;
             let accepted = Accepted { data: accepted.data || !holds_data, ..accepted };
-            match Files::resynchronise(controller, files, accepted) {
+            match Files::resynchronise_on(Arc::clone(&os), controller, files, accepted) {
                 Err(FilesError::InUse(_)) if begin.elapsed() < LINGERS => std::thread::sleep(LINGERS / 100),
                 opened => {
                     let (files, path) = (opened?, path.to_owned());
-                    let (seen, told, untold) = (None, None, Vec::new());
                     let holes = files.config().devices.iter().map(|device| holes::are_made_in(&device.path)).collect();
-                    let scrub = None;
-                    let mut array =
-                        Self { files, description, path, geometry, policy, seen, told, untold, holes, scrub };
+                    let mut array = Self {
+                        os,
+                        files,
+                        description,
+                        path,
+                        geometry,
+                        policy,
+                        seen: None,
+                        told: None,
+                        untold: Vec::new(),
+                        holes,
+                        scrub: None,
+                    };
                     array.take_order();
                     return Ok(array);
                 }
@@ -440,7 +465,7 @@ impl Backend for Array {
         self.untold.push(ServiceEvent::DeviceReplaced { device: self.device_name(dev), path: self.device_file(dev) });
         if self.files.config().devices[number].path != self.device_path(number) {
             self.description.set_device(number, &path);
-            self.description.save(&self.path)?;
+            self.description.save(&*self.os, &self.path)?;
         }
         Ok(())
     }

@@ -338,6 +338,13 @@ pub enum DescriptionError {
     /// The array is there already.
     #[error("{} exists already: an array is made where none is, or over the one whose UUID is named", .0.display())]
     Exists(PathBuf),
+    /// Tells that no array is there which could be given up.
+    #[error(
+        "{} does not exist: there is no array to be given up; if that was cut short, destage create without --overwrite \
+         goes on, and names what is in its way",
+        .0.display()
+    )]
+    NoneThere(PathBuf),
     /// Another array is there than the one that is to be made anew.
     #[error("{} describes the array {found}, and not {named}, which is to be made anew", path.display())]
     Other {
@@ -351,6 +358,12 @@ pub enum DescriptionError {
     /// The files do not do.
     #[error(transparent)]
     Files(#[from] FilesError),
+}
+
+impl DescriptionError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
 }
 
 /// What a description comes to.

@@ -49,7 +49,7 @@ pub use destage_exec::{Accepted, MemberFreshness};
 pub use destage_raid::settings;
 pub use device_timeout::DeviceTimeout;
 pub use event::{EventSeverity, ServiceEvent};
-pub use making::Made;
+pub use making::{ArrayMaking, Made};
 pub use recorder::Recorder;
 pub use replacement::{DeviceReplacement, ReplaceError};
 pub use scrub::{ScrubError, ScrubRequest, ScrubState, ScrubStatus};

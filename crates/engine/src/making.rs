@@ -1,10 +1,12 @@
 //! Makes arrays as they are described, and writes their descriptions.
 
+use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use destage_cache::Served;
-use destage_exec::{Existing, Files};
+use destage_exec::{Existing, Files, Os, Presence, RealOs, SyncPoint};
 use destage_plan::DevSet;
 use destage_raid::MAX_DEVICES;
 use uuid::Uuid;
@@ -21,6 +23,17 @@ pub struct Made {
     pub policy: String,
 }
 
+/// Tells what there is before an array is made.
+#[derive(Clone, Copy, Debug)]
+pub enum ArrayMaking<'a> {
+    /// Stands for nothing.
+    New,
+    /// Stands for members that hold its data and parity: only labels are written to them.
+    Adopted,
+    /// Names the array that is described there, which is given up.
+    Over(&'a Description),
+}
+
 impl Description {
     /// Makes the array: its files, and then the description, without which there is none. Nothing that is
     /// there is overwritten.
@@ -28,7 +41,7 @@ impl Description {
     /// # Errors
     /// If there can be no such array, something is there already, or it cannot be made.
     pub fn create(&self, path: &Path) -> Result<Made, DescriptionError> {
-        self.make(path, Existing::Refuse)
+        self.make(path, ArrayMaking::New)
     }
 
     /// Makes the array over members that are there, and hold its data and parity: only labels are written to them.
@@ -36,7 +49,7 @@ impl Description {
     /// # Errors
     /// As [`create`](Self::create); if a member is not there, or has something where its label goes.
     pub fn adopt(&self, path: &Path) -> Result<Made, DescriptionError> {
-        self.make(path, Existing::Adopt(DevSet::first(self.array.members.len().min(MAX_DEVICES) as u32)))
+        self.make(path, ArrayMaking::Adopted)
     }
 
     /// Makes the array in the place of the one that is described there, whose number is named: that is given up, with all that it
@@ -47,32 +60,22 @@ impl Description {
     /// As [`create`](Self::create); if another array is described there, it is served, or something of it is another's. What is refused
     /// changes nothing.
     pub fn create_over(&self, path: &Path, named: Uuid) -> Result<Made, DescriptionError> {
-        let old = Self::read(path)?;
+        let old = Self::read(path).map_err(|error| match error {
+            DescriptionError::Io { path, source } if source.kind() == ErrorKind::NotFound => {
+                DescriptionError::NoneThere(path)
+            }
+            error => error,
+        })?;
         if old.uuid != named {
             return Err(DescriptionError::Other { path: path.to_owned(), found: old.uuid, named });
         }
-        let of_folder = folder(path);
-        let (old, new) = (old.described(of_folder)?.files, self.described(of_folder)?.files);
-        let existing = Files::<Box<dyn Served>>::check_given_up(&old, &new)?;
-        // Without its description nobody takes what is left for the array.
-        let io = |path: &Path, source| DescriptionError::Io { path: path.to_owned(), source };
-        std::fs::remove_file(path).map_err(|source| io(path, source))?;
-        std::fs::File::open(of_folder).and_then(|folder| folder.sync_all()).map_err(|source| io(of_folder, source))?;
-        let files = old.devices.iter().map(|device| &*device.path).chain([old.nvram_path(), &old.intents]);
-        for path in files.filter(|path| path.is_file()) {
-            std::fs::remove_file(path).map_err(|source| io(path, source))?;
-        }
-        self.make(path, existing)
+        self.make(path, ArrayMaking::Over(&old))
     }
 
-    fn make(&self, path: &Path, existing: Existing) -> Result<Made, DescriptionError> {
-        let io = |source| DescriptionError::Io { path: path.to_owned(), source };
-        if path.try_exists().map_err(io)? {
-            return Err(DescriptionError::Exists(path.to_owned()));
-        }
+    fn make(&self, path: &Path, how: ArrayMaking<'_>) -> Result<Made, DescriptionError> {
         let missing: Vec<&Path> = folder(path).ancestors().take_while(|folder| !folder.exists()).collect();
-        std::fs::create_dir_all(folder(path)).map_err(io)?;
-        let made = self.make_files(path, existing);
+        std::fs::create_dir_all(folder(path)).map_err(DescriptionError::io(path))?;
+        let made = self.make_on(&(Arc::new(RealOs) as Arc<dyn Os>), path, how);
         if made.is_err() {
             // Those that were made for it, as far as nothing is in them.
             missing.into_iter().take_while(|folder| std::fs::remove_dir(folder).is_ok()).for_each(drop);
@@ -80,29 +83,60 @@ impl Description {
         made
     }
 
-    fn make_files(&self, path: &Path, existing: Existing) -> Result<Made, DescriptionError> {
+    /// Makes the array on an operating system, where the description's folder is there.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), [`adopt`](Self::adopt) and [`create_over`](Self::create_over).
+    pub fn make_on(&self, os: &Arc<dyn Os>, path: &Path, how: ArrayMaking<'_>) -> Result<Made, DescriptionError> {
+        let existing = match how {
+            ArrayMaking::New => Existing::Refuse,
+            ArrayMaking::Adopted => Existing::Adopt(DevSet::first(self.array.members.len().min(MAX_DEVICES) as u32)),
+            ArrayMaking::Over(old) => self.give_up(&**os, path, old)?,
+        };
+        if os.exists(path).map_err(DescriptionError::io(path))? {
+            return Err(DescriptionError::Exists(path.to_owned()));
+        }
         let Described { policy, controller, mut files, .. } = self.described(folder(path))?;
         // A block device may have to be written from end to end to read as zeros.
         (files.patience, files.device_timeout) = (Duration::from_hours(24 * 7), None);
         let made = Made { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
-        let mut files = Files::create(controller, files, existing)?;
+        let mut files = Files::create_on(Arc::clone(os), controller, files, existing)?;
         files.wait_ready()?;
         files.stop_clean()?;
-        self.save(path)?;
+        self.save(&**os, path)?;
         Ok(made)
+    }
+
+    /// Removes an array that is described there, as far as it is files; returns what of it the new one has.
+    fn give_up(&self, os: &dyn Os, path: &Path, old: &Self) -> Result<Existing, DescriptionError> {
+        let of_folder = folder(path);
+        let (old, new) = (old.described(of_folder)?.files, self.described(of_folder)?.files);
+        let existing = Files::<Box<dyn Served>>::check_given_up(os, &old, &new)?;
+        // Without its description nobody takes what is left for the array.
+        os.remove(path).map_err(DescriptionError::io(path))?;
+        os.sync_folder(of_folder, SyncPoint::DescriptionFolder).map_err(DescriptionError::io(of_folder))?;
+        for path in old.devices.iter().map(|device| &*device.path).chain([old.nvram_path(), &old.intents]) {
+            let io = DescriptionError::io(path);
+            if !os.is_block_device(path) && os.exists(path).map_err(DescriptionError::io(path))? {
+                os.remove(path).map_err(io)?;
+            }
+        }
+        Ok(existing)
     }
 
     /// Writes the description.
     ///
     /// # Errors
     /// If it cannot be written; what was there is there then.
-    pub(crate) fn save(&self, path: &Path) -> Result<(), DescriptionError> {
-        let io = |source| DescriptionError::Io { path: path.to_owned(), source };
+    pub(crate) fn save(&self, os: &dyn Os, path: &Path) -> Result<(), DescriptionError> {
         // Written beside its place and then given its name: it is there as a whole or not at all.
         let new = path.with_extension("toml.new");
-        std::fs::write(&new, self.text()).map_err(io)?;
-        std::fs::File::open(&new).and_then(|file| file.sync_all()).map_err(io)?;
-        std::fs::rename(&new, path).map_err(io)?;
-        std::fs::File::open(folder(path)).and_then(|folder| folder.sync_all()).map_err(io)
+        let written = os.open(&new, Presence::Either).and_then(|file| {
+            file.set_len(0)?;
+            file.write_all_at(self.text().as_bytes(), 0)?;
+            file.sync_all(SyncPoint::Description)
+        });
+        written.and_then(|()| os.rename(&new, path)).map_err(DescriptionError::io(path))?;
+        os.sync_folder(folder(path), SyncPoint::DescriptionFolder).map_err(DescriptionError::io(path))
     }
 }

@@ -60,6 +60,13 @@ impl Os for MemoryOs {
         removed.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        files.insert(to.to_owned(), file);
+        Ok(())
+    }
+
     fn sync_folder(&self, _: &Path, _: SyncPoint) -> io::Result<()> {
         Ok(())
     }

@@ -157,16 +157,20 @@ pub enum FilesError {
     /// A device whose content is adopted holds something where its label goes.
     #[error(
         "{} holds data at byte {at}, behind its pages, which end at {end}: its label goes there; either the pages end \
-         elsewhere, or the array has to be moved to a larger device first",
-        path.display()
+         elsewhere, or the array has to be moved to a larger device first. If it is what an earlier destage create --adopt has \
+         left that was cut short, remove it: {}",
+        path.display(),
+        removal.clone().unwrap_or_else(|| format!("look first whether it is yours, as with xxd -s {at} {}", path.display()))
     )]
     LabelsPlace {
         /// The device.
         path: PathBuf,
-        /// Where.
+        /// Where there is something.
         at: u64,
         /// Where its pages end.
         end: u64,
+        /// Gives the command that removes it, if parts of a label are there.
+        removal: Option<String>,
     },
     /// A device whose content is adopted is too short, or longer than its pages and a label.
     #[error(

@@ -55,9 +55,9 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// If there can be no such new array; if a file that the old array names is another's by its number, in use, or cannot be read; if the new one has a file or
     /// block device that holds something and is no part of the old one.
-    pub fn check_given_up(old: &FilesConfig, new: &FilesConfig) -> Result<Existing, FilesError> {
+    pub fn check_given_up(os: &dyn Os, old: &FilesConfig, new: &FilesConfig) -> Result<Existing, FilesError> {
         new.check()?;
-        overwrite::check(&RealOs, old, new)
+        overwrite::check(os, old, new)
     }
 
     /// Returns the file of each member of an array that nobody serves, as their labels say, and how fresh it is. Nothing is

@@ -9,3 +9,6 @@ pub(crate) mod record;
 mod region;
 pub(crate) mod roster;
 pub(crate) mod sectors;
+
+/// Begins labels, event counts and marks on members.
+pub(crate) const OWN_MARK: &[u8] = b"dstg";

@@ -11,6 +11,7 @@ use crate::files::error::FilesError;
 use crate::files::io::file::OsFile;
 use crate::files::io::metadata::{OPEN, capacity, length};
 use crate::files::io::os::{Os, Presence};
+use crate::files::layout::OWN_MARK;
 use crate::files::nvram::region::Region;
 
 /// Whether the devices that are there, and stay, have room for what a new array has on them, and nothing that must stay.
@@ -128,6 +129,14 @@ fn check_room(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(),
     let mut places = (end..).zip(&bytes);
     match places.find(|(at, byte)| **byte != 0 && !earlier.contains(at)) {
         None => Ok(()),
-        Some((at, _)) => Err(FilesError::LabelsPlace { path: path.clone(), at, end }),
+        Some((at, _)) => {
+            let is_ours = bytes.windows(OWN_MARK.len()).any(|word| word == OWN_MARK);
+            let named = path.display();
+            let command = match capacity {
+                None => format!("truncate --size {end} {named}"),
+                Some(_) => format!("blkdiscard --zeroout --offset {end} --length {} {named}", most - end),
+            };
+            Err(FilesError::LabelsPlace { path: path.clone(), at, end, removal: is_ours.then_some(command) })
+        }
     }
 }
