@@ -196,6 +196,8 @@ pub struct HostCacheStatus<'a> {
     pub dirty_rows: usize,
     /// The cache keeps a record of pages that were lost with its device.
     pub notes_losses: bool,
+    /// Tells that a start without the cache's device would be refused, for all that is noted.
+    pub needs_device: bool,
     /// Hits and misses, if the cache counts them.
     pub counts: Option<&'a CacheCounts>,
 }
@@ -203,7 +205,14 @@ pub struct HostCacheStatus<'a> {
 impl Default for HostCacheStatus<'_> {
     /// Returns the status of a cache that is in use and has nothing to lose or to count.
     fn default() -> Self {
-        Self { is_caching: true, unnoted: DevSet::EMPTY, dirty_rows: 0, notes_losses: false, counts: None }
+        Self {
+            is_caching: true,
+            unnoted: DevSet::EMPTY,
+            dirty_rows: 0,
+            notes_losses: false,
+            needs_device: false,
+            counts: None,
+        }
     }
 }
 

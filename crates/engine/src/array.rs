@@ -30,6 +30,18 @@ use crate::{
 /// end first, and whoever opens them must not do so before.
 const LINGERS: Duration = Duration::from_secs(2);
 
+/// Limits how long a member is waited for that is to be taken out, or replaced while it answers: it may hang.
+const SETTLES: Duration = Duration::from_secs(10);
+
+/// Tells how far an array has come to rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SettlePhase {
+    /// Writes back what members have not.
+    Draining,
+    /// Makes it durable, and clears the intents of rows.
+    Flushing,
+}
+
 /// Captures what is compared to see whether there is [news](Backend::news); cheap to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ArraySnapshot {
@@ -59,6 +71,10 @@ pub struct Array {
     /// Holds the array as it was when its news were asked for last, and the state that was told.
     seen: Option<ArraySnapshot>,
     told: Option<State>,
+    /// Tells that what an earlier life had begun to replace is looked after.
+    is_resumed: bool,
+    /// Tells how far the array has come to rest before a device is replaced.
+    settling: Option<SettlePhase>,
     /// Lists what has happened since that no comparison with what was seen shows.
     untold: Vec<ServiceEvent>,
     /// Tells of each device whether its file makes holes.
@@ -127,6 +143,8 @@ impl Array {
                         policy,
                         seen: None,
                         told: None,
+                        is_resumed: false,
+                        settling: None,
                         untold: Vec::new(),
                         holes,
                         scrub: None,
@@ -159,6 +177,53 @@ impl Array {
     /// If the array is refused, or has stopped.
     pub fn wait_ready(&mut self) -> Result<(), FilesError> {
         self.files.wait_ready()
+    }
+
+    /// Has files filled that took a member's place before the last life ended, and of which filling had not begun: nobody
+    /// could tell from the status that they have to be replaced once more.
+    fn resume_filling(&mut self) {
+        if self.is_resumed || self.files.status() != Status::Ready {
+            return;
+        }
+        self.is_resumed = true;
+        let array = self.files.engine().controller().array();
+        if array.is_broken() {
+            return;
+        }
+        let filling: DevSet = array.filling().map(|one| one.0).into_iter().collect();
+        let waiting: Vec<Dev> = (array.degraded() - filling).iter().filter(|dev| self.files.answers(*dev)).collect();
+        for dev in waiting {
+            let path = self.files.config().devices[dev.index()].path.clone();
+            // If it cannot be, the device is lost, which is news; if the array has stopped, whoever asks next is told.
+            drop(self.files.replace(dev, &path));
+        }
+    }
+
+    /// Goes on coming to rest.
+    fn go_on_settling(&mut self) -> Result<(), FilesError> {
+        match self.settling {
+            Some(SettlePhase::Draining) if !self.files.is_draining() => {
+                self.settling = Some(SettlePhase::Flushing);
+                self.files.begin_settle()
+            }
+            Some(SettlePhase::Flushing) => {
+                let served = self.files.engine().controller();
+                // A member that is being filled is not waited for.
+                let has_ended = self.files.is_idle() || self.filling().is_some();
+                let status = served.status();
+                // What cannot be written back keeps nothing waiting: the order is refused over it.
+                let is_noted = !status.needs_device || status.dirty_rows > 0;
+                let is_at_rest = served.array().are_rows_at_rest() && is_noted;
+                if has_ended && is_at_rest && self.files.is_durable() {
+                    self.settling = None;
+                } else if has_ended && !is_at_rest {
+                    // The cache may have let go of intents meanwhile.
+                    return self.files.begin_settle();
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The executor.
@@ -227,6 +292,15 @@ impl Array {
     /// Returns the name of a device in the status.
     fn device_name(&self, dev: Dev) -> String {
         if dev.0 < self.geometry.members() { format!("member {}", dev.0) } else { CACHE.to_owned() }
+    }
+
+    fn device_names(&self) -> impl Iterator<Item = String> {
+        (0..self.files.config().devices.len() as u8).map(|dev| self.device_name(Dev(dev)))
+    }
+
+    /// Returns the number of a device that is named as the status does, or by a member's number.
+    fn device_numbered(&self, device: &str) -> Option<usize> {
+        self.device_names().position(|name| name == device || name.strip_prefix("member ") == Some(device))
     }
 
     fn device_file(&self, dev: Dev) -> String {
@@ -393,8 +467,11 @@ impl Backend for Array {
         if let Status::Refused(why) = self.files.status() {
             return Err(FilesError::Refused(Box::new(why)));
         }
+        self.resume_filling();
         self.go_on_scrubbing()?;
-        self.files.poll()
+        let first = self.files.poll()?;
+        self.go_on_settling()?;
+        Ok(first)
     }
 
     fn next_completion(&mut self) -> Option<Completion> {
@@ -425,23 +502,45 @@ impl Backend for Array {
         self.files.is_draining()
     }
 
-    fn drains_before(&self, replacement: &DeviceReplacement) -> bool {
-        let has_cache = self.files.config().devices.len() > usize::from(self.geometry.members());
-        let is_in_use = has_cache && self.files.engine().controller().is_caching();
-        replacement.device == CACHE && !replacement.force && is_in_use && self.files.status() == Status::Ready
+    fn settles_before(&self, replacement: &DeviceReplacement) -> Option<Duration> {
+        let number = self.device_numbered(&replacement.device)?;
+        if replacement.force || self.files.status() != Status::Ready || !self.files.answers(Dev(number as u8)) {
+            return None;
+        }
+        let served = &**self.files.engine().controller();
+        if number >= usize::from(self.geometry.members()) {
+            // However long that takes.
+            return served.is_caching().then_some(Duration::MAX);
+        }
+        let names_other = replacement.takes_out || replacement.path.is_some();
+        let checked = check_member(served, self.files.status(), Dev(number as u8), names_other);
+        checked.is_ok().then_some(SETTLES)
+    }
+
+    fn begin_settle(&mut self) -> Result<(), FilesError> {
+        self.settling = Some(SettlePhase::Draining);
+        self.files.begin_drain()
+    }
+
+    fn is_settling(&self) -> bool {
+        self.settling.is_some()
+    }
+
+    fn is_noted(&self) -> bool {
+        let unnoted = self.files.engine().controller().unnoted();
+        (unnoted & self.geometry.member_set()).is_empty() && self.files.is_durable()
     }
 
     fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError> {
         let DeviceReplacement { device, path, takes_out, force } = replacement;
-        let names: Vec<String> = self.devices().into_iter().map(|device| device.name).collect();
-        let asked = |name: &String| name == device || name.strip_prefix("member ") == Some(device.as_str());
-        let Some(number) = names.iter().position(asked) else {
-            return Err(ReplaceError::Device { device: device.clone(), known: names.join(", ") });
+        let Some(number) = self.device_numbered(device) else {
+            let known = self.device_names().collect::<Vec<_>>().join(", ");
+            return Err(ReplaceError::Device { device: device.clone(), known });
         };
         let own = &self.files.config().devices[number].path;
         let (served, status) = (&**self.files.engine().controller(), self.files.status());
         if *takes_out && !self.files.answers(Dev(number as u8)) {
-            return Err(ReplaceError::Lost { device: names[number].clone() });
+            return Err(ReplaceError::Lost { device: self.device_name(Dev(number as u8)) });
         }
         if *force {
             // What is lost by it is given up.

@@ -53,11 +53,31 @@ pub trait Backend {
     /// Whether that is under way.
     fn is_draining(&self) -> bool;
 
-    /// Returns true if what the device has should be written back before it is replaced: without
-    /// [requests](Self::submit) meanwhile it has nothing then that is nowhere else.
-    fn drains_before(&self, replacement: &DeviceReplacement) -> bool {
+    /// Returns how long a replacement may wait until the array has [come to rest](Self::begin_settle), if it should wait: a
+    /// device has nothing then that is nowhere else, and no row is open that would be torn without it.
+    fn settles_before(&self, replacement: &DeviceReplacement) -> Option<Duration> {
         let _ = replacement;
-        false
+        None
+    }
+
+    /// Begins to come to rest: what members have not is written back, and made durable. There are no
+    /// [requests](Self::submit) meanwhile.
+    ///
+    /// # Errors
+    /// If it has stopped.
+    fn begin_settle(&mut self) -> Result<(), FilesError> {
+        self.begin_drain()
+    }
+
+    /// Returns true while that is under way.
+    fn is_settling(&self) -> bool {
+        self.is_draining()
+    }
+
+    /// Returns true if it is durable which members are lost: until then a row that a request opens counts as one that may be
+    /// torn.
+    fn is_noted(&self) -> bool {
+        true
     }
 
     /// Puts a file in the place of a device, which is named as the status names it: another one, or its own made

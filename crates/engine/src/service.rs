@@ -384,8 +384,9 @@ impl<B: Backend> Service<B> {
         let welcome = self.unwelcome.map(|until| until.saturating_duration_since(Instant::now()));
         let watched = self.watched.map(|since| WATCH.saturating_sub(since.elapsed()));
         let news = self.news.longest_wait();
-        let scrub = self.until_scrub_is_told();
-        let most = [timer, handshake, welcome, watched, news, scrub, busy, most].into_iter().flatten().min();
+        let (scrub, replacing) = (self.until_scrub_is_told(), self.replacement_left());
+        let most = [timer, handshake, welcome, watched, news, scrub, replacing, busy, most];
+        let most = most.into_iter().flatten().min();
         let mut ready = std::mem::take(&mut self.ready);
         self.waiter.wait(most, &mut ready).map_err(cannot("wait for clients"))?;
         for source in ready.drain(..) {

@@ -85,6 +85,10 @@ pub enum Control {
     /// Compares rows with each other while requests are served. Each page that does not belong to the others is
     /// [reported](crate::Out::report). Ends with [`Out::scrubbed`](crate::Out::scrubbed); the next order comes after that.
     Scrub(ScrubOrder),
+    /// Flushes all devices, and leaves no intent open that can be cleared, as before a member is taken out: rows whose intent is
+    /// open may be torn then, and another may have failed that nothing was asked of. Requests are served meanwhile. It has
+    /// ended when nothing is under way.
+    Settle,
 }
 
 /// What a controller is told.

@@ -118,14 +118,16 @@ impl Array {
 
     /// Returns how long it is until the next portion may begin, if one is to be waited for.
     pub(super) fn until_portion(&self) -> Option<Duration> {
-        let scrub = self.scrub.as_ref().filter(|scrub| scrub.is_running() && !self.files.is_scrubbing())?;
+        // An array that is to come to rest does not compare more rows meanwhile.
+        let is_held = self.files.is_scrubbing() || self.settling.is_some();
+        let scrub = self.scrub.as_ref().filter(|scrub| scrub.is_running() && !is_held)?;
         let due = scrub.due(self.page_bytes()).filter(|_| scrub.ending.is_none());
         Some(due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now())))
     }
 
     /// Goes on with the scrub that runs, as far as it may.
     pub(super) fn go_on_scrubbing(&mut self) -> Result<(), FilesError> {
-        if !self.is_scrubbing() || self.files.is_scrubbing() {
+        if !self.is_scrubbing() || self.files.is_scrubbing() || self.settling.is_some() {
             return Ok(());
         }
         self.take_portion();

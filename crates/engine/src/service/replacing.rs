@@ -1,4 +1,7 @@
-//! Writes a cache back before another device takes its place. Requests wait at the end, or it might never be clean.
+//! Brings an array to rest before another device takes the place of one that answers, or that is taken out: a cache is written
+//! back, and no row is left that would be torn without a member. Requests wait at the end, or it might never be.
+
+use std::time::{Duration, Instant};
 
 use super::Service;
 use crate::control::Reply;
@@ -12,8 +15,10 @@ enum ReplacementPhase {
     Draining,
     /// Begins no request, and waits for those in flight.
     Quieting,
-    /// Writes back what these have left.
+    /// Writes back what these have left, and makes it durable.
     Emptying,
+    /// Has replaced it, and waits until that is noted.
+    Noting,
 }
 
 /// Holds a replacement until its device is written back.
@@ -22,6 +27,8 @@ pub(super) struct PendingReplacement {
     boss: usize,
     replacement: DeviceReplacement,
     phase: ReplacementPhase,
+    /// Says when it goes on whatever is left.
+    until: Option<Instant>,
 }
 
 impl<B: Backend> Service<B> {
@@ -30,14 +37,16 @@ impl<B: Backend> Service<B> {
         if self.replacing.is_some() {
             return self.tell_replaced(boss, &replacement, Err(ReplaceError::UnderWay));
         }
-        if self.broken.is_some() || !self.backend.drains_before(&replacement) {
+        let settles = self.backend.settles_before(&replacement).filter(|_| self.broken.is_none());
+        let Some(longest) = settles else {
             let replaced = self.backend.replace(&replacement);
             return self.tell_replaced(boss, &replacement, replaced);
-        }
+        };
         match self.backend.begin_drain() {
             Ok(()) => {
                 self.bosses[boss].waits_for_replacement = true;
-                self.replacing = Some(PendingReplacement { boss, replacement, phase: ReplacementPhase::Draining });
+                let (phase, until) = (ReplacementPhase::Draining, Instant::now().checked_add(longest));
+                self.replacing = Some(PendingReplacement { boss, replacement, phase, until });
             }
             Err(error) => self.give_up(&error),
         }
@@ -48,6 +57,12 @@ impl<B: Backend> Service<B> {
         self.replacing.as_ref().is_some_and(|replacing| replacing.phase != ReplacementPhase::Draining)
     }
 
+    /// Returns how long a replacement waits yet, if it does not wait for ever.
+    pub(super) fn replacement_left(&self) -> Option<Duration> {
+        let until = self.replacing.as_ref()?.until?;
+        Some(until.saturating_duration_since(Instant::now()))
+    }
+
     /// Goes on with a replacement whose device is written back first, as far as it can.
     pub(super) fn go_on_replacing(&mut self) {
         while self.take_step() {}
@@ -55,30 +70,42 @@ impl<B: Backend> Service<B> {
 
     /// Takes the next step, if it can be taken.
     fn take_step(&mut self) -> bool {
+        let is_overdue = self.replacement_left() == Some(Duration::ZERO);
         let Some(replacing) = &mut self.replacing else { return false };
         let is_drained = !self.backend.is_draining();
         match replacing.phase {
-            _ if self.broken.is_some() => self.end_replacing(),
+            ReplacementPhase::Noting if self.broken.is_some() || is_overdue => self.end_replacing(Ok(())),
+            _ if self.broken.is_some() || is_overdue => self.carry_out(),
             ReplacementPhase::Draining if is_drained => {
                 replacing.phase = ReplacementPhase::Quieting;
                 self.stir_all();
             }
             ReplacementPhase::Quieting if is_drained && self.pending.is_empty() => {
                 replacing.phase = ReplacementPhase::Emptying;
-                if let Err(error) = self.backend.begin_drain() {
+                if let Err(error) = self.backend.begin_settle() {
                     self.give_up(&error);
                 }
                 self.begun = true;
             }
-            ReplacementPhase::Emptying if is_drained => self.end_replacing(),
+            ReplacementPhase::Emptying if !self.backend.is_settling() => self.carry_out(),
+            ReplacementPhase::Noting if self.backend.is_noted() => self.end_replacing(Ok(())),
             _ => return false,
         }
         true
     }
 
-    fn end_replacing(&mut self) {
+    /// Replaces the device now.
+    fn carry_out(&mut self) {
+        let Some(replacing) = &mut self.replacing else { return };
+        match self.backend.replace(&replacing.replacement) {
+            Ok(()) => replacing.phase = ReplacementPhase::Noting,
+            refused => self.end_replacing(refused),
+        }
+        self.begun = true;
+    }
+
+    fn end_replacing(&mut self, replaced: Result<(), ReplaceError>) {
         let Some(PendingReplacement { boss, replacement, .. }) = self.replacing.take() else { return };
-        let replaced = self.backend.replace(&replacement);
         self.bosses[boss].waits_for_replacement = false;
         self.tell_replaced(boss, &replacement, replaced);
         self.stir_all();

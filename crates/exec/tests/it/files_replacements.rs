@@ -14,6 +14,7 @@ use crate::arrays::{Array, assert_holds, member, recording};
 
 backend_tests! {
     a_file_that_holds_something_takes_no_devices_place,
+    a_file_that_another_serves_takes_no_devices_place,
 }
 
 /// Writes all of an array.
@@ -38,6 +39,19 @@ fn answer(files: &mut Files<Box<dyn Served>>, request: HostRequest, data: Vec<u8
             return completion;
         }
     }
+}
+
+/// Checks that a refusal costs no member, though whatever is there may be overwritten.
+fn a_file_that_another_serves_takes_no_devices_place(io: Io) {
+    let array = Array::over(io, Level::Raid5, 4);
+    let (ours, theirs) = (folder(), folder());
+    let _others = array.create(theirs.path());
+    let mut files = array.create(ours.path());
+    let content = fill(&mut files, &array);
+    let error = files.replace_over(Dev(2), &member(theirs.path(), 2)).expect_err("it is in use");
+    assert!(matches!(error, FilesError::InUse(_)), "{error}");
+    assert!(files.answers(Dev(2)), "the member is still the array's");
+    assert_holds(&mut files, &content, "after a refusal");
 }
 
 /// Checks that an array in a recording holds what it must.

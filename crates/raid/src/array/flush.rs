@@ -268,6 +268,17 @@ impl Array {
         }
     }
 
+    /// Flushes all members, and leaves no intent open that can be cleared.
+    pub(super) fn settle(&mut self, out: &mut Out) {
+        self.flushes.idle = self.intents.has_idle();
+        // One that has failed without being asked for anything is found before another is taken out.
+        self.dirty |= self.config.geometry.member_set();
+        // A flush that is under way may have begun before it failed.
+        if self.flushes.gathered.is_empty() {
+            self.open_flush(None, out);
+        }
+    }
+
     /// Says that the array is clean, if that was ordered and is so. What stands above has it looked at after
     /// every event, when it has done what is due.
     pub fn try_clean(&mut self, versions: &dyn Versions, out: &mut Out) {

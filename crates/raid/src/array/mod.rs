@@ -265,6 +265,17 @@ impl Array {
         self.members.not_live()
     }
 
+    /// Returns true if nothing is at work on a row, and no intent is open but of rows that are held.
+    pub fn are_rows_at_rest(&self) -> bool {
+        self.intents.is_at_rest() && self.clearing == 0
+    }
+
+    /// Returns true if [rows are at rest](Self::are_rows_at_rest), and all is flushed but what fills a member.
+    pub fn is_at_rest(&self) -> bool {
+        let filling: DevSet = self.filling().map(|one| one.0).into_iter().collect();
+        self.are_rows_at_rest() && (self.dirty - filling).is_empty() && !self.flushes.is_under_way()
+    }
+
     /// Returns true if a loss of power now could cost data: less than a flush ago a member was lost, or one could not read a
     /// page.
     pub fn is_exposed(&self) -> bool {
@@ -462,6 +473,11 @@ impl Array {
                     DeviceChange::Failed => self.lose(dev, out),
                     DeviceChange::Replaced => self.replaced(dev, out),
                 }
+            }
+            Event::Control(Control::Settle) => {
+                self.settle(out);
+                // What stands above may have its own to note.
+                return false;
             }
             Event::Control(Control::Clean) => {
                 self.cleaning = true;

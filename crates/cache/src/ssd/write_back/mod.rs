@@ -97,6 +97,8 @@ pub(crate) struct WriteBack {
     is_blocked: bool,
     /// What is dirty is to be written back, as soon as it is known.
     drains: bool,
+    /// Tells that it is to note that nothing is dirty, as soon as all is written back and flushed.
+    settles: bool,
     /// Tells that more members are lost than the level can do without: nothing can be written back.
     broken: bool,
     refused: bool,
@@ -265,8 +267,10 @@ impl HostCache for WriteBack {
             self.enter_all(array, out);
             self.let_in(array, operations, out);
             self.write_back(array, out);
-            if array.is_cleaning() && self.dirty.is_empty() && !self.room.is_any_wanted() {
+            let ends = array.is_cleaning() || self.settles && array.is_at_rest();
+            if ends && self.dirty.is_empty() && !self.room.is_any_wanted() {
                 self.journal_mut().set_dirty(false);
+                self.settles = false;
             }
         }
         let Copies { frames, geometry, journal, trims, .. } = &mut self.copies;
@@ -283,6 +287,8 @@ impl HostCache for WriteBack {
         match event {
             Event::Timer(dirty::IDLE) => self.dirty.timer(out),
             Event::Control(Control::Drain) => self.drains = true,
+            // What is noted then need not be asked of the device any more, should it be taken out.
+            Event::Control(Control::Settle) => self.settles = true,
             Event::Start(start) => {
                 let (bytes, config) = (out.page_bytes(), array.config());
                 assert_eq!(
@@ -463,7 +469,8 @@ impl HostCache for WriteBack {
         let is_recovered = self.journal().is_recovered();
         let unnoted = if is_recovered { DevSet::EMPTY } else { DevSet::one(self.frames().dev()) };
         let notes_losses = !self.lost.is_empty() || self.journal().notes_losses();
-        HostCacheStatus { unnoted, dirty_rows: self.dirty.rows(), notes_losses, ..self.copies.status() }
+        let needs_device = !self.journal().is_noted_clean();
+        HostCacheStatus { unnoted, dirty_rows: self.dirty.rows(), notes_losses, needs_device, ..self.copies.status() }
     }
 
     fn stale_parity(&self) -> StaleParity {

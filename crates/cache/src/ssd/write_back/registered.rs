@@ -87,6 +87,7 @@ impl Registered for WriteBack {
             is_serving: false,
             is_blocked: false,
             drains: false,
+            settles: false,
             broken: false,
             refused: false,
         })

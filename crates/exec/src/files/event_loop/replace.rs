@@ -11,7 +11,7 @@ use crate::files::config::{DeviceOptions, Existing};
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::device::{DeviceBackend, start_device};
-use crate::files::io::file::Identity;
+use crate::files::io::file::{Identity, OsFile};
 use crate::files::io::metadata::identity;
 use crate::files::io::patience::patiently;
 use crate::files::open::label::LabelStamp;
@@ -76,15 +76,19 @@ impl<C: Controller> Files<C> {
     fn replace_by(&mut self, dev: Dev, path: &Path, existing: Existing) -> Result<(), FilesError> {
         self.advance()?;
         self.check_replaceable(dev)?;
-        let known = self.devices[dev.index()].file;
+        let (known, abandoned) = (self.devices[dev.index()].file, self.devices[dev.index()].abandoned);
         let (config, at, used) = (self.config.clone(), path.to_owned(), self.used_beside(dev));
         let place = ReplacedPlace { origin: self.roster.origin(), dev: dev.index(), used };
         let opened = patiently(&self.os, path, self.config.patience, move |os| {
             let file = replacement::open_replacement(os, &config, &place, &at, existing)?;
-            let identity = identity(&*file, &at)?;
+            let identity = Some(identity(&*file, &at)?);
+            // Before the device fails: whoever is refused keeps it. Its own file is locked until then.
+            if identity != known {
+                lock(&*file, &at, identity.is_some() && identity == abandoned)?;
+            }
             Ok((file, identity))
         });
-        let (file, identity) = opened.map(|(file, identity)| (file, Some(identity)))?;
+        let (file, identity) = opened?;
         self.fail(dev)?;
         self.go_on()?;
         self.finish_device(dev)?;
@@ -99,14 +103,10 @@ impl<C: Controller> Files<C> {
         let stamp = LabelStamp { origin, generation, count: self.roster.event_count() };
         let (config, at, labelled) = (self.config.clone(), path.to_owned(), Arc::clone(&file));
         let was_abandoned = identity.is_some() && identity == self.devices[dev.index()].abandoned;
-        let labelled = patiently(&self.os, path, self.config.patience, move |os| {
+        patiently(&self.os, path, self.config.patience, move |os| {
             // The file may be the same one, which was locked until now.
-            identify::lock(&*labelled, &at)?;
+            lock(&*labelled, &at, was_abandoned)?;
             replacement::label_replacement(os, &*labelled, &config, stamp, dev.index(), &at)
-        });
-        labelled.map_err(|error| match error {
-            FilesError::InUse(path) if was_abandoned => FilesError::AtWork(path),
-            other => other,
         })?;
         let options = &mut self.config.devices[dev.index()].options;
         *options = DeviceOptions { workers: options.workers, direct: options.direct, ..DeviceOptions::default() };
@@ -183,4 +183,12 @@ impl<C: Controller> Files<C> {
         let state = [(nvram, self.config.nvram_path().to_owned()), (intents, self.config.intents.clone())];
         devices.chain(state).collect()
     }
+}
+
+/// Locks a file. One that was abandoned may still be at work for this executor.
+fn lock(file: &dyn OsFile, path: &Path, was_abandoned: bool) -> Result<(), FilesError> {
+    identify::lock(file, path).map_err(|error| match error {
+        FilesError::InUse(path) if was_abandoned => FilesError::AtWork(path),
+        error => error,
+    })
 }

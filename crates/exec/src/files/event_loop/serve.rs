@@ -166,6 +166,18 @@ impl<C: Controller> Files<C> {
         self.scrubbing
     }
 
+    /// Begins to flush, and to leave no row's intent open that can be cleared; that has ended when the array
+    /// [is idle](Self::is_idle).
+    ///
+    /// # Errors
+    /// If the executor has stopped, or does now.
+    pub fn begin_settle(&mut self) -> Result<(), FilesError> {
+        self.check()?;
+        let now = self.now();
+        self.engine.control(now, Control::Settle);
+        self.go_on()
+    }
+
     /// Answers all requests, lets the controller leave nothing to be recovered, and ends. The
     /// requests that were answered and not fetched are handed out.
     ///
