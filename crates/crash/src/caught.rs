@@ -9,8 +9,8 @@ thread_local! {
     static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// What `work` gives, or what its panic said and where.
-pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+/// Returns what `work` gives; the error is what its panic said, and where.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = take_hook();

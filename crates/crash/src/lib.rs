@@ -27,6 +27,7 @@ mod short;
 mod shrink;
 mod store;
 
+pub use caught::caught;
 pub use cell::{Cell, PAGE, PAGE_SECTORS};
 pub use crooked::Crooked;
 pub use dice::Dice;

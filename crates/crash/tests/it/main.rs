@@ -6,6 +6,7 @@ mod back_again;
 mod bad_pages;
 mod bereft;
 mod cells;
+mod commands;
 mod copies;
 mod delayed;
 mod exhaustive;

@@ -1,0 +1,106 @@
+//! Commands of whoever runs an array, each killed at every operation that changes something, by the end of the process and
+//! by that of the power: what is left is served, or refused with a way on, which is gone then.
+//!
+//! The commands are the service's own code, down to the description, over files in memory ([`destage_exec::Recording`]).
+
+mod case;
+mod killed;
+mod served;
+mod walk;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use destage_exec::{Slip, SyncPoint};
+use rayon::prelude::*;
+
+use case::{Case, KilledCommand};
+use killed::Tally;
+
+/// Lists the caches that commands about all arrays are tried with: of each kind that loses something else with its device or
+/// the NVRAM; those first that are tried always.
+const CACHES: [&str; 6] = ["write-back", "kdd@cache-device", "wow", "none", "kdd", "write-through"];
+
+/// Lists those with a device that can be replaced.
+const DEVICES: [&str; 4] = ["write-back", "kdd", "leavo", "write-through"];
+
+fn is_soak() -> bool {
+    std::env::var_os("DESTAGE_SOAK").is_some()
+}
+
+/// Lists which commands are tried with which caches: `CRASH_CASE=CASE:CACHE` alone, if that is set.
+fn cases() -> Vec<(Case, &'static str)> {
+    let only = std::env::var("CRASH_CASE").ok();
+    let of = |case: Case| match (case.is_of_cache(), is_soak() || only.is_some()) {
+        (false, true) => &CACHES[..],
+        (false, false) => &CACHES[..3],
+        (true, true) => &DEVICES[..],
+        (true, false) => &DEVICES[..2],
+    };
+    let all = Case::ALL.into_iter().flat_map(|case| of(case).iter().map(move |cache| (case, *cache)));
+    all.filter(|(case, cache)| only.as_ref().is_none_or(|only| *only == format!("{case:?}:{cache}"))).collect()
+}
+
+#[test]
+fn what_is_killed_is_served_or_refused_with_a_way_on() {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (from, seeds) =
+        (number("CRASH_FROM").unwrap_or(0), number("CRASH_SEEDS").unwrap_or(if is_soak() { 40 } else { 1 }));
+    let all: Vec<_> = cases().into_iter().flat_map(|case| (from..from + seeds).map(move |seed| (case, seed))).collect();
+    let tallies = all.into_par_iter().map(|((case, cache), seed)| {
+        let command = KilledCommand { case, cache, seed, slip: None };
+        (case, command.cut_everywhere().unwrap_or_else(|why| panic!("{why}")))
+    });
+    let mut total: BTreeMap<Case, Tally> = BTreeMap::new();
+    for (case, tally) in tallies.collect::<Vec<_>>() {
+        total.entry(case).or_default().add(&tally);
+    }
+    for (case, tally) in total {
+        println!("{case:?}: {tally:?}");
+        assert!(tally.served > 20 && tally.cuts > 10, "{case:?} is cut short: {tally:?}");
+    }
+}
+
+/// Walks of each cache: `CRASH_SEEDS` from `CRASH_FROM` on, or so many; of 10⁶ in all with `DESTAGE_SOAK`.
+#[test]
+fn whatever_happens_to_an_array_in_any_order() {
+    let caches = ["none", "write-through", "write-back", "leavo", "kdd", "kdd@cache-device", "wow", "lawc"];
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (from, seeds) =
+        (number("CRASH_FROM").unwrap_or(0), number("CRASH_SEEDS").unwrap_or(if is_soak() { 125_000 } else { 100 }));
+    let all: Vec<_> =
+        caches.into_iter().flat_map(|cache| (from..from + seeds).map(move |seed| (cache, seed))).collect();
+    let walks = all.into_par_iter().map(|(cache, seed)| walk::walk(cache, seed).unwrap_or_else(|why| panic!("{why}")));
+    let mut followed: BTreeSet<(walk::Event, walk::Event)> = BTreeSet::new();
+    for walk in walks.collect::<Vec<_>>() {
+        followed.extend(walk.windows(2).map(|pair| (pair[0], pair[1])));
+    }
+    println!("{} pairs of events", followed.len());
+    assert!(seeds < 100 || followed.len() > 200, "events follow one another");
+}
+
+/// Lists syncs that commands rely on, each with one that leaves something else without it. The others are shown by `slips`.
+const MISSED: [(SyncPoint, Case, &str); 10] = [
+    (SyncPoint::Description, Case::Create, "none"),
+    (SyncPoint::Description, Case::ReplaceCache, "kdd"),
+    (SyncPoint::DescriptionFolder, Case::Create, "none"),
+    (SyncPoint::DescriptionFolder, Case::CreateOver, "write-back"),
+    (SyncPoint::EventCount, Case::Start, "write-back"),
+    (SyncPoint::EventCountTold, Case::Start, "write-back"),
+    (SyncPoint::EventCountTold, Case::Stop, "write-back"),
+    (SyncPoint::OpenMarks, Case::StartBereft, "write-back"),
+    (SyncPoint::Flush, Case::Flush, "write-back"),
+    (SyncPoint::Answer, Case::Flush, "write-back"),
+];
+
+#[test]
+fn every_sync_of_a_command_is_missed_when_it_is_left_out() {
+    let found = MISSED.into_par_iter().map(|(point, case, cache)| {
+        let command = KilledCommand { case, cache, seed: 0, slip: Some(Slip::Missing(point)) };
+        (point, case, command.cut_everywhere().err())
+    });
+    let found: Vec<_> = found.collect();
+    for (point, case, why) in &found {
+        println!("{point:?} of {case:?}: {}", why.as_deref().unwrap_or("not found"));
+    }
+    assert!(found.iter().all(|one| one.2.is_some()), "something is not found");
+}

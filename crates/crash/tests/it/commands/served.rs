@@ -1,0 +1,405 @@
+//! An array that is served in memory, with all that clients know of it.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use destage_crash::{Change, Dice, Model, SECTOR, sector_bytes, value_of};
+use destage_engine::{
+    Accepted, Array, ArrayMaking, ArrayPart, Backend, ByteRange, ByteSize, CachePart, Description, DeviceReplacement,
+    IoPart, NvramPart, State, Uuid,
+};
+use destage_exec::{Completion, Moment, Os, Recording};
+use destage_plan::{HostOp, HostRequest};
+use destage_raid::Level;
+use destage_raid::array::{ParityMethod, Regime};
+
+/// Bytes of a page, and of a sector of the members and the cache.
+pub const PAGE: u64 = 64;
+/// Sectors of the model in a page.
+const PAGE_SECTORS: u64 = PAGE / SECTOR as u64;
+/// Counts the members, of which one can be lost.
+pub const MEMBERS: usize = 4;
+/// Bytes of each.
+const MEMBER: u64 = 16 * PAGE;
+/// Bytes before them.
+pub const OFFSET: u64 = 2 * PAGE;
+/// Bytes of data.
+const DATA: u64 = MEMBER * (MEMBERS as u64 - 1);
+/// Names the files that take devices' places.
+const FRESH: [&str; 3] = ["other", "fresh of member 1", "fresh of cache"];
+/// Polls within which what was begun must end.
+const PATIENCE: u32 = 100_000;
+
+/// Names the file of the description.
+pub fn described() -> PathBuf {
+    "/array/array.toml".into()
+}
+
+/// Describes the array of this number, with this cache and whatever else the seed decides.
+pub fn description(cache: &str, seed: u64, uuid: u128) -> Description {
+    let array = ArrayPart {
+        level: Level::Raid5,
+        layout: None,
+        chunk: ByteSize(2 * PAGE),
+        page: ByteSize(PAGE),
+        member_size: ByteSize(MEMBER),
+        data_offset: ByteSize(OFFSET),
+        md: None,
+        parity: ParityMethod::Min,
+        durability: if seed % 4 == 3 { Regime::EveryWrite } else { Regime::Flush },
+        members: (0..MEMBERS).map(|member| format!("member{member}").into()).collect(),
+    };
+    let (policy, place) = cache.split_once('@').unwrap_or((cache, ""));
+    let has_size = policy != "none";
+    let mut part = CachePart { policy: policy.to_owned(), size: has_size.then_some(ByteSize(48 * PAGE)), device: None };
+    if part.has_device().expect("a cache") {
+        part.device = Some("cache".into());
+    }
+    let mut description = Description::new(array, part);
+    description.uuid = Uuid::from_u128(uuid);
+    description.serve.io = if seed.is_multiple_of(2) { IoPart::Auto } else { IoPart::Threads };
+    if place == "cache-device" {
+        description.nvram = NvramPart::on_cache_device();
+    }
+    description
+}
+
+/// Has the files of an array's devices written by pages, and what of the NVRAM lies on the cache's by sectors of 512 bytes.
+pub fn prepare(os: &Recording, cache: &str) {
+    let folder = Path::new("/array");
+    for name in (0..MEMBERS).map(|member| format!("member{member}")).chain(FRESH.map(str::to_owned)) {
+        os.set_sector(&folder.join(name), PAGE);
+    }
+    let mut own = description(cache, 0, 1);
+    own.nvram = NvramPart::default();
+    let files = own.described(folder).expect("there can be such an array").files;
+    if files.devices.len() > MEMBERS {
+        os.set_sector_before(&folder.join("cache"), files.file_bytes(MEMBERS).next_multiple_of(4096), PAGE);
+    }
+}
+
+/// Makes a new array.
+pub fn make(os: &Recording, description: &Description) {
+    let shared: Arc<dyn Os> = Arc::new(os.clone());
+    description.make_on(&shared, &described(), ArrayMaking::New).expect("it can be made");
+}
+
+/// Holds a request that is not answered.
+#[derive(Clone, Debug)]
+struct Asked {
+    tag: u64,
+    op: HostOp,
+    sector: u64,
+    sectors: u64,
+    fua: bool,
+    submitted: u64,
+}
+
+impl Asked {
+    fn pages(&self) -> Range<u64> {
+        self.sector / PAGE_SECTORS..(self.sector + self.sectors).div_ceil(PAGE_SECTORS)
+    }
+}
+
+/// Holds what clients know of an array.
+#[derive(Clone, Debug)]
+pub struct Knowledge {
+    pub model: Model,
+    asked: Vec<Asked>,
+    number: u64,
+    /// Tells that writes may be lost that were nowhere else.
+    has_given_up: bool,
+    given_up: BTreeSet<u64>,
+}
+
+impl Knowledge {
+    pub fn fresh(description: &Description) -> Self {
+        let every_write = description.array.durability == Regime::EveryWrite;
+        let model = Model::new(DATA / SECTOR as u64, PAGE_SECTORS, every_write);
+        Self { model, asked: Vec::new(), number: 0, has_given_up: false, given_up: BTreeSet::new() }
+    }
+
+    /// Notes that the array has ended.
+    pub fn end(&mut self, power: bool) {
+        if !power {
+            // Whatever was answered is there.
+            let now = self.model.tick();
+            self.model.flushed(now);
+        }
+        self.number += 1;
+        self.model.cut(self.number);
+        self.asked.clear();
+    }
+
+    /// Notes that it was stopped in order.
+    pub fn stopped(&mut self) {
+        self.end(false);
+    }
+
+    /// Notes that these pages are accepted as lost: they hold anything, or fail.
+    pub fn give_up(&mut self, lost: &[ByteRange]) {
+        for ByteRange { offset, bytes } in lost {
+            let pages = offset / PAGE..(offset + bytes) / PAGE;
+            self.model.forget(pages.start * PAGE_SECTORS..pages.end * PAGE_SECTORS);
+            self.given_up.extend(pages);
+        }
+        self.model.set_may_fail(!self.given_up.is_empty());
+    }
+
+    /// Notes that whatever was on no member is accepted as lost: every page is what it was once.
+    pub fn give_up_what_was_alone(&mut self) {
+        self.model.forget(0..self.model.sectors());
+        self.model.set_may_fail(true);
+        self.has_given_up = true;
+    }
+
+    pub fn has_given_up_pages(&self) -> bool {
+        !self.given_up.is_empty()
+    }
+
+    /// Returns true if all of these pages are accepted as lost.
+    pub fn has_given_up(&self, lost: &[ByteRange]) -> bool {
+        let mut pages = lost.iter().flat_map(|range| range.offset / PAGE..(range.offset + range.bytes) / PAGE);
+        pages.all(|page| self.given_up.contains(&page))
+    }
+
+    fn is_given_up(&self, asked: &Asked) -> bool {
+        self.given_up.range(asked.pages()).next().is_some()
+    }
+}
+
+/// Says why a start is refused, and what was known of the array.
+pub struct Refused {
+    pub known: Box<Knowledge>,
+    pub why: String,
+}
+
+/// Serves an array.
+pub struct Served {
+    pub os: Recording,
+    pub array: Array,
+    pub known: Knowledge,
+    pub dice: Dice,
+    /// Keeps what was left at each operation, with what was known then.
+    pub ends: Vec<(Moment, Knowledge)>,
+}
+
+impl Served {
+    /// Opens the array, and waits until it is put right.
+    pub fn open(os: &Recording, known: Knowledge, dice: Dice, accepts: bool) -> Result<Self, Refused> {
+        let path = described();
+        let text = os.content(&path).map(|text| String::from_utf8(text).expect("it is text"));
+        let opened = Description::parse(&text.expect("there is a description"), &path).and_then(|description| {
+            let accepted = Accepted { data: accepts, notes: accepts };
+            Array::open_on(Arc::new(os.clone()), description, &path, accepted)
+        });
+        let ready = opened.map_err(|error| error.to_string()).and_then(|mut array| {
+            let ready = array.wait_ready().map_err(|error| error.to_string());
+            ready.map(|()| array)
+        });
+        match ready {
+            Ok(array) => {
+                let mut served = Self { os: os.clone(), array, known, dice, ends: Vec::new() };
+                served.took();
+                Ok(served)
+            }
+            Err(why) => Err(Refused { known: Box::new(known), why }),
+        }
+    }
+
+    fn took(&mut self) {
+        let known = &self.known;
+        self.ends.extend(self.os.take_moments().into_iter().map(|moment| (moment, known.clone())));
+    }
+
+    /// Asks for something, mostly a write.
+    pub fn request(&mut self) {
+        let op = match self.dice.below(12) {
+            0 | 1 => HostOp::Read,
+            2 => HostOp::Flush,
+            3 => HostOp::Discard,
+            _ => HostOp::Write,
+        };
+        let page = self.dice.below(DATA / PAGE);
+        let pages = self.dice.within(1, 6).min(DATA / PAGE - page);
+        let fua = op == HostOp::Write && self.dice.one_in(4);
+        self.ask(op, page, pages, fua);
+    }
+
+    pub fn ask(&mut self, op: HostOp, page: u64, pages: u64, fua: bool) {
+        self.known.number += 1;
+        let (tag, sector, sectors) = (self.known.number, page * PAGE_SECTORS, pages * PAGE_SECTORS);
+        let data: Vec<u8> = match op {
+            HostOp::Write => (0..sectors).flat_map(|at| sector_bytes(tag << 16 | at, sector + at)).collect(),
+            HostOp::Read => vec![0; (pages * PAGE) as usize],
+            _ => Vec::new(),
+        };
+        let model = &mut self.known.model;
+        if let Some(change) = change(op) {
+            model.change(tag, change, sector, sectors);
+        }
+        let submitted = if op == HostOp::Read { model.read_begins() } else { model.tick() };
+        self.known.asked.push(Asked { tag, op, sector, sectors, fua, submitted });
+        let (offset, len) = if op == HostOp::Flush { (0, 0) } else { (page * PAGE, pages * PAGE) };
+        // If it has stopped, the next poll says so.
+        drop(self.array.submit(HostRequest { tag, op, offset, len, fua }, data.into()));
+        self.took();
+    }
+
+    /// Does what is to be done now.
+    pub fn poll(&mut self) {
+        self.try_poll().unwrap_or_else(|why| panic!("it does not serve: {why}"));
+    }
+
+    /// Does what is to be done now; the error says why the array has stopped.
+    pub fn try_poll(&mut self) -> Result<(), String> {
+        let first = self.array.poll();
+        // They precede what it has led to.
+        self.took();
+        let mut next = first.map_err(|error| error.to_string())?;
+        while let Some(completion) = next {
+            self.answered(&completion);
+            next = self.array.next_completion();
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, completion: &Completion) {
+        let at = self.known.asked.iter().position(|asked| asked.tag == completion.tag).expect("it was asked");
+        let asked = self.known.asked.swap_remove(at);
+        let may_fail = self.known.has_given_up || asked.op != HostOp::Flush && self.known.is_given_up(&asked);
+        assert!(completion.ok || may_fail, "{asked:?} fails");
+        let given_up = &self.known.given_up;
+        let model = &mut self.known.model;
+        match change(asked.op) {
+            Some(change) => model.changed(asked.tag, change, asked.sector, asked.sectors, completion.ok, asked.fua),
+            None if asked.op == HostOp::Flush => model.flushed(asked.submitted),
+            None if !completion.ok => model.read_fails(),
+            None => {
+                let read = model.read(asked.submitted, asked.sector, &completion.bytes);
+                read.unwrap_or_else(|wrong| panic!("{wrong}"));
+                for (bytes, sector) in completion.bytes.chunks_exact(SECTOR).zip(asked.sector..) {
+                    let is_right = value_of(bytes, sector).is_some() || given_up.contains(&(sector / PAGE_SECTORS));
+                    assert!(is_right, "sector {sector}: bytes that nobody wrote there");
+                }
+            }
+        }
+    }
+
+    /// Counts the requests that are not answered.
+    pub fn asked(&self) -> usize {
+        self.known.asked.len()
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.known.asked.is_empty()
+    }
+
+    /// Polls until something holds; requests come meanwhile if there are to be any.
+    pub fn until(&mut self, loaded: bool, what: &str, holds: impl Fn(&Self) -> bool) {
+        let mut left = PATIENCE;
+        while !holds(self) {
+            left = left.checked_sub(1).unwrap_or_else(|| {
+                let (state, lost) = (self.state(), self.lost());
+                panic!("it does not come to that: {what}; {state:?}, lost {lost:?}, asked {:?}", self.known.asked)
+            });
+            if loaded && self.known.asked.len() < 6 && self.dice.one_in(8) {
+                self.request();
+            }
+            self.poll();
+        }
+    }
+
+    /// Waits for all answers.
+    pub fn settle(&mut self) {
+        self.until(false, "all is answered", Self::is_idle);
+    }
+
+    /// Carries out some requests.
+    pub fn work(&mut self, requests: usize) {
+        for _ in 0..requests {
+            self.request();
+            self.until(false, "there is room", |served| served.known.asked.len() < 4);
+        }
+    }
+
+    /// Reads everything.
+    pub fn read_all(&mut self) {
+        for page in (0..DATA / PAGE).step_by(8) {
+            self.ask(HostOp::Read, page, 8, false);
+        }
+        self.settle();
+    }
+
+    /// Writes back what only the cache has, as `destage flush` does.
+    pub fn flush(&mut self, loaded: bool) {
+        self.array.begin_drain().expect("it serves");
+        self.took();
+        self.until(loaded, "it is drained", |served| !served.array.is_draining());
+    }
+
+    /// Does as the service does: it comes to rest first, while requests come and then without.
+    pub fn replace(&mut self, order: &DeviceReplacement) -> Result<(), String> {
+        if self.array.settles_before(order).is_some() {
+            self.flush(true);
+            self.settle();
+            self.array.begin_settle().expect("it serves");
+            self.took();
+            self.until(false, "it has come to rest", |served| !served.array.is_settling());
+        }
+        let mut left = PATIENCE;
+        loop {
+            let replaced = self.array.replace(order);
+            self.took();
+            let Err(error) = replaced else {
+                self.until(false, "it is noted", |served| served.array.is_noted());
+                return Ok(());
+            };
+            let why = error.to_string();
+            // What was under way when it was taken out ends.
+            if !why.contains("try again when it has ended") || left == 0 {
+                return Err(why);
+            }
+            left -= 1;
+            self.poll();
+        }
+    }
+
+    /// Stops it, as `destage stop` does.
+    pub fn stop(mut self) -> (Recording, Knowledge, Vec<(Moment, Knowledge)>) {
+        self.settle();
+        let Self { os, array, mut known, mut ends, .. } = self;
+        array.stop().expect("it stops");
+        ends.extend(os.take_moments().into_iter().map(|moment| (moment, known.clone())));
+        known.stopped();
+        (os, known, ends)
+    }
+
+    /// Ends it as the end of the process or of the power does.
+    pub fn finish(mut self, power: bool) -> (Recording, Knowledge) {
+        // What the process had written is durable when the next has opened it, and the power may fail before that.
+        self.known.end(true);
+        (self.os.end(power), self.known)
+    }
+
+    pub fn state(&self) -> State {
+        self.array.status().state
+    }
+
+    /// Names the devices that do not answer.
+    pub fn lost(&self) -> Vec<String> {
+        let devices = self.array.status().devices;
+        devices.into_iter().filter(|device| !device.answers).map(|device| device.name).collect()
+    }
+}
+
+const fn change(op: HostOp) -> Option<Change> {
+    match op {
+        HostOp::Write => Some(Change::Write),
+        HostOp::Discard => Some(Change::Discard),
+        HostOp::WriteZeroes | HostOp::WriteZeroesUnmap => Some(Change::Zero),
+        HostOp::Read | HostOp::Flush => None,
+    }
+}

@@ -1,0 +1,553 @@
+//! A random walk over what happens to an array that is served: members are lost and return, are replaced by what may take
+//! their place and by what may not, are taken out, cannot read a sector; the cache is lost, detached and attached; there is no
+//! room; files are older copies; the process ends, and the power. Requests come all the while, and are held against the model.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use destage_crash::{Dice, caught};
+use destage_engine::{Backend, Described, DeviceReplacement, ScrubRequest, ScrubState, ScrubStatus};
+use destage_exec::{BadBytes, Fault, Recording};
+use destage_plan::{Dev, DevSet, HostOp, Row};
+
+use super::killed::{Allowed, Losses, Tally, look, replacement, start, taking_out};
+use super::served::{Knowledge, MEMBERS, OFFSET, PAGE, Served, description, make, prepare};
+
+/// Lists what can happen.
+const EVENTS: [Event; 16] = [
+    Event::Lose,
+    Event::Return,
+    Event::LoseCache,
+    Event::Replace,
+    Event::ReplaceWrongly,
+    Event::TakeOut,
+    Event::Detach,
+    Event::Attach,
+    Event::BadSector,
+    Event::NoRoom,
+    Event::OlderCopy,
+    Event::Kill,
+    Event::Cut,
+    Event::Stop,
+    Event::Flush,
+    Event::Scrub,
+];
+
+/// Names what happens to an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// Breaks a member.
+    Lose,
+    /// Lets what broke answer again.
+    Return,
+    /// Breaks the cache's device.
+    LoseCache,
+    /// Replaces a member, or the cache; that is refused if the array needs it.
+    Replace,
+    /// Has a file take a member's place that must not.
+    ReplaceWrongly,
+    /// Takes a member out.
+    TakeOut,
+    /// Takes the cache out.
+    Detach,
+    /// Gives it a cache again.
+    Attach,
+    /// Lets a member not read a sector.
+    BadSector,
+    /// Leaves no room for something.
+    NoRoom,
+    /// Puts an older copy of a file back before a start.
+    OlderCopy,
+    /// The process ends.
+    Kill,
+    /// The power does.
+    Cut,
+    /// It is stopped, and started.
+    Stop,
+    /// All is written back.
+    Flush,
+    /// Compares its rows.
+    Scrub,
+}
+
+/// What a walk knows beside what is served.
+struct WalkState {
+    seed: u64,
+    cache: &'static str,
+    dice: Dice,
+    /// A device has failed, and it need not be noted: rows that were being written may be torn after an end.
+    window: bool,
+    /// Names the files that are broken.
+    broken: Vec<PathBuf>,
+    /// Names the files that were filled anew: what they held before does not count.
+    refilled: Vec<PathBuf>,
+    /// Keeps what the files held at an earlier stop.
+    copies: Vec<(PathBuf, Vec<u8>)>,
+    /// Numbers the last fresh file.
+    fresh: u32,
+    /// Nothing is written in this life.
+    reads_alone: bool,
+    /// Lists what has happened, in words.
+    notes: Rc<RefCell<Vec<String>>>,
+}
+
+/// A walk, which a seed decides.
+struct Walk {
+    served: Served,
+    state: WalkState,
+}
+
+/// Walks; returns what has happened. The error says what went wrong, and after what.
+pub fn walk(cache: &'static str, seed: u64) -> Result<Vec<Event>, String> {
+    let (mut log, notes) = (Vec::new(), Rc::default());
+    let walked = caught(|| {
+        let mut walk = Walk::begin(cache, seed, Rc::clone(&notes));
+        for _ in 0..walk.state.dice.within(4, 14) {
+            let event = walk.state.dice.pick(&EVENTS);
+            log.push(event);
+            walk.note(&format!("{event:?}"));
+            walk = walk.step(event);
+        }
+        walk.end();
+    });
+    match walked {
+        Ok(()) => Ok(log),
+        Err(why) => Err(format!("walk of {cache}, seed {seed}: {why}\n  {}", notes.take().join("\n  "))),
+    }
+}
+
+impl WalkState {
+    /// Returns what a start may find.
+    fn allowed(&self) -> Allowed {
+        const ALL: [&str; 5] = ["member 0", "member 1", "member 2", "member 3", "cache"];
+        Allowed { losses: if self.window { Losses::Torn } else { Losses::None }, lost: &ALL }
+    }
+
+    /// Starts an array again.
+    fn open(mut self, os: &Recording, known: Knowledge) -> Walk {
+        let dice = Dice::new(self.dice.draw());
+        let served = start(os, known, dice, self.allowed(), &mut Tally::default());
+        self.reads_alone = self.dice.one_in(5);
+        let mut walk = Walk { served, state: self };
+        assert!(walk.degraded().len() <= 1, "{:?} are lost", walk.degraded());
+        walk.work();
+        walk
+    }
+
+    fn fresh_file(&mut self, os: &Recording) -> String {
+        self.fresh += 1;
+        let path = format!("/array/fresh{}", self.fresh);
+        os.set_sector(Path::new(&path), PAGE);
+        path
+    }
+}
+
+impl Walk {
+    fn begin(cache: &'static str, seed: u64, notes: Rc<RefCell<Vec<String>>>) -> Self {
+        let mut dice = Dice::part(seed, u64::MAX - 20);
+        let chance = dice.draw();
+        let os = Recording::new(move |n| Box::new(Dice::part(chance, n)));
+        prepare(&os, cache);
+        let description = description(cache, seed, 1);
+        make(&os, &description);
+        let known = Knowledge::fresh(&description);
+        let (broken, copies) = (Vec::new(), Vec::new());
+        let state = WalkState {
+            seed,
+            cache,
+            dice,
+            window: false,
+            broken,
+            refilled: Vec::new(),
+            copies,
+            fresh: 0,
+            reads_alone: false,
+            notes,
+        };
+        state.open(&os, known)
+    }
+
+    /// Serves some requests, of which some stay under way.
+    fn work(&mut self) {
+        for _ in 0..self.state.dice.within(0, 8) {
+            if self.state.reads_alone {
+                self.served.ask(HostOp::Read, self.state.dice.below(40), 2, false);
+            } else {
+                self.served.request();
+            }
+            self.served.until(false, "there is room", |served| served.asked() < 4);
+        }
+        for _ in 0..self.state.dice.below(30) {
+            self.served.poll();
+        }
+        self.watch();
+    }
+
+    /// Notes what happens, and how the array is.
+    fn note(&self, what: &str) {
+        let array = self.served.array.files().engine().controller().array();
+        let (lost, filling) = (self.served.lost(), array.filling());
+        let (window, exposed) = (self.state.window, array.is_exposed());
+        let now = format!(
+            "{what}: lost {lost:?}, not whole {:?}, filling {filling:?}, window {window}, exposed {exposed}, {} under way",
+            array.degraded(),
+            self.served.asked()
+        );
+        self.state.notes.borrow_mut().push(now);
+    }
+
+    /// Looks whether all that failed is noted.
+    fn watch(&mut self) {
+        let files = self.served.array.files();
+        let array = files.engine().controller().array();
+        let is_known = self.state.broken.iter().all(|path| {
+            let at = files.config().devices.iter().position(|device| device.path == *path);
+            at.is_none_or(|at| !files.answers(Dev(at as u8)))
+        });
+        if is_known && !array.is_exposed() && self.served.array.is_noted() {
+            self.state.window = false;
+        }
+    }
+
+    fn degraded(&self) -> DevSet {
+        self.served.array.files().engine().controller().array().degraded()
+    }
+
+    /// Returns true if all is there, so that something can be lost.
+    fn is_whole(&self) -> bool {
+        let controller = self.served.array.files().engine().controller();
+        let has_cache = self.has_device();
+        self.state.broken.is_empty()
+            && self.degraded().is_empty()
+            && !self.state.window
+            && (!has_cache || controller.is_caching() && self.served.lost().is_empty())
+    }
+
+    /// Returns true if nothing is lost with the cache's device, on which the NVRAM does not lie.
+    fn can_lose_cache(&self) -> bool {
+        self.has_device() && !self.state.cache.starts_with("write-back") && !self.state.cache.ends_with("cache-device")
+    }
+
+    fn has_device(&self) -> bool {
+        self.served.array.files().config().devices.len() > MEMBERS
+    }
+
+    fn path_of(&self, dev: usize) -> PathBuf {
+        self.served.array.files().config().devices[dev].path.clone()
+    }
+
+    fn step(mut self, event: Event) -> Self {
+        match event {
+            Event::Lose if self.is_whole() => {
+                let dev = self.state.dice.below(MEMBERS as u64) as usize;
+                self.fail(dev);
+            }
+            Event::LoseCache if self.is_whole() && self.can_lose_cache() => self.fail(MEMBERS),
+            Event::Return => {
+                for path in std::mem::take(&mut self.state.broken) {
+                    let at = self.served.array.files().config().devices.iter().position(|device| device.path == path);
+                    // What nobody has noticed has not failed.
+                    if at.is_some_and(|at| self.served.array.files().answers(Dev(at as u8))) {
+                        self.state.broken.push(path);
+                    } else {
+                        self.served.os.set_broken(&path, false);
+                    }
+                }
+            }
+            Event::Replace => self.replace(),
+            Event::ReplaceWrongly => self.replace_wrongly(),
+            Event::TakeOut => {
+                let dev = self.state.dice.below(MEMBERS as u64) as u8;
+                self.order(Dev(dev), &taking_out(&dev.to_string()));
+            }
+            Event::Detach if self.has_device() => self.order(Dev(MEMBERS as u8), &taking_out("cache")),
+            Event::Attach if self.has_device() && self.served.lost().iter().any(|name| name == "cache") => {
+                let path = self.state.fresh_file(&self.served.os);
+                self.order(Dev(MEMBERS as u8), &replacement("cache", Some(&path)));
+            }
+            Event::BadSector => self.bad_sector(),
+            Event::NoRoom => return self.no_room(),
+            Event::OlderCopy => return self.older_copy(),
+            Event::Kill | Event::Cut => {
+                self.watch();
+                return self.restart(event == Event::Cut);
+            }
+            Event::Stop => return self.stop(),
+            Event::Flush => {
+                let loaded = !self.state.reads_alone;
+                self.served.flush(loaded);
+            }
+            Event::Scrub => self.scrub(),
+            _ => {}
+        }
+        self.work();
+        self
+    }
+
+    fn fail(&mut self, dev: usize) {
+        let path = self.path_of(dev);
+        self.served.os.set_broken(&path, true);
+        self.state.broken.push(path);
+        self.state.window = true;
+    }
+
+    /// Gives an order about a device; checks that it is refused exactly if the array needs the device.
+    fn order(&mut self, dev: Dev, order: &DeviceReplacement) {
+        self.served.settle();
+        let files = self.served.array.files();
+        let (controller, answers) = (files.engine().controller(), files.answers(dev));
+        let others = self.degraded() - DevSet::one(dev);
+        let is_member = dev.index() < MEMBERS;
+        let is_stale = self.has_device() && !controller.is_caching() && controller.stale_rows() > 0;
+        // A member that nobody has asked for anything is found to have failed before another is taken out.
+        let is_else_broken = is_member
+            && answers
+            && self
+                .state
+                .broken
+                .iter()
+                .any(|path| (0..MEMBERS).any(|at| at != dev.index() && self.path_of(at) == *path));
+        let is_home = !is_member && self.state.cache.ends_with("cache-device");
+        let must_be_refused = order.takes_out && !answers
+            || is_home
+            || is_else_broken
+            || is_member && !others.is_empty()
+            || is_member && is_stale && !self.degraded().contains(dev);
+        let before = (self.degraded(), self.served.lost());
+        // A device that fails while the array comes to rest changes what is allowed.
+        let is_certain = self.state.broken.is_empty() || !answers;
+        let is_certain_of_refusal = is_certain || is_else_broken;
+        let ordered = self.served.replace(order);
+        self.note(&format!("  {order}: {ordered:?}"));
+        if ordered.is_ok() {
+            let is_wrong = must_be_refused && is_certain_of_refusal;
+            assert!(!is_wrong, "{order} is not refused, though {before:?} are lost");
+            let path = self.path_of(dev.index());
+            self.state.broken.retain(|broken| *broken != path);
+            self.state.refilled.push(path);
+            return;
+        }
+        let why = ordered.unwrap_err();
+        assert!(must_be_refused || !is_certain, "{order} is refused: {why}");
+        if is_certain {
+            self.assert_no_more_is_lost(&before, &why);
+        }
+    }
+
+    /// Checks that no more is lost than was; a member may have been filled meanwhile.
+    fn assert_no_more_is_lost(&self, before: &(DevSet, Vec<String>), why: &str) {
+        let more = self.degraded() - before.0;
+        let lost = self.served.lost();
+        let is_kept = more.is_empty() && lost.iter().all(|name| before.1.contains(name));
+        assert!(is_kept, "a refused order costs {more:?}, and {lost:?} are lost: {why}");
+    }
+
+    /// Replaces a device: mostly a lost one, else any.
+    fn replace(&mut self) {
+        let all = MEMBERS as u64 + u64::from(self.has_device());
+        let dev = match self.degraded().lowest() {
+            Some(dev) if !self.state.dice.one_in(3) => dev,
+            _ => Dev(self.state.dice.below(all) as u8),
+        };
+        let own = self.path_of(dev.index());
+        let is_own =
+            !self.state.broken.contains(&own) && !self.served.array.files().answers(dev) && self.state.dice.one_in(2);
+        let path = (!is_own).then(|| self.state.fresh_file(&self.served.os));
+        let name = if dev.index() < MEMBERS { dev.0.to_string() } else { "cache".to_owned() };
+        self.order(dev, &replacement(&name, path.as_deref()));
+    }
+
+    /// Names a file that must not take a member's place: whatever the array is like that is refused, and changes nothing.
+    fn replace_wrongly(&mut self) {
+        let dev = self.state.dice.below(MEMBERS as u64) as usize;
+        let own = self.path_of(dev);
+        let len = self.served.array.files().config().file_bytes(dev) as usize;
+        let other = self.path_of((dev + 1) % MEMBERS);
+        let wrong: PathBuf = match self.state.dice.below(4) {
+            0 => other,
+            1 => {
+                self.served.os.put(Path::new("/array/user"), b"precious".iter().copied().cycle().take(len).collect());
+                "/array/user".into()
+            }
+            2 => {
+                self.served.os.put(Path::new("/array/short"), vec![0; len - 1]);
+                "/array/short".into()
+            }
+            _ => {
+                let copied = self.served.os.content(&other).expect("a member");
+                self.served.os.put(Path::new("/array/copy"), copied);
+                "/array/copy".into()
+            }
+        };
+        self.served.settle();
+        let before = self.served.os.content(&wrong);
+        let lost = (self.degraded(), self.served.lost());
+        let is_certain = self.state.broken.is_empty();
+        let order = replacement(&dev.to_string(), wrong.to_str());
+        let refused = self.served.replace(&order).expect_err("it must not take a member's place");
+        assert!(!refused.is_empty() && (self.path_of(dev) == own), "{refused}");
+        if is_certain {
+            self.assert_no_more_is_lost(&lost, &refused);
+            if !self.served.array.files().config().devices.iter().any(|device| device.path == wrong) {
+                assert!(self.served.os.content(&wrong) == before, "{refused}: it holds what it held");
+            }
+        }
+    }
+
+    /// Lets a member be unable to read a sector of data, which the array makes anew as it is read.
+    fn bad_sector(&mut self) {
+        // With a cache it might not be read before something else is lost.
+        if self.state.cache != "none" || !self.is_whole() {
+            return;
+        }
+        self.served.settle();
+        let Described { geometry, .. } = description(self.state.cache, self.state.seed, 1)
+            .described(Path::new("/array"))
+            .expect("there is such an array");
+        let dev = self.state.dice.below(MEMBERS as u64) as usize;
+        let row = self.state.dice.below(geometry.member_pages());
+        let (stripe, _) = geometry.stripe_of(Row(row));
+        if !geometry.data_set().contains(geometry.column(stripe, Dev(dev as u8))) {
+            return;
+        }
+        let from = OFFSET + row * PAGE;
+        self.served.os.spoil(&self.path_of(dev), from..from + PAGE, BadBytes::UntilWritten);
+        self.served.read_all();
+        self.served.until(false, "it is made anew", |served| served.array.files().is_idle());
+        let corrected: u64 = self.served.array.status().devices.iter().map(|device| device.corrected_pages).sum();
+        assert!(corrected > 0, "row {row} of member {dev} is made anew");
+    }
+
+    /// Compares rows, which all belong together, whatever is lost or delayed.
+    fn scrub(&mut self) {
+        let order = ScrubRequest { repair: self.state.dice.one_in(2), ..ScrubRequest::default() };
+        if self.served.array.begin_scrub(&order).is_err() || self.state.dice.one_in(3) {
+            // One is under way, or goes on beside what comes next.
+            return;
+        }
+        let has_ended = |status: ScrubStatus| status.state != ScrubState::Running;
+        let loaded = !self.state.reads_alone;
+        self.served.until(loaded, "all rows are compared", |served| served.array.scrub().is_none_or(has_ended));
+        let found = self.served.array.scrub().expect("it has run");
+        assert_eq!((found.mismatched_rows, &found.state), (0, &ScrubState::Finished), "{found}");
+    }
+
+    /// Leaves no room for one of the next writes: the array stops, and goes on with all that was answered.
+    fn no_room(mut self) -> Self {
+        if !self.is_whole() || self.state.reads_alone || self.has_device() {
+            return self;
+        }
+        self.served.os.fail_after(self.state.dice.below(30), Fault::NoRoom);
+        let mut stopped = None;
+        for _ in 0..60 {
+            if self.served.asked() < 4 {
+                self.served.request();
+            }
+            if let Err(why) = self.served.try_poll() {
+                stopped = Some(why);
+                break;
+            }
+        }
+        self.served.os.take_fault();
+        // A sync that fails costs the device, whatever the reason.
+        self.state.window |= self.served.os.struck().is_some();
+        self.note(&format!("  struck {:?}, stopped {stopped:?}", self.served.os.struck()));
+        if let Some(why) = stopped {
+            assert!(why.contains("No space left"), "it stops over the want of room: {why}");
+            return self.restart(false);
+        }
+        self.work();
+        self
+    }
+
+    /// Ends it, and starts it again.
+    fn restart(self, power: bool) -> Self {
+        let files = self.served.array.files();
+        let devices = files.config().devices.iter().enumerate();
+        // A sync of them has failed, and nobody has heard of it: the next process would read what is not durable.
+        let is_spoiled = |dev: usize, path: &PathBuf| {
+            let is_old = !self.state.refilled.contains(path);
+            files.answers(Dev(dev as u8)) && is_old && self.served.os.is_spoiled(path)
+        };
+        let spoiled = devices.filter(|(dev, device)| is_spoiled(*dev, &device.path));
+        let spoiled: Vec<PathBuf> = spoiled.map(|(_, device)| device.path.clone()).collect();
+        let Self { served, state } = self;
+        let (os, known) = served.finish(power);
+        for path in spoiled {
+            os.take_away(&path);
+        }
+        state.open(&os, known)
+    }
+
+    /// Stops it in order, and starts it again.
+    fn stop(self) -> Self {
+        let (mut state, os, known) = self.end_in_order();
+        state.window = false;
+        state.open(&os, known)
+    }
+
+    fn end_in_order(mut self) -> (WalkState, Recording, Knowledge) {
+        self.served.settle();
+        let Self { served, state } = self;
+        let (os, known, _) = served.stop();
+        (state, os, known)
+    }
+
+    /// Stops it, and starts it with an older copy of something, if there is one; else keeps copies.
+    fn older_copy(self) -> Self {
+        if !self.is_whole() {
+            return self;
+        }
+        let config = self.served.array.files().config();
+        let mut paths: Vec<PathBuf> = config.devices.iter().map(|device| device.path.clone()).collect();
+        paths.extend([config.nvram_path().to_owned(), config.intents.clone()]);
+        let (mut state, os, known) = self.end_in_order();
+        let copies = std::mem::take(&mut state.copies);
+        if copies.iter().map(|copy| &copy.0).ne(&paths) {
+            let copy = |path: PathBuf| (os.content(&path).map(|bytes| (path, bytes))).expect("it is there");
+            state.copies = paths.into_iter().map(copy).collect();
+            return state.open(&os, known);
+        }
+        if state.dice.one_in(2) {
+            // It counts as lost.
+            let (path, bytes) = &copies[state.dice.below(MEMBERS as u64) as usize];
+            os.put(path, bytes.clone());
+            let walk = state.open(&os, known);
+            assert_eq!(walk.degraded().len(), 1, "an older copy of {} is believed", path.display());
+            return walk;
+        }
+        // Those of the array's own notes are older than all that they tell of.
+        let newer: Vec<_> =
+            paths[MEMBERS..].iter().map(|path| (path, os.content(path).expect("it is there"))).collect();
+        copies[MEMBERS..].iter().for_each(|(path, bytes)| os.put(path, bytes.clone()));
+        let dice = Dice::new(state.dice.draw());
+        let known = match Served::open(&os, known, dice, false) {
+            Err(refused) => {
+                assert!(refused.why.contains("--accept-losses"), "it names no way on: {}", refused.why);
+                for (path, bytes) in newer {
+                    os.put(path, bytes);
+                }
+                *refused.known
+            }
+            // Without data of their own they are made anew.
+            Ok(served) => {
+                assert!(
+                    served.array.files().resynchronised().is_some_and(|done| done.is_behind),
+                    "older copies are believed"
+                );
+                let (_, known, _) = served.stop();
+                known
+            }
+        };
+        state.open(&os, known)
+    }
+
+    /// Ends the walk: whatever has happened, it can be made whole, and then do without any member.
+    fn end(mut self) {
+        self.watch();
+        let Self { served, mut state } = self;
+        let (os, known) = served.finish(state.dice.one_in(2));
+        look(&os, known, Dice::new(state.dice.draw()), state.allowed(), &mut Tally::default());
+    }
+}
