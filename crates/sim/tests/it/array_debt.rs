@@ -190,7 +190,7 @@ fn the_cache_device_is_told_what_is_not_needed() {
             // Nearly all that the SSD has.
             experiment.caches = vec![6_400 * PAGE];
             experiment.array.member_bytes = Some(4_096 * PAGE);
-            let result = run_one(&experiment, &mixed(9, 12_000, 12_000, 500_000));
+            let result = run_one(&experiment, &mixed(9, 12_000, 12_000, 20_000_000));
             let device = result.devices.last().expect("the cache device");
             let copied = device.flash.flash_writes.expect("an SSD") - device.counters.pages_written;
             (device.counters.pages_trimmed, copied as f64 / device.counters.pages_written as f64)
