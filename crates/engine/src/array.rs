@@ -133,7 +133,8 @@ impl Array {
                 Err(FilesError::InUse(_)) if begin.elapsed() < LINGERS => std::thread::sleep(LINGERS / 100),
                 opened => {
                     let (files, path) = (opened?, path.to_owned());
-                    let holes = files.config().devices.iter().map(|device| holes::are_made_in(&device.path)).collect();
+                    let paths = files.config().devices.iter().map(|device| device.path.clone());
+                    let holes = holes::are_made_in_each(paths.collect());
                     let mut array = Self {
                         os,
                         files,
@@ -559,7 +560,7 @@ impl Backend for Array {
         } else {
             self.files.replace(Dev(number as u8), &path)?;
         }
-        self.holes[number] = holes::are_made_in(&path);
+        self.holes[number] = holes::are_made_in_each(vec![path.clone()])[0];
         let dev = Dev(number as u8);
         self.untold.push(ServiceEvent::DeviceReplaced { device: self.device_name(dev), path: self.device_file(dev) });
         if self.files.config().devices[number].path != self.device_path(number) {

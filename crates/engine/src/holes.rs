@@ -3,12 +3,38 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, fallocate, major, minor};
 
+/// Limits how long files are asked: whoever hangs makes none, which costs `FAST_ZERO` alone.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Returns for each path whether the file there makes holes as far as can be told without changing it, and in time.
+pub(crate) fn are_made_in_each(paths: Vec<PathBuf>) -> Vec<bool> {
+    let mut makes = vec![false; paths.len()];
+    let (sender, found) = mpsc::channel();
+    let ask = move || {
+        for (at, path) in paths.iter().enumerate() {
+            // Nobody listens any more if it takes too long.
+            if are_made_in(path) && sender.send(at).is_err() {
+                return;
+            }
+        }
+    };
+    if std::thread::Builder::new().name("destage-asks".to_owned()).spawn(ask).is_ok() {
+        let until = Instant::now() + PATIENCE;
+        while let Ok(at) = found.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            makes[at] = true;
+        }
+    }
+    makes
+}
+
 /// Returns true if the file at a path makes holes as far as can be told without changing it.
-pub(crate) fn are_made_in(path: &Path) -> bool {
+fn are_made_in(path: &Path) -> bool {
     OpenOptions::new().write(true).open(path).and_then(|file| are_made(&file)).unwrap_or(false)
 }
 
@@ -34,7 +60,18 @@ fn are_made_by(device: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
+
+    /// To open a FIFO that nobody reads waits for ever.
+    #[test]
+    fn a_file_that_hangs_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let fifo = folder.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
+        assert_eq!(are_made_in_each(vec![fifo]), [false]);
+    }
 
     #[test]
     fn a_file_is_as_it_was_and_what_is_no_file_makes_no_holes() {
@@ -49,6 +86,8 @@ mod tests {
         for other in [Path::new("/dev/null"), &folder.path().join("none")] {
             assert!(!are_made_in(other), "{}", other.display());
         }
+        let all = vec![folder.path().join("none"), path, PathBuf::from("/dev/null")];
+        assert_eq!(are_made_in_each(all), [false, true, false]);
         assert!(!are_made_by("/sys/dev/block/none"));
     }
 }
