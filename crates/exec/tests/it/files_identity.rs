@@ -214,7 +214,11 @@ fn a_copy_in_the_place_of_another_member_is_refused(io: Io) {
     let (two, aside) = (member(folder.path(), 2), folder.path().join("aside"));
     fs::rename(&two, &aside).expect("it is there");
     fs::copy(member(folder.path(), 1), &two).expect("it can be copied");
-    let expected = format!("{} is dev1 of this array; in its place must be dev2 of array 7", two.display());
+    let expected = format!(
+        "{} is member 1 of this array, or a copy of it; in its place must be member 2 (put that back, or move this file away: then it \
+         counts as missing)",
+        two.display()
+    );
     assert_eq!(error(&array, folder.path()).to_string(), expected);
     fs::rename(&aside, &two).expect("it is there");
     assert_holds(&mut array.open(folder.path()), &content, "nothing was changed");
@@ -227,7 +231,7 @@ fn a_member_of_another_array_is_refused_though_the_array_has_the_same_number(io:
     made(&array, theirs.path());
     fs::copy(member(theirs.path(), 1), member(ours.path(), 1)).expect("it can be copied");
     let message = error(&array, ours.path()).to_string();
-    assert!(message.contains("dev1 is dev1 of another array with the number 7"), "{message}");
+    assert!(message.contains("dev1 is device 1 of another array; in its place must be member 1"), "{message}");
 }
 
 fn a_file_that_was_replaced_is_not_taken_for_the_one_that_replaced_it(io: Io) {

@@ -79,8 +79,8 @@ fn a_file_that_holds_something_takes_no_devices_place(io: Io) {
     let refused = [
         (file("user", b"precious".iter().copied().cycle().take(bytes).collect()), "holds data at byte 0; if nobody"),
         (file("sparse", one_byte), "holds data at byte 18"),
-        (member(theirs.path(), 2), "is dev2 of another array; in its place must be a file that holds nothing"),
-        (file("copy", ours_copied), "is dev1 of this array; in its place must be a file that holds nothing"),
+        (member(theirs.path(), 2), "is device 2 of another array; in its place must be a file that holds nothing"),
+        (file("copy", ours_copied), "is member 1 of this array; in its place must be a file that holds nothing"),
     ];
     for (path, part) in &refused {
         let before = fs::read(path).expect("a file");

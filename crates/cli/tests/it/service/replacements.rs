@@ -119,7 +119,7 @@ fn a_file_that_holds_something_is_not_overwritten(io_mode: IoMode) {
     let user = array.file("user");
     let bytes = fs::metadata(array.file("member2")).expect("a member").len() as usize;
     fs::write(&user, b"precious".repeat(bytes / 8)).expect("a file");
-    for (path, part) in [(&user, "holds data at byte 0"), (&other.file("member2"), "is dev2 of another array")] {
+    for (path, part) in [(&user, "holds data at byte 0"), (&other.file("member2"), "is device 2 of another array")] {
         let before = fs::read(path).expect("a file");
         let said = refused(&array, &["2", &path.display().to_string()]);
         assert!(said.contains(part) && said.contains("--force"), "{said}");

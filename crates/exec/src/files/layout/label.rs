@@ -125,6 +125,8 @@ pub(crate) struct ExpectedLabel<'a> {
     pub(crate) about: &'a str,
     pub(crate) origin: Origin,
     pub(crate) dev: usize,
+    /// Counts the array's members; the cache's device is behind them.
+    pub(crate) members: usize,
     /// As the roster has it.
     pub(crate) generation: u32,
 }
@@ -147,20 +149,19 @@ impl ExpectedLabel<'_> {
         }
         reader.exactly("the label's version", 8, reader.u32(8), VERSION)?;
         let (origin, dev) = (self.origin, self.dev);
+        let name =
+            |dev: usize| if dev < self.members { format!("member {dev}") } else { "the cache's device".to_owned() };
         let other = |found: String| FilesError::Stranger {
             path: self.path.to_owned(),
             found,
-            expected: format!("{} of array {}", Dev(dev as u8), origin.array),
+            expected: format!("{} (put that back, or move this file away: then it counts as missing)", name(dev)),
         };
-        let (its_dev, array) = (Dev(reader.u32(12).min(255) as u8), reader.u64(16));
-        if array != origin.array {
-            return Err(other(format!("{its_dev} of array {array}")));
+        let its_dev = reader.u32(12).min(255) as usize;
+        if reader.u64(16) != origin.array || sector[24..40] != origin.drawn {
+            return Err(other(format!("device {its_dev} of another array")));
         }
-        if sector[24..40] != origin.drawn {
-            return Err(other(format!("{its_dev} of another array with the number {array}")));
-        }
-        if its_dev.index() != dev {
-            return Err(other(format!("{its_dev} of this array")));
+        if its_dev != dev {
+            return Err(other(format!("{} of this array, or a copy of it", name(its_dev))));
         }
         let about_bytes = u64::from(reader.u32(44)).min(MAX_ABOUT_BYTES) as usize;
         Ok(Ok(LabelHead { about_bytes, about_crc: reader.u32(48), generation: reader.u32(40) }))

@@ -123,7 +123,8 @@ pub(super) fn check(
     generation: u32,
 ) -> Result<io::Result<()>, FilesError> {
     let (path, offset) = (config.devices[dev].path.as_path(), config.label_offset(dev));
-    let wanted = ExpectedLabel { path, offset, about: &config.about, origin, dev, generation };
+    let members = config.members;
+    let wanted = ExpectedLabel { path, offset, about: &config.about, origin, dev, members, generation };
     let sector = match sectors::read(file, offset) {
         Ok(sector) => sector,
         Err(error) => return Ok(Err(error)),

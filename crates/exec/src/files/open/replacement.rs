@@ -83,12 +83,14 @@ fn check_unneeded(
     if owner == place.origin && number as usize == place.dev {
         return Ok(());
     }
-    let which = if owner == place.origin { "this array" } else { "another array" };
-    Err(FilesError::Stranger {
-        path: path.to_owned(),
-        found: format!("dev{number} of {which}"),
-        expected: "a file that holds nothing".to_owned(),
-    })
+    let found = if owner != place.origin {
+        format!("device {number} of another array")
+    } else if (number as usize) < config.members {
+        format!("member {number} of this array")
+    } else {
+        "the cache's device of this array".to_owned()
+    };
+    Err(FilesError::Stranger { path: path.to_owned(), found, expected: "a file that holds nothing".to_owned() })
 }
 
 /// Has a device's file read and written directly if that is wanted: how memory must be aligned then, or why it cannot be.
