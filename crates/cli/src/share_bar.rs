@@ -12,13 +12,13 @@ use crate::teller::Teller;
 
 /// Holds what is known of how far it is.
 #[derive(Debug, Default)]
-struct Share {
+struct ShareProgress {
     pace: Pace,
     done: f64,
     words: Option<String>,
 }
 
-impl Share {
+impl ShareProgress {
     fn line(&self, now: Duration) -> Option<String> {
         self.words.as_ref().map(|words| format!("{words}, {}", self.pace.words(now)))
     }
@@ -28,7 +28,7 @@ impl Share {
 pub struct ShareBar {
     shown: ProgressBar,
     started: Instant,
-    state: Arc<Mutex<Share>>,
+    state: Arc<Mutex<ShareProgress>>,
     _teller: Option<Teller>,
 }
 
@@ -41,7 +41,7 @@ impl ShareBar {
         if let Ok(style) = ProgressStyle::with_template("{bar:20}  {wide_msg}") {
             shown.set_style(drawn(style));
         }
-        let (started, state) = (Instant::now(), Arc::<Mutex<Share>>::default());
+        let (started, state) = (Instant::now(), Arc::<Mutex<ShareProgress>>::default());
         let told = Arc::clone(&state);
         let teller = Teller::to_stderr(move || {
             let state = lock(&told);

@@ -27,7 +27,7 @@ pub struct AssemblyMember {
 
 /// Plans how an array that nobody serves is assembled of its freshest members.
 #[derive(Debug)]
-pub struct Assembly {
+pub struct ArrayAssembly {
     description: Description,
     path: PathBuf,
     members: Vec<AssemblyMember>,
@@ -40,7 +40,7 @@ pub struct Assembly {
 
 /// Reports how an array was assembled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assembled {
+pub struct AssemblyReport {
     /// Lists the files of NVRAM and intents that were lost, or older than the members, and were made anew.
     pub remade: Vec<String>,
     /// Tells whether writes may be lost with them that were answered.
@@ -49,7 +49,7 @@ pub struct Assembled {
     pub lost: Vec<ByteRange>,
 }
 
-impl Assembly {
+impl ArrayAssembly {
     /// Looks at the members of an array that nobody serves. Nothing is changed.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Assembly {
     ///
     /// # Errors
     /// If members are missing that the level needs; if a file cannot be read or written.
-    pub fn force(self) -> Result<Assembled, DescriptionError> {
+    pub fn force(self) -> Result<AssemblyReport, DescriptionError> {
         let of = |is: fn(&AssemblyMember) -> bool| -> DevSet {
             self.members.iter().filter(|member| is(member)).map(|member| Dev(member.number)).collect()
         };
@@ -129,6 +129,6 @@ impl Assembly {
         let status = array.status();
         let (remade, data_lost) = status.resynchronised.map_or((Vec::new(), false), |done| (done.lost, done.data_lost));
         array.stop()?;
-        Ok(Assembled { remade, data_lost, lost: status.lost })
+        Ok(AssemblyReport { remade, data_lost, lost: status.lost })
     }
 }

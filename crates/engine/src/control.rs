@@ -32,8 +32,8 @@ pub enum Order {
     /// To put a file in the place of a device: answered when the file is the device's, and before it has been
     /// filled with what the others know of it.
     Replace(DeviceReplacement),
-    /// To compare rows: answered when that has ended, and told meanwhile how far it is. It ends early if whoever ordered
-    /// it has gone.
+    /// Compares rows. [`Reply::Scrubbing`] tells how far it is, [`Reply::Scrubbed`] how it has ended. It ends early if the
+    /// connection closes.
     Scrub(ScrubRequest),
     /// To end: answered when nothing is left to be recovered.
     Stop,

@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// To open a FIFO that nobody reads waits for ever.
+    /// Asks a FIFO, which nobody can open for writing while nobody reads it.
     #[test]
     fn a_file_that_hangs_is_not_waited_for() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -37,7 +37,7 @@ mod waiter;
 mod word;
 
 pub use array::Array;
-pub use assembly::{Assembled, Assembly, AssemblyMember};
+pub use assembly::{ArrayAssembly, AssemblyMember, AssemblyReport};
 pub use backend::Backend;
 pub use byte_size::ByteSize;
 pub use control::{Order, OrderError, Reply, order, order_with_progress};
@@ -49,7 +49,7 @@ pub use destage_exec::{Accepted, MemberFreshness};
 pub use destage_raid::settings;
 pub use device_timeout::DeviceTimeout;
 pub use event::{EventSeverity, ServiceEvent};
-pub use making::{ArrayMaking, Made};
+pub use making::{ArrayMaking, MadeArray};
 pub use recorder::Recorder;
 pub use replacement::{DeviceReplacement, ReplaceError};
 pub use scrub::{ScrubError, ScrubRequest, ScrubState, ScrubStatus};

@@ -14,12 +14,12 @@ use uuid::Uuid;
 use crate::description::folder;
 use crate::{Described, Description, DescriptionError};
 
-/// What was made.
+/// Describes the array that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
-    /// Bytes of data.
+pub struct MadeArray {
+    /// Counts the bytes of data.
     pub bytes: u64,
-    /// The cache, with all parameters.
+    /// Names the cache, with all parameters.
     pub policy: String,
 }
 
@@ -40,7 +40,7 @@ impl Description {
     ///
     /// # Errors
     /// If there can be no such array, something is there already, or it cannot be made.
-    pub fn create(&self, path: &Path) -> Result<Made, DescriptionError> {
+    pub fn create(&self, path: &Path) -> Result<MadeArray, DescriptionError> {
         self.make(path, ArrayMaking::New)
     }
 
@@ -48,7 +48,7 @@ impl Description {
     ///
     /// # Errors
     /// As [`create`](Self::create); if a member is not there, or has something where its label goes.
-    pub fn adopt(&self, path: &Path) -> Result<Made, DescriptionError> {
+    pub fn adopt(&self, path: &Path) -> Result<MadeArray, DescriptionError> {
         self.make(path, ArrayMaking::Adopted)
     }
 
@@ -59,7 +59,7 @@ impl Description {
     /// # Errors
     /// As [`create`](Self::create); if another array is described there, it is served, or something of it is another's. What is refused
     /// changes nothing.
-    pub fn create_over(&self, path: &Path, named: Uuid) -> Result<Made, DescriptionError> {
+    pub fn create_over(&self, path: &Path, named: Uuid) -> Result<MadeArray, DescriptionError> {
         let old = Self::read(path).map_err(|error| match error {
             DescriptionError::Io { path, source } if source.kind() == ErrorKind::NotFound => {
                 DescriptionError::NoneThere(path)
@@ -72,7 +72,7 @@ impl Description {
         self.make(path, ArrayMaking::Over(&old))
     }
 
-    fn make(&self, path: &Path, how: ArrayMaking<'_>) -> Result<Made, DescriptionError> {
+    fn make(&self, path: &Path, how: ArrayMaking<'_>) -> Result<MadeArray, DescriptionError> {
         let missing: Vec<&Path> = folder(path).ancestors().take_while(|folder| !folder.exists()).collect();
         std::fs::create_dir_all(folder(path)).map_err(DescriptionError::io(path))?;
         let made = self.make_on(&(Arc::new(RealOs) as Arc<dyn Os>), path, how);
@@ -87,7 +87,7 @@ impl Description {
     ///
     /// # Errors
     /// As [`create`](Self::create), [`adopt`](Self::adopt) and [`create_over`](Self::create_over).
-    pub fn make_on(&self, os: &Arc<dyn Os>, path: &Path, how: ArrayMaking<'_>) -> Result<Made, DescriptionError> {
+    pub fn make_on(&self, os: &Arc<dyn Os>, path: &Path, how: ArrayMaking<'_>) -> Result<MadeArray, DescriptionError> {
         let existing = match how {
             ArrayMaking::New => Existing::Refuse,
             ArrayMaking::Adopted => Existing::Adopt(DevSet::first(self.array.members.len().min(MAX_DEVICES) as u32)),
@@ -99,7 +99,7 @@ impl Description {
         let Described { policy, controller, mut files, .. } = self.described(folder(path))?;
         // A block device may have to be written from end to end to read as zeros.
         (files.patience, files.device_timeout) = (Duration::from_hours(24 * 7), None);
-        let made = Made { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
+        let made = MadeArray { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
         let mut files = Files::create_on(Arc::clone(os), controller, files, existing)?;
         files.wait_ready()?;
         files.stop_clean()?;

@@ -1,4 +1,4 @@
-//! What is said of scrubs: orders, and how far they have come.
+//! Describes orders to scrub, and how far a scrub has come.
 
 use std::fmt;
 
@@ -77,7 +77,7 @@ pub enum ScrubState {
     Running,
     /// Rows were compared to the end.
     Finished,
-    /// It has ended before, for this reason.
+    /// Ended before, for this reason.
     Stopped(String),
 }
 

@@ -31,7 +31,7 @@ pub enum Refusal {
         row: Row,
         /// How many there are.
         rows: u64,
-        /// The pages of the array that are lost with them.
+        /// Names the pages of the array that are lost with them.
         lost: LostPages,
     },
     /// More members are lost than the level can do without.
@@ -48,7 +48,7 @@ pub enum Refusal {
     },
     /// Slots of the NVRAM are damaged that had newer versions of pages than the members.
     NvramDamaged {
-        /// The pages of the array that are lost with them.
+        /// Names the pages of the array that are lost with them.
         lost: LostPages,
     },
     /// The NVRAM holds what this version did not write.
@@ -639,7 +639,7 @@ impl Out {
     }
 }
 
-/// A claim of an operation holds from now on.
+/// Counts a claim of an operation that holds from now on, and grants the operation if it was the last.
 #[inline]
 fn grant(ops: &mut [Op], queue: &mut VecDeque<Pending>, op: OpId) {
     let slot = &mut ops[op.index()];

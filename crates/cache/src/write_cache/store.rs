@@ -96,7 +96,7 @@ pub(super) struct Store {
     /// Dead, and not freed so far.
     dead: Vec<u32>,
     /// What an earlier life left.
-    loaded: Vec<Loaded>,
+    loaded: Vec<LoadedVersion>,
     /// Lists damaged versions, which stay until [`end_damaged`](Self::end_damaged).
     damaged: Vec<u32>,
     seq: u64,
@@ -104,7 +104,7 @@ pub(super) struct Store {
 
 /// Holds what the NVRAM says of a version that an earlier life left.
 #[derive(Clone, Copy, Debug)]
-struct Loaded {
+struct LoadedVersion {
     seq: u64,
     layer: Layer,
     place: Place,
@@ -454,7 +454,7 @@ impl Store {
         if !known || place.1.index() >= self.columns || place.0.0 >= rows {
             return false;
         }
-        self.loaded.push(Loaded { seq, layer, place, slot, is_damaged });
+        self.loaded.push(LoadedVersion { seq, layer, place, slot, is_damaged });
         true
     }
 
@@ -464,7 +464,7 @@ impl Store {
         let mut loaded = std::mem::take(&mut self.loaded);
         loaded.sort_unstable_by_key(|loaded| (loaded.seq, loaded.layer));
         let (mut places, mut lost, mut rows) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-        for Loaded { seq, layer, place, slot, is_damaged } in loaded {
+        for LoadedVersion { seq, layer, place, slot, is_damaged } in loaded {
             self.seq = self.seq.max(seq);
             self.add(slot, place, layer, seq);
             let held = self.held(place);

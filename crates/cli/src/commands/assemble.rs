@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_engine::{Assembled, Assembly, AssemblyMember, Description, MemberFreshness};
+use destage_engine::{ArrayAssembly, AssemblyMember, AssemblyReport, Description, MemberFreshness};
 
 use super::served::{array_arg, description};
 use crate::screen::Screen;
@@ -28,7 +28,7 @@ pub fn command() -> Command {
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let path = description(matches);
-    let assembly = Assembly::inspect(Description::read(&path)?, &path)?;
+    let assembly = ArrayAssembly::inspect(Description::read(&path)?, &path)?;
     let array = matches.get_raw("array").and_then(|mut given| given.next()).map_or(Path::new("."), Path::new);
     let rows = assembly.members().iter().map(|member| (format!("member {}", member.number), says(member)));
     let rows: Vec<(String, String)> = rows.collect();
@@ -107,7 +107,7 @@ fn costs(forced: &[&AssemblyMember], holds_data: bool) -> String {
 }
 
 /// Says what was done.
-fn told(believed: &[String], done: &Assembled) -> Vec<(&'static str, String)> {
+fn told(believed: &[String], done: &AssemblyReport) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if believed.is_empty() {
         rows.push(("done", "no member had to be believed".to_owned()));

@@ -168,8 +168,8 @@ fn every_fault_of_marks() {
     are_found([Missing(OpenMarks)], BEREFT);
 }
 
-/// What a journal does that comes round, and that its steps wait for, is in [`in_steps_of_the_nvram`]; descriptions are
-/// cut by `commands`.
+/// Lists the syncs that histories of this file miss. [`in_steps_of_the_nvram`] has those of a journal that comes round;
+/// `commands` cuts descriptions.
 fn besides_marks() -> impl Iterator<Item = SyncPoint> {
     let elsewhere = |point: &_| matches!(point, Marks | OpenMarks | Copied | Tail | Description | DescriptionFolder);
     SyncPoint::ALL.into_iter().filter(move |point| !elsewhere(point))

@@ -23,7 +23,7 @@ pub(super) enum SectorWork {
     Whole(HostRequest, Buffer),
     /// Reads its edges, or waits to do so.
     Edges(EdgeWork),
-    /// Writes, and is with the backend already.
+    /// Writes: the backend has it already.
     Begun,
 }
 

@@ -165,7 +165,7 @@ pub enum FilesError {
     LabelsPlace {
         /// The device.
         path: PathBuf,
-        /// Where there is something.
+        /// Gives the first byte that is not zero.
         at: u64,
         /// Where its pages end.
         end: u64,

@@ -246,7 +246,7 @@ fn damage_after_a_kill_gives_no_wrong_byte() {
     damage_all(ArrayEnd::Killed);
 }
 
-/// What the NVRAM has of a lost member's pages, of rows that were being written, is named where it is damaged.
+/// Damages pages of a lost member in the NVRAM, of rows that were being written: a start names them.
 #[test]
 fn damage_of_the_nvram_of_a_degraded_array_gives_no_wrong_byte() {
     for name in ["none", "lawc", "kdd"] {

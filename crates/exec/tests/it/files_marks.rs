@@ -103,11 +103,11 @@ enum LostIntents {
     Removed,
     /// Gives the byte of the header that is damaged.
     Damaged(usize),
-    /// The first sector reads as zeros.
+    /// Zeroes the first sector.
     Blank,
 }
 
-/// Without the intents alone nothing is lost: the members have marked their rows, and the NVRAM is kept.
+/// Loses the intents alone: the members have marked their rows, and the NVRAM stays.
 #[test]
 fn intents_that_are_lost_alone_cost_nothing_of_the_nvram() {
     let lost = [
@@ -163,7 +163,7 @@ fn intents_that_are_lost_alone_cost_nothing_of_the_nvram() {
     }
 }
 
-/// An older NVRAM does not make intents that would fit it.
+/// Checks that an older NVRAM does not make intents that would fit it.
 #[test]
 fn intents_are_not_made_for_an_older_nvram() {
     let array = Array::new(Level::Raid5, 4);

@@ -288,7 +288,7 @@ fn content(files: &mut Files<Scribe>, found: &Found) -> BTreeMap<u32, Vec<u8>> {
     found.slots.iter().map(whole).collect()
 }
 
-/// Damage of one byte costs the bytes of the slot that it is in, which is told; what is said of slots is found all the same.
+/// Damages each byte: a start loses the bytes of one slot at most, says so, and still reads every table.
 #[test]
 fn every_byte_of_the_nvram_that_says_something_is_covered() {
     let folder = folder();

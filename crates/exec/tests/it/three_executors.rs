@@ -261,7 +261,7 @@ fn many_at_a_time() {
     }
 }
 
-/// A trim of the whole array is one command for each member and 16 MiB, whoever carries it out; so are zeros.
+/// Counts the commands of a trim of the whole array, or of zeros: one for each member and 16 MiB with every executor.
 #[test]
 fn what_is_trimmed_takes_few_commands() {
     // Bytes of the members' pages: what is one fragment, and what is two.

@@ -99,7 +99,7 @@ fn a_long_request_alone_has_the_whole_depth() {
     assert_eq!(run.end(), [1]);
 }
 
-/// Each fragment has as many stripes as fit into 16 MiB, and two are at work, be they of one trim or of many.
+/// Counts fragments of trims: each has as many stripes as fit into 16 MiB, and two are in flight, of one trim or of many.
 #[test]
 fn a_trim_is_few_fragments_and_others_wait_for_two_of_them() {
     const FRAGMENT: u64 = 16 * MIB / (STRIPE * PAGE) * STRIPE * PAGE;

@@ -26,7 +26,7 @@ impl Seg {
 }
 
 impl Array {
-    /// The segments of a range of pages inside one stripe, at most three, rows ascending; or of whole stripes, one.
+    /// Returns the segments of a range of pages inside one stripe, at most three, rows ascending. Whole stripes are one.
     pub fn segments(&self, page: u64, pages: u16) -> impl Iterator<Item = Seg> + use<> {
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();

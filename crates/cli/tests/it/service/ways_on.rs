@@ -336,7 +336,7 @@ fn members_that_were_left_behind(io_mode: IoMode) {
     }
 }
 
-/// Of two members copies of different age are put back: the newer one is taken.
+/// Puts copies of different age of two members back: the newer one is taken.
 fn members_of_which_older_copies_were_put_back(io_mode: IoMode) {
     let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
     array.serve(&[]);
@@ -358,7 +358,7 @@ fn members_of_which_older_copies_were_put_back(io_mode: IoMode) {
     assembled(&mut array, &content, |at| (16..32).contains(&row(at)), "with the newer of both");
 }
 
-/// NVRAM, intents and one member are of an earlier time than the others, of which the level has enough.
+/// Puts back an NVRAM, intents and one member of an earlier time than the others, of which the level has enough.
 fn files_of_different_times(io_mode: IoMode) {
     for older_members in [&["member0"][..], &["member0", "member1"]] {
         let mut array = Array::new(io_mode, &["--policy", "none"]);
@@ -385,7 +385,7 @@ fn files_of_different_times(io_mode: IoMode) {
     }
 }
 
-/// What members hold is made an array anew, as the message says.
+/// Makes an array anew of what members hold, as the message says.
 fn members_without_marks(io_mode: IoMode) {
     let (array, content) = {
         let mut array = Array::new(io_mode, &["--policy", "none"]);

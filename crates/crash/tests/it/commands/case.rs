@@ -8,12 +8,12 @@ use destage_crash::{Dice, caught};
 use destage_engine::{ArrayMaking, Backend, Description};
 use destage_exec::{Moment, Os, Recording, Slip};
 
-use super::killed::{Allowed, Losses, Tally, look, make_again, replacement, taking_out};
-use super::served::{Knowledge, MEMBERS, OFFSET, Served, described, description, make, prepare};
+use super::killed::{AllowedLosses, CutTally, LossKind, look, make_again, replacement, taking_out};
+use super::served::{ClientKnowledge, MEMBERS, OFFSET, ServedArray, described, description, make, prepare};
 
 /// Names a command, and what it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Case {
+pub enum CommandCase {
     /// Stands for `destage create`.
     Create,
     /// Stands for `destage create --overwrite`.
@@ -52,7 +52,7 @@ pub enum Case {
     Stop,
 }
 
-impl Case {
+impl CommandCase {
     pub const ALL: [Self; 18] = [
         Self::Create,
         Self::CreateOver,
@@ -97,7 +97,7 @@ impl Case {
 /// Cuts a command short.
 #[derive(Clone, Copy, Debug)]
 pub struct KilledCommand<'a> {
-    pub case: Case,
+    pub case: CommandCase,
     pub cache: &'a str,
     pub seed: u64,
     /// Names a fault of the code that is tried, from the command on.
@@ -105,13 +105,13 @@ pub struct KilledCommand<'a> {
 }
 
 /// Holds what a command leaves at some of its operations, with what was known then.
-struct Trail {
-    ends: Vec<(Moment, Knowledge)>,
+struct CommandTrail {
+    ends: Vec<(Moment, ClientKnowledge)>,
     /// Counts the operations of the command.
     operations: u64,
     /// Numbers the operation before which all of them were done.
     done: u64,
-    allowed: Allowed,
+    allowed: AllowedLosses,
 }
 
 /// Sets how many operations' ends are held at a time.
@@ -119,8 +119,8 @@ const WINDOW: u64 = 24;
 
 impl KilledCommand<'_> {
     /// Looks at what is left at each operation.
-    pub fn cut_everywhere(&self) -> Result<Tally, String> {
-        let mut tally = Tally::default();
+    pub fn cut_everywhere(&self) -> Result<CutTally, String> {
+        let mut tally = CutTally::default();
         let (mut from, mut operations) = (0, u64::MAX);
         while from <= operations {
             let told = |why: String| format!("{self:?}: {why}");
@@ -138,10 +138,10 @@ impl KilledCommand<'_> {
     fn look(
         &self,
         moment: Moment,
-        known: Knowledge,
+        known: ClientKnowledge,
         is_done: bool,
-        allowed: Allowed,
-        tally: &mut Tally,
+        allowed: AllowedLosses,
+        tally: &mut CutTally,
     ) -> Result<(), String> {
         let Moment { operations, power, left } = moment;
         (tally.ends, tally.cuts) = (tally.ends + 1, tally.cuts + u64::from(power));
@@ -167,19 +167,19 @@ impl KilledCommand<'_> {
     }
 
     /// Carries the command out; tells what it leaves at some of its operations, and at its end if that is among them.
-    fn trail(&self, window: Range<u64>) -> Trail {
+    fn trail(&self, window: Range<u64>) -> CommandTrail {
         let mut dice = Dice::part(self.seed, self.case as u64);
         let chance = dice.draw();
         let os = Recording::new(move |n| Box::new(Dice::part(chance, n)));
         prepare(&os, self.cache);
         match self.case {
-            Case::Create | Case::CreateOver | Case::Adopt => self.make(&os, dice, &window),
-            Case::Start
-            | Case::StartAfterKill
-            | Case::StartAfterCut
-            | Case::StartDegraded
-            | Case::StartTorn
-            | Case::StartBereft => self.start(&os, dice, &window),
+            CommandCase::Create | CommandCase::CreateOver | CommandCase::Adopt => self.make(&os, dice, &window),
+            CommandCase::Start
+            | CommandCase::StartAfterKill
+            | CommandCase::StartAfterCut
+            | CommandCase::StartDegraded
+            | CommandCase::StartTorn
+            | CommandCase::StartBereft => self.start(&os, dice, &window),
             _ => self.order(&os, dice, &window),
         }
     }
@@ -190,9 +190,9 @@ impl KilledCommand<'_> {
         os: &Recording,
         begin: u64,
         window: &Range<u64>,
-        known: &Knowledge,
-        mut ends: Vec<(Moment, Knowledge)>,
-    ) -> Trail {
+        known: &ClientKnowledge,
+        mut ends: Vec<(Moment, ClientKnowledge)>,
+    ) -> CommandTrail {
         os.keep_ends_before(0..0);
         let operations = os.operations() - begin;
         if window.contains(&operations) {
@@ -200,30 +200,35 @@ impl KilledCommand<'_> {
             ends.extend([false, true].map(|power| (last(power), known.clone())));
         }
         let losses = match self.case {
-            Case::StartTorn => Losses::Torn,
-            Case::StartBereft if self.has_alone() => Losses::Alone,
-            _ => Losses::None,
+            CommandCase::StartTorn => LossKind::Torn,
+            CommandCase::StartBereft if self.has_alone() => LossKind::Alone,
+            _ => LossKind::None,
         };
-        Trail { ends, operations, done: begin + operations, allowed: Allowed { losses, lost: self.case.may_lose() } }
+        CommandTrail {
+            ends,
+            operations,
+            done: begin + operations,
+            allowed: AllowedLosses { losses, lost: self.case.may_lose() },
+        }
     }
 
     /// Makes an array with content, of which some may be in the cache alone.
-    fn filled(&self, cache: &str, os: &Recording, mut dice: Dice) -> Served {
+    fn filled(&self, cache: &str, os: &Recording, mut dice: Dice) -> ServedArray {
         let description = description(cache, self.seed, 1);
-        let known = Knowledge::fresh(&description);
+        let known = ClientKnowledge::fresh(&description);
         make(os, &description);
-        let served = Served::open(os, known, Dice::new(dice.draw()), false);
+        let served = ServedArray::open(os, known, Dice::new(dice.draw()), false);
         let mut served = served.unwrap_or_else(|refused| panic!("it is refused: {}", refused.why));
         served.work(30);
         served
     }
 
     /// Gives an order to an array that is served.
-    fn order(&self, os: &Recording, dice: Dice, window: &Range<u64>) -> Trail {
+    fn order(&self, os: &Recording, dice: Dice, window: &Range<u64>) -> CommandTrail {
         let mut served = self.filled(self.cache, os, dice);
         let lost = match self.case {
-            Case::ReplaceLost | Case::ReplaceOwn => Some("member 1"),
-            Case::Attach => Some("cache"),
+            CommandCase::ReplaceLost | CommandCase::ReplaceOwn => Some("member 1"),
+            CommandCase::Attach => Some("cache"),
             _ => None,
         };
         if let Some(device) = lost {
@@ -233,13 +238,15 @@ impl KilledCommand<'_> {
         served.request();
         let begin = self.begin(os, window);
         let done = match self.case {
-            Case::ReplaceLost | Case::ReplaceWhole => served.replace(&replacement("1", Some("/array/other"))),
-            Case::ReplaceOwn => served.replace(&replacement("1", None)),
-            Case::ReplaceCache => served.replace(&replacement("cache", Some("/array/other"))),
-            Case::Attach => served.replace(&replacement("cache", None)),
-            Case::Fail => served.replace(&taking_out("1")),
-            Case::Detach => served.replace(&taking_out("cache")),
-            Case::Flush => {
+            CommandCase::ReplaceLost | CommandCase::ReplaceWhole => {
+                served.replace(&replacement("1", Some("/array/other")))
+            }
+            CommandCase::ReplaceOwn => served.replace(&replacement("1", None)),
+            CommandCase::ReplaceCache => served.replace(&replacement("cache", Some("/array/other"))),
+            CommandCase::Attach => served.replace(&replacement("cache", None)),
+            CommandCase::Fail => served.replace(&taking_out("1")),
+            CommandCase::Detach => served.replace(&taking_out("cache")),
+            CommandCase::Flush => {
                 served.flush(true);
                 Ok(())
             }
@@ -258,13 +265,13 @@ impl KilledCommand<'_> {
     }
 
     /// Makes an array.
-    fn make(&self, os: &Recording, dice: Dice, window: &Range<u64>) -> Trail {
+    fn make(&self, os: &Recording, dice: Dice, window: &Range<u64>) -> CommandTrail {
         let new = description(self.cache, self.seed, 2);
         let shared: Arc<dyn Os> = Arc::new(os.clone());
         let old = description(self.cache, self.seed, 1);
         let (known, how) = match self.case {
-            Case::Create => (Knowledge::fresh(&new), ArrayMaking::New),
-            Case::CreateOver => {
+            CommandCase::Create => (ClientKnowledge::fresh(&new), ArrayMaking::New),
+            CommandCase::CreateOver => {
                 let (_, known, _) = self.filled(self.cache, os, dice).stop();
                 (known, ArrayMaking::Over(&old))
             }
@@ -277,7 +284,7 @@ impl KilledCommand<'_> {
     }
 
     /// Leaves members with data and parity, as md would: nothing behind them, and nothing else.
-    fn adoptable(&self, os: &Recording, dice: Dice) -> Knowledge {
+    fn adoptable(&self, os: &Recording, dice: Dice) -> ClientKnowledge {
         let served = self.filled("none", os, dice);
         let (_, known, _) = served.stop();
         let pages = (OFFSET + description("none", self.seed, 1).array.member_size.0) as usize;
@@ -293,39 +300,41 @@ impl KilledCommand<'_> {
     }
 
     /// Starts an array.
-    fn start(&self, os: &Recording, dice: Dice, window: &Range<u64>) -> Trail {
+    fn start(&self, os: &Recording, dice: Dice, window: &Range<u64>) -> CommandTrail {
         let mut served = self.filled(self.cache, os, dice.clone());
         let (left, mut known) = match self.case {
-            Case::Start | Case::StartDegraded => {
+            CommandCase::Start | CommandCase::StartDegraded => {
                 let (os, known, _) = served.stop();
                 (os, known)
             }
             _ => {
                 (0..4).for_each(|_| served.request());
-                served.finish(self.case == Case::StartAfterCut)
+                served.finish(self.case == CommandCase::StartAfterCut)
             }
         };
         let is_on_cache = self.cache.ends_with("@cache-device");
         let gone = match self.case {
-            Case::StartDegraded | Case::StartTorn => Some("member1"),
-            Case::StartBereft if is_on_cache || self.cache == "write-back" && self.seed % 2 == 1 => Some("cache"),
-            Case::StartBereft => Some("nvram"),
+            CommandCase::StartDegraded | CommandCase::StartTorn => Some("member1"),
+            CommandCase::StartBereft if is_on_cache || self.cache == "write-back" && self.seed % 2 == 1 => {
+                Some("cache")
+            }
+            CommandCase::StartBereft => Some("nvram"),
             _ => None,
         };
         if let Some(name) = gone {
             left.take_away(&Path::new("/array").join(name));
         }
-        let accepts = self.case == Case::StartTorn || self.case == Case::StartBereft && self.has_alone();
-        if self.case == Case::StartTorn {
+        let accepts = self.case == CommandCase::StartTorn || self.case == CommandCase::StartBereft && self.has_alone();
+        if self.case == CommandCase::StartTorn {
             // It names the same pages each time.
-            let tried = Served::open(&left.end(false), known.clone(), dice.clone(), true);
+            let tried = ServedArray::open(&left.end(false), known.clone(), dice.clone(), true);
             let tried = tried.unwrap_or_else(|refused| panic!("it is refused: {}", refused.why));
             known.give_up(&tried.array.status().lost);
         } else if accepts {
             known.give_up_what_was_alone();
         }
         let begin = self.begin(&left, window);
-        let opened = Served::open(&left, known.clone(), dice, accepts);
+        let opened = ServedArray::open(&left, known.clone(), dice, accepts);
         let mut served = opened.unwrap_or_else(|refused| panic!("it is refused: {}", refused.why));
         let mut ends = std::mem::take(&mut served.ends);
         served.work(2);
@@ -342,11 +351,11 @@ impl KilledCommand<'_> {
     fn check_description(&self, left: &Recording) {
         let text = left.content(&described()).map(|text| String::from_utf8(text).expect("it is text"));
         let found = Description::parse(&text.expect("there is a description"), &described()).expect("it is whole");
-        let is_made = matches!(self.case, Case::Create | Case::CreateOver | Case::Adopt);
+        let is_made = matches!(self.case, CommandCase::Create | CommandCase::CreateOver | CommandCase::Adopt);
         let mut expected = description(self.cache, self.seed, if is_made { 2 } else { 1 });
         match self.case {
-            Case::ReplaceLost | Case::ReplaceWhole => expected.array.members[1] = "/array/other".into(),
-            Case::ReplaceCache => expected.cache.device = Some("/array/other".into()),
+            CommandCase::ReplaceLost | CommandCase::ReplaceWhole => expected.array.members[1] = "/array/other".into(),
+            CommandCase::ReplaceCache => expected.cache.device = Some("/array/other".into()),
             _ => {}
         }
         assert_eq!(found, expected, "what the description says");
@@ -357,29 +366,29 @@ impl KilledCommand<'_> {
         &self,
         left: &Recording,
         power: bool,
-        mut known: Knowledge,
+        mut known: ClientKnowledge,
         dice: Dice,
-        allowed: Allowed,
-        tally: &mut Tally,
+        allowed: AllowedLosses,
+        tally: &mut CutTally,
     ) {
         let text = left.content(&described()).map(|text| String::from_utf8(text).expect("it is text"));
         let new = description(self.cache, self.seed, 2);
         let (how, stays) = match self.case {
-            Case::Adopt => (ArrayMaking::Adopted, members()),
+            CommandCase::Adopt => (ArrayMaking::Adopted, members()),
             _ => (ArrayMaking::New, Vec::new()),
         };
         match (self.case, text) {
-            (Case::Create | Case::CreateOver | Case::Adopt, None) => {
+            (CommandCase::Create | CommandCase::CreateOver | CommandCase::Adopt, None) => {
                 tally.unmade += 1;
                 make_again(left, &new, how, &stays);
-                if self.case != Case::Adopt {
-                    known = Knowledge::fresh(&new);
+                if self.case != CommandCase::Adopt {
+                    known = ClientKnowledge::fresh(&new);
                 }
             }
-            (Case::CreateOver, Some(text)) => {
+            (CommandCase::CreateOver, Some(text)) => {
                 let found = Description::parse(&text, &described()).expect("it is whole");
                 if found.uuid == new.uuid {
-                    known = Knowledge::fresh(&new);
+                    known = ClientKnowledge::fresh(&new);
                 } else {
                     assert_eq!(found, description(self.cache, self.seed, 1), "one of the two");
                 }

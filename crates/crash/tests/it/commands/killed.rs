@@ -1,4 +1,4 @@
-//! What a command leaves at each of its operations, and how whoever runs the array goes on.
+//! Checks what a command leaves at each of its operations, and how its operator goes on.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use destage_crash::Dice;
 use destage_engine::{ArrayMaking, Backend, Description, DescriptionError, DeviceReplacement, State};
 use destage_exec::{FilesError, Recording};
 
-use super::served::{Knowledge, MEMBERS, Refused, Served, described};
+use super::served::{ClientKnowledge, MEMBERS, RefusedStart, ServedArray, described};
 
 /// Says what a start without `--accept-losses` may be refused over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Losses {
+pub enum LossKind {
     /// Stands for none: it is not refused.
     #[default]
     None,
@@ -23,9 +23,9 @@ pub enum Losses {
 
 /// Says what a start may be refused for, and which devices it may find lost.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Allowed {
+pub struct AllowedLosses {
     /// Tells what a start may be refused over.
-    pub losses: Losses,
+    pub losses: LossKind,
     /// Names the devices that may be lost, by words of their names.
     pub lost: &'static [&'static str],
 }
@@ -42,7 +42,7 @@ pub fn taking_out(device: &str) -> DeviceReplacement {
 
 /// Tells how often something happened.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct CutTally {
     /// Ends that were looked at.
     pub ends: u64,
     /// Counts those of the power.
@@ -57,7 +57,7 @@ pub struct Tally {
     pub replaced: u64,
 }
 
-impl Tally {
+impl CutTally {
     pub fn add(&mut self, other: &Self) {
         self.ends += other.ends;
         self.cuts += other.cuts;
@@ -69,25 +69,32 @@ impl Tally {
 }
 
 /// Starts what is left; if that is refused, goes the way that the refusal names.
-pub fn start(os: &Recording, known: Knowledge, dice: Dice, allowed: Allowed, tally: &mut Tally) -> Served {
-    let Refused { mut known, why } = match Served::open(os, known, dice.clone(), false) {
+pub fn start(
+    os: &Recording,
+    known: ClientKnowledge,
+    dice: Dice,
+    allowed: AllowedLosses,
+    tally: &mut CutTally,
+) -> ServedArray {
+    let RefusedStart { mut known, why } = match ServedArray::open(os, known, dice.clone(), false) {
         Ok(served) => return served,
         Err(refused) => refused,
     };
     // What was accepted is named again until its rows are consistent, and nothing else.
-    let is_again = allowed.losses == Losses::None && known.has_given_up_pages();
-    assert!(is_again || allowed.losses != Losses::None, "the start is refused: {why}");
+    let is_again = allowed.losses == LossKind::None && known.has_given_up_pages();
+    assert!(is_again || allowed.losses != LossKind::None, "the start is refused: {why}");
     assert!(why.contains("--accept-losses"), "the refusal names no way on: {why}");
     tally.refused += 1;
-    if allowed.losses == Losses::Alone {
+    if allowed.losses == LossKind::Alone {
         known.give_up_what_was_alone();
     }
-    let opened = Served::open(os, *known, dice, true);
-    let mut served = opened.unwrap_or_else(|Refused { why, .. }| panic!("refused with all losses accepted: {why}"));
+    let opened = ServedArray::open(os, *known, dice, true);
+    let mut served =
+        opened.unwrap_or_else(|RefusedStart { why, .. }| panic!("refused with all losses accepted: {why}"));
     let lost = served.array.status().lost;
     if is_again {
         assert!(served.known.has_given_up(&lost), "more is lost than was accepted: {lost:?}");
-    } else if allowed.losses == Losses::Torn {
+    } else if allowed.losses == LossKind::Torn {
         served.known.give_up(&lost);
     }
     served
@@ -95,7 +102,7 @@ pub fn start(os: &Recording, known: Knowledge, dice: Dice, allowed: Allowed, tal
 
 /// Looks at what is left: it is served, with the content that it must have; what is lost is replaced; and after that it
 /// can do without any member.
-pub fn look(os: &Recording, known: Knowledge, mut dice: Dice, allowed: Allowed, tally: &mut Tally) {
+pub fn look(os: &Recording, known: ClientKnowledge, mut dice: Dice, allowed: AllowedLosses, tally: &mut CutTally) {
     let mut served = start(os, known, dice.clone(), allowed, tally);
     tally.served += 1;
     served.read_all();
@@ -119,8 +126,9 @@ pub fn look(os: &Recording, known: Knowledge, mut dice: Dice, allowed: Allowed, 
     // Any member can be done without.
     let member = &description.array.members[dice.below(MEMBERS as u64) as usize];
     os.take_away(&Path::new("/array").join(member));
-    let opened = Served::open(&os, known, dice, false);
-    let mut served = opened.unwrap_or_else(|Refused { why, .. }| panic!("it is refused after a clean stop: {why}"));
+    let opened = ServedArray::open(&os, known, dice, false);
+    let mut served =
+        opened.unwrap_or_else(|RefusedStart { why, .. }| panic!("it is refused after a clean stop: {why}"));
     let state = served.state();
     assert_eq!(state, State::Degraded, "without a member");
     served.read_all();

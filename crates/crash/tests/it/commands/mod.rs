@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use destage_exec::{Slip, SyncPoint};
 use rayon::prelude::*;
 
-use case::{Case, KilledCommand};
-use killed::Tally;
+use case::{CommandCase, KilledCommand};
+use killed::CutTally;
 
 /// Lists the caches that commands about all arrays are tried with: of each kind that loses something else with its device or
 /// the NVRAM; those first that are tried always.
@@ -28,15 +28,15 @@ fn is_soak() -> bool {
 }
 
 /// Lists which commands are tried with which caches: `CRASH_CASE=CASE:CACHE` alone, if that is set.
-fn cases() -> Vec<(Case, &'static str)> {
+fn cases() -> Vec<(CommandCase, &'static str)> {
     let only = std::env::var("CRASH_CASE").ok();
-    let of = |case: Case| match (case.is_of_cache(), is_soak() || only.is_some()) {
+    let of = |case: CommandCase| match (case.is_of_cache(), is_soak() || only.is_some()) {
         (false, true) => &CACHES[..],
         (false, false) => &CACHES[..3],
         (true, true) => &DEVICES[..],
         (true, false) => &DEVICES[..2],
     };
-    let all = Case::ALL.into_iter().flat_map(|case| of(case).iter().map(move |cache| (case, *cache)));
+    let all = CommandCase::ALL.into_iter().flat_map(|case| of(case).iter().map(move |cache| (case, *cache)));
     all.filter(|(case, cache)| only.as_ref().is_none_or(|only| *only == format!("{case:?}:{cache}"))).collect()
 }
 
@@ -50,7 +50,7 @@ fn what_is_killed_is_served_or_refused_with_a_way_on() {
         let command = KilledCommand { case, cache, seed, slip: None };
         (case, command.cut_everywhere().unwrap_or_else(|why| panic!("{why}")))
     });
-    let mut total: BTreeMap<Case, Tally> = BTreeMap::new();
+    let mut total: BTreeMap<CommandCase, CutTally> = BTreeMap::new();
     for (case, tally) in tallies.collect::<Vec<_>>() {
         total.entry(case).or_default().add(&tally);
     }
@@ -70,7 +70,7 @@ fn whatever_happens_to_an_array_in_any_order() {
     let all: Vec<_> =
         caches.into_iter().flat_map(|cache| (from..from + seeds).map(move |seed| (cache, seed))).collect();
     let walks = all.into_par_iter().map(|(cache, seed)| walk::walk(cache, seed).unwrap_or_else(|why| panic!("{why}")));
-    let mut followed: BTreeSet<(walk::Event, walk::Event)> = BTreeSet::new();
+    let mut followed: BTreeSet<(walk::WalkEvent, walk::WalkEvent)> = BTreeSet::new();
     for walk in walks.collect::<Vec<_>>() {
         followed.extend(walk.windows(2).map(|pair| (pair[0], pair[1])));
     }
@@ -79,17 +79,17 @@ fn whatever_happens_to_an_array_in_any_order() {
 }
 
 /// Lists syncs that commands rely on, each with one that leaves something else without it. The others are shown by `slips`.
-const MISSED: [(SyncPoint, Case, &str); 10] = [
-    (SyncPoint::Description, Case::Create, "none"),
-    (SyncPoint::Description, Case::ReplaceCache, "kdd"),
-    (SyncPoint::DescriptionFolder, Case::Create, "none"),
-    (SyncPoint::DescriptionFolder, Case::CreateOver, "write-back"),
-    (SyncPoint::EventCount, Case::Start, "write-back"),
-    (SyncPoint::EventCountTold, Case::Start, "write-back"),
-    (SyncPoint::EventCountTold, Case::Stop, "write-back"),
-    (SyncPoint::OpenMarks, Case::StartBereft, "write-back"),
-    (SyncPoint::Flush, Case::Flush, "write-back"),
-    (SyncPoint::Answer, Case::Flush, "write-back"),
+const MISSED: [(SyncPoint, CommandCase, &str); 10] = [
+    (SyncPoint::Description, CommandCase::Create, "none"),
+    (SyncPoint::Description, CommandCase::ReplaceCache, "kdd"),
+    (SyncPoint::DescriptionFolder, CommandCase::Create, "none"),
+    (SyncPoint::DescriptionFolder, CommandCase::CreateOver, "write-back"),
+    (SyncPoint::EventCount, CommandCase::Start, "write-back"),
+    (SyncPoint::EventCountTold, CommandCase::Start, "write-back"),
+    (SyncPoint::EventCountTold, CommandCase::Stop, "write-back"),
+    (SyncPoint::OpenMarks, CommandCase::StartBereft, "write-back"),
+    (SyncPoint::Flush, CommandCase::Flush, "write-back"),
+    (SyncPoint::Answer, CommandCase::Flush, "write-back"),
 ];
 
 #[test]

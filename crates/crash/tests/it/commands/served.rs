@@ -88,7 +88,7 @@ pub fn make(os: &Recording, description: &Description) {
 
 /// Holds a request that is not answered.
 #[derive(Clone, Debug)]
-struct Asked {
+struct AskedRequest {
     tag: u64,
     op: HostOp,
     sector: u64,
@@ -97,7 +97,7 @@ struct Asked {
     submitted: u64,
 }
 
-impl Asked {
+impl AskedRequest {
     fn pages(&self) -> Range<u64> {
         self.sector / PAGE_SECTORS..(self.sector + self.sectors).div_ceil(PAGE_SECTORS)
     }
@@ -105,16 +105,16 @@ impl Asked {
 
 /// Holds what clients know of an array.
 #[derive(Clone, Debug)]
-pub struct Knowledge {
+pub struct ClientKnowledge {
     pub model: Model,
-    asked: Vec<Asked>,
+    asked: Vec<AskedRequest>,
     number: u64,
     /// Tells that writes may be lost that were nowhere else.
     has_given_up: bool,
     given_up: BTreeSet<u64>,
 }
 
-impl Knowledge {
+impl ClientKnowledge {
     pub fn fresh(description: &Description) -> Self {
         let every_write = description.array.durability == Regime::EveryWrite;
         let model = Model::new(DATA / SECTOR as u64, PAGE_SECTORS, every_write);
@@ -165,30 +165,30 @@ impl Knowledge {
         pages.all(|page| self.given_up.contains(&page))
     }
 
-    fn is_given_up(&self, asked: &Asked) -> bool {
+    fn is_given_up(&self, asked: &AskedRequest) -> bool {
         self.given_up.range(asked.pages()).next().is_some()
     }
 }
 
 /// Says why a start is refused, and what was known of the array.
-pub struct Refused {
-    pub known: Box<Knowledge>,
+pub struct RefusedStart {
+    pub known: Box<ClientKnowledge>,
     pub why: String,
 }
 
 /// Serves an array.
-pub struct Served {
+pub struct ServedArray {
     pub os: Recording,
     pub array: Array,
-    pub known: Knowledge,
+    pub known: ClientKnowledge,
     pub dice: Dice,
     /// Keeps what was left at each operation, with what was known then.
-    pub ends: Vec<(Moment, Knowledge)>,
+    pub ends: Vec<(Moment, ClientKnowledge)>,
 }
 
-impl Served {
+impl ServedArray {
     /// Opens the array, and waits until it is put right.
-    pub fn open(os: &Recording, known: Knowledge, dice: Dice, accepts: bool) -> Result<Self, Refused> {
+    pub fn open(os: &Recording, known: ClientKnowledge, dice: Dice, accepts: bool) -> Result<Self, RefusedStart> {
         let path = described();
         let text = os.content(&path).map(|text| String::from_utf8(text).expect("it is text"));
         let opened = Description::parse(&text.expect("there is a description"), &path).and_then(|description| {
@@ -205,7 +205,7 @@ impl Served {
                 served.took();
                 Ok(served)
             }
-            Err(why) => Err(Refused { known: Box::new(known), why }),
+            Err(why) => Err(RefusedStart { known: Box::new(known), why }),
         }
     }
 
@@ -241,7 +241,7 @@ impl Served {
             model.change(tag, change, sector, sectors);
         }
         let submitted = if op == HostOp::Read { model.read_begins() } else { model.tick() };
-        self.known.asked.push(Asked { tag, op, sector, sectors, fua, submitted });
+        self.known.asked.push(AskedRequest { tag, op, sector, sectors, fua, submitted });
         let (offset, len) = if op == HostOp::Flush { (0, 0) } else { (page * PAGE, pages * PAGE) };
         // If it has stopped, the next poll says so.
         drop(self.array.submit(HostRequest { tag, op, offset, len, fua }, data.into()));
@@ -368,7 +368,7 @@ impl Served {
     }
 
     /// Stops it, as `destage stop` does.
-    pub fn stop(mut self) -> (Recording, Knowledge, Vec<(Moment, Knowledge)>) {
+    pub fn stop(mut self) -> (Recording, ClientKnowledge, Vec<(Moment, ClientKnowledge)>) {
         self.settle();
         let Self { os, array, mut known, mut ends, .. } = self;
         array.stop().expect("it stops");
@@ -378,7 +378,7 @@ impl Served {
     }
 
     /// Ends it as the end of the process or of the power does.
-    pub fn finish(mut self, power: bool) -> (Recording, Knowledge) {
+    pub fn finish(mut self, power: bool) -> (Recording, ClientKnowledge) {
         // What the process had written is durable when the next has opened it, and the power may fail before that.
         self.known.end(true);
         (self.os.end(power), self.known)

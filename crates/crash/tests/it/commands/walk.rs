@@ -11,32 +11,32 @@ use destage_engine::{Backend, Described, DeviceReplacement, ScrubRequest, ScrubS
 use destage_exec::{BadBytes, Fault, Recording};
 use destage_plan::{Dev, DevSet, HostOp, Row};
 
-use super::killed::{Allowed, Losses, Tally, look, replacement, start, taking_out};
-use super::served::{Knowledge, MEMBERS, OFFSET, PAGE, Served, description, make, prepare};
+use super::killed::{AllowedLosses, CutTally, LossKind, look, replacement, start, taking_out};
+use super::served::{ClientKnowledge, MEMBERS, OFFSET, PAGE, ServedArray, description, make, prepare};
 
 /// Lists what can happen.
-const EVENTS: [Event; 16] = [
-    Event::Lose,
-    Event::Return,
-    Event::LoseCache,
-    Event::Replace,
-    Event::ReplaceWrongly,
-    Event::TakeOut,
-    Event::Detach,
-    Event::Attach,
-    Event::BadSector,
-    Event::NoRoom,
-    Event::OlderCopy,
-    Event::Kill,
-    Event::Cut,
-    Event::Stop,
-    Event::Flush,
-    Event::Scrub,
+const EVENTS: [WalkEvent; 16] = [
+    WalkEvent::Lose,
+    WalkEvent::Return,
+    WalkEvent::LoseCache,
+    WalkEvent::Replace,
+    WalkEvent::ReplaceWrongly,
+    WalkEvent::TakeOut,
+    WalkEvent::Detach,
+    WalkEvent::Attach,
+    WalkEvent::BadSector,
+    WalkEvent::NoRoom,
+    WalkEvent::OlderCopy,
+    WalkEvent::Kill,
+    WalkEvent::Cut,
+    WalkEvent::Stop,
+    WalkEvent::Flush,
+    WalkEvent::Scrub,
 ];
 
 /// Names what happens to an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Event {
+pub enum WalkEvent {
     /// Breaks a member.
     Lose,
     /// Lets what broke answer again.
@@ -59,24 +59,24 @@ pub enum Event {
     NoRoom,
     /// Puts an older copy of a file back before a start.
     OlderCopy,
-    /// The process ends.
+    /// Ends the process.
     Kill,
-    /// The power does.
+    /// Ends the power.
     Cut,
-    /// It is stopped, and started.
+    /// Stops it in order, and starts it again.
     Stop,
-    /// All is written back.
+    /// Writes all back.
     Flush,
     /// Compares its rows.
     Scrub,
 }
 
-/// What a walk knows beside what is served.
+/// Holds what a walk knows beside what is served.
 struct WalkState {
     seed: u64,
     cache: &'static str,
     dice: Dice,
-    /// A device has failed, and it need not be noted: rows that were being written may be torn after an end.
+    /// Tells that a device has failed, and that this need not be noted: rows that were being written may be torn after an end.
     window: bool,
     /// Names the files that are broken.
     broken: Vec<PathBuf>,
@@ -86,23 +86,23 @@ struct WalkState {
     copies: Vec<(PathBuf, Vec<u8>)>,
     /// Numbers the last fresh file.
     fresh: u32,
-    /// Nothing is written in this life.
+    /// Tells that nothing is written in this life.
     reads_alone: bool,
     /// Lists what has happened, in words.
     notes: Rc<RefCell<Vec<String>>>,
 }
 
-/// A walk, which a seed decides.
-struct Walk {
-    served: Served,
+/// Walks as a seed decides.
+struct RandomWalk {
+    served: ServedArray,
     state: WalkState,
 }
 
-/// Walks; returns what has happened. The error says what went wrong, and after what.
-pub fn walk(cache: &'static str, seed: u64) -> Result<Vec<Event>, String> {
+/// Returns the events of a walk. The error says what went wrong, and after which events.
+pub fn walk(cache: &'static str, seed: u64) -> Result<Vec<WalkEvent>, String> {
     let (mut log, notes) = (Vec::new(), Rc::default());
     let walked = caught(|| {
-        let mut walk = Walk::begin(cache, seed, Rc::clone(&notes));
+        let mut walk = RandomWalk::begin(cache, seed, Rc::clone(&notes));
         for _ in 0..walk.state.dice.within(4, 14) {
             let event = walk.state.dice.pick(&EVENTS);
             log.push(event);
@@ -119,17 +119,17 @@ pub fn walk(cache: &'static str, seed: u64) -> Result<Vec<Event>, String> {
 
 impl WalkState {
     /// Returns what a start may find.
-    fn allowed(&self) -> Allowed {
+    fn allowed(&self) -> AllowedLosses {
         const ALL: [&str; 5] = ["member 0", "member 1", "member 2", "member 3", "cache"];
-        Allowed { losses: if self.window { Losses::Torn } else { Losses::None }, lost: &ALL }
+        AllowedLosses { losses: if self.window { LossKind::Torn } else { LossKind::None }, lost: &ALL }
     }
 
     /// Starts an array again.
-    fn open(mut self, os: &Recording, known: Knowledge) -> Walk {
+    fn open(mut self, os: &Recording, known: ClientKnowledge) -> RandomWalk {
         let dice = Dice::new(self.dice.draw());
-        let served = start(os, known, dice, self.allowed(), &mut Tally::default());
+        let served = start(os, known, dice, self.allowed(), &mut CutTally::default());
         self.reads_alone = self.dice.one_in(5);
-        let mut walk = Walk { served, state: self };
+        let mut walk = RandomWalk { served, state: self };
         assert!(walk.degraded().len() <= 1, "{:?} are lost", walk.degraded());
         walk.work();
         walk
@@ -143,7 +143,7 @@ impl WalkState {
     }
 }
 
-impl Walk {
+impl RandomWalk {
     fn begin(cache: &'static str, seed: u64, notes: Rc<RefCell<Vec<String>>>) -> Self {
         let mut dice = Dice::part(seed, u64::MAX - 20);
         let chance = dice.draw();
@@ -151,7 +151,7 @@ impl Walk {
         prepare(&os, cache);
         let description = description(cache, seed, 1);
         make(&os, &description);
-        let known = Knowledge::fresh(&description);
+        let known = ClientKnowledge::fresh(&description);
         let (broken, copies) = (Vec::new(), Vec::new());
         let state = WalkState {
             seed,
@@ -237,14 +237,14 @@ impl Walk {
         self.served.array.files().config().devices[dev].path.clone()
     }
 
-    fn step(mut self, event: Event) -> Self {
+    fn step(mut self, event: WalkEvent) -> Self {
         match event {
-            Event::Lose if self.is_whole() => {
+            WalkEvent::Lose if self.is_whole() => {
                 let dev = self.state.dice.below(MEMBERS as u64) as usize;
                 self.fail(dev);
             }
-            Event::LoseCache if self.is_whole() && self.can_lose_cache() => self.fail(MEMBERS),
-            Event::Return => {
+            WalkEvent::LoseCache if self.is_whole() && self.can_lose_cache() => self.fail(MEMBERS),
+            WalkEvent::Return => {
                 for path in std::mem::take(&mut self.state.broken) {
                     let at = self.served.array.files().config().devices.iter().position(|device| device.path == path);
                     // What nobody has noticed has not failed.
@@ -255,30 +255,30 @@ impl Walk {
                     }
                 }
             }
-            Event::Replace => self.replace(),
-            Event::ReplaceWrongly => self.replace_wrongly(),
-            Event::TakeOut => {
+            WalkEvent::Replace => self.replace(),
+            WalkEvent::ReplaceWrongly => self.replace_wrongly(),
+            WalkEvent::TakeOut => {
                 let dev = self.state.dice.below(MEMBERS as u64) as u8;
                 self.order(Dev(dev), &taking_out(&dev.to_string()));
             }
-            Event::Detach if self.has_device() => self.order(Dev(MEMBERS as u8), &taking_out("cache")),
-            Event::Attach if self.has_device() && self.served.lost().iter().any(|name| name == "cache") => {
+            WalkEvent::Detach if self.has_device() => self.order(Dev(MEMBERS as u8), &taking_out("cache")),
+            WalkEvent::Attach if self.has_device() && self.served.lost().iter().any(|name| name == "cache") => {
                 let path = self.state.fresh_file(&self.served.os);
                 self.order(Dev(MEMBERS as u8), &replacement("cache", Some(&path)));
             }
-            Event::BadSector => self.bad_sector(),
-            Event::NoRoom => return self.no_room(),
-            Event::OlderCopy => return self.older_copy(),
-            Event::Kill | Event::Cut => {
+            WalkEvent::BadSector => self.bad_sector(),
+            WalkEvent::NoRoom => return self.no_room(),
+            WalkEvent::OlderCopy => return self.older_copy(),
+            WalkEvent::Kill | WalkEvent::Cut => {
                 self.watch();
-                return self.restart(event == Event::Cut);
+                return self.restart(event == WalkEvent::Cut);
             }
-            Event::Stop => return self.stop(),
-            Event::Flush => {
+            WalkEvent::Stop => return self.stop(),
+            WalkEvent::Flush => {
                 let loaded = !self.state.reads_alone;
                 self.served.flush(loaded);
             }
-            Event::Scrub => self.scrub(),
+            WalkEvent::Scrub => self.scrub(),
             _ => {}
         }
         self.work();
@@ -487,7 +487,7 @@ impl Walk {
         state.open(&os, known)
     }
 
-    fn end_in_order(mut self) -> (WalkState, Recording, Knowledge) {
+    fn end_in_order(mut self) -> (WalkState, Recording, ClientKnowledge) {
         self.served.settle();
         let Self { served, state } = self;
         let (os, known, _) = served.stop();
@@ -522,7 +522,7 @@ impl Walk {
             paths[MEMBERS..].iter().map(|path| (path, os.content(path).expect("it is there"))).collect();
         copies[MEMBERS..].iter().for_each(|(path, bytes)| os.put(path, bytes.clone()));
         let dice = Dice::new(state.dice.draw());
-        let known = match Served::open(&os, known, dice, false) {
+        let known = match ServedArray::open(&os, known, dice, false) {
             Err(refused) => {
                 assert!(refused.why.contains("--accept-losses"), "it names no way on: {}", refused.why);
                 for (path, bytes) in newer {
@@ -548,6 +548,6 @@ impl Walk {
         self.watch();
         let Self { served, mut state } = self;
         let (os, known) = served.finish(state.dice.one_in(2));
-        look(&os, known, Dice::new(state.dice.draw()), state.allowed(), &mut Tally::default());
+        look(&os, known, Dice::new(state.dice.draw()), state.allowed(), &mut CutTally::default());
     }
 }

@@ -1,4 +1,4 @@
-//! What the NVRAM's file consists of: a header, a ring of [records](super::record), and the header once more.
+//! Encodes the NVRAM's file: a header, a ring of [records](super::record), and the header once more.
 //!
 //! A record is a commit, or puts of earlier ones once more, in whole sectors; it follows the one before it at once. Its
 //! place is the number of its first sector, counted from the first record ever: place p is the sector p mod n of a ring

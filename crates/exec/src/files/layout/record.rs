@@ -46,11 +46,11 @@ use super::sectors::{SECTOR, put};
 use crate::files::error::FilesError;
 
 const MARK: [u8; 4] = *b"jrnl";
-/// Bytes of a record before what it says of slots.
+/// Counts the bytes of a record before its table.
 const HEAD: usize = 88;
-/// Bytes that it says of a slot that is put.
+/// Counts the bytes of the table for each put.
 const PUT: usize = 40;
-/// Of one that is freed.
+/// Counts the bytes of the table for each free.
 const FREE: usize = 8;
 
 /// Bounds what a record can say of slots.
@@ -99,8 +99,8 @@ impl RecordTable {
     }
 
     /// Fills it with what a commit puts and frees. The checksums of what is put are those of the bytes, unless the bytes
-    /// are [copied](Commit::crcs).
-    fn fill(&mut self, place: u64, commit: &Commit<'_>) {
+    /// are [copied](JournalCommit::crcs).
+    fn fill(&mut self, place: u64, commit: &JournalCommit<'_>) {
         (self.place, self.puts, self.frees) = (place, commit.puts.len() as u32, commit.frees.len() as u32);
         self.bytes.clear();
         let mut rest = commit.bytes;
@@ -120,30 +120,30 @@ impl RecordTable {
     }
 }
 
-/// What a step puts and frees.
+/// Holds what a transaction puts and frees.
 #[derive(Clone, Copy)]
-pub(crate) struct Commit<'a> {
-    /// Slots that it puts, which are free.
+pub(crate) struct JournalCommit<'a> {
+    /// Lists the slots that it puts, which are free.
     pub(crate) puts: &'a [NvPut],
-    /// Their bytes, one after the other.
+    /// Holds their bytes, one after the other.
     pub(crate) bytes: &'a [u8],
-    /// Slots that it frees, which are in use.
+    /// Lists the slots that it frees, which are in use.
     pub(crate) frees: &'a [NvSlot],
     /// Gives the checksums of the bytes of each slot if they were written before: damaged ones stay damaged.
     pub(crate) crcs: Option<&'a [u32]>,
 }
 
-/// What a record says beside that.
+/// Holds the fields of a record beside its table and bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamp {
+pub(crate) struct RecordStamp {
     pub(crate) place: u64,
     pub(crate) drawn: [u8; 16],
     pub(crate) opening: u64,
-    /// Place before which all is durable.
+    /// Gives the place before which all records are durable.
     pub(crate) durable: u64,
 }
 
-impl Commit<'_> {
+impl JournalCommit<'_> {
     /// Counts the sectors of its record behind one whose table has so many bytes.
     pub(crate) fn sectors(&self, before: u64) -> u64 {
         let table = table_bytes(self.puts.len() as u64, self.frees.len() as u64);
@@ -151,7 +151,13 @@ impl Commit<'_> {
     }
 
     /// Encodes its record behind the one with this table, which becomes the table of this one.
-    pub(crate) fn encode(&self, stamp: Stamp, before: &mut RecordTable, table: &mut RecordTable, image: &mut Vec<u8>) {
+    pub(crate) fn encode(
+        &self,
+        stamp: RecordStamp,
+        before: &mut RecordTable,
+        table: &mut RecordTable,
+        image: &mut Vec<u8>,
+    ) {
         table.fill(stamp.place, self);
         let sectors = sectors(table.len(), self.bytes.len() as u64, before.len());
         image.clear();
@@ -164,7 +170,7 @@ impl Commit<'_> {
 }
 
 /// Writes into the image of a record all but the bytes of its slots: of a new one, or of one that is damaged.
-pub(crate) fn restore(image: &mut [u8], stamp: Stamp, table: &RecordTable, before: &RecordTable) {
+pub(crate) fn restore(image: &mut [u8], stamp: RecordStamp, table: &RecordTable, before: &RecordTable) {
     let sectors = (image.len() / SECTOR) as u64;
     image[..HEAD].fill(0);
     put(image, 0, &MARK);
@@ -186,42 +192,42 @@ pub(crate) fn restore(image: &mut [u8], stamp: Stamp, table: &RecordTable, befor
     put(image, 4, &crc.to_le_bytes());
 }
 
-/// Why there is no whole record.
+/// Says why there is no whole record.
 #[derive(Debug)]
-pub(crate) struct Wrong {
+pub(crate) struct RecordDefect {
     field: &'static str,
-    /// Byte of the record.
+    /// Gives the byte of the record.
     at: u64,
     found: String,
     expected: String,
 }
 
-impl Wrong {
+impl RecordDefect {
     fn new(field: &'static str, at: usize, found: &impl ToString, expected: &impl ToString) -> Self {
         Self { field, at: at as u64, found: found.to_string(), expected: expected.to_string() }
     }
 
-    /// The error that it is where the record must be whole.
+    /// Returns the error that it is where the record must be whole.
     pub(crate) fn at(self, path: &Path, offset: u64) -> FilesError {
         let Self { field, at, found, expected } = self;
         FilesError::Field { path: path.to_owned(), field, offset: offset + at, found, expected }
     }
 }
 
-/// What is wanted of a record.
+/// Names the record that is to be read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedRecord {
     pub(crate) place: u64,
     pub(crate) drawn: [u8; 16],
-    /// After which opening it must have been written, if that matters.
+    /// Gives the opening after which it must have been written, if that matters.
     pub(crate) opening: Option<u64>,
-    /// The longest that it can be.
+    /// Limits its sectors.
     pub(crate) most: u64,
 }
 
-/// What the first sector of a record says.
+/// Holds the fields in the first sector of a record.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
+pub(crate) struct RecordHead {
     durable: u64,
     pub(crate) sectors: u64,
     puts: u32,
@@ -237,36 +243,49 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-impl Head {
-    /// Whether a sector is the first one of the record that is wanted.
-    pub(crate) fn read(sector: &[u8], wanted: Wanted) -> Result<Self, Wrong> {
+impl RecordHead {
+    /// Reads the first sector of the wanted record.
+    ///
+    /// # Errors
+    /// If the sector is not that.
+    pub(crate) fn read(sector: &[u8], wanted: WantedRecord) -> Result<Self, RecordDefect> {
         let exactly = |field, at, expected: u64| match u64_at(sector, at) {
             found if found == expected => Ok(()),
-            found => Err(Wrong::new(field, at, &found, &expected)),
+            found => Err(RecordDefect::new(field, at, &found, &expected)),
         };
         if sector[..4] != MARK {
-            return Err(Wrong::new("the mark of a record", 0, &sector[..4].escape_ascii(), &MARK.escape_ascii()));
+            return Err(RecordDefect::new(
+                "the mark of a record",
+                0,
+                &sector[..4].escape_ascii(),
+                &MARK.escape_ascii(),
+            ));
         }
         exactly("the place of a record", 8, wanted.place)?;
         if sector[16..32] != wanted.drawn {
             let found = sector[16..32].escape_ascii();
-            return Err(Wrong::new("what was drawn for the array", 16, &found, &wanted.drawn.escape_ascii()));
+            return Err(RecordDefect::new("what was drawn for the array", 16, &found, &wanted.drawn.escape_ascii()));
         }
         wanted.opening.map_or(Ok(()), |opening| exactly("the opening of a record", 32, opening))?;
         let sectors = u64_at(sector, 48);
         if !(1..=wanted.most).contains(&sectors) {
-            return Err(Wrong::new("the sectors of a record", 48, &sectors, &format_args!("1 to {}", wanted.most)));
+            return Err(RecordDefect::new(
+                "the sectors of a record",
+                48,
+                &sectors,
+                &format_args!("1 to {}", wanted.most),
+            ));
         }
         let before = (u64_at(sector, 64), u32_at(sector, 72), u32_at(sector, 76));
         Ok(Self { durable: u64_at(sector, 40), sectors, puts: u32_at(sector, 56), frees: u32_at(sector, 60), before })
     }
 }
 
-/// A record whose table is right.
+/// Holds a record whose table is right.
 #[derive(Debug)]
-pub(crate) struct Record<'a> {
-    head: Head,
-    /// What it says of slots that it puts.
+pub(crate) struct JournalRecord<'a> {
+    head: RecordHead,
+    /// Holds the table's entries of puts.
     puts: &'a [u8],
     frees: &'a [u8],
     bytes: &'a [u8],
@@ -274,42 +293,57 @@ pub(crate) struct Record<'a> {
     before: (&'a [u8], u32),
 }
 
-impl<'a> Record<'a> {
+impl<'a> JournalRecord<'a> {
     /// Looks at all of what was read as a record with this head. A table that is torn or damaged is an error, unless it is
     /// to be believed.
-    pub(crate) fn read(head: &Head, record: &'a [u8], limits: SlotLimits, believed: bool) -> Result<Self, Wrong> {
+    pub(crate) fn read(
+        head: &RecordHead,
+        record: &'a [u8],
+        limits: SlotLimits,
+        believed: bool,
+    ) -> Result<Self, RecordDefect> {
         let room = (record.len() - HEAD) as u64;
         let says = table_bytes(head.puts.into(), head.frees.into());
         if says > room {
-            return Err(Wrong::new("the slots of a record", 56, &says, &format_args!("at most {room} bytes")));
+            return Err(RecordDefect::new("the slots of a record", 56, &says, &format_args!("at most {room} bytes")));
         }
         let end = HEAD + says as usize;
         let (found, expected) = (u32_at(record, 4), crc32c::crc32c(&record[8..end]));
         if found != expected && !believed {
-            return Err(Wrong::new("the CRC-32C of a record's table", 4, &found, &expected));
+            return Err(RecordDefect::new("the CRC-32C of a record's table", 4, &found, &expected));
         }
         let (puts, frees) = record[HEAD..end].split_at(head.puts as usize * PUT);
         let mut left = record.len() as u64 - end as u64;
         for (put, at) in puts.chunks_exact(PUT).zip((HEAD..).step_by(PUT)) {
             let (slot, len) = (u32_at(put, 0), u32_at(put, 8));
             if slot >= limits.slots {
-                return Err(Wrong::new("a slot that is put", at, &slot, &format_args!("below {}", limits.slots)));
+                return Err(RecordDefect::new(
+                    "a slot that is put",
+                    at,
+                    &slot,
+                    &format_args!("below {}", limits.slots),
+                ));
             }
             let most = left.min(limits.page_bytes.into());
             if u64::from(len) > most {
-                return Err(Wrong::new("the bytes in a slot", at + 8, &len, &format_args!("at most {most}")));
+                return Err(RecordDefect::new("the bytes in a slot", at + 8, &len, &format_args!("at most {most}")));
             }
             left -= u64::from(len);
         }
         for (free, at) in frees.chunks_exact(FREE).zip((HEAD + puts.len()..).step_by(FREE)) {
             let slot = u32_at(free, 0);
             if slot >= limits.slots {
-                return Err(Wrong::new("a slot that is freed", at, &slot, &format_args!("below {}", limits.slots)));
+                return Err(RecordDefect::new(
+                    "a slot that is freed",
+                    at,
+                    &slot,
+                    &format_args!("below {}", limits.slots),
+                ));
             }
         }
         let before = table_bytes(head.before.1.into(), head.before.2.into());
         if before > left {
-            return Err(Wrong::new(
+            return Err(RecordDefect::new(
                 "the slots of the record before",
                 72,
                 &before,
@@ -321,28 +355,33 @@ impl<'a> Record<'a> {
     }
 
     /// Checks that all of it was written, in whatever order that was done.
-    pub(crate) fn check_whole(&self, believed: bool) -> Result<(), Wrong> {
+    pub(crate) fn check_whole(&self, believed: bool) -> Result<(), RecordDefect> {
         if believed {
             return Ok(());
         }
         if let Some((number, (_, bytes, _))) = self.puts().enumerate().find(|(_, (.., is_damaged))| *is_damaged) {
             let (found, expected) = (self.crc(number), crc32c::crc32c(bytes));
-            return Err(Wrong::new("the CRC-32C of the bytes in a slot", HEAD + number * PUT + 12, &found, &expected));
+            return Err(RecordDefect::new(
+                "the CRC-32C of the bytes in a slot",
+                HEAD + number * PUT + 12,
+                &found,
+                &expected,
+            ));
         }
         let (found, expected) = (self.before.1, crc32c::crc32c(self.before.0));
         if found == expected {
             Ok(())
         } else {
-            Err(Wrong::new("the CRC-32C of the table of the record before", 80, &found, &expected))
+            Err(RecordDefect::new("the CRC-32C of the table of the record before", 80, &found, &expected))
         }
     }
 
-    /// Its sectors.
+    /// Counts its sectors.
     pub(crate) const fn sectors(&self) -> u64 {
         self.head.sectors
     }
 
-    /// Place before which all was durable when it was written.
+    /// Returns the place before which all records were durable when it was written.
     pub(crate) const fn durable(&self) -> u64 {
         self.head.durable
     }
@@ -365,7 +404,7 @@ impl<'a> Record<'a> {
         u32_at(&self.puts[number * PUT..], 12)
     }
 
-    /// Slots that it frees. They are free before others are put.
+    /// Returns the slots that it frees. They are free before others are put.
     pub(crate) fn frees(&self) -> impl Iterator<Item = NvSlot> + use<'a> {
         self.frees.chunks_exact(FREE).map(slot_of)
     }

@@ -27,7 +27,7 @@ use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint, Unfit};
 use crate::files::io::sectors;
 use crate::files::layout::journal::{ArrayEpoch, Bounds, FoundHeader, JournalLayout, MAGIC, NO_SEAL};
-use crate::files::layout::record::{Commit, Head, Record, RecordTable, Stamp, Wanted};
+use crate::files::layout::record::{JournalCommit, JournalRecord, RecordHead, RecordStamp, RecordTable, WantedRecord};
 use crate::files::layout::sectors::{SECTOR, is_sealed};
 
 /// The file.
@@ -43,7 +43,7 @@ pub(crate) struct NvramFile {
     pub(super) durable: u64,
     /// From the first one that counts on.
     records: VecDeque<Written>,
-    pub(super) slots: Vec<Option<Holds>>,
+    pub(super) slots: Vec<Option<HeldSlot>>,
     /// Holds what the newest record says of slots: the next one says it once more.
     pub(super) before: RecordTable,
     /// Is filled with what the next one says, to be used again.
@@ -66,7 +66,7 @@ struct Written {
 
 /// A slot in use.
 #[derive(Clone, Copy)]
-pub(super) struct Holds {
+pub(super) struct HeldSlot {
     generation: u32,
     /// The record that has put it, the last time.
     place: u64,
@@ -118,10 +118,10 @@ impl NvramFile {
         self.bounds.tail + self.layout.ring()
     }
 
-    pub(super) fn wanted(&self, place: u64, opening: Option<u64>) -> Wanted {
+    pub(super) fn wanted(&self, place: u64, opening: Option<u64>) -> WantedRecord {
         // Where all must be there, not beyond that.
         let sealed = if place < self.bounds.sealed { self.bounds.sealed } else { u64::MAX };
-        Wanted { place, drawn: self.epoch.drawn, opening, most: self.end().min(sealed).saturating_sub(place) }
+        WantedRecord { place, drawn: self.epoch.drawn, opening, most: self.end().min(sealed).saturating_sub(place) }
     }
 
     /// Bytes before the end of the ring from this place on; at most so many.
@@ -186,7 +186,7 @@ impl NvramFile {
             Some(_) => {
                 self.make_room(self.layout.longest())?;
                 let place = self.head;
-                self.write(&Commit { puts: &[], bytes: &[], frees: &[], crcs: None })?;
+                self.write(&JournalCommit { puts: &[], bytes: &[], frees: &[], crcs: None })?;
                 Ok(place)
             }
         }
@@ -194,7 +194,7 @@ impl NvramFile {
 
     /// Puts free slots, and frees slots in use: all of it or nothing. Durable, with all before it, after
     /// [`sync`](Self::sync).
-    pub(crate) fn append(&mut self, commit: &Commit<'_>) -> io::Result<()> {
+    pub(crate) fn append(&mut self, commit: &JournalCommit<'_>) -> io::Result<()> {
         if commit.puts.is_empty() && commit.frees.is_empty() {
             return Ok(());
         }
@@ -232,9 +232,9 @@ impl NvramFile {
     }
 
     /// Writes a record behind the newest one.
-    fn write(&mut self, commit: &Commit<'_>) -> io::Result<()> {
+    fn write(&mut self, commit: &JournalCommit<'_>) -> io::Result<()> {
         let (place, drawn) = (self.head, self.epoch.drawn);
-        let stamp = Stamp { place, drawn, opening: self.bounds.opening, durable: self.durable };
+        let stamp = RecordStamp { place, drawn, opening: self.bounds.opening, durable: self.durable };
         commit.encode(stamp, &mut self.before, &mut self.table, &mut self.image);
         self.borne.0 += self.image.len() as u64;
         self.write_at(place, &self.image)?;
@@ -246,7 +246,7 @@ impl NvramFile {
     pub(super) fn note(&mut self, puts: impl Iterator<Item = NvSlot>, sectors: u64) {
         let (place, mut live) = (self.head, 0);
         for slot in puts {
-            let before = self.slots[slot.index as usize].replace(Holds { generation: slot.generation, place });
+            let before = self.slots[slot.index as usize].replace(HeldSlot { generation: slot.generation, place });
             debug_assert!(before.is_none(), "{slot:?} is put while it is in use");
             live += 1;
         }
@@ -257,7 +257,7 @@ impl NvramFile {
     /// A slot is not in use any more, as far as the record goes that has put it.
     pub(super) fn release(&mut self, slot: NvSlot) {
         let held = self.slots[slot.index as usize].take_if(|held| held.generation == slot.generation);
-        let Holds { place, .. } = held.unwrap_or_else(|| panic!("{slot:?} is freed but not in use"));
+        let HeldSlot { place, .. } = held.unwrap_or_else(|| panic!("{slot:?} is freed but not in use"));
         let at = self.records.partition_point(|record| record.place < place);
         self.records[at].live -= 1;
     }
@@ -304,9 +304,9 @@ impl NvramFile {
         let damaged = || io::Error::other("a record of it that was written is damaged");
         image.resize(record.sectors as usize * SECTOR, 0);
         self.read_at(record.place, &mut image)?;
-        let wanted = Wanted { most: record.sectors, ..self.wanted(record.place, None) };
-        let whole =
-            Head::read(&image, wanted).and_then(|head| Record::read(&head, &image, self.layout.limits(), false));
+        let wanted = WantedRecord { most: record.sectors, ..self.wanted(record.place, None) };
+        let whole = RecordHead::read(&image, wanted)
+            .and_then(|head| JournalRecord::read(&head, &image, self.layout.limits(), false));
         let whole = whole.map_err(|_| damaged())?;
         copied.puts.clear();
         copied.bytes.clear();
@@ -323,7 +323,7 @@ impl NvramFile {
         }
         self.image = image;
         let Copied { puts, bytes, crcs } = &copied;
-        let written = self.write(&Commit { puts, bytes, frees: &[], crcs: Some(crcs) });
+        let written = self.write(&JournalCommit { puts, bytes, frees: &[], crcs: Some(crcs) });
         self.copied = copied;
         written
     }

@@ -15,15 +15,17 @@ use super::journal::{NvramFile, read_headers};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint, Unfit};
 use crate::files::layout::journal::{ArrayEpoch, Bounds, FoundHeader, JournalLayout};
-use crate::files::layout::record::{Head, Record, RecordTable, Stamp, Wanted, Wrong, restore, sectors};
+use crate::files::layout::record::{
+    JournalRecord, RecordDefect, RecordHead, RecordStamp, RecordTable, WantedRecord, restore, sectors,
+};
 use crate::files::layout::sectors::SECTOR;
 use crate::nvram::Nvram;
 
 /// Sectors behind the newest record in which others are looked for that say of damage: 32 MiB.
 const LOOKED_AT: u64 = 65_536;
-/// Damaged records of which is told what is wrong with them, at most.
+/// Limits the damaged records that are described.
 const MOST_TOLD: usize = 8;
-/// Sectors that are read at a time.
+/// Counts the sectors of one read.
 const VIEW: u64 = 512;
 
 /// Holds what an opening has found.
@@ -36,7 +38,7 @@ pub(crate) struct FoundNvram {
 }
 
 /// Holds what the records that count have put.
-struct Replayed {
+struct ReplayedRing {
     nvram: Nvram,
     /// Says what is wrong with the damaged ones, of the first few.
     damaged: Vec<FilesError>,
@@ -61,27 +63,32 @@ struct DamagedRecord {
     is_restored: bool,
 }
 
-/// A part of the ring that was read.
+/// Holds a part of the ring that was read.
 #[derive(Default)]
-struct View {
+struct RingView {
     place: u64,
     bytes: Vec<u8>,
     /// Tells whether what was read is written anew.
     anew: bool,
 }
 
-impl View {
+impl RingView {
     /// Returns the record at a place if its table is right or is to be believed. What was read before it is written anew if
     /// that is wanted.
-    fn record(&mut self, of: &NvramFile, wanted: Wanted, believed: bool) -> io::Result<Result<Record<'_>, Wrong>> {
-        let Wanted { place, .. } = wanted;
+    fn record(
+        &mut self,
+        of: &NvramFile,
+        wanted: WantedRecord,
+        believed: bool,
+    ) -> io::Result<Result<JournalRecord<'_>, RecordDefect>> {
+        let WantedRecord { place, .. } = wanted;
         self.turn_to(of, place, 1)?;
-        let head = match Head::read(&self.sectors(place, 1)[..], wanted) {
+        let head = match RecordHead::read(&self.sectors(place, 1)[..], wanted) {
             Ok(head) => head,
             Err(wrong) => return Ok(Err(wrong)),
         };
         self.turn_to(of, place, head.sectors)?;
-        Ok(Record::read(&head, self.sectors(place, head.sectors), of.layout.limits(), believed))
+        Ok(JournalRecord::read(&head, self.sectors(place, head.sectors), of.layout.limits(), believed))
     }
 
     /// Returns sectors that are there.
@@ -121,7 +128,7 @@ impl NvramFile {
     ) -> Result<FoundNvram, FilesError> {
         let FoundHeader { epoch, bounds, damaged } = read_headers(&*file, path, length, &layout)?;
         let mut opened = Self::with(file, layout, epoch, bounds);
-        let Replayed { nvram, damaged: of_records } = opened.take_over(path)?;
+        let ReplayedRing { nvram, damaged: of_records } = opened.take_over(path)?;
         let opening = bounds.opening + 1;
         let written = opened.write_header(bounds).and_then(|()| opened.file.sync_all(SyncPoint::OpenNvram));
         written.map_err(FilesError::io(path, "make it durable"))?;
@@ -134,10 +141,10 @@ impl NvramFile {
 
     /// Finds the records that count, reads what they have put, and writes them anew. What a damaged record says of slots is
     /// restored; the bytes that are damaged stay as they are.
-    fn take_over(&mut self, path: &Path) -> Result<Replayed, FilesError> {
+    fn take_over(&mut self, path: &Path) -> Result<ReplayedRing, FilesError> {
         let mut found: Vec<Option<FoundSlot>> = vec![None; self.slots.len()];
         let mut damaged = Vec::new();
-        let mut view = View { place: self.head, anew: true, ..View::default() };
+        let mut view = RingView { place: self.head, anew: true, ..RingView::default() };
         let (believes_stale, believes_torn) = (self.file.believes(Unfit::Stale), self.file.believes(Unfit::Torn));
         while self.head < self.end() {
             let (place, is_sealed) = (self.head, self.head < self.bounds.sealed);
@@ -196,12 +203,12 @@ impl NvramFile {
                 nvram.put(*slot, *tag, bytes);
             }
         }
-        Ok(Replayed { nvram, damaged })
+        Ok(ReplayedRing { nvram, damaged })
     }
 
     /// Tells whether a record behind a place says that what is there was durable.
     fn was_durable(&self, place: u64) -> io::Result<bool> {
-        let mut view = View::default();
+        let mut view = RingView::default();
         for behind in place + 1..self.end().min(place + LOOKED_AT) {
             let wanted = self.wanted(behind, Some(self.bounds.opening));
             if view.record(self, wanted, false)?.is_ok_and(|record| record.durable() > place) {
@@ -213,7 +220,7 @@ impl NvramFile {
 
     /// Restores what a damaged record says of slots, in what was read of it. Returns false if that is not damaged, and none
     /// if nobody knows what it said.
-    fn restore(&self, view: &mut View, wanted: Wanted) -> io::Result<Option<bool>> {
+    fn restore(&self, view: &mut RingView, wanted: WantedRecord) -> io::Result<Option<bool>> {
         let place = wanted.place;
         let said = match view.record(self, wanted, false)? {
             // The bytes of a slot alone are damaged.
@@ -227,14 +234,14 @@ impl NvramFile {
             return Ok(None);
         }
         view.turn_to(self, place, in_all)?;
-        let stamp = Stamp { place, drawn: wanted.drawn, opening: self.bounds.opening, durable };
+        let stamp = RecordStamp { place, drawn: wanted.drawn, opening: self.bounds.opening, durable };
         restore(view.sectors(place, in_all), stamp, &table, &before);
         Ok(Some(true))
     }
 
     /// Returns what the record behind a damaged one says of it, and how many sectors the damaged one has.
     fn said_behind(&self, place: u64) -> io::Result<Option<(RecordTable, u64)>> {
-        let mut view = View::default();
+        let mut view = RingView::default();
         for next in place + 1..self.end().min(place + 1 + self.layout.longest()) {
             let opening = (next >= self.bounds.sealed).then_some(self.bounds.opening);
             if let Ok(record) = view.record(self, self.wanted(next, opening), false)? {

@@ -16,7 +16,7 @@ use super::journal::NvramFile;
 use crate::bytes::Handle;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::threads::pool::Worker;
-use crate::files::layout::record::Commit;
+use crate::files::layout::record::JournalCommit;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +147,7 @@ impl Store {
             None => Ok(()),
             Some(Change::Commit { .. }) => {
                 for Command { lists: Lists { puts, frees, .. }, bytes, .. } in &self.group {
-                    self.nvram.append(&Commit { puts, bytes, frees, crcs: None })?;
+                    self.nvram.append(&JournalCommit { puts, bytes, frees, crcs: None })?;
                 }
                 let durable = |command: &Command| matches!(command.change, Change::Commit { durable: true });
                 if self.group.iter().any(durable) { self.nvram.sync(SyncPoint::Commit) } else { Ok(()) }

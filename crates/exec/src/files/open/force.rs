@@ -33,16 +33,16 @@ use crate::files::nvram::intents::{self, sync_roster};
 /// Says how fresh a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberFreshness {
-    /// It has all writes that the array has, as far as its label and its event count tell.
+    /// Has all writes of the array, by its label and its event count.
     Current,
-    /// The array went on without it, or an older copy of it was put back.
+    /// Lacks writes: the array went on without it, or somebody put an older copy back.
     Stale {
         /// Gives its event count.
         count: u64,
         /// Gives the array's. Each start and each clean shutdown raises it.
         newest: u64,
     },
-    /// What it holds cannot be told, or is not all there.
+    /// Holds no array, or only a part of its content.
     Unusable(String),
 }
 
