@@ -9,7 +9,8 @@ use destage_engine::{ArrayMaking, Backend, Description};
 use destage_exec::{Moment, Os, Recording, Slip};
 
 use super::killed::{AllowedLosses, CutTally, LossKind, look, make_again, replacement, taking_out};
-use super::served::{ClientKnowledge, MEMBERS, OFFSET, ServedArray, described, description, make, prepare};
+use super::knowledge::ClientKnowledge;
+use super::served::{MEMBERS, OFFSET, ServedArray, described, description, make, prepare};
 
 /// Names a command, and what it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,8 @@ use destage_crash::Dice;
 use destage_engine::{ArrayMaking, Backend, Description, DescriptionError, DeviceReplacement, State};
 use destage_exec::{FilesError, Recording};
 
-use super::served::{ClientKnowledge, MEMBERS, RefusedStart, ServedArray, described};
+use super::knowledge::ClientKnowledge;
+use super::served::{MEMBERS, RefusedStart, ServedArray, described};
 
 /// Says what a start without `--accept-losses` may be refused over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 mod case;
 mod killed;
+mod knowledge;
 mod served;
 mod walk;
 

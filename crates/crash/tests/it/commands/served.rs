@@ -1,24 +1,24 @@
 //! An array that is served in memory, with all that clients know of it.
 
-use std::collections::BTreeSet;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_crash::{Change, Dice, Model, SECTOR, sector_bytes, value_of};
+use destage_crash::{Change, Dice, SECTOR, sector_bytes, value_of};
 use destage_engine::{
-    Accepted, Array, ArrayMaking, ArrayPart, Backend, ByteRange, ByteSize, CachePart, Description, DeviceReplacement,
-    IoPart, NvramPart, State, Uuid,
+    Accepted, Array, ArrayMaking, ArrayPart, Backend, ByteSize, CachePart, Description, DeviceReplacement, IoPart,
+    NvramPart, State, Uuid,
 };
 use destage_exec::{Completion, Moment, Os, Recording};
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::{ParityMethod, Regime};
 
+use super::knowledge::{AskedRequest, ClientKnowledge};
+
 /// Bytes of a page, and of a sector of the members and the cache.
 pub const PAGE: u64 = 64;
 /// Sectors of the model in a page.
-const PAGE_SECTORS: u64 = PAGE / SECTOR as u64;
+pub(super) const PAGE_SECTORS: u64 = PAGE / SECTOR as u64;
 /// Counts the members, of which one can be lost.
 pub const MEMBERS: usize = 4;
 /// Bytes of each.
@@ -26,7 +26,7 @@ const MEMBER: u64 = 16 * PAGE;
 /// Bytes before them.
 pub const OFFSET: u64 = 2 * PAGE;
 /// Bytes of data.
-const DATA: u64 = MEMBER * (MEMBERS as u64 - 1);
+pub(super) const DATA: u64 = MEMBER * (MEMBERS as u64 - 1);
 /// Names the files that take devices' places.
 const FRESH: [&str; 3] = ["other", "fresh of member 1", "fresh of cache"];
 /// Polls within which what was begun must end.
@@ -84,90 +84,6 @@ pub fn prepare(os: &Recording, cache: &str) {
 pub fn make(os: &Recording, description: &Description) {
     let shared: Arc<dyn Os> = Arc::new(os.clone());
     description.make_on(&shared, &described(), ArrayMaking::New).expect("it can be made");
-}
-
-/// Holds a request that is not answered.
-#[derive(Clone, Debug)]
-struct AskedRequest {
-    tag: u64,
-    op: HostOp,
-    sector: u64,
-    sectors: u64,
-    fua: bool,
-    submitted: u64,
-}
-
-impl AskedRequest {
-    fn pages(&self) -> Range<u64> {
-        self.sector / PAGE_SECTORS..(self.sector + self.sectors).div_ceil(PAGE_SECTORS)
-    }
-}
-
-/// Holds what clients know of an array.
-#[derive(Clone, Debug)]
-pub struct ClientKnowledge {
-    pub model: Model,
-    asked: Vec<AskedRequest>,
-    number: u64,
-    /// Tells that writes may be lost that were nowhere else.
-    has_given_up: bool,
-    given_up: BTreeSet<u64>,
-}
-
-impl ClientKnowledge {
-    pub fn fresh(description: &Description) -> Self {
-        let every_write = description.array.durability == Regime::EveryWrite;
-        let model = Model::new(DATA / SECTOR as u64, PAGE_SECTORS, every_write);
-        Self { model, asked: Vec::new(), number: 0, has_given_up: false, given_up: BTreeSet::new() }
-    }
-
-    /// Notes that the array has ended.
-    pub fn end(&mut self, power: bool) {
-        if !power {
-            // Whatever was answered is there.
-            let now = self.model.tick();
-            self.model.flushed(now);
-        }
-        self.number += 1;
-        self.model.cut(self.number);
-        self.asked.clear();
-    }
-
-    /// Notes that it was stopped in order.
-    pub fn stopped(&mut self) {
-        self.end(false);
-    }
-
-    /// Notes that these pages are accepted as lost: they hold anything, or fail.
-    pub fn give_up(&mut self, lost: &[ByteRange]) {
-        for ByteRange { offset, bytes } in lost {
-            let pages = offset / PAGE..(offset + bytes) / PAGE;
-            self.model.forget(pages.start * PAGE_SECTORS..pages.end * PAGE_SECTORS);
-            self.given_up.extend(pages);
-        }
-        self.model.set_may_fail(!self.given_up.is_empty());
-    }
-
-    /// Notes that whatever was on no member is accepted as lost: every page is what it was once.
-    pub fn give_up_what_was_alone(&mut self) {
-        self.model.forget(0..self.model.sectors());
-        self.model.set_may_fail(true);
-        self.has_given_up = true;
-    }
-
-    pub fn has_given_up_pages(&self) -> bool {
-        !self.given_up.is_empty()
-    }
-
-    /// Returns true if all of these pages are accepted as lost.
-    pub fn has_given_up(&self, lost: &[ByteRange]) -> bool {
-        let mut pages = lost.iter().flat_map(|range| range.offset / PAGE..(range.offset + range.bytes) / PAGE);
-        pages.all(|page| self.given_up.contains(&page))
-    }
-
-    fn is_given_up(&self, asked: &AskedRequest) -> bool {
-        self.given_up.range(asked.pages()).next().is_some()
-    }
 }
 
 /// Says why a start is refused, and what was known of the array.

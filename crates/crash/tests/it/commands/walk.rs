@@ -2,17 +2,21 @@
 //! their place and by what may not, are taken out, cannot read a sector; the cache is lost, detached and attached; there is no
 //! room; files are older copies; the process ends, and the power. Requests come all the while, and are held against the model.
 
+mod ends;
+mod orders;
+
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use destage_crash::{Dice, caught};
-use destage_engine::{Backend, Described, DeviceReplacement, ScrubRequest, ScrubState, ScrubStatus};
+use destage_engine::{Backend, Described, ScrubRequest, ScrubState, ScrubStatus};
 use destage_exec::{BadBytes, Fault, Recording};
 use destage_plan::{Dev, DevSet, HostOp, Row};
 
-use super::killed::{AllowedLosses, CutTally, LossKind, look, replacement, start, taking_out};
-use super::served::{ClientKnowledge, MEMBERS, OFFSET, PAGE, ServedArray, description, make, prepare};
+use super::killed::{AllowedLosses, CutTally, LossKind, replacement, start, taking_out};
+use super::knowledge::ClientKnowledge;
+use super::served::{MEMBERS, OFFSET, PAGE, ServedArray, description, make, prepare};
 
 /// Lists what can happen.
 const EVENTS: [WalkEvent; 16] = [
@@ -292,109 +296,6 @@ impl RandomWalk {
         self.state.window = true;
     }
 
-    /// Gives an order about a device; checks that it is refused exactly if the array needs the device.
-    fn order(&mut self, dev: Dev, order: &DeviceReplacement) {
-        self.served.settle();
-        let files = self.served.array.files();
-        let (controller, answers) = (files.engine().controller(), files.answers(dev));
-        let others = self.degraded() - DevSet::one(dev);
-        let is_member = dev.index() < MEMBERS;
-        let is_stale = self.has_device() && !controller.is_caching() && controller.stale_rows() > 0;
-        // A member that nobody has asked for anything is found to have failed before another is taken out.
-        let is_else_broken = is_member
-            && answers
-            && self
-                .state
-                .broken
-                .iter()
-                .any(|path| (0..MEMBERS).any(|at| at != dev.index() && self.path_of(at) == *path));
-        let is_home = !is_member && self.state.cache.ends_with("cache-device");
-        let must_be_refused = order.takes_out && !answers
-            || is_home
-            || is_else_broken
-            || is_member && !others.is_empty()
-            || is_member && is_stale && !self.degraded().contains(dev);
-        let before = (self.degraded(), self.served.lost());
-        // A device that fails while the array comes to rest changes what is allowed.
-        let is_certain = self.state.broken.is_empty() || !answers;
-        let is_certain_of_refusal = is_certain || is_else_broken;
-        let ordered = self.served.replace(order);
-        self.note(&format!("  {order}: {ordered:?}"));
-        if ordered.is_ok() {
-            let is_wrong = must_be_refused && is_certain_of_refusal;
-            assert!(!is_wrong, "{order} is not refused, though {before:?} are lost");
-            let path = self.path_of(dev.index());
-            self.state.broken.retain(|broken| *broken != path);
-            self.state.refilled.push(path);
-            return;
-        }
-        let why = ordered.unwrap_err();
-        assert!(must_be_refused || !is_certain, "{order} is refused: {why}");
-        if is_certain {
-            self.assert_no_more_is_lost(&before, &why);
-        }
-    }
-
-    /// Checks that no more is lost than was; a member may have been filled meanwhile.
-    fn assert_no_more_is_lost(&self, before: &(DevSet, Vec<String>), why: &str) {
-        let more = self.degraded() - before.0;
-        let lost = self.served.lost();
-        let is_kept = more.is_empty() && lost.iter().all(|name| before.1.contains(name));
-        assert!(is_kept, "a refused order costs {more:?}, and {lost:?} are lost: {why}");
-    }
-
-    /// Replaces a device: mostly a lost one, else any.
-    fn replace(&mut self) {
-        let all = MEMBERS as u64 + u64::from(self.has_device());
-        let dev = match self.degraded().lowest() {
-            Some(dev) if !self.state.dice.one_in(3) => dev,
-            _ => Dev(self.state.dice.below(all) as u8),
-        };
-        let own = self.path_of(dev.index());
-        let is_own =
-            !self.state.broken.contains(&own) && !self.served.array.files().answers(dev) && self.state.dice.one_in(2);
-        let path = (!is_own).then(|| self.state.fresh_file(&self.served.os));
-        let name = if dev.index() < MEMBERS { dev.0.to_string() } else { "cache".to_owned() };
-        self.order(dev, &replacement(&name, path.as_deref()));
-    }
-
-    /// Names a file that must not take a member's place: whatever the array is like that is refused, and changes nothing.
-    fn replace_wrongly(&mut self) {
-        let dev = self.state.dice.below(MEMBERS as u64) as usize;
-        let own = self.path_of(dev);
-        let len = self.served.array.files().config().file_bytes(dev) as usize;
-        let other = self.path_of((dev + 1) % MEMBERS);
-        let wrong: PathBuf = match self.state.dice.below(4) {
-            0 => other,
-            1 => {
-                self.served.os.put(Path::new("/array/user"), b"precious".iter().copied().cycle().take(len).collect());
-                "/array/user".into()
-            }
-            2 => {
-                self.served.os.put(Path::new("/array/short"), vec![0; len - 1]);
-                "/array/short".into()
-            }
-            _ => {
-                let copied = self.served.os.content(&other).expect("a member");
-                self.served.os.put(Path::new("/array/copy"), copied);
-                "/array/copy".into()
-            }
-        };
-        self.served.settle();
-        let before = self.served.os.content(&wrong);
-        let lost = (self.degraded(), self.served.lost());
-        let is_certain = self.state.broken.is_empty();
-        let order = replacement(&dev.to_string(), wrong.to_str());
-        let refused = self.served.replace(&order).expect_err("it must not take a member's place");
-        assert!(!refused.is_empty() && (self.path_of(dev) == own), "{refused}");
-        if is_certain {
-            self.assert_no_more_is_lost(&lost, &refused);
-            if !self.served.array.files().config().devices.iter().any(|device| device.path == wrong) {
-                assert!(self.served.os.content(&wrong) == before, "{refused}: it holds what it held");
-            }
-        }
-    }
-
     /// Lets a member be unable to read a sector of data, which the array makes anew as it is read.
     fn bad_sector(&mut self) {
         // With a cache it might not be read before something else is lost.
@@ -459,95 +360,5 @@ impl RandomWalk {
         }
         self.work();
         self
-    }
-
-    /// Ends it, and starts it again.
-    fn restart(self, power: bool) -> Self {
-        let files = self.served.array.files();
-        let devices = files.config().devices.iter().enumerate();
-        // A sync of them has failed, and nobody has heard of it: the next process would read what is not durable.
-        let is_spoiled = |dev: usize, path: &PathBuf| {
-            let is_old = !self.state.refilled.contains(path);
-            files.answers(Dev(dev as u8)) && is_old && self.served.os.is_spoiled(path)
-        };
-        let spoiled = devices.filter(|(dev, device)| is_spoiled(*dev, &device.path));
-        let spoiled: Vec<PathBuf> = spoiled.map(|(_, device)| device.path.clone()).collect();
-        let Self { served, state } = self;
-        let (os, known) = served.finish(power);
-        for path in spoiled {
-            os.take_away(&path);
-        }
-        state.open(&os, known)
-    }
-
-    /// Stops it in order, and starts it again.
-    fn stop(self) -> Self {
-        let (mut state, os, known) = self.end_in_order();
-        state.window = false;
-        state.open(&os, known)
-    }
-
-    fn end_in_order(mut self) -> (WalkState, Recording, ClientKnowledge) {
-        self.served.settle();
-        let Self { served, state } = self;
-        let (os, known, _) = served.stop();
-        (state, os, known)
-    }
-
-    /// Stops it, and starts it with an older copy of something, if there is one; else keeps copies.
-    fn older_copy(self) -> Self {
-        if !self.is_whole() {
-            return self;
-        }
-        let config = self.served.array.files().config();
-        let mut paths: Vec<PathBuf> = config.devices.iter().map(|device| device.path.clone()).collect();
-        paths.extend([config.nvram_path().to_owned(), config.intents.clone()]);
-        let (mut state, os, known) = self.end_in_order();
-        let copies = std::mem::take(&mut state.copies);
-        if copies.iter().map(|copy| &copy.0).ne(&paths) {
-            let copy = |path: PathBuf| (os.content(&path).map(|bytes| (path, bytes))).expect("it is there");
-            state.copies = paths.into_iter().map(copy).collect();
-            return state.open(&os, known);
-        }
-        if state.dice.one_in(2) {
-            // It counts as lost.
-            let (path, bytes) = &copies[state.dice.below(MEMBERS as u64) as usize];
-            os.put(path, bytes.clone());
-            let walk = state.open(&os, known);
-            assert_eq!(walk.degraded().len(), 1, "an older copy of {} is believed", path.display());
-            return walk;
-        }
-        // Those of the array's own notes are older than all that they tell of.
-        let newer: Vec<_> =
-            paths[MEMBERS..].iter().map(|path| (path, os.content(path).expect("it is there"))).collect();
-        copies[MEMBERS..].iter().for_each(|(path, bytes)| os.put(path, bytes.clone()));
-        let dice = Dice::new(state.dice.draw());
-        let known = match ServedArray::open(&os, known, dice, false) {
-            Err(refused) => {
-                assert!(refused.why.contains("--accept-losses"), "it names no way on: {}", refused.why);
-                for (path, bytes) in newer {
-                    os.put(path, bytes);
-                }
-                *refused.known
-            }
-            // Without data of their own they are made anew.
-            Ok(served) => {
-                assert!(
-                    served.array.files().resynchronised().is_some_and(|done| done.is_behind),
-                    "older copies are believed"
-                );
-                let (_, known, _) = served.stop();
-                known
-            }
-        };
-        state.open(&os, known)
-    }
-
-    /// Ends the walk: whatever has happened, it can be made whole, and then do without any member.
-    fn end(mut self) {
-        self.watch();
-        let Self { served, mut state } = self;
-        let (os, known) = served.finish(state.dice.one_in(2));
-        look(&os, known, Dice::new(state.dice.draw()), state.allowed(), &mut CutTally::default());
     }
 }
