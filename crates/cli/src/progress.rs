@@ -19,9 +19,16 @@ pub const STEPS: u64 = 1000;
 /// Workloads that are named in a line, at most.
 const NAMED: usize = 4;
 
-/// The style with characters that the locale has.
-pub fn drawn(style: ProgressStyle) -> ProgressStyle {
-    if screen::utf8() { style } else { style.progress_chars("##-") }
+/// Returns a bar on the standard error, with characters that the locale has; a hidden one if it is not wanted, or that is no
+/// terminal.
+pub fn bar_on_stderr(wanted: bool, steps: Option<u64>, template: &str) -> ProgressBar {
+    let seen = wanted && std::io::stderr().is_terminal();
+    let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(steps, target);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(if screen::utf8() { style } else { style.progress_chars("##-") });
+    }
+    bar
 }
 
 /// What a panic of another thread leaves is shown all the same.
@@ -79,13 +86,7 @@ pub struct Bar {
 impl Bar {
     /// A bar for an experiment over this trace; lines where it would not be seen.
     pub fn new(wanted: bool, trace: &str) -> Self {
-        let seen = wanted && std::io::stderr().is_terminal();
-        let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(STEPS), target);
-        let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {wide_msg}");
-        if let Ok(style) = style {
-            bar.set_style(drawn(style));
-        }
+        let bar = bar_on_stderr(wanted, Some(STEPS), "{bar:20} {percent:>3} %  {wide_msg}");
         bar.enable_steady_tick(Duration::from_millis(200));
         let (started, state) = (Instant::now(), Arc::<Mutex<Experiment>>::default());
         let (told, name) = (Arc::clone(&state), trace.to_owned());
@@ -175,12 +176,7 @@ pub struct Runs {
 impl Runs {
     /// A bar for this paper; lines where it would not be seen.
     pub fn new(paper: &str) -> Self {
-        let seen = std::io::stderr().is_terminal();
-        let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target).with_prefix(paper.to_owned());
-        if let Ok(style) = ProgressStyle::with_template("{bar:20} {prefix}: {wide_msg}") {
-            bar.set_style(drawn(style));
-        }
+        let bar = bar_on_stderr(true, None, "{bar:20} {prefix}: {wide_msg}").with_prefix(paper.to_owned());
         let (started, state) = (Instant::now(), Arc::<Mutex<OfPaper>>::default());
         let (told, name) = (Arc::clone(&state), paper.to_owned());
         let teller = Teller::to_stderr(move || Some(format!("{name}: {}", lock(&told).words(started.elapsed()))));
@@ -282,12 +278,7 @@ pub struct Swept {
 impl Swept {
     /// A bar for a sweep; lines where it would not be seen.
     pub fn new(wanted: bool) -> Self {
-        let seen = wanted && std::io::stderr().is_terminal();
-        let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(STEPS), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:20} {percent:>3} %  {wide_msg}") {
-            bar.set_style(drawn(style));
-        }
+        let bar = bar_on_stderr(wanted, Some(STEPS), "{bar:20} {percent:>3} %  {wide_msg}");
         let (started, state) = (Instant::now(), Arc::<Mutex<OfSweep>>::default());
         let told = Arc::clone(&state);
         let line = move || {

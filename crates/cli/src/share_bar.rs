@@ -1,13 +1,12 @@
 //! Progress of one thing of which a share is done: a bar on a terminal, elsewhere a line now and then.
 
-use std::io::IsTerminal;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::pace::Pace;
-use crate::progress::{STEPS, drawn, lock};
+use crate::progress::{STEPS, bar_on_stderr, lock};
 use crate::teller::Teller;
 
 /// Holds what is known of how far it is.
@@ -35,12 +34,7 @@ pub struct ShareBar {
 impl ShareBar {
     /// Makes one on the standard error.
     pub fn new() -> Self {
-        let seen = std::io::stderr().is_terminal();
-        let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let shown = ProgressBar::with_draw_target(Some(STEPS), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:20}  {wide_msg}") {
-            shown.set_style(drawn(style));
-        }
+        let shown = bar_on_stderr(true, Some(STEPS), "{bar:20} {percent:>3} %  {wide_msg}");
         let (started, state) = (Instant::now(), Arc::<Mutex<ShareProgress>>::default());
         let told = Arc::clone(&state);
         let teller = Teller::to_stderr(move || {

@@ -533,6 +533,8 @@ impl Backend for Array {
     }
 
     fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError> {
+        // Whoever does not wait any longer has the rest of the array not come to rest either.
+        self.settling = None;
         let DeviceReplacement { device, path, takes_out, force } = replacement;
         let Some(number) = self.device_numbered(device) else {
             let known = self.device_names().collect::<Vec<_>>().join(", ");

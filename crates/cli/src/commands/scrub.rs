@@ -117,7 +117,7 @@ fn words(status: &ScrubStatus) -> String {
     let repaired =
         if status.order.repair { format!(", {} made anew", show_count(status.repaired_rows)) } else { String::new() };
     let (bytes, all) = (show_bytes(status.position_bytes), show_bytes(status.member_bytes));
-    format!("{bytes} of {all} of each member, {} rows mismatched{repaired}", show_count(status.mismatched_rows))
+    format!("{bytes} of {all}, {} rows mismatched{repaired}", show_count(status.mismatched_rows))
 }
 
 /// Shows what was found.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use destage_exec::FilesError;
-use destage_plan::{PageFate, PageReport, Row, Rows, ScrubOrder, Status};
+use destage_plan::{PageFate, PageReport, Row, Rows, ScrubOrder, ScrubTally, Status};
 
 use super::Array;
 use crate::scrub::{ScrubError, ScrubRequest, ScrubState, ScrubStatus};
@@ -26,10 +26,8 @@ pub(super) struct ArrayScrub {
     end: Option<Instant>,
     /// Names the first row that was not compared.
     next: Row,
-    rows: u64,
-    unchecked: u64,
-    mismatched: u64,
-    repaired: u64,
+    /// Counts what the portions that are done have found.
+    tally: ScrubTally,
     /// Notes when the last portion began, and its rows.
     portion: Option<(Instant, Rows)>,
     /// Tells that requests have come since then.
@@ -82,10 +80,7 @@ impl Array {
             begin: Instant::now(),
             end: None,
             next,
-            rows: 0,
-            unchecked: 0,
-            mismatched: 0,
-            repaired: 0,
+            tally: ScrubTally::default(),
             portion: None,
             was_asked: false,
             ending: None,
@@ -172,10 +167,7 @@ impl Array {
         let Some(scrub) = &mut self.scrub else { return };
         let Some((_, rows)) = scrub.portion else { return };
         scrub.next = rows.end();
-        scrub.rows += found.rows;
-        scrub.unchecked += found.unchecked;
-        scrub.mismatched += found.mismatched;
-        scrub.repaired += found.repaired;
+        scrub.tally.add(found);
         let (before, tenths) = (scrub.tenths, (scrub.next.0 * 10 / pages) as u8);
         let position = scrub.next.0 * page;
         scrub.tenths = tenths;
@@ -233,10 +225,10 @@ impl Array {
             position_bytes: scrub.next.0 * self.page_bytes(),
             member_bytes: self.member_bytes(),
             seconds: (scrub.end.unwrap_or_else(Instant::now) - scrub.begin).as_secs_f64(),
-            rows: scrub.rows,
-            unchecked_rows: scrub.unchecked,
-            mismatched_rows: scrub.mismatched,
-            repaired_rows: scrub.repaired,
+            rows: scrub.tally.rows,
+            unchecked_rows: scrub.tally.unchecked,
+            mismatched_rows: scrub.tally.mismatched,
+            repaired_rows: scrub.tally.repaired,
         })
     }
 
