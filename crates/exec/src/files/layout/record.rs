@@ -38,6 +38,7 @@
 //!          zeros to the end of the sector
 //! ```
 
+use std::fmt;
 use std::path::Path;
 
 use destage_plan::{Buf, NvPut, NvSlot, Tag};
@@ -192,24 +193,62 @@ pub(crate) fn restore(image: &mut [u8], stamp: RecordStamp, table: &RecordTable,
     put(image, 4, &crc.to_le_bytes());
 }
 
-/// Says why there is no whole record.
-#[derive(Debug)]
+/// Says why there is no whole record. It is made for each place at which there is none, so that words are found for it only
+/// where somebody reads them.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordDefect {
     field: &'static str,
     /// Gives the byte of the record.
     at: u64,
-    found: String,
-    expected: String,
+    found: DefectValue,
+    expected: DefectValue,
+}
+
+/// Holds what was found in a field of a record, or is expected there.
+#[derive(Clone, Copy, Debug)]
+enum DefectValue {
+    Number(u64),
+    Below(u32),
+    From1To(u64),
+    BytesAtMost(u64),
+    Mark([u8; 4]),
+    Drawn([u8; 16]),
+}
+
+impl From<u64> for DefectValue {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<u32> for DefectValue {
+    fn from(number: u32) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl fmt::Display for DefectValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Below(end) => write!(f, "below {end}"),
+            Self::From1To(last) => write!(f, "1 to {last}"),
+            Self::BytesAtMost(most) => write!(f, "at most {most} bytes"),
+            Self::Mark(bytes) => bytes.escape_ascii().fmt(f),
+            Self::Drawn(bytes) => bytes.escape_ascii().fmt(f),
+        }
+    }
 }
 
 impl RecordDefect {
-    fn new(field: &'static str, at: usize, found: &impl ToString, expected: &impl ToString) -> Self {
-        Self { field, at: at as u64, found: found.to_string(), expected: expected.to_string() }
+    fn new(field: &'static str, at: usize, found: impl Into<DefectValue>, expected: impl Into<DefectValue>) -> Self {
+        Self { field, at: at as u64, found: found.into(), expected: expected.into() }
     }
 
     /// Returns the error that it is where the record must be whole.
     pub(crate) fn at(self, path: &Path, offset: u64) -> FilesError {
         let Self { field, at, found, expected } = self;
+        let (found, expected) = (found.to_string(), expected.to_string());
         FilesError::Field { path: path.to_owned(), field, offset: offset + at, found, expected }
     }
 }
@@ -251,30 +290,25 @@ impl RecordHead {
     pub(crate) fn read(sector: &[u8], wanted: WantedRecord) -> Result<Self, RecordDefect> {
         let exactly = |field, at, expected: u64| match u64_at(sector, at) {
             found if found == expected => Ok(()),
-            found => Err(RecordDefect::new(field, at, &found, &expected)),
+            found => Err(RecordDefect::new(field, at, found, expected)),
         };
         if sector[..4] != MARK {
             return Err(RecordDefect::new(
                 "the mark of a record",
                 0,
-                &sector[..4].escape_ascii(),
-                &MARK.escape_ascii(),
+                DefectValue::Mark(sector[..4].try_into().expect("four bytes")),
+                DefectValue::Mark(MARK),
             ));
         }
         exactly("the place of a record", 8, wanted.place)?;
         if sector[16..32] != wanted.drawn {
-            let found = sector[16..32].escape_ascii();
-            return Err(RecordDefect::new("what was drawn for the array", 16, &found, &wanted.drawn.escape_ascii()));
+            let found = sector[16..32].try_into().map(DefectValue::Drawn).expect("sixteen bytes");
+            return Err(RecordDefect::new("what was drawn for the array", 16, found, DefectValue::Drawn(wanted.drawn)));
         }
         wanted.opening.map_or(Ok(()), |opening| exactly("the opening of a record", 32, opening))?;
         let sectors = u64_at(sector, 48);
         if !(1..=wanted.most).contains(&sectors) {
-            return Err(RecordDefect::new(
-                "the sectors of a record",
-                48,
-                &sectors,
-                &format_args!("1 to {}", wanted.most),
-            ));
+            return Err(RecordDefect::new("the sectors of a record", 48, sectors, DefectValue::From1To(wanted.most)));
         }
         let before = (u64_at(sector, 64), u32_at(sector, 72), u32_at(sector, 76));
         Ok(Self { durable: u64_at(sector, 40), sectors, puts: u32_at(sector, 56), frees: u32_at(sector, 60), before })
@@ -305,40 +339,30 @@ impl<'a> JournalRecord<'a> {
         let room = (record.len() - HEAD) as u64;
         let says = table_bytes(head.puts.into(), head.frees.into());
         if says > room {
-            return Err(RecordDefect::new("the slots of a record", 56, &says, &format_args!("at most {room} bytes")));
+            return Err(RecordDefect::new("the slots of a record", 56, says, DefectValue::BytesAtMost(room)));
         }
         let end = HEAD + says as usize;
         let (found, expected) = (u32_at(record, 4), crc32c::crc32c(&record[8..end]));
         if found != expected && !believed {
-            return Err(RecordDefect::new("the CRC-32C of a record's table", 4, &found, &expected));
+            return Err(RecordDefect::new("the CRC-32C of a record's table", 4, found, expected));
         }
         let (puts, frees) = record[HEAD..end].split_at(head.puts as usize * PUT);
         let mut left = record.len() as u64 - end as u64;
         for (put, at) in puts.chunks_exact(PUT).zip((HEAD..).step_by(PUT)) {
             let (slot, len) = (u32_at(put, 0), u32_at(put, 8));
             if slot >= limits.slots {
-                return Err(RecordDefect::new(
-                    "a slot that is put",
-                    at,
-                    &slot,
-                    &format_args!("below {}", limits.slots),
-                ));
+                return Err(RecordDefect::new("a slot that is put", at, slot, DefectValue::Below(limits.slots)));
             }
             let most = left.min(limits.page_bytes.into());
             if u64::from(len) > most {
-                return Err(RecordDefect::new("the bytes in a slot", at + 8, &len, &format_args!("at most {most}")));
+                return Err(RecordDefect::new("the bytes in a slot", at + 8, len, DefectValue::BytesAtMost(most)));
             }
             left -= u64::from(len);
         }
         for (free, at) in frees.chunks_exact(FREE).zip((HEAD + puts.len()..).step_by(FREE)) {
             let slot = u32_at(free, 0);
             if slot >= limits.slots {
-                return Err(RecordDefect::new(
-                    "a slot that is freed",
-                    at,
-                    &slot,
-                    &format_args!("below {}", limits.slots),
-                ));
+                return Err(RecordDefect::new("a slot that is freed", at, slot, DefectValue::Below(limits.slots)));
             }
         }
         let before = table_bytes(head.before.1.into(), head.before.2.into());
@@ -346,8 +370,8 @@ impl<'a> JournalRecord<'a> {
             return Err(RecordDefect::new(
                 "the slots of the record before",
                 72,
-                &before,
-                &format_args!("at most {left} bytes"),
+                before,
+                DefectValue::BytesAtMost(left),
             ));
         }
         let (bytes, rest) = record[end..].split_at(record.len() - end - left as usize);
@@ -364,15 +388,15 @@ impl<'a> JournalRecord<'a> {
             return Err(RecordDefect::new(
                 "the CRC-32C of the bytes in a slot",
                 HEAD + number * PUT + 12,
-                &found,
-                &expected,
+                found,
+                expected,
             ));
         }
         let (found, expected) = (self.before.1, crc32c::crc32c(self.before.0));
         if found == expected {
             Ok(())
         } else {
-            Err(RecordDefect::new("the CRC-32C of the table of the record before", 80, &found, &expected))
+            Err(RecordDefect::new("the CRC-32C of the table of the record before", 80, found, expected))
         }
     }
 
