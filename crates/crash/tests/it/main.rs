@@ -27,3 +27,7 @@ mod scrubs;
 mod shown_by;
 mod slips;
 mod wide_trims;
+
+/// Keeps the memory of discs that come and go: the system's allocator gives it back each time, and has it zeroed anew.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
