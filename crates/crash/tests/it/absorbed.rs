@@ -16,6 +16,8 @@ use destage_plan::{
 use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Seg, Source, Sources, Updated, Versions};
 use destage_raid::{Geometry, Level};
 
+use crate::share::seeds_of;
+
 type Place = (Row, Column);
 
 /// The versions of a page that are in the NVRAM, oldest first. All but the last are of use to nobody,
@@ -339,12 +341,10 @@ static ABSORBS: HostCacheInfo = Absorbs::INFO;
 
 #[test]
 fn what_is_in_the_nvram_is_not_lost() {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let usual = if std::env::var_os("DESTAGE_SOAK").is_some() { 500_000 } else { 4_000 };
-    let (from, seeds) = (number("CRASH_FROM").unwrap_or(0), number("CRASH_SEEDS").unwrap_or(usual));
+    let seeds = seeds_of(4_000, 150_000);
     for level in [Level::Raid0, Level::Raid4, Level::Raid5, Level::Raid6] {
         let limits = Limits { level: Some(level), ..Limits::default() };
-        match explore(&ABSORBS, from..from + seeds, &limits, Options::default()) {
+        match explore(&ABSORBS, seeds.clone(), &limits, Options::default()) {
             Ok(report) => print(level, &report),
             Err(failure) => {
                 let small = shrink(&ABSORBS, &failure, Options::default(), 4_000);

@@ -7,9 +7,11 @@ use destage_plan::{DevSet, HostOp};
 use destage_raid::Level;
 use rayon::prelude::*;
 
+use crate::share::share_of;
+
 /// Returns the number of histories of each cache and level.
 fn histories() -> u64 {
-    if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 60 }
+    share_of(60, 6_000)
 }
 
 /// Builds the actions of a seed: some of the drawn requests, the loss of a device, a start without it and one with it.

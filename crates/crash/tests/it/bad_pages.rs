@@ -6,10 +6,11 @@ use destage_crash::{Action, Dice, Numbered};
 use destage_raid::Level;
 
 use crate::altered::{run_altered, with_scrubs};
+use crate::share::share_of;
 
 /// Returns the number of histories of each cache and level.
 fn histories() -> u64 {
-    if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 40 }
+    share_of(40, 6_000)
 }
 
 /// Spoils pages between the actions of a seed, mostly of few rows: those are met again.

@@ -8,16 +8,11 @@ use destage_crash::{FilesOptions, FilesReport, run_files};
 use destage_raid::Level;
 use rayon::prelude::*;
 
-/// Histories of a cell: `CRASH_SEEDS`, or a few; more with `DESTAGE_SOAK`.
+use crate::share::seeds_of;
+
+/// Returns the seeds of a cell.
 fn seeds(is_slow: bool) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let from = number("CRASH_FROM").unwrap_or(0);
-    let usual = match (std::env::var_os("DESTAGE_SOAK"), is_slow) {
-        (Some(_), _) => 200,
-        (None, true) => 2,
-        (None, false) => 6,
-    };
-    from..from + number("CRASH_SEEDS").unwrap_or(usual)
+    seeds_of(if is_slow { 2 } else { 6 }, 60)
 }
 
 fn cut_all(level: Level, ring: bool) {

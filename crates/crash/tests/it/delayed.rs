@@ -17,6 +17,8 @@ use destage_plan::{
 use destage_raid::array::{Approach, Array, ArrayConfig, Seg, Source, Sources, Updated, Versions};
 use destage_raid::{Geometry, Level};
 
+use crate::share::seeds_of;
+
 /// What is in the cache of a page.
 #[derive(Clone, Copy)]
 struct Kept {
@@ -373,12 +375,10 @@ static DELAYS: HostCacheInfo = Delays::INFO;
 
 #[test]
 fn rows_whose_parity_is_left_behind_lose_nothing() {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let usual = if std::env::var_os("DESTAGE_SOAK").is_some() { 500_000 } else { 4_000 };
-    let (from, seeds) = (number("CRASH_FROM").unwrap_or(0), number("CRASH_SEEDS").unwrap_or(usual));
+    let seeds = seeds_of(4_000, 150_000);
     for level in Level::ALL {
         let limits = Limits { level: Some(level), ..Limits::default() };
-        match explore(&DELAYS, from..from + seeds, &limits, Options::default()) {
+        match explore(&DELAYS, seeds.clone(), &limits, Options::default()) {
             Ok(report) => print(level, &report),
             Err(failure) => {
                 let small = shrink(&DELAYS, &failure, Options::default(), 4_000);

@@ -4,6 +4,8 @@ use destage_cache::{HostCacheInfo, host_caches_of};
 use destage_crash::{Limits, exhaust};
 use destage_raid::Level;
 
+use crate::share::is_soak;
+
 fn all(cache: &'static HostCacheInfo, level: Level) {
     try_all(cache, level, false);
     if level != Level::Raid0 {
@@ -13,11 +15,10 @@ fn all(cache: &'static HostCacheInfo, level: Level) {
 
 /// Arrays of which all members live, or one is lost.
 fn try_all(cache: &'static HostCacheInfo, level: Level, lost: bool) {
-    let soak = std::env::var_os("DESTAGE_SOAK").is_some();
     let limits = Limits { level: Some(level), no_losses: !lost, no_cuts: true, ..Limits::default() };
     // Subsets of up to three pages are tried one by one, in the soak of up to five.
     // One of the first twelve takes as long as the twenty after them.
-    let (seeds, cap) = if soak { (0..104, 1 << 5) } else { (12..17, 1 << 3) };
+    let (seeds, cap) = if is_soak() { (0..104, 1 << 5) } else { (12..17, 1 << 3) };
     let histories = seeds.end - seeds.start;
     match exhaust(cache, seeds, &limits, cap) {
         Ok(done) => {

@@ -6,19 +6,13 @@ use destage_exec::Slip;
 use destage_raid::Level;
 use rayon::prelude::*;
 
+use crate::share::{is_soak, seeds_of, share_of};
 use crate::shown_by::seeds;
 
-/// Histories of a cell: `CRASH_SEEDS`, or enough for 2·10⁵ cuts in all, in the soak for more than 10⁷. Those of
-/// caches whose device holds more than copies take twenty times as long.
+/// Returns the seeds of a cell: enough for 2·10⁵ cuts in all, in the soak for some 10⁶. Those of caches whose device holds
+/// more than copies take twenty times as long.
 fn histories(cache: &HostCacheInfo) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let from = number("CRASH_FROM").unwrap_or(0);
-    let usual = match (std::env::var_os("DESTAGE_SOAK"), cache.holds_dirty || cache.delays_parity) {
-        (Some(_), _) => 600,
-        (None, true) => 2,
-        (None, false) => 8,
-    };
-    from..from + number("CRASH_SEEDS").unwrap_or(usual)
+    seeds_of(if cache.holds_dirty || cache.delays_parity { 2 } else { 8 }, 200)
 }
 
 /// What is told of a failure: the smallest history found that fails so, and how to run it.
@@ -76,7 +70,7 @@ levels! {
 
 #[test]
 fn steps_of_the_nvram_are_whole_durable_and_in_order() {
-    let histories = if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 300 };
+    let histories = share_of(300, 20_000);
     let cuts: Result<Vec<u64>, _> = (0..histories).into_par_iter().map(|seed| run_store(seed, None)).collect();
     let cuts: u64 = cuts.unwrap_or_else(|failure| panic!("{failure}")).iter().sum();
     println!("{histories} histories, {cuts} cuts");
@@ -88,7 +82,7 @@ fn a_seed_decides_everything() {
     let all: Vec<_> =
         Level::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (cache, level))).collect();
     // Usually one cache of three, in its turn, at each level.
-    let step = if std::env::var_os("DESTAGE_SOAK").is_some() { 1 } else { 3 };
+    let step = if is_soak() { 1 } else { 3 };
     for (at, &(cache, level)) in all.iter().enumerate().step_by(step) {
         let options = FilesOptions { level: Some(level), ..FilesOptions::default() };
         let again = || format!("{:?}", run_files(cache, at as u64, options));

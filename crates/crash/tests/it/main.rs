@@ -24,6 +24,7 @@ mod ring;
 mod rot;
 mod rotten_caches;
 mod scrubs;
+mod share;
 mod shown_by;
 mod slips;
 mod wide_trims;

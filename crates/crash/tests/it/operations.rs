@@ -8,9 +8,11 @@ use destage_plan::{Class, HostNotice, HostOp, HostRequest, Nanos, Shape};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
+use crate::share::share_of;
+
 /// Requests per cell.
 fn operations() -> u64 {
-    if std::env::var_os("DESTAGE_SOAK").is_some() { 1_000_000 } else { 6_000 }
+    share_of(6_000, 250_000)
 }
 
 /// Histories of a few hundred requests each, until there are enough.

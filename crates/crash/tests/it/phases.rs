@@ -7,6 +7,8 @@ use destage_plan::{Buf, Ext, List, OpId, Out, Params, PutList, Step, StepSet};
 use destage_raid::Level;
 use destage_raid::array::{Array, ArrayConfig, Versions};
 
+use crate::share::share_of;
+
 /// Frees nothing after each write, as a cache frees the slots of what it has staged.
 struct FreesLater;
 
@@ -83,7 +85,7 @@ static FREES_LATER: HostCacheInfo = FreesLater::INFO;
 static READS_LATER: HostCacheInfo = ReadsLater::INFO;
 
 fn holds(cache: &'static HostCacheInfo) {
-    let seeds = if std::env::var_os("DESTAGE_SOAK").is_some() { 200_000 } else { 2_000 };
+    let seeds = share_of(2_000, 200_000);
     for level in Level::ALL {
         let limits = Limits { level: Some(level), ..Limits::default() };
         if let Err(failure) = explore(cache, 0..seeds, &limits, Options::default()) {

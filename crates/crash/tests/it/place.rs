@@ -6,18 +6,13 @@ use destage_crash::{FilesOptions, FilesReport, run_files};
 use destage_raid::Level;
 use rayon::prelude::*;
 
+use crate::share::seeds_from;
+
 /// From here on no other test looks.
 const FIRST: u64 = 1 << 41;
 
 fn seeds(cache: &HostCacheInfo) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let usual = match (std::env::var_os("DESTAGE_SOAK"), cache.holds_dirty || cache.delays_parity) {
-        (Some(_), _) => 300,
-        (None, true) => 4,
-        (None, false) => 9,
-    };
-    let from = number("CRASH_FROM").unwrap_or(FIRST);
-    from..from + number("CRASH_SEEDS").unwrap_or(usual)
+    seeds_from(FIRST, if cache.holds_dirty || cache.delays_parity { 4 } else { 9 }, 100)
 }
 
 fn cut_all(options: FilesOptions) -> FilesReport {

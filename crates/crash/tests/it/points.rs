@@ -7,6 +7,8 @@ use destage_crash::{FilesOptions, Limits, Options, exhaust, explore, run_files, 
 use destage_raid::Level;
 use rayon::prelude::*;
 
+use crate::share::is_soak;
+
 /// From here on no other test looks.
 const FIRST: u64 = 1 << 40;
 
@@ -24,7 +26,7 @@ struct Share {
 }
 
 fn share() -> Share {
-    if std::env::var_os("DESTAGE_SOAK").is_some() {
+    if is_soak() {
         let (promised_in_memory, promised_in_files) = (40_000, 1_000_000);
         Share { memory: 400, short: 8, files: 20, slow: 2, nvram: 4_000, promised_in_memory, promised_in_files }
     } else {

@@ -8,12 +8,9 @@ use destage_crash::{FilesFailure, FilesOptions, FilesReport, run_files};
 use destage_raid::Level;
 use rayon::prelude::*;
 
-const OVER_A_RING: FilesOptions = FilesOptions { ring: true, ..FilesOptions::BY_THREADS };
+use crate::share::seeds_of;
 
-fn seeds(number: u64) -> std::ops::Range<u64> {
-    let asked = std::env::var("CRASH_SEEDS").ok().and_then(|text| text.parse().ok());
-    0..asked.unwrap_or(if std::env::var_os("DESTAGE_SOAK").is_some() { 150 * number } else { number })
-}
+const OVER_A_RING: FilesOptions = FilesOptions { ring: true, ..FilesOptions::BY_THREADS };
 
 #[test]
 fn histories_over_a_ring_keep_what_they_promise() {
@@ -21,7 +18,7 @@ fn histories_over_a_ring_keep_what_they_promise() {
         for cache in host_caches_of(level) {
             let options = FilesOptions { level: Some(level), ..OVER_A_RING };
             let reports: Result<Vec<_>, Box<FilesFailure>> =
-                seeds(if cache.holds_dirty || cache.delays_parity { 1 } else { 2 })
+                seeds_of(if cache.holds_dirty || cache.delays_parity { 1 } else { 2 }, 50)
                     .into_par_iter()
                     .map(|seed| run_files(cache, seed, options))
                     .collect();

@@ -1,20 +1,11 @@
 //! Flips bits of caches' devices, whatever else goes wrong: no wrong byte is read, no parity is wrong, and no request fails.
 
-use std::ops::Range;
-
 use destage_cache::all_host_caches_of;
 use destage_crash::{Action, Dice, Numbered};
 use destage_raid::Level;
 
 use crate::altered::{run_altered, with_scrubs};
-
-/// Returns the seeds of each cache and level: `CRASH_SEEDS` from `CRASH_FROM` on, or so many; 20,000 with `DESTAGE_SOAK`.
-fn seeds() -> Range<u64> {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let usual = if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 40 };
-    let from = number("CRASH_FROM").unwrap_or(0);
-    from..from + number("CRASH_SEEDS").unwrap_or(usual)
-}
+use crate::share::seeds_of;
 
 /// Flips bits between the actions of a seed.
 fn rot(seed: u64, drawn: &[Numbered]) -> Vec<Numbered> {
@@ -36,8 +27,9 @@ fn rot(seed: u64, drawn: &[Numbered]) -> Vec<Numbered> {
 fn what_rots_in_a_cache_is_read_from_elsewhere() {
     for level in [Level::Raid0, Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6] {
         for cache in all_host_caches_of(level) {
-            let report =
-                run_altered(cache, level, seeds(), |seed, history| rot(seed, &with_scrubs(seed, &history.actions)));
+            let report = run_altered(cache, level, seeds_of(40, 6_000), |seed, history| {
+                rot(seed, &with_scrubs(seed, &history.actions))
+            });
             let (rotten, dropped) = (report.rotten, report.dropped);
             // Of a few flipped bits all may be written over before they are read.
             assert!(rotten < 40 || dropped > 0, "{} {level}: {dropped} of {rotten} dropped", cache.name);

@@ -9,10 +9,11 @@ use destage_plan::HostOp;
 use destage_raid::Level;
 
 use crate::altered::run_altered;
+use crate::share::share_of;
 
 /// Returns the number of histories of each cache and level.
 fn histories() -> u64 {
-    if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 60 }
+    share_of(60, 6_000)
 }
 
 /// Has a seed at which a trim was found that takes the members of its first stripe for those of all.

@@ -17,16 +17,14 @@ use rayon::prelude::*;
 use case::{CommandCase, KilledCommand};
 use killed::CutTally;
 
+use crate::share::{is_soak, seeds_of};
+
 /// Lists the caches that commands about all arrays are tried with: of each kind that loses something else with its device or
 /// the NVRAM; those first that are tried always.
 const CACHES: [&str; 6] = ["write-back", "kdd@cache-device", "wow", "none", "kdd", "write-through"];
 
 /// Lists those with a device that can be replaced.
 const DEVICES: [&str; 4] = ["write-back", "kdd", "leavo", "write-through"];
-
-fn is_soak() -> bool {
-    std::env::var_os("DESTAGE_SOAK").is_some()
-}
 
 /// Lists which commands are tried with which caches: `CRASH_CASE=CASE:CACHE` alone, if that is set.
 fn cases() -> Vec<(CommandCase, &'static str)> {
@@ -43,10 +41,8 @@ fn cases() -> Vec<(CommandCase, &'static str)> {
 
 #[test]
 fn what_is_killed_is_served_or_refused_with_a_way_on() {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let (from, seeds) =
-        (number("CRASH_FROM").unwrap_or(0), number("CRASH_SEEDS").unwrap_or(if is_soak() { 40 } else { 1 }));
-    let all: Vec<_> = cases().into_iter().flat_map(|case| (from..from + seeds).map(move |seed| (case, seed))).collect();
+    let seeds = seeds_of(1, 40);
+    let all: Vec<_> = cases().into_iter().flat_map(|case| seeds.clone().map(move |seed| (case, seed))).collect();
     let tallies = all.into_par_iter().map(|((case, cache), seed)| {
         let command = KilledCommand { case, cache, seed, slip: None };
         (case, command.cut_everywhere().unwrap_or_else(|why| panic!("{why}")))
@@ -61,22 +57,19 @@ fn what_is_killed_is_served_or_refused_with_a_way_on() {
     }
 }
 
-/// Walks of each cache: `CRASH_SEEDS` from `CRASH_FROM` on, or so many; of 10⁶ in all with `DESTAGE_SOAK`.
+/// Takes 10⁴ walks, in the soak 10⁶.
 #[test]
 fn whatever_happens_to_an_array_in_any_order() {
     let caches = ["none", "write-through", "write-back", "leavo", "kdd", "kdd@cache-device", "wow", "lawc"];
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let (from, seeds) =
-        (number("CRASH_FROM").unwrap_or(0), number("CRASH_SEEDS").unwrap_or(if is_soak() { 125_000 } else { 100 }));
-    let all: Vec<_> =
-        caches.into_iter().flat_map(|cache| (from..from + seeds).map(move |seed| (cache, seed))).collect();
+    let seeds = seeds_of(1_250, 125_000);
+    let all: Vec<_> = caches.into_iter().flat_map(|cache| seeds.clone().map(move |seed| (cache, seed))).collect();
     let walks = all.into_par_iter().map(|(cache, seed)| walk::walk(cache, seed).unwrap_or_else(|why| panic!("{why}")));
     let mut followed: BTreeSet<(walk::WalkEvent, walk::WalkEvent)> = BTreeSet::new();
     for walk in walks.collect::<Vec<_>>() {
         followed.extend(walk.windows(2).map(|pair| (pair[0], pair[1])));
     }
     println!("{} pairs of events", followed.len());
-    assert!(seeds < 100 || followed.len() > 200, "events follow one another");
+    assert!(seeds.end - seeds.start < 100 || followed.len() > 200, "events follow one another");
 }
 
 /// Lists syncs that commands rely on, each with one that leaves something else without it. The others are shown by `slips`.
