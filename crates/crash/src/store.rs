@@ -23,6 +23,8 @@ const SECTOR: u64 = 128;
 const ROWS: u64 = 10_000;
 /// Slots that a commit puts at most.
 const MOST_PUTS: u64 = 4;
+/// Of so many moments one is stopped in order, too.
+const STOPPED: u64 = 8;
 
 /// What the host has the controller do.
 #[derive(Clone, Debug)]
@@ -202,34 +204,64 @@ impl Life {
     /// Opens what the end of the power or of the process left, and says after which step that is.
     fn after(&self, left: Recording, power: bool) -> Result<Self, String> {
         let least = if power { self.covered } else { self.done };
-        let life = Self::begin(left, false, State::default(), self.generation, self.kind)?;
+        Self::begin_after(left, &self.states[least..], self.generation, self.kind)
+    }
+
+    /// Opens what is left, which is as after one of these steps.
+    fn begin_after(left: Recording, states: &[State], generation: u32, kind: Kind) -> Result<Self, String> {
+        let life = Self::begin(left, false, State::default(), generation, kind)?;
         let same = |state: &State| {
             let of = |(slot, (generation, _)): (&u32, &(u32, u32))| {
                 (*slot, (*generation, tag(NvSlot { index: *slot, generation: *generation })))
             };
             life.found.slots.iter().map(|(slot, of)| (*slot, *of)).eq(state.slots.iter().map(of))
         };
-        let fits = |at: &usize| same(&self.states[*at]);
+        let fits = |at: &usize| same(&states[*at]);
         let mut rows = RowSet::default();
         life.found.intents.iter().for_each(|found| rows.set(*found, true));
         // Steps that change intents alone are in between: each row is as after one of them. What was put may have been
         // freed again.
         let mut wrong = None;
-        for first in (least..self.states.len()).filter(|at| fits(at) && (*at == least || !fits(&(at - 1)))) {
-            let last = (first..self.states.len()).take_while(fits).last().expect("the first one fits");
-            let between = &self.states[first..=last];
+        for first in (0..states.len()).filter(|at| fits(at) && (*at == 0 || !fits(&(at - 1)))) {
+            let last = (first..states.len()).take_while(fits).last().expect("the first one fits");
+            let between = &states[first..=last];
             let is_as_after_none = |row: &Row| {
                 let set = rows.contains(*row);
                 !between.iter().any(|state| state.rows.contains(*row) == set)
             };
             let Some(row) = (0..ROWS).map(Row).find(is_as_after_none) else {
-                let state = State { slots: self.states[first].slots.clone(), rows };
+                let state = State { slots: states[first].slots.clone(), rows };
                 return Ok(Self { states: vec![state], ..life });
             };
             wrong = Some(format!("the intent of {row:?} is {} after steps {first} to {last}", rows.contains(row)));
         }
-        let states = || format!("they were after none of {:?}", &self.states[least..]);
+        let states = || format!("they were after none of {states:?}");
         Err(wrong.unwrap_or_else(|| format!("the slots are {:?}, which {}", life.found.slots, states())))
+    }
+
+    /// Changes one slot, and stops it in order, which is cut everywhere: what it has found stays.
+    fn stop(mut self) -> Result<u64, String> {
+        let mut state = self.states[0].clone();
+        let (plan, op, data) = if let Some((index, (generation, _))) = state.slots.pop_first() {
+            (Plan::Commit { puts: Vec::new(), frees: vec![NvSlot { index, generation }] }, HostOp::Discard, Vec::new())
+        } else {
+            let slot = NvSlot { index: 0, generation: self.generation + 1 };
+            state.slots.insert(0, (slot.generation, 0));
+            (Plan::Commit { puts: vec![(slot, 0)], frees: Vec::new() }, HostOp::Write, page(slot))
+        };
+        self.states.push(state);
+        self.ask(plan, op, 1, data, false)?;
+        self.files.wait().map_err(|error| error.to_string())?;
+        let Self { os, files, states, generation, kind, .. } = self;
+        os.keep_moments(1);
+        files.stop_clean().map_err(|error| error.to_string())?;
+        let moments = os.take_moments();
+        let cuts = moments.len() as u64;
+        for Moment { left, .. } in moments {
+            Self::begin_after(left, &states, generation, kind)
+                .map_err(|what| format!("cut while it stopped: {what}"))?;
+        }
+        Ok(cuts)
     }
 
     /// Looks at the moments that were kept: the state is right, its pages are there, and it stays.
@@ -240,7 +272,11 @@ impl Life {
             let mut life = self.after(moment.left.clone(), moment.power).map_err(when)?;
             let left = life.os.end(true);
             *report += 1;
-            life.after(left, true).map_err(|what| when(format!("and the power failed again: {what}")))?;
+            let again = |what| when(format!("and the power failed again: {what}"));
+            let next = life.after(left, true).map_err(again)?;
+            if report.is_multiple_of(STOPPED) {
+                *report += next.stop().map_err(again)?;
+            }
             let slots = life.states[0].slots.clone();
             for (index, (generation, len)) in slots.into_iter().filter(|(_, (_, len))| *len > 0) {
                 let slot = NvSlot { index, generation };

@@ -400,6 +400,19 @@ impl<'a> JournalRecord<'a> {
         }
     }
 
+    /// Checks that it is a seal behind the record with this table.
+    pub(crate) fn check_seal(&self, before: &RecordTable) -> Result<(), RecordDefect> {
+        let says = (self.puts.len() + self.frees.len()) as u64;
+        if says > 0 {
+            return Err(RecordDefect::new("the slots of a seal", 56, says, DefectValue::BytesAtMost(0)));
+        }
+        if self.before().is_some_and(|table| table == *before) {
+            Ok(())
+        } else {
+            Err(RecordDefect::new("the record before a seal", 64, self.head.before.0, before.place))
+        }
+    }
+
     /// Counts its sectors.
     pub(crate) const fn sectors(&self) -> u64 {
         self.head.sectors

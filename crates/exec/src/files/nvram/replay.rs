@@ -152,7 +152,11 @@ impl NvramFile {
             let wanted = self.wanted(place, opening);
             let read = view.record(self, wanted, believes_torn);
             let read = read.map_err(FilesError::io(path, "read a record and write it anew"))?;
-            if let Err(wrong) = read.and_then(|record| record.check_whole(believes_torn)) {
+            let whole = |record: JournalRecord<'_>| {
+                record.check_whole(believes_torn)?;
+                self.check_seal(place, &record)
+            };
+            if let Err(wrong) = read.and_then(whole) {
                 if !is_sealed && !self.was_durable(place).map_err(FilesError::io(path, "read a record"))? {
                     break;
                 }
@@ -206,6 +210,19 @@ impl NvramFile {
         Ok(ReplayedRing { nvram, damaged })
     }
 
+    /// Checks that a record is the seal if it is where the header has that. The header may have become durable without the
+    /// seal, and what an earlier opening did not find whole lies there then.
+    fn check_seal(&self, place: u64, record: &JournalRecord<'_>) -> Result<(), RecordDefect> {
+        let is_checked = self.is_unsure_seal(place) && !self.file.believes(Unfit::Stale);
+        if is_checked { record.check_seal(&self.before) } else { Ok(()) }
+    }
+
+    /// Tells whether the seal is at a place, and may never have been written. The first record was durable before those
+    /// before it were given up.
+    const fn is_unsure_seal(&self, place: u64) -> bool {
+        place == self.bounds.seal && self.bounds.tail < place && place < self.bounds.sealed
+    }
+
     /// Tells whether a record behind a place says that what is there was durable.
     fn was_durable(&self, place: u64) -> io::Result<bool> {
         let mut view = RingView::default();
@@ -223,10 +240,16 @@ impl NvramFile {
     fn restore(&self, view: &mut RingView, wanted: WantedRecord) -> io::Result<Option<bool>> {
         let place = wanted.place;
         let said = match view.record(self, wanted, false)? {
-            // The bytes of a slot alone are damaged.
-            Ok(record) if record.before().is_some() => return Ok(Some(false)),
-            Ok(record) => Some((record.table(place), record.sectors(), record.durable())),
-            Err(_) => self.said_behind(place)?.map(|(table, sectors)| (table, sectors, 0)),
+            Ok(record) if self.check_seal(place, &record).is_ok() => {
+                if record.before().is_some() {
+                    // The bytes of a slot alone are damaged.
+                    return Ok(Some(false));
+                }
+                Some((record.table(place), record.sectors(), record.durable()))
+            }
+            // Where the seal is not written, what lies in its place or behind that may say what it likes.
+            _ if self.is_unsure_seal(place) => Some((RecordTable::empty(place), sectors(0, 0, self.before.len()), 0)),
+            _ => self.said_behind(place)?.map(|(table, sectors)| (table, sectors, 0)),
         };
         let Some((table, in_all, durable)) = said else { return Ok(None) };
         let before = if self.before.place < place { self.before.clone() } else { RecordTable::empty(place) };
