@@ -23,7 +23,7 @@ const SECTOR: u64 = 128;
 const ROWS: u64 = 10_000;
 /// Slots that a commit puts at most.
 const MOST_PUTS: u64 = 4;
-/// Of so many moments one is stopped in order, too.
+/// Says of how many moments one is stopped in order, too.
 const STOPPED: u64 = 8;
 
 /// What the host has the controller do.
