@@ -2,6 +2,7 @@
 //! no member is lost.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use destage_exec::{BadBytes, Io};
 use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport, Row};
@@ -15,6 +16,7 @@ backend_tests! {
     a_page_that_cannot_be_kept_costs_no_member,
     more_pages_than_are_allowed_cost_the_member,
     a_page_that_nothing_makes_up_fails_alone_until_it_is_written,
+    a_row_with_too_many_bad_pages_loses_no_member_and_comes_to_rest,
     a_bad_page_is_found_in_a_long_read,
     a_write_that_fails_costs_the_member,
     a_rebuild_that_meets_a_bad_page_loses_its_row_alone,
@@ -118,6 +120,40 @@ fn a_page_that_nothing_makes_up_fails_alone_until_it_is_written(io: Io) {
     filled.rest();
     let found = filled.read(3 * page, page);
     assert!(found.ok && found.bytes[..] == filled.content.bytes()[3 * page as usize..4 * page as usize]);
+}
+
+/// Has one bad page more in a row than the level makes up, all on members that answer otherwise.
+fn a_row_with_too_many_bad_pages_loses_no_member_and_comes_to_rest(io: Io) {
+    for (level, members) in LEVELS {
+        let mut filled = FilledArray::new(Array::over(io, level, members));
+        let geometry = filled.array.geometry();
+        let (page, place) = (filled.array.page, geometry.locate(3));
+        let row = geometry.row(place.stripe, place.row_in_chunk).0;
+        let parities = u32::from(geometry.parity_columns());
+        let spare = if level == Level::Raid1 { u32::from(members) - 1 } else { parities };
+        let devs: Vec<u8> = (0..=spare as u8).collect();
+        for dev in &devs {
+            filled.spoil(*dev, row, BadBytes::UntilWritten);
+        }
+        assert!(!filled.holds(), "{level}: nobody can know it");
+        // What is done on the side ends.
+        let begin = Instant::now();
+        while !filled.files.is_idle() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{level}: it does not come to rest");
+            filled.files.poll().expect("the array is served");
+        }
+        let mut reports = filled.reports();
+        reports.sort_by_key(|report| report.page.dev);
+        let expected: Vec<_> = devs.iter().map(|dev| report(*dev, row, PageFate::Lost)).collect();
+        assert_eq!(reports, expected, "{level}: each once");
+        assert_eq!(filled.lost(), DevSet::EMPTY, "{level}");
+        // A write of all data of the row needs nothing of it.
+        let len = filled.content.bytes().len() as u64;
+        assert!(filled.write(0, len.min(64 * page)).ok, "{level}");
+        filled.rest();
+        assert!(filled.holds(), "{level}");
+        assert_eq!(filled.reports(), [], "{level}");
+    }
 }
 
 fn a_bad_page_is_found_in_a_long_read(io: Io) {

@@ -38,6 +38,8 @@ pub(super) enum BadPageState {
     Unreadable,
     /// Was made anew, and its member cannot keep it: the others answer for it.
     Unwritable,
+    /// No other member makes it up. It leaves the list once no page of its row waits to be made anew.
+    Lost,
     /// Needs to be made when that is possible: its member does not hold it, as this slot notes.
     Missing(NvSlot),
 }
@@ -134,10 +136,11 @@ impl BadPages {
         state.map(|state| *state = BadPageState::Unwritable).is_some()
     }
 
-    /// Notes that no other member makes up a page, and returns true if that is news. The list keeps it only if it is missing.
+    /// Notes that no other member makes up a page, and returns true if that is news. The list keeps it for long only if it is
+    /// missing.
     pub(super) fn note_lost(&mut self, page: BadPage) -> bool {
-        if self.state(page) == Some(BadPageState::Unreadable) {
-            self.pages.remove(&key(page));
+        if let Some(state) = self.pages.get_mut(&key(page)).filter(|state| **state == BadPageState::Unreadable) {
+            *state = BadPageState::Lost;
         }
         if self.reported.len() >= MAX_LISTED {
             self.reported.clear();
@@ -145,10 +148,24 @@ impl BadPages {
         self.reported.insert(key(page))
     }
 
-    /// Forgets that pages of these rows were reported, unless they are still listed: a write may have made them good.
+    /// Takes the lost pages of a row off the list, so that their members are asked anew, unless another page of it waits to be
+    /// made anew.
+    pub(super) fn ask_anew(&mut self, row: Row) {
+        // The repair of the other page would read these, list them again and have them repaired, which would read the other
+        // page: without end.
+        let pages: Vec<_> = self.of_rows(Rows::new(row, 1)).collect();
+        if pages.iter().all(|page| self.state(*page) != Some(BadPageState::Unreadable)) {
+            self.pages.retain(|page, state| page.0 != row || *state != BadPageState::Lost);
+        }
+    }
+
+    /// Forgets that pages of these rows are lost and were reported, unless they are still listed: a write may have made them
+    /// good.
     pub(super) fn note_written(&mut self, rows: Rows) {
+        let is_written = |row: Row| (rows.first..rows.end()).contains(&row);
+        self.pages.retain(|page, state| !is_written(page.0) || *state != BadPageState::Lost);
         let pages = &self.pages;
-        self.reported.retain(|page| pages.contains_key(page) || !(rows.first..rows.end()).contains(&page.0));
+        self.reported.retain(|page| pages.contains_key(page) || !is_written(page.0));
     }
 
     /// Forgets all pages of a member that is lost.

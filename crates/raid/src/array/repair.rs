@@ -63,8 +63,8 @@ impl Array {
         let fate_if_lost = match self.members.bad.state(page) {
             Some(BadPageState::Unreadable) => PageFate::Lost,
             Some(BadPageState::Missing(_)) => PageFate::Missing,
-            // The member was lost meanwhile, or cannot keep the page.
-            Some(BadPageState::Unwritable) | None => return out.close(op),
+            // The member was lost meanwhile, or cannot keep the page; or another repair of the page has found it lost.
+            Some(BadPageState::Unwritable | BadPageState::Lost) | None => return out.close(op),
         };
         let rows = Rows::new(Row(page.page), 1);
         let stripe = self.config.geometry.stripe_of(rows.first).0;
@@ -149,6 +149,7 @@ impl Array {
             out.report(PageReport { page, fate: PageFate::Corrected });
             self.rebuild.go_on();
         }
+        self.members.bad.ask_anew(Row(page.page));
         self.free_needless_logs(out);
         self.forget_exposed();
         self.rebuild_more(out);
