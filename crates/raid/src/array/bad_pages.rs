@@ -153,8 +153,9 @@ impl BadPages {
     pub(super) fn ask_anew(&mut self, row: Row) {
         // The repair of the other page would read these, list them again and have them repaired, which would read the other
         // page: without end.
-        let pages: Vec<_> = self.of_rows(Rows::new(row, 1)).collect();
-        if pages.iter().all(|page| self.state(*page) != Some(BadPageState::Unreadable)) {
+        let waits = |page: BadPage| self.state(page) == Some(BadPageState::Unreadable);
+        let is_waited_for = self.of_rows(Rows::new(row, 1)).any(waits);
+        if !is_waited_for {
             self.pages.retain(|page, state| page.0 != row || *state != BadPageState::Lost);
         }
     }
