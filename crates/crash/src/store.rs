@@ -23,7 +23,7 @@ const SECTOR: u64 = 128;
 const ROWS: u64 = 10_000;
 /// Slots that a commit puts at most.
 const MOST_PUTS: u64 = 4;
-/// Says of how many moments one is stopped in order, too.
+/// Counts the moments of which one is stopped in order, too.
 const STOPPED: u64 = 8;
 
 /// What the host has the controller do.
@@ -257,8 +257,10 @@ impl Life {
         files.stop_clean().map_err(|error| error.to_string())?;
         let moments = os.take_moments();
         let cuts = moments.len() as u64;
-        for Moment { left, .. } in moments {
-            Self::begin_after(left, &states, generation, kind)
+        for Moment { left, power, .. } in moments {
+            // It was answered.
+            let least = usize::from(kind.every_write || !power);
+            Self::begin_after(left, &states[least..], generation, kind)
                 .map_err(|what| format!("cut while it stopped: {what}"))?;
         }
         Ok(cuts)

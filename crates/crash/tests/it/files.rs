@@ -9,8 +9,8 @@ use rayon::prelude::*;
 use crate::share::{is_soak, seeds_of, share_of};
 use crate::shown_by::seeds;
 
-/// Returns the seeds of a cell: enough for 2·10⁵ cuts in all, in the soak for some 10⁶. Those of caches whose device holds
-/// more than copies take twenty times as long.
+/// Returns the seeds of a cell: in the suite enough for 2·10⁵ cuts in all. Those of caches whose device holds more than
+/// copies take twenty times as long.
 fn histories(cache: &HostCacheInfo) -> std::ops::Range<u64> {
     seeds_of(if cache.holds_dirty || cache.delays_parity { 2 } else { 8 }, 200)
 }

@@ -1,7 +1,4 @@
-//! How many histories a test looks at.
-//!
-//! The shares of the soak are such that it ends: all of this crate takes about five hours of CPU time, a third of it the
-//! walks over events.
+//! How many histories a test looks at. The shares of the soak are chosen by what each takes, such that it ends in hours.
 
 use std::ops::Range;
 
