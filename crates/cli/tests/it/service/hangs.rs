@@ -1,15 +1,13 @@
 //! Devices that hang while an array is served: a member is the file of a FUSE server that is stopped by a signal.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::fuse_files::FuseFile;
 use super::{Array, IoMode, PATIENCE, page};
 
 io_mode_tests! {
@@ -21,66 +19,10 @@ io_mode_tests! {
 /// Bounds what takes as long as a device may take.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Holds a file whose every access is answered by a process that can be stopped.
-struct FuseFile {
-    server: Child,
-    path: PathBuf,
-}
-
-impl FuseFile {
-    /// Makes one that has what `image` has, in the same folder. Says so where this machine has no such server.
-    fn over(image: &Path) -> Option<Self> {
-        let path = image.with_extension("fuse");
-        fs::write(&path, []).expect("a file");
-        let blockdev = format!("driver=file,node-name=image,filename={}", image.display());
-        let export = format!("type=fuse,id=export,node-name=image,mountpoint={},writable=on", path.display());
-        let mut command = Command::new("qemu-storage-daemon");
-        command.args(["--blockdev", &blockdev, "--export", &export]).stderr(Stdio::null());
-        let skipped = |why: &str| {
-            // Past the harness's capture, so that the count of what was skipped sees it.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: members that hang: {why}");
-        };
-        let server = command.spawn().map_err(|why| skipped(&format!("qemu-storage-daemon: {why}"))).ok()?;
-        let mut file = Self { server, path };
-        let (bytes, begin) = (fs::metadata(image).expect("an image").len(), Instant::now());
-        while fs::metadata(&file.path).expect("a file").size() != bytes {
-            if file.server.try_wait().expect("it can be waited for").is_some() || begin.elapsed() > LIMIT {
-                skipped("qemu-storage-daemon serves no file by FUSE");
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Some(file)
-    }
-
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.server.id().to_string()]).status();
-        assert!(sent.expect("kill is there").success());
-    }
-
-    /// Leaves every access of the file without an answer, from now on.
-    fn hang(&self) {
-        self.signal("-STOP");
-    }
-
-    fn go_on(&self) {
-        self.signal("-CONT");
-    }
-}
-
-impl Drop for FuseFile {
-    fn drop(&mut self) {
-        self.go_on();
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-        let _ = Command::new("fusermount3").args(["-u", "-z"]).arg(&self.path).stderr(Stdio::null()).status();
-    }
-}
-
 /// Serves an array of which member 1 can hang, and writes all of its first stripes.
 fn hanging(io_mode: IoMode, timeout: &str, lost: bool) -> Option<(Array, FuseFile)> {
     let mut array = Array::new(io_mode, &["--policy", "none"]);
-    let member = FuseFile::over(&array.file("member1"))?;
+    let member = FuseFile::over("members that hang", &array.file("member1"), "")?;
     let description = fs::read_to_string(array.file("array.toml")).expect("a description");
     // A server of QEMU 7.2 corrupts writes that are made at the same time.
     let changed = description
@@ -149,7 +91,7 @@ fn a_member_that_hangs_is_lost_and_the_service_ends(io_mode: IoMode) {
     let status = array.status();
     assert_eq!((&status["array"]["state"], &member_1(&status)["answers"]), (&"degraded".into(), &false.into()));
     let log = array.log();
-    let line = format!("error: member 1 is lost: {}: no answer for 1 s", member.path.display());
+    let line = format!("error: member 1 is lost: {}: no answer for 1 s", member.path().display());
     assert!(log.contains(&line), "{line}: {log}");
     let mut client = array.client();
     client.write(0, &page(0), true).expect("it is written without the member");
@@ -233,7 +175,7 @@ fn status_names_who_is_slow(io_mode: IoMode) {
             "{status}"
         );
         let text = told(&array);
-        let line = format!("{}, slow: no answer for ", member.path.display());
+        let line = format!("{}, slow: no answer for ", member.path().display());
         assert!(text.contains(&line), "{line}: {text}");
         member.go_on();
         assert!(reader.join().expect("it reads"), "it was waited for");

@@ -38,6 +38,7 @@ mod crashes;
 mod cuts;
 mod descriptors;
 mod events;
+mod fuse_files;
 mod hangs;
 mod losses;
 mod media;
@@ -95,9 +96,14 @@ impl Array {
 
     /// An array of members of this size with these settings beside.
     fn sized(io_mode: IoMode, member: &str, settings: &[&str]) -> Self {
+        Self::of_level(io_mode, "raid5:4", member, settings)
+    }
+
+    /// An array of this level and members of this size with these settings beside.
+    fn of_level(io_mode: IoMode, level: &str, member: &str, settings: &[&str]) -> Self {
         let array = Self { folder: tempfile::tempdir().expect("a folder"), service: None };
         let path = array.path();
-        let made = [&["create", &path, "--level", "raid5:4", "--member-size", member], settings].concat();
+        let made = [&["create", &path, "--level", level, "--member-size", member], settings].concat();
         let made = binary::destage(&made);
         assert!(made.status.success(), "{settings:?}: {}", String::from_utf8_lossy(&made.stderr));
         if io_mode == IoMode::BufferedThreads {
