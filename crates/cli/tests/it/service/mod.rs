@@ -33,6 +33,7 @@ macro_rules! io_mode_tests {
 }
 
 mod adopted;
+mod bad_sectors;
 mod chain;
 mod crashes;
 mod cuts;
