@@ -29,8 +29,8 @@ install_program() { # FILE FOLDER
 
 busybox() { ls "$home"/system/bin/busybox "$home"/system/usr/bin/busybox 2>/dev/null | head -n 1; }
 
-# Makes the guest of kernel, busybox and mdadm of this Debian, unpacked and not installed, unless it is there.
-guest_system() {
+# Makes the guest of kernel, busybox and mdadm of this Debian, unpacked and not installed, with further modules, unless it is there.
+guest_system() { # MODULES...
     system=$home/system
     [ ! -e "$home/initrd" ] || return 0
     rm -rf "$home"
@@ -51,7 +51,7 @@ guest_system() {
     # The modules that are asked for, and those that they need.
     to=$root/lib/modules/${modules##*/}
     mkdir -p "$to"
-    for module in virtio_pci virtio_blk crc32c_generic md-mod raid0 raid1 raid456; do echo "$module"; done >"$home/wanted"
+    for module in virtio_pci virtio_blk crc32c_generic md-mod raid0 raid1 raid456 "$@"; do echo "$module"; done >"$home/wanted"
     "$(busybox)" depmod -b "${modules%/lib/modules/*}" "${modules##*/}"
     while read -r module; do
         sed -n "s#^\(.*/\)\{0,1\}$module\.ko[^:]*:#& #p" "$modules/modules.dep" | tr ' ' '\n'
