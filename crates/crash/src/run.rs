@@ -299,6 +299,7 @@ impl<'a> HistoryRun<'a> {
                 HostNotice::Clean => self.clean = true,
                 HostNotice::Drained => self.drained()?,
                 HostNotice::Scrubbed(tally) => self.scrubbed(tally)?,
+                HostNotice::Copied(_) => return Err("a member was copied that has no successor".to_owned()),
             }
         }
         Ok(())

@@ -18,10 +18,10 @@ pub use buffer::Buffer;
 pub use bytes::{Bytes, Handle};
 pub use device::{Content, CutChoice, Disk};
 pub use files::{
-    Accepted, BadBytes, Chance, Completion, DamagedIntents, DamagedNvram, DeviceConfig, DeviceOptions, Ended, Entries,
-    Entry, Existing, Fault, Files, FilesConfig, FilesError, Identity, Io, LockedFile, MemberFreshness, Moment,
-    NvramPlace, Operation, Os, OsFile, Presence, RealOs, Recording, Resynchronised, Ring, Slip, StateTraffic, Survival,
-    SyncPoint, Tag, Traffic, Unfit,
+    Accepted, BadBytes, Chance, Completion, DamagedIntents, DamagedNvram, DeviceConfig, DeviceOptions,
+    DroppedSuccessor, Ended, Entries, Entry, Existing, Fault, Files, FilesConfig, FilesError, Identity, Io, LockedFile,
+    MemberFreshness, Moment, NvramPlace, Operation, Os, OsFile, Presence, RealOs, Recording, Resynchronised, Ring,
+    Slip, StateTraffic, SuccessionPhase, Survival, SyncPoint, Tag, Traffic, Unfit,
 };
 pub use memory::{Conduct, Latency, Log, Memory, NoCheck, Pick, Ran, Remains, RowCheck, Tamper, View, Violation};
 pub use nvram::{Nvram, RowSet};

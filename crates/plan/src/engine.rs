@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 use crate::out::Pending;
 use crate::{
-    Buf, ByteList, Claim, Condition, Control, Dev, DevSet, DeviceChange, Event, Frag, FragId, HostOp, Issue, List,
-    Nanos, NvPut, OpId, Out, PageChecksums, PageReport, Piece, PutList, RangeError, RowList, Rows, ScrubTally, Shape,
-    Span, SpanList, Start, Status, Step, StepOutcome,
+    Buf, ByteList, Claim, Condition, Control, CopyOutcome, Dev, DevSet, DeviceChange, Event, Frag, FragId, HostOp,
+    Issue, List, Nanos, NvPut, OpId, Out, PageChecksums, PageReport, Piece, PutList, RangeError, RowList, Rows,
+    ScrubTally, Shape, Span, SpanList, Start, Status, Step, StepOutcome,
 };
 
 /// A policy of the host side: a pure state machine. Everything it does follows from the events it
@@ -112,6 +112,8 @@ pub enum HostNotice {
     Drained,
     /// Tells that the rows were compared that were last [ordered](Control::Scrub) to be.
     Scrubbed(ScrubTally),
+    /// Tells that the member was copied to its successor that was last [ordered](Control::Copy) to be, or cannot be.
+    Copied(CopyOutcome),
 }
 
 /// Limits the bytes of a request that are admitted before those of others. A longer one takes turns, and has a share of the
@@ -423,7 +425,7 @@ impl<C: Controller> Engine<C> {
                 self.ack(frag, pages, ok);
             }
             let Some(pending) = self.out.queue.pop_front() else {
-                if self.out.clean | self.out.drained | self.out.scrubbed.is_some() {
+                if self.out.clean | self.out.drained | self.out.scrubbed.is_some() | self.out.copied.is_some() {
                     self.tell_of_orders();
                 }
                 if self.admit() {
@@ -465,6 +467,7 @@ impl<C: Controller> Engine<C> {
             self.notices.push_back(HostNotice::Drained);
         }
         self.notices.extend(self.out.scrubbed.take().map(HostNotice::Scrubbed));
+        self.notices.extend(self.out.copied.take().map(HostNotice::Copied));
     }
 
     fn count_ops(&mut self) {

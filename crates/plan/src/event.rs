@@ -1,8 +1,8 @@
 //! What a controller is told.
 
 use crate::{
-    Buf, Dev, DevSet, DeviceChange, FragId, NvHeld, OpId, Rows, ScrubOrder, Sectors, StepNo, StepOutcome, StepSet,
-    TimerId,
+    Buf, CopyEnd, Dev, DevSet, DeviceChange, FragId, NvHeld, OpId, Rows, ScrubOrder, Sectors, StepNo, StepOutcome,
+    StepSet, TimerId,
 };
 
 /// What a host asks of a block device that destage serves.
@@ -85,6 +85,13 @@ pub enum Control {
     /// Compares rows with each other while requests are served. Each page that does not belong to the others is
     /// [reported](crate::Out::report). Ends with [`Out::scrubbed`](crate::Out::scrubbed); the next order comes after that.
     Scrub(ScrubOrder),
+    /// Copies all pages of a member that answers to its successor, a file that takes its place afterwards, while requests are
+    /// served. The executor gives the successor whatever is written to the member from now on. Pages that the member cannot
+    /// read come from the others. Ends with [`Out::copied`](crate::Out::copied), unless the member is lost before or the order
+    /// is [taken back](Self::EndCopy). One member has a successor at a time.
+    Copy(Dev),
+    /// Tells that there is no successor any more: it has taken the member's place, or it is dropped.
+    EndCopy(CopyEnd),
     /// Flushes all devices, and leaves no intent open that can be cleared, as before a member is taken out: rows whose intent is
     /// open may be torn then, and another may have failed that nothing was asked of. Requests are served meanwhile. It has
     /// ended when nothing is under way.

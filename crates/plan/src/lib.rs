@@ -17,6 +17,7 @@ mod units;
 mod buf; // where a step's bytes are
 mod checksum; // of pages of a cache's device
 mod claim; // who may touch which rows
+mod copy; // a member to its successor
 mod device; // devices, extents, rows, stripes
 mod engine; // drives a controller
 mod event; // what a controller is told
@@ -35,6 +36,7 @@ mod step; // what an executor is asked to do
 pub use buf::{Buf, NvHeld, NvPut, NvSlot, Sectors, Span, Tag};
 pub use checksum::{PageChecksum, PageChecksums};
 pub use claim::{Claim, ClaimTable, ClaimWait, Class};
+pub use copy::{CopyEnd, CopyOutcome};
 pub use device::{Column, Dev, DeviceChange, Ext, Quota, Row, Rows, Stripe};
 pub use engine::{Controller, Engine, HostNotice, HostRequest};
 pub use event::{Condition, Control, Event, Frag, HostOp, Start};

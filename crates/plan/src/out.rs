@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use crate::lists::Lists;
 use crate::{
-    BadPage, Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, LostPages, Nanos, OpId, PageReport, Row,
-    ScrubTally, Step, StepKind, StepNo, StepOutcome, StepSet, Stripe, TimerId,
+    BadPage, Buf, Claim, ClaimTable, ClaimWait, Class, CopyOutcome, Dev, DevSet, FragId, LostPages, Nanos, OpId,
+    PageReport, Row, ScrubTally, Step, StepKind, StepNo, StepOutcome, StepSet, Stripe, TimerId,
 };
 
 pub use meddle::Planned;
@@ -172,6 +172,7 @@ pub struct Out {
     pub(crate) clean: bool,
     pub(crate) drained: bool,
     pub(crate) scrubbed: Option<ScrubTally>,
+    pub(crate) copied: Option<CopyOutcome>,
     counts: [u64; StepKind::ALL.len()],
 }
 
@@ -422,6 +423,11 @@ impl Out {
     /// Tells that the rows of the last [order](crate::Control::Scrub) were compared.
     pub fn scrubbed(&mut self, tally: ScrubTally) {
         self.scrubbed = Some(tally);
+    }
+
+    /// Tells that the member of the last [order](crate::Control::Copy) was copied, or cannot be.
+    pub fn copied(&mut self, outcome: CopyOutcome) {
+        self.copied = Some(outcome);
     }
 
     /// Asks for [`Timer`](crate::Event::Timer) at a time. An earlier timer of this number is

@@ -45,6 +45,15 @@ pub enum Step {
         /// From where.
         ext: Ext,
     },
+    /// Writes pages of a device's [successor](crate::Control::Copy), and changes nothing of the device itself. Writes of the device
+    /// that overlap reach the successor before it reads them from the device, or after what it writes. Done as well if there
+    /// is no successor any more.
+    Duplicate {
+        /// Names the pages, of the device.
+        ext: Ext,
+        /// Holds what is written: [`Buf::None`] stands for what the device itself has there.
+        src: Buf,
+    },
     /// Makes every write of the device that was done before this step began durable.
     FlushDev {
         /// The device.
@@ -212,6 +221,7 @@ impl Step {
             | Self::WriteList { ext, .. }
             | Self::MetaWrite { ext, .. }
             | Self::MetaRead { ext }
+            | Self::Duplicate { ext, .. }
             | Self::Trim { ext } => Some(ext.dev()),
             Self::FlushDev { dev } | Self::Collect { dev, .. } => Some(*dev),
             _ => None,
@@ -249,6 +259,7 @@ impl Step {
             Self::Write { .. } | Self::WriteList { .. } => StepKind::Write,
             Self::MetaWrite { .. } => StepKind::MetaWrite,
             Self::MetaRead { .. } => StepKind::MetaRead,
+            Self::Duplicate { .. } => StepKind::Duplicate,
             Self::FlushDev { .. } => StepKind::FlushDev,
             Self::Trim { .. } => StepKind::Trim,
             Self::Collect { .. } => StepKind::Collect,
@@ -296,11 +307,12 @@ pub enum StepKind {
     Join,
     Ack,
     Compare,
+    Duplicate,
 }
 
 impl StepKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Read,
         Self::Write,
         Self::MetaWrite,
@@ -322,6 +334,7 @@ impl StepKind {
         Self::Join,
         Self::Ack,
         Self::Compare,
+        Self::Duplicate,
     ];
 
     /// The name used in tables.
@@ -332,6 +345,7 @@ impl StepKind {
             Self::MetaWrite => "meta-write",
             Self::MetaRead => "meta-read",
             Self::FlushDev => "flush",
+            Self::Duplicate => "duplicate",
             Self::Trim => "trim",
             Self::Collect => "collect",
             Self::Merge => "merge",

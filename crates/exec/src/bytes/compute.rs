@@ -150,6 +150,7 @@ impl Bytes {
             | Step::MetaWrite { .. }
             | Step::MetaRead { .. }
             | Step::FlushDev { .. }
+            | Step::Duplicate { .. }
             | Step::Trim { .. }
             | Step::Collect { .. }
             | Step::NvCommit { .. }

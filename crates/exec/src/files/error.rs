@@ -313,6 +313,30 @@ pub enum FilesError {
     /// Tells that whoever runs the array took a device out.
     #[error("{}: it was taken out by order", .0.display())]
     TakenOut(PathBuf),
+    /// Tells that a member has a successor already.
+    #[error("a member is being copied to {} already; wait until destage status says that it is replaced", .0.display())]
+    Succeeded(PathBuf),
+    /// Tells that a member cannot have a successor now.
+    #[error("{}: it does not answer, is not filled, or the array is not ready: it cannot be copied", .0.display())]
+    NotCopied(PathBuf),
+    /// Tells that a member cannot be copied to its successor, since nothing makes up a page of it.
+    #[error(
+        "{} cannot read its page at byte {at}, and the others do not make it up; it stays in its place: write what lies there \
+         anew, and replace it then",
+        path.display()
+    )]
+    UnreadablePage {
+        /// Names the member's file.
+        path: PathBuf,
+        /// Gives the page's first byte there.
+        at: u64,
+    },
+    /// Tells that a member was lost before it was copied to its successor.
+    #[error("{} was lost before it was copied", .0.display())]
+    LostBefore(PathBuf),
+    /// Tells that an array was stopped before a member was copied to its successor.
+    #[error("the array is stopped before that")]
+    StoppedBefore,
     /// There is no such device.
     #[error("there is no {0}")]
     NoDevice(Dev),

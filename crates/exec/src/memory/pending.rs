@@ -99,7 +99,10 @@ impl PendingCommits {
                     .any(|(_, held)| matches!(held, HostNotice::Acked { tag: other, .. } if *other == tag))
             }
             HostNotice::Clean => self.is_open(),
-            HostNotice::Acked { ok: false, .. } | HostNotice::Drained | HostNotice::Scrubbed(_) => false,
+            HostNotice::Acked { ok: false, .. }
+            | HostNotice::Drained
+            | HostNotice::Scrubbed(_)
+            | HostNotice::Copied(_) => false,
         };
         if waits {
             self.notices.push_back((self.done(), notice));

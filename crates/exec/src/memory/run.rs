@@ -1,6 +1,6 @@
 //! Steps that end, in any order.
 
-use destage_plan::{BadPage, Controller, Ext, Nanos, Step, StepOutcome};
+use destage_plan::{BadPage, Buf, Controller, Ext, Nanos, Step, StepOutcome};
 
 use super::check::{RowCheck, Violation};
 use super::conduct::Conduct;
@@ -169,6 +169,13 @@ impl<C: Controller> Memory<C> {
                 }
             }
             Step::MetaRead { ext } => self.engine.read(entry.issue, self.devices[ext.dev().index()].read(ext)),
+            // There is no successor.
+            Step::Duplicate { ext, src } => {
+                let unreadable = self.devices[ext.dev().index()].unreadable_in(ext);
+                if let Some(page) = unreadable.filter(|_| src == Buf::None) {
+                    return Ok(StepOutcome::Unreadable(BadPage { dev: ext.dev(), page }));
+                }
+            }
             Step::Trim { ext } => self.devices[ext.dev().index()].write(ext, None, false),
             Step::FlushDev { dev } => self.devices[dev.index()].flush(entry.covers),
             Step::Collect { dev, .. } => assert!(self.collectors.contains(dev), "{dev} cannot be asked to collect"),

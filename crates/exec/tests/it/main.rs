@@ -26,6 +26,7 @@ mod files_rotten_caches;
 mod files_scrubs;
 mod files_service;
 mod files_state;
+mod files_successors;
 mod files_threads;
 mod files_timeouts;
 mod filled_array;

@@ -180,6 +180,14 @@ impl BadPages {
         self.counts[dev.index()] = ReadErrorCount::default();
     }
 
+    /// Forgets what a member could not read, since another device that holds all of it has taken its place. Missing pages it
+    /// does not hold either.
+    pub(super) fn renew(&mut self, dev: Dev) {
+        self.pages.retain(|page, state| page.1 != dev || matches!(state, BadPageState::Missing(_)));
+        self.reported.retain(|page| page.1 != dev || self.pages.contains_key(page));
+        self.counts[dev.index()] = ReadErrorCount::default();
+    }
+
     /// Takes the slots that nobody needs once every loss is noted.
     pub(super) fn take_obsolete(&mut self) -> Vec<NvSlot> {
         std::mem::take(&mut self.obsolete)

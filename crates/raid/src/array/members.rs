@@ -243,6 +243,7 @@ impl Array {
         if was_filling {
             self.rebuild.stop();
         }
+        self.copy.lose(dev);
         self.dirty.remove(dev);
         if self.needs_log() {
             let geometry = &self.config.geometry;

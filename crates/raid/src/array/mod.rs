@@ -20,6 +20,7 @@ mod absorbed;
 mod bad_pages;
 mod catch_up;
 mod config;
+mod copy;
 mod degraded;
 mod departed;
 mod flush;
@@ -47,6 +48,7 @@ use destage_plan::{
     Out, PageRange, Row, Rows, Sectors, Stripe, TimerId, TimerOwner,
 };
 
+use copy::{CopyRun, CopyTask};
 use flush::{FlushTask, Flushes};
 use log::Log;
 use members::Members;
@@ -126,6 +128,8 @@ enum Task {
     Repair(PageRepair),
     /// Compares rows.
     Scrub(Box<ScrubTask>),
+    /// Copies rows of a member to its successor.
+    Copy(CopyTask),
 }
 
 /// The columns of a stripe, by what can be done with their devices.
@@ -169,6 +173,7 @@ pub struct Array {
     /// Counts the operations that make pages anew.
     repairs: u32,
     scrub: ScrubRun,
+    copy: CopyRun,
     cleaning: bool,
     /// Operations that free logged pages which their members hold again.
     unlogging: u32,
@@ -225,6 +230,7 @@ impl Array {
             rebuild: Rebuild::default(),
             repairs: 0,
             scrub: ScrubRun::default(),
+            copy: CopyRun::default(),
             cleaning: false,
             unlogging: 0,
             has_copies: false,
@@ -409,6 +415,7 @@ impl Array {
                 Some(&mut Task::Rebuild(rows)) => self.plan_rebuild(op, rows, versions, out),
                 Some(&mut Task::Repair(repair)) => self.plan_repair(op, repair, versions, out),
                 Some(Task::Scrub(_)) => self.plan_scrub(op, versions, out),
+                Some(&mut Task::Copy(task)) => self.plan_copy(op, task, versions, out),
             },
             Event::StepDone { op, step, outcome } => match self.task(op) {
                 None => return false,
@@ -436,7 +443,7 @@ impl Array {
                     Some(&mut Task::Recover(rows, _)) => self.recover_stuck(op, rows, versions, out),
                     Some(Task::Scrub(_)) => self.scrub_stuck(op, versions, out),
                     // What it reads is not changed by what it wrote, so it begins again.
-                    Some(Task::Rebuild(_)) => {
+                    Some(Task::Rebuild(_) | Task::Copy(_)) => {
                         versions.released(op);
                         out.restart(op);
                         out.again(op);
@@ -460,6 +467,7 @@ impl Array {
                 }
                 Some(Task::Repair(repair)) => self.repair_done(op, repair, versions, out),
                 Some(Task::Scrub(task)) => self.scrub_done(op, &task, versions, out),
+                Some(Task::Copy(task)) => self.copy_done(op, task, versions, out),
             },
             Event::Timer(TimerId { owner: TimerOwner::Array, .. }) => {
                 self.idle_timer = false;
@@ -486,6 +494,8 @@ impl Array {
                 return false;
             }
             Event::Control(Control::Scrub(order)) => self.begin_scrub(order, out),
+            Event::Control(Control::Copy(dev)) => self.begin_copy(dev, out),
+            Event::Control(Control::EndCopy(how)) => self.end_copy(how, out),
             Event::Submit(_)
             | Event::Timer(_)
             | Event::DeviceGc { .. }

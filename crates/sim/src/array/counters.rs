@@ -35,8 +35,8 @@ macro_rules! counters {
         }
 
         impl From<&[u64; $kind::ALL.len()]> for $name {
-            // A simulation orders no scrub: the last kind, comparisons, is no figure of its.
-            fn from(&[$($field),+, _]: &[u64; $kind::ALL.len()]) -> Self {
+            // A simulation orders no scrub, and gives no member a successor: the last kinds are no figures of its.
+            fn from(&[$($field),+, _, _]: &[u64; $kind::ALL.len()]) -> Self {
                 Self { $($field),+ }
             }
         }

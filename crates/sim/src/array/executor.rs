@@ -478,6 +478,7 @@ impl<C: Controller> Executor<C> {
             Step::Read { .. }
             | Step::MetaRead { .. }
             | Step::MetaWrite { .. }
+            | Step::Duplicate { .. }
             | Step::FlushDev { .. }
             | Step::Trim { .. }
             | Step::Collect { .. }
@@ -492,7 +493,10 @@ impl<C: Controller> Executor<C> {
     fn begin(&mut self, issue: Issue, step: Step) {
         let times = &self.times;
         match step {
-            Step::Read { ext, .. } => self.take(issue, ext.dev(), DeviceOp::Read, ext.first(), ext.pages()),
+            // There is no successor: what it would be given is read.
+            Step::Read { ext, .. } | Step::Duplicate { ext, .. } => {
+                self.take(issue, ext.dev(), DeviceOp::Read, ext.first(), ext.pages());
+            }
             Step::Write { ext, fua, .. } | Step::WriteList { ext, fua, .. } => {
                 let op = if fua { DeviceOp::WriteFua } else { DeviceOp::Write };
                 self.take(issue, ext.dev(), op, ext.first(), ext.pages());

@@ -57,12 +57,14 @@ impl<C: Controller> Files<C> {
         {
             let page = BadPage { dev, page: ext.first() };
             self.bytes.give_back(command.bytes);
-            self.complete(issue, StepOutcome::Unreadable(page));
+            self.end_step(dev, issue, StepOutcome::Unreadable(page));
             return None;
         }
         let searches = &mut self.devices[dev.index()].searches;
         let known = searches.iter().position(|search| search.issue == issue);
-        let Step::Read { ext, .. } = *self.engine.step(issue) else { return Some((command, done)) };
+        let (Step::Read { ext, .. } | Step::Duplicate { ext, .. }) = *self.engine.step(issue) else {
+            return Some((command, done));
+        };
         let Work::Read { offset } = command.work else { return Some((command, done)) };
         let failed = self.devices[dev.index()].failed;
         let may_miss_pages = self.may_miss_pages(dev);
@@ -100,7 +102,7 @@ impl<C: Controller> Files<C> {
                 let nth = known.map_or(0, |at| searches.swap_remove(at).at);
                 let page = BadPage { dev, page: ext.first() + u64::from(nth) };
                 self.bytes.give_back(command.bytes);
-                self.complete(issue, StepOutcome::Unreadable(page));
+                self.end_step(dev, issue, StepOutcome::Unreadable(page));
                 None
             }
         }

@@ -71,6 +71,7 @@ impl<C: Controller> Files<C> {
             // Most have nothing to say: of a hit all members.
             if !self.devices[dev].is_quiet() {
                 self.finish_device(Dev(dev as u8))?;
+                self.finish_successor(Dev(dev as u8));
                 self.go_on()?;
             }
         }
@@ -90,9 +91,9 @@ impl<C: Controller> Files<C> {
         ring.reap(&mut self.ended);
         for ended in self.ended.drain(..) {
             let tag = ended.0.tag;
-            let backend = self.devices[usize::from(tag.dev)].backend.as_mut();
+            let mut backends = self.devices[usize::from(tag.dev)].backends_mut();
             // Of a file that was left behind nobody asks.
-            if let Some(uring) = backend.and_then(|backend| backend.uring(tag.life)) {
+            if let Some(uring) = backends.find_map(|backend| backend.uring(tag.life)) {
                 uring.ended(ended);
             }
         }
@@ -150,7 +151,7 @@ impl<C: Controller> Files<C> {
                         && let Some(page) = self.mismatch(ext, &bytes)
                     {
                         self.bytes.give_back(bytes);
-                        self.complete(issue, StepOutcome::Unreadable(page));
+                        self.end_step(dev, issue, StepOutcome::Unreadable(page));
                         continue;
                     }
                     self.bytes.fetched(&self.engine, issue.op, dst, bytes);
@@ -159,9 +160,13 @@ impl<C: Controller> Files<C> {
                     self.engine.read(issue, &bytes);
                     self.bytes.give_back(bytes);
                 }
+                Step::Duplicate { .. } => {
+                    self.copy_read(dev, issue, bytes);
+                    continue;
+                }
                 _ => self.bytes.give_back(bytes),
             }
-            self.complete(issue, StepOutcome::Ok);
+            self.end_step(dev, issue, StepOutcome::Ok);
         }
         self.device_results = results;
         let device = &mut self.devices[dev.index()];
@@ -171,11 +176,18 @@ impl<C: Controller> Files<C> {
                 backend.end(Instant::now() + self.config.patience, None);
             }
         }
-        while self.devices[dev.index()].backend.as_ref().is_some_and(DeviceBackend::has_room) {
+        self.send_queued(dev);
+        Ok(())
+    }
+
+    /// Sends a device what has waited for room.
+    pub(super) fn send_queued(&mut self, dev: Dev) {
+        while !self.devices[dev.index()].is_held
+            && self.devices[dev.index()].backend.as_ref().is_some_and(DeviceBackend::has_room)
+        {
             let Some(issue) = self.devices[dev.index()].backlog.pop_front() else { break };
             self.send_device(dev, issue);
         }
-        Ok(())
     }
 
     /// All commits that are told as done are durable: what waits for that goes on.
@@ -204,6 +216,8 @@ impl<C: Controller> Files<C> {
         if std::mem::replace(&mut device.failed, true) {
             return Ok(());
         }
+        self.lose_successor(dev);
+        let device = &mut self.devices[dev.index()];
         device.handle = None;
         device.searches.clear();
         let blocked = std::mem::take(&mut device.blocked).into_iter().map(|(_, issue)| issue);

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use destage_plan::{Issue, Nanos};
 
+use super::successor::Successor;
+use super::watch::InFlight;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::device::DeviceBackend;
@@ -52,15 +54,6 @@ pub(super) struct PageSearch {
     pub(super) at: u16,
 }
 
-/// Holds a command that a backend has.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct InFlight {
-    /// Names the step; none if it writes the bitmap.
-    pub(super) issue: Option<Issue>,
-    /// Notes when it was given to the backend.
-    pub(super) since: Nanos,
-}
-
 pub(super) struct Device {
     pub(super) backend: Option<DeviceBackend>,
     /// Steps that the backend has, and a write of marks; the oldest are mostly first.
@@ -74,6 +67,10 @@ pub(super) struct Device {
     /// Lists the reads that are tried page by page.
     pub(super) searches: Vec<PageSearch>,
     pub(super) failed: bool,
+    /// Holds the file that is to take its place, if there is one.
+    pub(super) successor: Option<Box<Successor>>,
+    /// Tells that nothing is sent to it for now: its successor is about to take its place.
+    pub(super) is_held: bool,
     /// Why it failed: its first error.
     pub(super) error: Option<FilesError>,
     /// Its file while it is open.
@@ -90,7 +87,20 @@ pub(super) struct Device {
 impl Device {
     /// Whether nothing of it has to be taken in, and nothing waits for room there.
     pub(super) fn is_quiet(&self) -> bool {
-        !self.failed && self.backlog.is_empty() && self.backend.as_ref().is_none_or(DeviceBackend::is_silent)
+        !self.failed
+            && self.backlog.is_empty()
+            && self.backend.as_ref().is_none_or(DeviceBackend::is_silent)
+            && self.successor.as_ref().is_none_or(|successor| successor.is_quiet())
+    }
+
+    /// Returns who carries out commands for it and for its successor.
+    pub(super) fn backends(&self) -> impl Iterator<Item = &DeviceBackend> {
+        self.backend.iter().chain(self.successor.as_ref().map(|successor| &successor.backend))
+    }
+
+    /// As [`backends`](Self::backends).
+    pub(super) fn backends_mut(&mut self) -> impl Iterator<Item = &mut DeviceBackend> {
+        self.backend.iter_mut().chain(self.successor.as_mut().map(|successor| &mut successor.backend))
     }
 
     /// The backend has done this step, or never will.

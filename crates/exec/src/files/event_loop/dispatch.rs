@@ -21,7 +21,7 @@ impl<C: Controller> Files<C> {
         {
             self.begin(issue)?;
         }
-        let mut answered = std::mem::take(&mut self.answered);
+        let (mut answered, mut copied) = (std::mem::take(&mut self.answered), None);
         while let Some(notice) = self.engine.next_notice() {
             match notice {
                 HostNotice::Acked { tag, ok } => answered.push((tag, ok)),
@@ -42,6 +42,7 @@ impl<C: Controller> Files<C> {
                     self.take_page_reports()?;
                     (self.scrubbing, self.scrubbed) = (false, Some(tally));
                 }
+                HostNotice::Copied(outcome) => copied = Some(outcome),
             }
         }
         // Their bytes are still in use, though not for them.
@@ -55,7 +56,7 @@ impl<C: Controller> Files<C> {
             self.name_noted()?;
         }
         self.send_sync();
-        Ok(())
+        copied.map_or(Ok(()), |outcome| self.note_copied(outcome))
     }
 
     pub(super) fn begin(&mut self, issue: Issue) -> Result<(), FilesError> {
@@ -65,6 +66,7 @@ impl<C: Controller> Files<C> {
             | Step::WriteList { ext, .. }
             | Step::MetaWrite { ext, .. }
             | Step::MetaRead { ext }
+            | Step::Duplicate { ext, .. }
             | Step::Trim { ext } => {
                 let end = ext.first() + u64::from(ext.pages());
                 let pages = self.config.devices.get(ext.dev().index()).map_or(u64::MAX, |device| device.pages);

@@ -10,6 +10,7 @@ use destage_plan::{Controller, DevSet, Engine, Issue, Nanos, PageReport, ScrubTa
 use super::clock::Clock;
 use super::device::Device;
 use super::request::{Completion, Request};
+use super::successor::DroppedSuccessor;
 use super::watch::TimeoutWatch;
 use crate::bytes::Bytes;
 use crate::files::bitmap::WriteIntentBitmap;
@@ -82,6 +83,8 @@ pub struct Files<C> {
     /// Lists what became of pages that members could not read, and nobody has heard of.
     pub(super) page_reports: VecDeque<PageReport>,
     pub(super) clean: bool,
+    /// Tells of the last successor that was dropped, unless that was fetched.
+    pub(super) dropped: Option<DroppedSuccessor>,
     /// Orders to [drain](Self::drain) that are not done.
     pub(super) draining: bool,
     /// Tells that rows are being compared.
@@ -129,7 +132,7 @@ impl<C> Files<C> {
     /// Lets all threads end with what they are at work on.
     fn close(&mut self) {
         self.store.close();
-        self.devices.iter_mut().filter_map(|device| device.backend.as_mut()).for_each(|backend| drop(backend.close()));
+        self.devices.iter_mut().flat_map(Device::backends_mut).for_each(|backend| drop(backend.close()));
     }
 }
 
@@ -143,7 +146,7 @@ impl<C> Drop for Files<C> {
         let is_over = self.timeout.is_over || self.devices.iter().any(|device| device.hangs);
         for device in &mut self.devices {
             let until = if device.hangs { now } else { until };
-            if let Some(backend) = &mut device.backend {
+            for backend in device.backends_mut() {
                 backend.end(until, Some(&self.lock));
             }
         }

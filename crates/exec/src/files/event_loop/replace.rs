@@ -54,6 +54,7 @@ impl<C: Controller> Files<C> {
         self.advance()?;
         self.check_replaceable(dev)?;
         let path = self.config.devices[dev.index()].path.clone();
+        self.drop_successor(dev, FilesError::TakenOut(path.clone()), false);
         self.devices[dev.index()].error.get_or_insert(FilesError::TakenOut(path));
         self.fail(dev)?;
         self.go_on()?;
@@ -63,7 +64,7 @@ impl<C: Controller> Files<C> {
     }
 
     /// Checks that there is such a device, and that the array can go on without it.
-    fn check_replaceable(&self, dev: Dev) -> Result<(), FilesError> {
+    pub(super) fn check_replaceable(&self, dev: Dev) -> Result<(), FilesError> {
         if dev.index() >= self.devices.len() {
             return Err(FilesError::NoDevice(dev));
         }
@@ -89,6 +90,7 @@ impl<C: Controller> Files<C> {
             Ok((file, identity))
         });
         let (file, identity) = opened?;
+        self.drop_successor(dev, FilesError::TakenOut(self.config.devices[dev.index()].path.clone()), false);
         self.fail(dev)?;
         self.go_on()?;
         self.finish_device(dev)?;
@@ -175,18 +177,20 @@ impl<C: Controller> Files<C> {
     }
 
     /// Returns the array's files beside that of this device.
-    fn used_beside(&self, dev: Dev) -> Vec<(Identity, PathBuf)> {
+    pub(super) fn used_beside(&self, dev: Dev) -> Vec<(Identity, PathBuf)> {
         let devices = self.devices.iter().zip(&self.config.devices).zip(0..);
         let devices = devices.filter(|(_, other)| *other != dev.0);
         let devices = devices.filter_map(|((device, config), _)| Some((device.file?, config.path.clone())));
         let [nvram, intents] = self.state;
         let state = [(nvram, self.config.nvram_path().to_owned()), (intents, self.config.intents.clone())];
-        devices.chain(state).collect()
+        let successors = self.devices.iter().filter_map(|device| device.successor.as_ref());
+        let successors = successors.map(|successor| (successor.identity, successor.path.clone()));
+        devices.chain(state).chain(successors).collect()
     }
 }
 
 /// Locks a file. One that was abandoned may still be at work for this executor.
-fn lock(file: &dyn OsFile, path: &Path, was_abandoned: bool) -> Result<(), FilesError> {
+pub(super) fn lock(file: &dyn OsFile, path: &Path, was_abandoned: bool) -> Result<(), FilesError> {
     identify::lock(file, path).map_err(|error| match error {
         FilesError::InUse(path) if was_abandoned => FilesError::AtWork(path),
         error => error,

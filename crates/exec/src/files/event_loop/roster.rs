@@ -17,7 +17,7 @@ impl<C: Controller> Files<C> {
     }
 
     /// Makes it durable which files are the devices'.
-    fn name_files(&mut self) -> Result<(), FilesError> {
+    pub(super) fn name_files(&mut self) -> Result<(), FilesError> {
         self.marks.name(self.roster.generations());
         self.sync_roster(SyncPoint::Roster)
     }

@@ -184,6 +184,7 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// As [`wait`](Self::wait), or if a file hangs; the next start is an unclean one then.
     pub fn stop_clean(mut self) -> Result<Vec<Completion>, FilesError> {
+        self.drop_successors()?;
         self.begin_end();
         self.until(|files| files.engine.status() == Status::Ready && files.unanswered == 0)?;
         let now = self.now();

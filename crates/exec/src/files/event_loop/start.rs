@@ -154,6 +154,8 @@ impl<C: Controller> Files<C> {
             let (under_way, backlog, blocked) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
             devices.push(Device {
                 searches: Vec::new(),
+                successor: None,
+                is_held: false,
                 hangs: false,
                 abandoned: None,
                 failed: backend.is_none(),
@@ -211,6 +213,7 @@ impl<C: Controller> Files<C> {
             completions: VecDeque::new(),
             page_reports: VecDeque::new(),
             clean: false,
+            dropped: None,
             draining: false,
             scrubbing: false,
             scrubbed: None,

@@ -15,7 +15,8 @@ use crate::files::nvram::store::{Change, Command};
 
 /// Whether a step has an effect that a loss of power leaves.
 const fn lasts(step: &Step) -> bool {
-    !matches!(step, Step::Read { .. } | Step::MetaRead { .. })
+    // What a device has its successor may have.
+    !matches!(step, Step::Read { .. } | Step::MetaRead { .. } | Step::Duplicate { src: Buf::None, .. })
 }
 
 impl<C: Controller> Files<C> {
@@ -31,7 +32,16 @@ impl<C: Controller> Files<C> {
 
     /// A step of a device that answers, for which nothing has to be made durable any more, begins or waits for room.
     pub(super) fn begin_unblocked(&mut self, dev: Dev, issue: Issue) {
-        if self.devices[dev.index()].backend.as_ref().is_some_and(DeviceBackend::has_room) {
+        if matches!(self.engine.step(issue), Step::Duplicate { .. }) {
+            return self.begin_duplicate(dev, issue);
+        }
+        self.send_or_queue(dev, issue);
+    }
+
+    /// Sends a device a step, if there is room.
+    pub(super) fn send_or_queue(&mut self, dev: Dev, issue: Issue) {
+        let device = &self.devices[dev.index()];
+        if !device.is_held && device.backend.as_ref().is_some_and(DeviceBackend::has_room) {
             self.send_device(dev, issue);
         } else {
             self.devices[dev.index()].backlog.push_back(issue);
@@ -45,7 +55,7 @@ impl<C: Controller> Files<C> {
         let step = *self.engine.step(issue);
         let traffic = &mut self.devices[dev.index()].traffic;
         let (work, (bytes, range)) = match step {
-            Step::Read { ext, .. } | Step::MetaRead { ext } => {
+            Step::Read { ext, .. } | Step::MetaRead { ext } | Step::Duplicate { ext, .. } => {
                 let (offset, len) = place(ext);
                 traffic.reads += 1;
                 traffic.read_bytes += len;
@@ -74,6 +84,9 @@ impl<C: Controller> Files<C> {
             && let Some(checksums) = self.engine.checksums_mut().filter(|checksums| checksums.dev() == dev)
         {
             checksum::keep(checksums, ext, &bytes[range.clone()]);
+        }
+        if !matches!(work, Work::Read { .. }) {
+            self.give_successor(dev, issue, work, &bytes, range.clone());
         }
         let (bytes, range) = match self.devices[dev.index()].direct {
             Some(Ok(align)) => self.bytes.aligned(bytes, range, align as usize),
@@ -112,7 +125,10 @@ impl<C: Controller> Files<C> {
         }
         for dev in self.marks.waiting().iter() {
             let device = &mut self.devices[dev.index()];
-            let Some(backend) = device.backend.as_mut().filter(|backend| backend.has_room()) else { continue };
+            let is_held = device.is_held;
+            let Some(backend) = device.backend.as_mut().filter(|backend| !is_held && backend.has_room()) else {
+                continue;
+            };
             let offset = self.config.marks_offset(dev.index()) + self.marks.place();
             let bytes = self.marks.give(dev);
             device.traffic.marks += 1;

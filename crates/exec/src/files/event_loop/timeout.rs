@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use destage_plan::{Controller, Dev, DevSet, Issue, Nanos};
 
-use super::device::InFlight;
 use super::executor::Files;
 use super::request::Completion;
+use super::watch::InFlight;
 use crate::buffer::Buffer;
 use crate::files::error::FilesError;
 
@@ -41,7 +41,7 @@ impl<C: Controller> Files<C> {
         self.store_moved = self.now();
     }
 
-    fn watch(&mut self, since: Nanos) {
+    pub(super) fn watch(&mut self, since: Nanos) {
         if self.timeout.next.is_none() {
             self.timeout.next = self.limit().map(|limit| since + limit);
         }
@@ -105,6 +105,9 @@ impl<C: Controller> Files<C> {
             return Err(self.stop(error));
         }
         for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {
+            if self.devices[dev.index()].successor.as_ref().and_then(|one| one.oldest()).is_some_and(is_late) {
+                self.time_out_successor(dev, Duration::from_nanos(limit.0))?;
+            }
             if self.devices[dev.index()].oldest().is_some_and(is_late) {
                 self.time_out(dev, limit)?;
             } else {
@@ -116,7 +119,8 @@ impl<C: Controller> Files<C> {
             self.expire_requests(now, limit);
         }
         let devices = self.devices.iter().filter(|device| !device.hangs).filter_map(super::device::Device::oldest);
-        let due = devices.chain(self.store_since()).min().map(|oldest| oldest + limit);
+        let successors = self.devices.iter().filter_map(|device| device.successor.as_ref()?.oldest());
+        let due = devices.chain(successors).chain(self.store_since()).min().map(|oldest| oldest + limit);
         self.timeout.next = due.into_iter().chain(hangs.then(|| now + LOOK)).min();
         Ok(())
     }

@@ -30,7 +30,7 @@ impl<C: Controller> Files<C> {
     fn submit_all(&mut self) -> Result<(), FilesError> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
         for device in &mut self.devices {
-            if let Some(outgoing) = device.backend.as_mut().and_then(DeviceBackend::outgoing) {
+            for outgoing in device.backends_mut().filter_map(DeviceBackend::outgoing) {
                 ring.outgoing().append(outgoing);
             }
         }
@@ -40,13 +40,13 @@ impl<C: Controller> Files<C> {
     pub(super) fn is_busy(&self) -> bool {
         self.store.is_busy()
             || self.marks.is_busy()
-            || self.devices.iter().any(|device| device.backend.as_ref().is_some_and(DeviceBackend::is_busy))
+            || self.devices.iter().any(|device| device.backends().any(DeviceBackend::is_busy))
     }
 
     /// Whether there is something for the ring, or for the main loop, that nobody tells of.
     pub(super) fn stirs(&self) -> bool {
         self.ring.as_ref().is_some_and(SharedRing::is_behind)
-            || self.devices.iter().any(|device| device.backend.as_ref().is_some_and(DeviceBackend::stirs))
+            || self.devices.iter().any(|device| device.backends().any(DeviceBackend::stirs))
             || self.marks.can_begin()
     }
 
@@ -66,8 +66,7 @@ impl<C: Controller> Files<C> {
         }
         let next = self.next_timer();
         let Clock::Virtual(now) = &mut self.clock else { return false };
-        let ready = |backend: &Option<DeviceBackend>| backend.as_ref().is_some_and(|backend| backend.ready() > 0);
-        let devices = self.devices.iter().filter(|device| ready(&device.backend)).count();
+        let devices = self.devices.iter().flat_map(Device::backends).filter(|backend| backend.ready() > 0).count();
         let store = self.store.ready();
         let waiting = self.ring.as_ref().map_or(0, |ring| ring.inner().ready());
         if devices == 0 && store == 0 && waiting == 0 {
@@ -83,9 +82,10 @@ impl<C: Controller> Files<C> {
             }
             return true;
         }
-        match self.devices.iter_mut().filter(|device| ready(&device.backend)).nth(chosen) {
+        let mut backends = self.devices.iter_mut().flat_map(Device::backends_mut).filter(|backend| backend.ready() > 0);
+        match backends.nth(chosen) {
             // Threads, too, are ahead of the main loop by more than one operation.
-            Some(Device { backend: Some(backend), .. }) => {
+            Some(backend) => {
                 for _ in 0..=choose(2 * backend.ready()) {
                     backend.turn(choose);
                 }

@@ -1,6 +1,6 @@
 //! Keeps when to look for commands that take too long.
 
-use destage_plan::Nanos;
+use destage_plan::{Issue, Nanos};
 
 /// Tells when to look for commands that take too long.
 #[derive(Debug, Default)]
@@ -15,4 +15,13 @@ pub(super) struct TimeoutWatch {
     pub(super) expired: usize,
     /// Counts their bytes.
     pub(super) expired_bytes: u64,
+}
+
+/// Holds a command that a backend has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight {
+    /// Names the step; none if it writes the bitmap.
+    pub(super) issue: Option<Issue>,
+    /// Notes when it was given to the backend.
+    pub(super) since: Nanos,
 }

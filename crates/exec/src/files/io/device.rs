@@ -140,7 +140,7 @@ pub(crate) fn start_ring(
     if config.io == Io::Threads {
         return Ok((None, None));
     }
-    let operations = config.depth.saturating_mul(config.devices.len()).min(1 << 15) as u32;
+    let operations = config.depth.saturating_mul(config.devices.len() + 1).min(1 << 15) as u32;
     match (os.ring(operations).and_then(|ring| SharedRing::new(ring, wakeup)), config.io) {
         (Ok(ring), _) => Ok((Some(ring), None)),
         (Err(why), Io::Ring) => Err(FilesError::NoRing(why)),

@@ -59,6 +59,8 @@ pub enum SyncPoint {
     EventCountTold,
     /// A file in the place of a device, with its label.
     ReplaceDevice,
+    /// Makes a file durable that takes the place of a member with all that this one holds, with its label.
+    Successor,
     /// Its name.
     ReplaceFolder,
     /// Makes the description of an array durable, before it takes its name.
@@ -69,7 +71,7 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Flush,
         Self::Fua,
         Self::Marks,
@@ -93,6 +95,7 @@ impl SyncPoint {
         Self::EventCount,
         Self::EventCountTold,
         Self::ReplaceDevice,
+        Self::Successor,
         Self::ReplaceFolder,
         Self::Description,
         Self::DescriptionFolder,

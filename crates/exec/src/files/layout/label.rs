@@ -19,7 +19,8 @@
 //!  40   4  generation
 //!  44   4  bytes of what the array is, n
 //!  48   4  CRC-32C of these
-//!  52 456  0
+//!  52   4  generation of the file whose place it takes with all that this one holds, or 0
+//!  56 452  0
 //! 508   4  CRC-32C of bytes 0 .. 508
 //! 512   n  what the array is, as text in lines
 //!          0 up to the next multiple of 512
@@ -60,8 +61,19 @@ pub(crate) const fn bytes(about: &str) -> u64 {
     SECTOR as u64 + (about.len() as u64).next_multiple_of(SECTOR as u64)
 }
 
+/// Is the generation of a file that is given what a device holds, and is no device's until that is done. No roster has it.
+pub(crate) const UNFILLED: u32 = 0;
+/// Stands in a label for no file whose place was taken.
+pub(crate) const NO_HEIR: u32 = 0;
+
 /// Encodes the label of a device of an array that is this.
 pub(crate) fn encode(about: &str, origin: Origin, dev: usize, generation: u32) -> Vec<u8> {
+    encode_heir(about, origin, dev, generation, NO_HEIR)
+}
+
+/// As [`encode`], for a file that holds what the one with the generation `heir_of` holds, and takes its place. A roster that
+/// has that generation means either of them.
+pub(crate) fn encode_heir(about: &str, origin: Origin, dev: usize, generation: u32, heir_of: u32) -> Vec<u8> {
     let mut sector: Sector = [0; SECTOR];
     put(&mut sector, 0, &MAGIC);
     put(&mut sector, 8, &VERSION.to_le_bytes());
@@ -71,6 +83,7 @@ pub(crate) fn encode(about: &str, origin: Origin, dev: usize, generation: u32) -
     put(&mut sector, 40, &generation.to_le_bytes());
     put(&mut sector, 44, &(about.len() as u32).to_le_bytes());
     put(&mut sector, 48, &crc32c::crc32c(about.as_bytes()).to_le_bytes());
+    put(&mut sector, 52, &heir_of.to_le_bytes());
     seal(&mut sector);
     let mut label = vec![0; bytes(about) as usize];
     label[..SECTOR].copy_from_slice(&sector);
@@ -137,6 +150,7 @@ pub(crate) struct LabelHead {
     pub(crate) about_bytes: usize,
     about_crc: u32,
     generation: u32,
+    heir_of: u32,
 }
 
 impl ExpectedLabel<'_> {
@@ -164,12 +178,17 @@ impl ExpectedLabel<'_> {
             return Err(other(format!("{} of this array, or a copy of it", name(its_dev))));
         }
         let about_bytes = u64::from(reader.u32(44)).min(MAX_ABOUT_BYTES) as usize;
-        Ok(Ok(LabelHead { about_bytes, about_crc: reader.u32(48), generation: reader.u32(40) }))
+        Ok(Ok(LabelHead {
+            about_bytes,
+            about_crc: reader.u32(48),
+            generation: reader.u32(40),
+            heir_of: reader.u32(52),
+        }))
     }
 
-    /// Checks what is behind the first sector, and the generation. The inner error: the file is not the device's any
+    /// Checks what is behind the first sector, and the generation, which is returned. The inner error: the file is not the device's any
     /// more, or the label was never made to an end. An array that is something else is not understood.
-    pub(crate) fn check(&self, head: &LabelHead, about: &[u8]) -> Result<io::Result<()>, FilesError> {
+    pub(crate) fn check(&self, head: &LabelHead, about: &[u8]) -> Result<io::Result<u32>, FilesError> {
         if crc32c::crc32c(about) != head.about_crc {
             return Ok(Err(none("what it says the array to be does not fit its CRC-32C")));
         }
@@ -177,10 +196,15 @@ impl ExpectedLabel<'_> {
             return Err(another(self.path, &String::from_utf8_lossy(about), self.about));
         }
         let (found, generation) = (head.generation, self.generation);
-        if found == generation {
-            return Ok(Ok(()));
+        let is_heir = generation % 2 == 1 && head.heir_of == generation && found == generation.wrapping_add(2);
+        if found == generation || is_heir {
+            return Ok(Ok(found));
         }
-        let why = if found > generation { "it was never named" } else { "it has missed writes" };
+        let why = match found {
+            UNFILLED => "it was to take a member's place, and was not filled to the end; destage replace begins again",
+            _ if found > generation => "it was never named",
+            _ => "it has missed writes",
+        };
         let dev = Dev(self.dev as u8);
         Ok(Err(io::Error::other(format!("{why}: its generation is {found}, that of {dev} is {generation}"))))
     }

@@ -111,6 +111,13 @@ impl Roster {
         self.fill();
     }
 
+    /// The file that is the [heir](super::label::encode_heir) of the device's is the device's; durable when the
+    /// [sector](Self::sector) is.
+    pub(crate) fn succeed(&mut self, dev: usize) {
+        self.generations[dev] = self.generations[dev].wrapping_add(2);
+        self.fill();
+    }
+
     fn fill(&mut self) {
         put(&mut self.header, AT, &self.origin.drawn);
         put(&mut self.header, FROM, &self.event_count.from.to_le_bytes());

@@ -76,12 +76,17 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
                 .map_err(FilesError::io(&config.intents, "note which files are the devices'"))?;
         }
         let mut file = file?;
-        if let Ok(open) = &file
-            && let Err(error) = label::check(&**open, config, roster.origin(), dev, roster.generation(dev))?
-        {
-            let count = label::read_count(&**open, config, roster.origin(), dev);
-            departed.extend(count.ok().flatten().map(|count| (dev, count)));
-            file = Err(error);
+        if let Ok(open) = &file {
+            match label::check(&**open, config, roster.origin(), dev, roster.generation(dev))? {
+                // It took the place of the file that the roster has, and that is not noted so far.
+                Ok(generation) if generation != roster.generation(dev) => roster.succeed(dev),
+                Ok(_) => {}
+                Err(error) => {
+                    let count = label::read_count(&**open, config, roster.origin(), dev);
+                    departed.extend(count.ok().flatten().map(|count| (dev, count)));
+                    file = Err(error);
+                }
+            }
         }
         devices.push(file);
     }

@@ -8,7 +8,7 @@ use crate::files::error::FilesError;
 use crate::files::io::file::OsFile;
 use crate::files::io::sectors;
 use crate::files::layout::event_count::{self, EventCount};
-use crate::files::layout::label::{self, ExpectedLabel, Origin};
+use crate::files::layout::label::{self, ExpectedLabel, NO_HEIR, Origin, UNFILLED};
 use crate::files::layout::sectors::SECTOR;
 
 /// Says what a label and what is behind it say, beside of which device it is.
@@ -21,10 +21,31 @@ pub(crate) struct LabelStamp {
 
 /// Labels a file; not durable yet.
 pub(super) fn write(file: &dyn OsFile, config: &FilesConfig, dev: usize, stamp: LabelStamp) -> io::Result<()> {
+    write_heir(file, config, dev, stamp, NO_HEIR)
+}
+
+/// As [`write`], for a file that holds what the one with this generation holds, and takes its place.
+pub(super) fn write_heir(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    dev: usize,
+    stamp: LabelStamp,
+    heir_of: u32,
+) -> io::Result<()> {
     let LabelStamp { origin, generation, count } = stamp;
-    file.write_all_at(&label::encode(&config.about, origin, dev, generation), config.label_offset(dev))?;
+    write_alone(file, config, dev, &label::encode_heir(&config.about, origin, dev, generation, heir_of))?;
+    write_count(file, config, origin, dev, count)
+}
+
+/// Labels a file that is given what a device holds, and is no device's until that is done; not durable yet.
+pub(super) fn write_unfilled(file: &dyn OsFile, config: &FilesConfig, dev: usize, origin: Origin) -> io::Result<()> {
+    write_alone(file, config, dev, &label::encode(&config.about, origin, dev, UNFILLED))
+}
+
+/// Writes a label, and nothing behind it.
+fn write_alone(file: &dyn OsFile, config: &FilesConfig, dev: usize, label: &[u8]) -> io::Result<()> {
+    file.write_all_at(label, config.label_offset(dev))?;
     file.write_all_at(&Buffer::zeroed(2 * config.count_bytes() as usize), config.count_offset(dev))?;
-    write_count(file, config, origin, dev, count)?;
     if dev < config.members {
         // Of marks that may be there nobody must believe any.
         let from = config.marks_offset(dev);
@@ -112,7 +133,8 @@ pub(super) fn bytes_at(file: &dyn OsFile, at: u64) -> u64 {
     sectors::read(file, at).map_or(0, |sector| label::bytes_of(&sector))
 }
 
-/// Whether a file is the device's; the inner error if it is not that any more, or was never made to
+/// Checks whether a file is the device's, and returns its generation, which is a later one if it is the
+/// [heir](label::encode_heir) of the file with this one. The inner error: it is not the device's any more, or was never made to
 /// an end. A file of another array or device is in the wrong place, which nobody meant; one of another version,
 /// or of an array that is something else, is not understood.
 pub(super) fn check(
@@ -121,7 +143,7 @@ pub(super) fn check(
     origin: Origin,
     dev: usize,
     generation: u32,
-) -> Result<io::Result<()>, FilesError> {
+) -> Result<io::Result<u32>, FilesError> {
     let (path, offset) = (config.devices[dev].path.as_path(), config.label_offset(dev));
     let members = config.members;
     let wanted = ExpectedLabel { path, offset, about: &config.about, origin, dev, members, generation };

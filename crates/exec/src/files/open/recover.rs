@@ -117,15 +117,20 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
             {
                 *device = Err(error);
             }
-        } else if let Err(error) = label::check(&**file, config, origin, dev, generations[dev])? {
-            *device = Err(error);
-        } else if dev < config.members
-            && let Err(error) = check_follows(&**file, config, origin, dev, count)
-        {
-            *device = Err(error);
-        } else if before.condition.unfilled.contains(Dev(dev as u8)) {
-            let text = "it was being filled, and how far is lost; put it in its own place again, to be filled from the beginning";
-            *device = Err(io::Error::other(text));
+        } else {
+            match label::check(&**file, config, origin, dev, generations[dev])? {
+                Ok(generation) => generations[dev] = generation,
+                Err(error) => *device = Err(error),
+            }
+            if let Ok(file) = device
+                && dev < config.members
+                && let Err(error) = check_follows(&**file, config, origin, dev, count)
+            {
+                *device = Err(error);
+            } else if device.is_ok() && before.condition.unfilled.contains(Dev(dev as u8)) {
+                let text = "it was being filled, and how far is lost; put it in its own place again, to be filled from the beginning";
+                *device = Err(io::Error::other(text));
+            }
         }
         if device.is_err() && dev >= config.members {
             // The cache's content is not known any more, whoever brings it back.

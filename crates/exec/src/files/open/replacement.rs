@@ -9,13 +9,14 @@ use super::identify::{check_size, is_unfinished, lock, make_file, open_file};
 use super::label::{self, LabelStamp};
 use super::prepare::clear;
 use super::vacancy::check_nothing;
+use crate::buffer::Buffer;
 use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile, SyncPoint};
 use crate::files::io::metadata::{OPEN, capacity, identity};
-use crate::files::io::os::Os;
+use crate::files::io::os::{Os, Presence};
 use crate::files::io::patience::patiently;
-use crate::files::layout::label::Origin;
+use crate::files::layout::label::{Origin, UNFILLED};
 
 /// Names a device whose place another file takes.
 pub(crate) struct ReplacedPlace {
@@ -23,6 +24,56 @@ pub(crate) struct ReplacedPlace {
     pub(crate) dev: usize,
     /// Lists the array's files, but for the device's own.
     pub(crate) used: Vec<(Identity, PathBuf)>,
+}
+
+/// Says what the label of a device's successor says.
+pub(crate) enum SuccessorLabel {
+    /// Tells that it was not filled, or not to the end: it is no device's, and can be given again.
+    Unfilled(Origin),
+    /// Tells that it holds what the file with this generation holds, whose place it takes.
+    Whole {
+        stamp: LabelStamp,
+        heir_of: u32,
+        /// Holds the marks of rows, and where their copy goes.
+        marks: (Buffer, u64),
+    },
+}
+
+/// Labels a device's successor, durably, with all that it was given before.
+pub(crate) fn label_successor(
+    os: &dyn Os,
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    label: &SuccessorLabel,
+    dev: usize,
+    path: &Path,
+) -> Result<(), FilesError> {
+    let (labelled, at) = match label {
+        SuccessorLabel::Unfilled(origin) => {
+            // Alone first: what a cut leaves is a file that holds nothing, or says whose it is.
+            let headed = label::rename(file, config, *origin, dev, UNFILLED);
+            let headed = headed.and_then(|()| file.sync_all(SyncPoint::ReplaceDevice));
+            let labelled = headed.and_then(|()| label::write_unfilled(file, config, dev, *origin));
+            (labelled, SyncPoint::ReplaceDevice)
+        }
+        SuccessorLabel::Whole { stamp, heir_of, marks: (marks, place) } => {
+            let labelled = label::write_heir(file, config, dev, *stamp, *heir_of);
+            let marked = labelled.and_then(|()| file.write_all_at(marks, config.marks_offset(dev) + place));
+            (marked, SyncPoint::Successor)
+        }
+    };
+    labelled.and_then(|()| file.sync_all(at)).map_err(FilesError::io(path, "make it durable"))?;
+    sync_folder(os, folder(path), SyncPoint::ReplaceFolder)
+}
+
+/// Opens a file once more that is open and locked, to write between its pages what need not be aligned.
+pub(crate) fn open_beside(os: &dyn Os, path: &Path, known: Option<Identity>) -> Result<Arc<dyn OsFile>, FilesError> {
+    let file = os.open(path, Presence::Beside).map_err(FilesError::io(path, OPEN))?;
+    if Some(identity(&*file, path)?) == known {
+        return Ok(file);
+    }
+    let source = io::Error::other("it is another file than before");
+    Err(FilesError::Io { path: path.to_owned(), what: OPEN, source })
 }
 
 /// Opens what stands in a lost device's place: a file of the right size that nobody needs, or a new one, with room for
