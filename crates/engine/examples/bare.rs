@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use destage_engine::{ArrayStatus, Backend, DeviceReplacement, Listener, Offer, ReplaceError, Service};
+use destage_engine::{ArrayStatus, Backend, DeviceReplacement, Listener, Offer, ReplaceError, ReplaceOutcome, Service};
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_plan::{HostOp, HostRequest, quantity};
 
@@ -67,7 +67,7 @@ impl Backend for Bare {
         false
     }
 
-    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError> {
+    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<ReplaceOutcome, ReplaceError> {
         Err(ReplaceError::Device { device: replacement.device.clone(), known: "none".to_owned() })
     }
 

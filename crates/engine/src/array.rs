@@ -1,6 +1,7 @@
 //! An array that is served: the executor with all that there is to say about it.
 
 mod scrubbing;
+mod succession;
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -16,14 +17,15 @@ use destage_plan::{
 use destage_raid::{Geometry, Level, Place};
 
 use scrubbing::ArrayScrub;
+use succession::WaitingReplacement;
 
 use crate::description::folder;
 use crate::replacement::{check_cache, check_member};
 use crate::status::{CACHE, SLOW};
 use crate::{
     ArrayStatus, Backend, ByteRange, CacheStatus, Described, Description, DescriptionError, DeviceReplacement,
-    DeviceStatus, Figure, ReplaceError, ResynchronisedStatus, ScrubError, ScrubRequest, ScrubStatus, ServiceEvent,
-    State, StateStatus, holes, marks,
+    DeviceStatus, Figure, ReplaceError, ReplaceOutcome, ResynchronisedStatus, ScrubError, ScrubRequest, ScrubStatus,
+    ServiceEvent, State, StateStatus, holes, marks,
 };
 
 /// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
@@ -53,6 +55,8 @@ struct ArraySnapshot {
     is_ready: bool,
     /// Names the member that is being filled, and how many tenths of its rows are.
     filling: Option<(Dev, u8)>,
+    /// Names the member that is being copied, likewise.
+    copying: Option<(Dev, u8)>,
     /// Counts the ranges of pages that are lost for good.
     lost: usize,
     has_bad_pages: bool,
@@ -80,6 +84,8 @@ pub struct Array {
     /// Tells of each device whether its file makes holes.
     holes: Vec<bool>,
     scrub: Option<ArrayScrub>,
+    /// Holds a file whose member was lost while it was copied to it.
+    waiting: Option<WaitingReplacement>,
 }
 
 impl Array {
@@ -149,6 +155,7 @@ impl Array {
                         untold: Vec::new(),
                         holes,
                         scrub: None,
+                        waiting: None,
                     };
                     array.take_order();
                     return Ok(array);
@@ -209,8 +216,10 @@ impl Array {
             }
             Some(SettlePhase::Flushing) => {
                 let served = self.files.engine().controller();
-                // A member that is being filled is not waited for.
-                let has_ended = self.files.is_idle() || self.filling().is_some();
+                // A member that is being filled is not waited for; nor is one that is copied, but for the flush, which finds
+                // others that have failed.
+                let is_copying = served.array().copying().is_some() && served.array().is_at_rest();
+                let has_ended = self.files.is_idle() || self.filling().is_some() || is_copying;
                 let status = served.status();
                 // What cannot be written back keeps nothing waiting: the order is refused over it.
                 let is_noted = !status.needs_device || status.dirty_rows > 0;
@@ -286,6 +295,7 @@ impl Array {
             is_ready: self.files.status() == Status::Ready,
             has_bad_pages: self.has_bad_pages(),
             filling: self.filling().map(|(dev, percent)| (dev, (percent / 10.0) as u8)),
+            copying: self.copying().map(|(dev, percent)| (dev, (percent / 10.0) as u8)),
             lost: served.array().lost().len() + served.array().missing().count(),
         }
     }
@@ -393,6 +403,7 @@ impl Array {
                 answers: self.files.answers(dev),
                 waiting_seconds: self.files.waits_for(dev).and_then(slow),
                 filled_percent: self.filling().filter(|(filling, _)| *filling == dev).map(|(_, percent)| percent),
+                successor: self.successor_status(dev),
                 error,
                 direct: self.files.is_direct(dev),
                 buffered: self.files.buffered().find(|(other, _)| *other == dev).map(|(_, why)| why.to_string()),
@@ -471,6 +482,7 @@ impl Backend for Array {
         self.resume_filling();
         self.go_on_scrubbing()?;
         let first = self.files.poll()?;
+        self.go_on_copying()?;
         self.go_on_settling()?;
         Ok(first)
     }
@@ -492,7 +504,7 @@ impl Backend for Array {
     }
 
     fn until_timer(&self) -> Option<Duration> {
-        [self.files.until_timer(), self.until_portion()].into_iter().flatten().min()
+        [self.files.until_timer(), self.until_portion(), self.until_tried_again()].into_iter().flatten().min()
     }
 
     fn begin_drain(&mut self) -> Result<(), FilesError> {
@@ -506,6 +518,9 @@ impl Backend for Array {
     fn settles_before(&self, replacement: &DeviceReplacement) -> Option<Duration> {
         let number = self.device_numbered(&replacement.device)?;
         if replacement.force || self.files.status() != Status::Ready || !self.files.answers(Dev(number as u8)) {
+            return None;
+        }
+        if self.is_copied_for(replacement) {
             return None;
         }
         let served = &**self.files.engine().controller();
@@ -532,7 +547,7 @@ impl Backend for Array {
         (unnoted & self.geometry.member_set()).is_empty() && self.files.is_durable()
     }
 
-    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError> {
+    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<ReplaceOutcome, ReplaceError> {
         // Whoever does not wait any longer has the rest of the array not come to rest either.
         self.settling = None;
         let DeviceReplacement { device, path, takes_out, force } = replacement;
@@ -540,6 +555,9 @@ impl Backend for Array {
             let known = self.device_names().collect::<Vec<_>>().join(", ");
             return Err(ReplaceError::Device { device: device.clone(), known });
         };
+        if self.is_copied_for(replacement) {
+            return self.begin_copy(Dev(number as u8), replacement);
+        }
         let own = &self.files.config().devices[number].path;
         let (served, status) = (&**self.files.engine().controller(), self.files.status());
         if *takes_out && !self.files.answers(Dev(number as u8)) {
@@ -554,7 +572,8 @@ impl Backend for Array {
             check_cache(served, status)?;
         }
         if *takes_out {
-            return Ok(self.files.take_out(Dev(number as u8))?);
+            self.files.take_out(Dev(number as u8))?;
+            return Ok(ReplaceOutcome::Done);
         }
         let path = path.clone().unwrap_or_else(|| own.clone());
         if *force {
@@ -562,14 +581,8 @@ impl Backend for Array {
         } else {
             self.files.replace(Dev(number as u8), &path)?;
         }
-        self.holes[number] = holes::are_made_in_each(vec![path.clone()])[0];
-        let dev = Dev(number as u8);
-        self.untold.push(ServiceEvent::DeviceReplaced { device: self.device_name(dev), path: self.device_file(dev) });
-        if self.files.config().devices[number].path != self.device_path(number) {
-            self.description.set_device(number, &path);
-            self.description.save(&*self.os, &self.path)?;
-        }
-        Ok(())
+        self.note_replaced(Dev(number as u8))?;
+        Ok(ReplaceOutcome::Done)
     }
 
     fn begin_scrub(&mut self, order: &ScrubRequest) -> Result<(), ScrubError> {
@@ -596,6 +609,7 @@ impl Backend for Array {
             hanging: DevSet::EMPTY,
             degraded: DevSet::EMPTY,
             filling: None,
+            copying: None,
             lost: 0,
             ..now
         };
@@ -622,6 +636,7 @@ impl Backend for Array {
         }
         self.untold.drain(..).for_each(&mut *tell);
         self.filling_news(seen, now, tell);
+        self.copying_news(seen, now, tell);
         if now.is_ready && now.lost > 0 && (now.lost != seen.lost || !seen.is_ready) {
             let ranges = self.lost();
             tell(ServiceEvent::DataLost { bytes: ranges.iter().map(|range| range.bytes).sum(), ranges });
@@ -674,6 +689,7 @@ impl Backend for Array {
     }
 
     fn begin_stop(&mut self) {
+        self.end_copy();
         self.files.begin_end();
     }
 

@@ -7,7 +7,9 @@ use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::Extent;
 use destage_plan::HostRequest;
 
-use crate::{ArrayStatus, DeviceReplacement, ReplaceError, ScrubError, ScrubRequest, ScrubStatus, ServiceEvent};
+use crate::{
+    ArrayStatus, DeviceReplacement, ReplaceError, ReplaceOutcome, ScrubError, ScrubRequest, ScrubStatus, ServiceEvent,
+};
 
 /// A block device that answers requests in its own time. It is asked from one thread, and must not wait.
 pub trait Backend {
@@ -81,12 +83,13 @@ pub trait Backend {
     }
 
     /// Puts a file in the place of a device, which is named as the status names it: another one, or its own made
-    /// anew; or [takes the device out](DeviceReplacement::takes_out).
+    /// anew; or [takes the device out](DeviceReplacement::takes_out). A device that answers may be copied to the file first,
+    /// while requests are served.
     ///
     /// # Errors
     /// If there is no such device, the file cannot take its place, or data would be lost and that is not
     /// [forced](DeviceReplacement::force).
-    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError>;
+    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<ReplaceOutcome, ReplaceError>;
 
     /// Begins to compare the rows of an array with each other, while requests are served.
     ///

@@ -30,7 +30,7 @@ pub enum Order {
     /// To write back what members have not: answered when that is done.
     Flush,
     /// To put a file in the place of a device: answered when the file is the device's, and before it has been
-    /// filled with what the others know of it.
+    /// filled with what the others know of it; or when the device begins to be copied to it ([`Reply::Copying`]).
     Replace(DeviceReplacement),
     /// Compares rows. [`Reply::Scrubbing`] tells how far it is, [`Reply::Scrubbed`] how it has ended. It ends early if the
     /// connection closes.
@@ -54,6 +54,8 @@ pub enum Reply {
     Scrubbed(Box<ScrubStatus>),
     /// What was ordered is done.
     Done,
+    /// Tells that a member is copied to the file that was ordered in its place, and stays in it until that is done.
+    Copying,
     /// What was ordered was not done.
     Failed(String),
 }

@@ -80,7 +80,16 @@ pub enum ServiceEvent {
         /// Names the file.
         path: String,
     },
-    /// Reports that a member begins to be rebuilt from the others.
+    /// Reports a file that does not take a member's place, though that was ordered. Nothing is lost by it.
+    ReplacementFailed {
+        /// Names the device.
+        device: String,
+        /// Names the file.
+        path: String,
+        /// Says why.
+        why: String,
+    },
+    /// Reports that a member begins to be rebuilt from the others, or copied to the file that takes its place then.
     RebuildStarted {
         /// Names the device.
         device: String,
@@ -310,6 +319,7 @@ impl ServiceEvent {
             | Self::PageMissing { .. }
             | Self::DirtyPageLost { .. }
             | Self::RowsMismatched { repaired: false, .. }
+            | Self::ReplacementFailed { .. }
             | Self::PageUnreadable { .. } => EventSeverity::Error,
             Self::ScrubEnded { scrub } if scrub.state == ScrubState::Finished && !scrub.is_fine() => {
                 EventSeverity::Warning
@@ -352,6 +362,7 @@ impl ServiceEvent {
             | Self::DeviceHangs { device, .. }
             | Self::DeviceAnswers { device, .. }
             | Self::DeviceReplaced { device, .. }
+            | Self::ReplacementFailed { device, .. }
             | Self::RebuildStarted { device, .. }
             | Self::RebuildProgress { device, .. }
             | Self::RebuildFinished { device, .. }
@@ -372,6 +383,7 @@ impl ServiceEvent {
             Self::DeviceHangs { .. } => "device-hangs",
             Self::DeviceAnswers { .. } => "device-answers",
             Self::DeviceReplaced { .. } => "device-replaced",
+            Self::ReplacementFailed { .. } => "replacement-failed",
             Self::RebuildStarted { .. } => "rebuild-started",
             Self::RebuildProgress { .. } => "rebuild-progress",
             Self::RebuildFinished { .. } => "rebuild-finished",
@@ -417,6 +429,10 @@ impl fmt::Display for ServiceEvent {
             }
             Self::DeviceAnswers { device, path } => write!(f, "{device} answers again: {path}"),
             Self::DeviceReplaced { device, path } => write!(f, "{device} is {path} now"),
+            Self::ReplacementFailed { device, path, why } => write!(
+                f,
+                "{path} does not take the place of {device}: {why}; nothing is lost by that, and destage replace begins again"
+            ),
             Self::RebuildStarted { device, path } => write!(f, "{device} is being filled: {path}"),
             Self::RebuildProgress { device, percent } => write!(f, "{device} is filled to {percent} %"),
             Self::RebuildFinished { device, path } => write!(f, "{device} is filled: {path}"),

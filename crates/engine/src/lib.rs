@@ -51,13 +51,13 @@ pub use device_timeout::DeviceTimeout;
 pub use event::{EventSeverity, ServiceEvent};
 pub use making::{ArrayMaking, MadeArray};
 pub use recorder::Recorder;
-pub use replacement::{DeviceReplacement, ReplaceError};
+pub use replacement::{DeviceReplacement, ReplaceError, ReplaceOutcome};
 pub use scrub::{ScrubError, ScrubRequest, ScrubState, ScrubStatus};
 pub use service::{Offer, Service, ServiceError};
 pub use socket::Listener;
 pub use status::{
     ArrayStatus, ByteRange, CacheStatus, Clients, DeviceStatus, Figure, Kind, MemoryStatus, Requests,
-    ResynchronisedStatus, State, StateStatus, Status,
+    ResynchronisedStatus, State, StateStatus, Status, SuccessorStatus,
 };
 pub use superblock::{MdArray, MdError, MdOrigin};
 pub use uuid::Uuid;

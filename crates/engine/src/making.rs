@@ -129,6 +129,13 @@ impl Description {
     /// # Errors
     /// If it cannot be written; what was there is there then.
     pub(crate) fn save(&self, os: &dyn Os, path: &Path) -> Result<(), DescriptionError> {
+        self.put(os, path)?;
+        Self::sync_name(os, path)
+    }
+
+    /// Writes the description as it is, if there is no error; it may not outlive the power before its
+    /// [name is synced](Self::sync_name).
+    pub(crate) fn put(&self, os: &dyn Os, path: &Path) -> Result<(), DescriptionError> {
         // Written beside its place and then given its name: it is there as a whole or not at all.
         let new = path.with_extension("toml.new");
         let written = os.open(&new, Presence::Either).and_then(|file| {
@@ -136,7 +143,11 @@ impl Description {
             file.write_all_at(self.text().as_bytes(), 0)?;
             file.sync_all(SyncPoint::Description)
         });
-        written.and_then(|()| os.rename(&new, path)).map_err(DescriptionError::io(path))?;
+        written.and_then(|()| os.rename(&new, path)).map_err(DescriptionError::io(path))
+    }
+
+    /// Makes it durable that the file is the description.
+    pub(crate) fn sync_name(os: &dyn Os, path: &Path) -> Result<(), DescriptionError> {
         os.sync_folder(folder(path), SyncPoint::DescriptionFolder).map_err(DescriptionError::io(path))
     }
 }

@@ -34,6 +34,15 @@ impl fmt::Display for DeviceReplacement {
     }
 }
 
+/// Tells what became of an order to replace a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplaceOutcome {
+    /// Tells that the file has the device's place, or that the device is taken out.
+    Done,
+    /// Tells that the device stays in its place until it is copied to the file.
+    Copying,
+}
+
 /// Says why a device was not replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
@@ -99,6 +108,16 @@ pub enum ReplaceError {
         /// Counts the rows.
         rows: usize,
     },
+    /// Tells that a member is being copied to its successor.
+    #[error(
+        "{device} is being copied to {path}, which takes its place then: one member is copied at a time; wait until destage status says that this is done"
+    )]
+    Copying {
+        /// Names the member.
+        device: String,
+        /// Names the successor's file.
+        path: String,
+    },
     /// Tells that another device is being written back.
     #[error("another replacement is under way: the cache is being written back")]
     UnderWay,
@@ -123,7 +142,9 @@ impl ReplaceError {
             Self::Files(error) => {
                 matches!(error, FilesError::CarriesData { .. } | FilesError::Stranger { .. })
             }
-            Self::Device { .. } | Self::Lost { .. } | Self::UnderWay | Self::Description(_) => false,
+            Self::Device { .. } | Self::Lost { .. } | Self::Copying { .. } | Self::UnderWay | Self::Description(_) => {
+                false
+            }
         }
     }
 }

@@ -156,6 +156,9 @@ pub struct DeviceStatus {
     /// Gives the percentage of a member's rows that it holds while it is being filled.
     #[serde(default)]
     pub filled_percent: Option<f64>,
+    /// Tells of the file that takes its place once it holds what the device holds, if there is one.
+    #[serde(default)]
+    pub successor: Option<SuccessorStatus>,
     /// Why it does not.
     pub error: Option<String>,
     /// Whether it is read and written past the memory of the operating system.
@@ -189,6 +192,15 @@ pub struct DeviceStatus {
     /// Counts the reads that brought something else than what was written, by its checksum.
     #[serde(default)]
     pub mismatched_reads: u64,
+}
+
+/// A file that is to take a member's place, and is filled from it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SuccessorStatus {
+    /// Names the file.
+    pub path: String,
+    /// Gives the percentage of the member's rows that it holds.
+    pub filled_percent: f64,
 }
 
 impl ArrayStatus {

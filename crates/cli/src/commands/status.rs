@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_engine::{ArrayStatus, DeviceStatus, Kind, MemoryStatus, Order, Reply, State, Status};
+use destage_engine::{ArrayStatus, DeviceStatus, Kind, MemoryStatus, Order, Reply, State, Status, SuccessorStatus};
 use destage_plan::quantity::{show_bytes, show_count, show_time};
 
 use super::served::{array_arg, control_arg, order, timeout_arg};
@@ -103,10 +103,11 @@ fn show(status: &Status) -> Result<()> {
             Some(error) => format!("lost: {error}"),
             None if !device.answers => format!("lost: {}", device.path),
             None => format!(
-                "{}{}{}: {} reads ({}), {} writes ({}), {} flushes{}{}",
+                "{}{}{}{}: {} reads ({}), {} writes ({}), {} flushes{}{}",
                 device.path,
                 waiting(device.waiting_seconds),
                 device.filled_percent.map(|percent| format!(", filled to {percent:.1} %")).unwrap_or_default(),
+                device.successor.as_ref().map(copied).unwrap_or_default(),
                 show_count(device.reads),
                 show_bytes(device.read_bytes),
                 show_count(device.writes),
@@ -134,6 +135,11 @@ fn show(status: &Status) -> Result<()> {
         screen.pairs(vec![(name, told)])?;
     }
     Ok(())
+}
+
+/// Says how far a member is copied to the file that takes its place.
+fn copied(successor: &SuccessorStatus) -> String {
+    format!(", copied to {}: {:.1} %", successor.path, successor.filled_percent)
 }
 
 /// Says how long a slow device has had no answer.

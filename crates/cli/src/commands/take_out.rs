@@ -88,6 +88,6 @@ pub fn run_attach(matches: &ArgMatches) -> Result<()> {
             "the cache is in use, and would be emptied; destage detach takes it out, destage replace changes its device"
         );
     }
-    let by = put_in_place(matches, CACHE.to_owned())?;
+    let (by, _) = put_in_place(matches, CACHE.to_owned())?;
     Ok(Screen::stderr().pairs([("attached", format!("the cache: {by}"))])?)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Service;
 use crate::control::Reply;
-use crate::replacement::{DeviceReplacement, ReplaceError};
+use crate::replacement::{DeviceReplacement, ReplaceError, ReplaceOutcome};
 use crate::{Backend, ServiceEvent};
 
 /// Tells how far a replacement has come whose device is written back first.
@@ -74,7 +74,9 @@ impl<B: Backend> Service<B> {
         let Some(replacing) = &mut self.replacing else { return false };
         let is_drained = !self.backend.is_draining();
         match replacing.phase {
-            ReplacementPhase::Noting if self.broken.is_some() || is_overdue => self.end_replacing(Ok(())),
+            ReplacementPhase::Noting if self.broken.is_some() || is_overdue => {
+                self.end_replacing(Ok(ReplaceOutcome::Done));
+            }
             _ if self.broken.is_some() || is_overdue => self.carry_out(),
             ReplacementPhase::Draining if is_drained => {
                 replacing.phase = ReplacementPhase::Quieting;
@@ -88,7 +90,7 @@ impl<B: Backend> Service<B> {
                 self.begun = true;
             }
             ReplacementPhase::Emptying if !self.backend.is_settling() => self.carry_out(),
-            ReplacementPhase::Noting if self.backend.is_noted() => self.end_replacing(Ok(())),
+            ReplacementPhase::Noting if self.backend.is_noted() => self.end_replacing(Ok(ReplaceOutcome::Done)),
             _ => return false,
         }
         true
@@ -98,25 +100,31 @@ impl<B: Backend> Service<B> {
     fn carry_out(&mut self) {
         let Some(replacing) = &mut self.replacing else { return };
         match self.backend.replace(&replacing.replacement) {
-            Ok(()) => replacing.phase = ReplacementPhase::Noting,
-            refused => self.end_replacing(refused),
+            Ok(ReplaceOutcome::Done) => replacing.phase = ReplacementPhase::Noting,
+            ended => self.end_replacing(ended),
         }
         self.begun = true;
     }
 
-    fn end_replacing(&mut self, replaced: Result<(), ReplaceError>) {
+    fn end_replacing(&mut self, replaced: Result<ReplaceOutcome, ReplaceError>) {
         let Some(PendingReplacement { boss, replacement, .. }) = self.replacing.take() else { return };
         self.bosses[boss].waits_for_replacement = false;
         self.tell_replaced(boss, &replacement, replaced);
         self.stir_all();
     }
 
-    fn tell_replaced(&mut self, boss: usize, replacement: &DeviceReplacement, replaced: Result<(), ReplaceError>) {
+    fn tell_replaced(
+        &mut self,
+        boss: usize,
+        replacement: &DeviceReplacement,
+        replaced: Result<ReplaceOutcome, ReplaceError>,
+    ) {
         self.begun = true;
         let refused = replaced.as_ref().err().map(ToString::to_string);
         self.happened(|| ServiceEvent::Ordered { order: replacement.to_string(), refused });
         self.bosses[boss].reply(&match replaced {
-            Ok(()) => Reply::Done,
+            Ok(ReplaceOutcome::Done) => Reply::Done,
+            Ok(ReplaceOutcome::Copying) => Reply::Copying,
             Err(error) if error.yields_to_force() => {
                 let does = if replacement.takes_out { "takes it out" } else { "replaces it" };
                 Reply::Failed(format!("{error} (--force {does} all the same)"))

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use destage_engine::{
-    ArrayStatus, Backend, DeviceReplacement, Listener, Offer, Order, ReplaceError, Reply, Service, ServiceError,
-    Status, order,
+    ArrayStatus, Backend, DeviceReplacement, Listener, Offer, Order, ReplaceError, ReplaceOutcome, Reply, Service,
+    ServiceError, Status, order,
 };
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::client::blocking::{Connection, Wanted};
@@ -129,7 +129,7 @@ impl Backend for FakeBackend {
         false
     }
 
-    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<(), ReplaceError> {
+    fn replace(&mut self, replacement: &DeviceReplacement) -> Result<ReplaceOutcome, ReplaceError> {
         Err(ReplaceError::Device { device: replacement.device.clone(), known: "none".to_owned() })
     }
 

@@ -304,8 +304,12 @@ fn a_rebuild_goes_on_beside_a_row_that_cannot_be_made_up(io_mode: IoMode) {
         // Where only one copy is good it is the one that is replaced.
         let replaced = BadPage { member: shape.members - 1, page: 11 };
         let new = failing.array.file("new").display().to_string();
-        let ordered = failing.array.command("replace", &[&replaced.member.to_string(), &new]);
-        assert!(ordered.status.success(), "{}", String::from_utf8_lossy(&ordered.stderr));
+        let number = replaced.member.to_string();
+        // A member that answers is copied.
+        for (order, words) in [("fail", &[&*number][..]), ("replace", &[&*number, &*new])] {
+            let ordered = failing.array.command(order, words);
+            assert!(ordered.status.success(), "{}", String::from_utf8_lossy(&ordered.stderr));
+        }
         wait_for(&failing.array, "serving");
         let lost = shape.data(&bad);
         assert_eq!(failing.read_all(), lost);

@@ -37,6 +37,14 @@ pub(super) fn wait(array: &Array, holds: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
+/// Waits until a member that was copied to a file is that file.
+pub(super) fn wait_copied(array: &Array, member: usize, path: &str) -> Value {
+    wait(array, |status| {
+        let device = &status["array"]["devices"][member];
+        device["path"] == path && device["successor"].is_null()
+    })
+}
+
 /// Fills an array, and flushes; returns the number of each page's version.
 pub(super) fn fill(array: &Array, seed: u64, steps: usize) -> Vec<u64> {
     let mut client = array.client();

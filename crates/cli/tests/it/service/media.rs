@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use super::losses::wait_copied;
 use super::{Array, Draws, IoMode, binary, page};
 
 io_mode_tests! {
@@ -146,11 +147,13 @@ fn block_devices_are_members_and_keep_what_they_hold() {
     fs::write(&loops.paths[4], vec![0; 4096]).expect("a device");
     let empty = array.command("replace", &["1", &loops.paths[4]]);
     assert!(empty.status.success(), "{}", String::from_utf8_lossy(&empty.stderr));
+    wait_copied(&array, 1, &loops.paths[4]);
     array.stop();
     // What has been a member before does, whatever it holds.
     array.serve(&[]);
     let again = array.command("replace", &["1", &loops.paths[1]]);
     assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    wait_copied(&array, 1, &loops.paths[1]);
     array.stop();
     // Made once, they are not taken for another array.
     fs::remove_dir_all(&path).expect("a folder");

@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 
 use destage_nbd::client::blocking::Connection;
 
-use super::losses::{assert_holds, fill, wait, wait_for};
+use super::losses::{assert_holds, fill, wait, wait_copied, wait_for};
 use super::{Array, IoMode, PATIENCE, page};
 use crate::tmpfs::TmpfsDisk;
 
 io_mode_tests! {
     a_member_that_the_level_needs_is_not_replaced,
+    a_member_that_answers_is_copied_and_stays_in_its_place,
+    a_member_of_an_array_without_redundancy_is_copied,
+    orders_while_a_member_is_copied,
     a_file_that_holds_something_is_not_overwritten,
     a_dirty_cache_is_written_back_before_it_is_replaced,
     a_replacement_without_room_costs_nothing,
@@ -47,7 +50,7 @@ fn members_are_found_in_whatever_order_they_are_named(io_mode: IoMode) {
     // The description gets the new file, and the others in their places.
     let replaced = array.command("replace", &["1", &path("new")]);
     assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stderr));
-    wait_for(&array, "serving");
+    wait_copied(&array, 1, &path("new"));
     array.stop();
     let text = fs::read_to_string(array.file("array.toml")).expect("a description");
     let description: toml::Table = toml::from_str(&text).expect("a description");
@@ -81,13 +84,17 @@ fn a_member_that_the_level_needs_is_not_replaced(io_mode: IoMode) {
     fs::remove_file(array.file("member1")).expect("a member");
     array.serve(&[]);
     wait_for(&array, "degraded");
-    for words in [&["2"][..], &["2", &fresh]] {
-        let said = refused(&array, words);
-        for part in ["member 1 is lost, and raid5:4 cannot do without member 2", "replace member 1 first", "--force"] {
-            assert!(said.contains(part), "{said}");
-        }
+    let said = refused(&array, &["2"]);
+    for part in ["member 1 is lost, and raid5:4 cannot do without member 2", "replace member 1 first", "--force"] {
+        assert!(said.contains(part), "{said}");
     }
-    assert_holds(&array, &content, "after refusals");
+    assert_holds(&array, &content, "after a refusal");
+    // By another file it is replaced all the same, since it is copied.
+    let copied = array.file("copied").display().to_string();
+    assert!(array.command("replace", &["2", &copied]).status.success());
+    let status = wait_copied(&array, 2, &copied);
+    assert_eq!(status["array"]["state"], "degraded", "{status}");
+    assert_holds(&array, &content, "with a copied member");
     let replaced = array.command("replace", &["1", &fresh]);
     let told = String::from_utf8_lossy(&replaced.stderr);
     assert!(replaced.status.success() && told.contains("member 1 by") && told.contains("fresh"), "{told}");
@@ -95,7 +102,7 @@ fn a_member_that_the_level_needs_is_not_replaced(io_mode: IoMode) {
     let other = array.file("other").display().to_string();
     let replaced = array.command("replace", &["member 2", &other]);
     assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stderr));
-    wait_for(&array, "serving");
+    wait_copied(&array, 2, &other);
     array.stop();
     fs::remove_file(array.file("member0")).expect("a member");
     array.serve(&[]);
@@ -106,6 +113,124 @@ fn a_member_that_the_level_needs_is_not_replaced(io_mode: IoMode) {
     let said = refused(&array, &["0"]);
     assert!(said.contains("cannot do without them: nothing can fill a replacement"), "{said}");
     array.kill();
+}
+
+fn a_member_that_answers_is_copied_and_stays_in_its_place(io_mode: IoMode) {
+    let mut array = Array::sized(io_mode, "128MiB", &["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    let content = fill(&array, 3, 300);
+    let (fresh, old) = (array.file("fresh").display().to_string(), array.file("member1").display().to_string());
+    let mut client = array.client();
+    let replaced = array.command("replace", &["1", &fresh]);
+    let told = String::from_utf8_lossy(&replaced.stderr);
+    for part in ["copying", "member 1 to", "goes on in its place", "destage status"] {
+        assert!(replaced.status.success() && told.contains(part), "{part}: {told}");
+    }
+    let status = array.status();
+    let device = &status["array"]["devices"][1];
+    assert_eq!((&status["array"]["state"], &device["path"]), (&"serving".into(), &old.as_str().into()), "{status}");
+    assert_eq!(device["successor"]["path"], fresh.as_str(), "{status}");
+    let percent = device["successor"]["filled_percent"].as_f64().expect("a percentage");
+    assert!((0.0..100.0).contains(&percent), "{percent}");
+    let shown = array.command("status", &[]);
+    let said = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.status.code() == Some(0) && said.contains("copied to"), "{said}");
+    rewrite(&mut client, &content);
+    let status = wait_copied(&array, 1, &fresh);
+    assert_eq!(status["array"]["state"], "serving", "{status}");
+    assert_holds(&array, &content, "with the new member");
+    for part in ["member 1 is being filled: ", "member 1 is filled to 50 %", "member 1 is filled: ", "now"] {
+        assert!(array.log().contains(part), "{part}: {}", array.log());
+    }
+    assert!(!array.log().contains("degraded"), "{}", array.log());
+    drop(client);
+    array.stop();
+    fs::remove_file(array.file("member0")).expect("a member");
+    array.serve(&[]);
+    wait_for(&array, "degraded");
+    assert_holds(&array, &content, "without another member");
+    // The old file is no member any more.
+    array.stop();
+    let text = fs::read_to_string(array.file("array.toml")).expect("a description");
+    fs::write(array.file("array.toml"), text.replace(&fresh, "member1")).expect("a description");
+    let refused = array.command("serve", &[]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.contains("2 members are lost"), "{said}");
+}
+
+fn a_member_of_an_array_without_redundancy_is_copied(io_mode: IoMode) {
+    let mut array = Array::of_level(io_mode, "raid0:4", "2MiB", &["--policy", "none"]);
+    array.serve(&[]);
+    let content = fill(&array, 3, 300);
+    let fresh = array.file("fresh").display().to_string();
+    assert!(array.command("replace", &["2", &fresh]).status.success());
+    wait_copied(&array, 2, &fresh);
+    assert_holds(&array, &content, "with the new member");
+    fs::remove_file(array.file("member2")).expect("the old file");
+    array.kill();
+    array.serve(&[]);
+    assert_eq!(array.status()["array"]["state"], "serving");
+    assert_holds(&array, &content, "at the next start");
+    array.stop();
+}
+
+fn orders_while_a_member_is_copied(io_mode: IoMode) {
+    let mut array = Array::sized(io_mode, "512MiB", &["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    let content = fill(&array, 3, 300);
+    let file = |name: &str| array.file(name).display().to_string();
+    let order = |words: &[&str]| array.command(words[0], &words[1..]);
+    let carry_out = |words: &[&str]| {
+        let done = order(words);
+        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    };
+    carry_out(&["replace", "1", &file("fresh")]);
+    carry_out(&["fail", "1"]);
+    wait_for(&array, "degraded");
+    // It is taken out when the array has come to rest: a copy that has ended by then has had its place.
+    let log = array.log();
+    let is_dropped = log.contains("fresh does not take the place of member 1: ") && log.contains("taken out by order");
+    assert!(is_dropped || log.contains("member 1 is filled: "), "{log}");
+    // What was given a part of it is filled from the others.
+    carry_out(&["replace", "1", &file("fresh")]);
+    wait_for(&array, "serving");
+    assert_holds(&array, &content, "filled from the others");
+    // An order may come when the copying has just ended.
+    let is_refused = (0..10).any(|attempt| {
+        let (one, other) = (file(&format!("one{attempt}")), file(&format!("other{attempt}")));
+        carry_out(&["replace", "2", &one]);
+        let said = order(&["replace", "3", &other]);
+        let is_refused = !said.status.success();
+        let why = String::from_utf8_lossy(&said.stderr);
+        let parts = ["member 2 is being copied to", "one member is copied at a time"];
+        assert!(!is_refused || parts.iter().all(|part| why.contains(part)), "{why}");
+        carry_out(&["scrub", "--rate", "off"]);
+        wait_copied(&array, 2, &one);
+        if !is_refused {
+            wait_copied(&array, 3, &other);
+        }
+        is_refused
+    });
+    assert!(is_refused, "one member is copied at a time: {}", array.log());
+    carry_out(&["replace", "2", &file("again")]);
+    carry_out(&["detach"]);
+    wait_copied(&array, 2, &file("again"));
+    carry_out(&["attach"]);
+    carry_out(&["replace", "3", &file("last")]);
+    array.stop();
+    let log = array.log();
+    let is_dropped = log.contains("last does not take the place of member 3: the array is stopped");
+    assert!(is_dropped || log.contains("member 3 is filled: "), "{log}");
+    array.serve(&[]);
+    assert_eq!(array.status()["array"]["state"], "serving");
+    if is_dropped {
+        // The same order once more does it, though the file holds a part of the member.
+        let last = array.file("last").display().to_string();
+        assert!(array.command("replace", &["3", &last]).status.success());
+        wait_copied(&array, 3, &last);
+    }
+    assert_holds(&array, &content, "with three new members");
+    array.stop();
 }
 
 fn a_file_that_holds_something_is_not_overwritten(io_mode: IoMode) {
@@ -131,7 +256,7 @@ fn a_file_that_holds_something_is_not_overwritten(io_mode: IoMode) {
     other.stop();
     let forced = array.command("replace", &["2", &user.display().to_string(), "--force"]);
     assert!(forced.status.success(), "{}", String::from_utf8_lossy(&forced.stderr));
-    wait_for(&array, "serving");
+    wait_copied(&array, 2, &user.display().to_string());
     assert_holds(&array, &content, "with a file that was given up");
     array.stop();
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_crash::{Dice, caught};
-use destage_engine::{ArrayMaking, Backend, Description};
+use destage_engine::{ArrayMaking, Backend, Description, State};
 use destage_exec::{Moment, Os, Recording, Slip};
 
 use super::killed::{AllowedLosses, CutTally, LossKind, look, make_again, replacement, taking_out};
@@ -35,7 +35,7 @@ pub enum CommandCase {
     StartBereft,
     /// Stands for `destage replace` of a lost member, by another file.
     ReplaceLost,
-    /// Replaces a member that answers.
+    /// Replaces a member that answers: it is copied.
     ReplaceWhole,
     /// Replaces a lost member by its own file, made anew.
     ReplaceOwn,
@@ -83,12 +83,7 @@ impl CommandCase {
     /// Names the devices that may be lost when it is cut short.
     const fn may_lose(self) -> &'static [&'static str] {
         match self {
-            Self::StartDegraded
-            | Self::StartTorn
-            | Self::ReplaceLost
-            | Self::ReplaceWhole
-            | Self::ReplaceOwn
-            | Self::Fail => &["member 1"],
+            Self::StartDegraded | Self::StartTorn | Self::ReplaceLost | Self::ReplaceOwn | Self::Fail => &["member 1"],
             Self::ReplaceCache | Self::Detach | Self::Attach | Self::StartBereft => &["cache"],
             _ => &[],
         }
@@ -209,7 +204,11 @@ impl KilledCommand<'_> {
             ends,
             operations,
             done: begin + operations,
-            allowed: AllowedLosses { losses, lost: self.case.may_lose() },
+            allowed: AllowedLosses {
+                losses,
+                lost: self.case.may_lose(),
+                copied_to: (self.case == CommandCase::ReplaceWhole).then_some("/array/other"),
+            },
         }
     }
 
@@ -257,6 +256,11 @@ impl KilledCommand<'_> {
             }
         };
         done.unwrap_or_else(|why| panic!("it is refused: {why}"));
+        if self.case == CommandCase::ReplaceWhole {
+            let status = served.array.status();
+            assert!(status.devices[1].successor.is_some() && status.state == State::Serving, "{status:?}");
+        }
+        served.until(true, "it is copied", |served| !served.is_copying());
         // Some of what it has led to, such as filling a member, is cut as well.
         for _ in 0..40 {
             served.poll();

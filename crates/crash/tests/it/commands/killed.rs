@@ -7,6 +7,8 @@ use destage_crash::Dice;
 use destage_engine::{ArrayMaking, Backend, Description, DescriptionError, DeviceReplacement, State};
 use destage_exec::{FilesError, Recording};
 
+use destage_raid::Level;
+
 use super::knowledge::ClientKnowledge;
 use super::served::{MEMBERS, RefusedStart, ServedArray, described};
 
@@ -29,6 +31,8 @@ pub struct AllowedLosses {
     pub losses: LossKind,
     /// Names the devices that may be lost, by words of their names.
     pub lost: &'static [&'static str],
+    /// Names the file that member 1 was to be copied to: the same order once more does it, unless it is done.
+    pub copied_to: Option<&'static str>,
 }
 
 /// Orders a device to be replaced, by this file if one is named.
@@ -112,6 +116,14 @@ pub fn look(os: &Recording, known: ClientKnowledge, mut dice: Dice, allowed: All
         assert!(allowed.lost.contains(&name.as_str()), "{name} is lost");
     }
     served.work(dice.within(0, 6) as usize);
+    if let Some(path) =
+        allowed.copied_to.filter(|path| served.array.files().config().devices[1].path != Path::new(path))
+    {
+        tally.replaced += 1;
+        served.replace(&replacement("1", Some(path))).unwrap_or_else(|why| panic!("the same order is refused: {why}"));
+        served.until(true, "it is copied", |served| !served.is_copying());
+        assert_eq!(served.array.files().config().devices[1].path, Path::new(path), "it takes the member's place");
+    }
     for name in &lost {
         tally.replaced += 1;
         let fresh = format!("/array/fresh of {name}");
@@ -124,6 +136,12 @@ pub fn look(os: &Recording, known: ClientKnowledge, mut dice: Dice, allowed: All
     let (os, known, _) = served.stop();
     let text = String::from_utf8(os.content(&described()).expect("a description")).expect("text");
     let description = Description::parse(&text, &described()).expect("it is one");
+    if description.array.level == Level::Raid0 {
+        let opened = ServedArray::open(&os, known, dice, false);
+        let mut served = opened.unwrap_or_else(|refused| panic!("it is refused after a clean stop: {}", refused.why));
+        assert_eq!(served.state(), State::Serving, "it is whole");
+        return served.read_all();
+    }
     // Any member can be done without.
     let member = &description.array.members[dice.below(MEMBERS as u64) as usize];
     os.take_away(&Path::new("/array").join(member));

@@ -26,6 +26,9 @@ const CACHES: [&str; 6] = ["write-back", "kdd@cache-device", "wow", "none", "kdd
 /// Lists those with a device that can be replaced.
 const DEVICES: [&str; 4] = ["write-back", "kdd", "leavo", "write-through"];
 
+/// Lists those with which a member is copied that nothing can be done without.
+const WITHOUT_PARITY: [&str; 2] = ["none@raid0", "write-back@raid0"];
+
 /// Lists which commands are tried with which caches: `CRASH_CASE=CASE:CACHE` alone, if that is set.
 fn cases() -> Vec<(CommandCase, &'static str)> {
     let only = std::env::var("CRASH_CASE").ok();
@@ -36,6 +39,7 @@ fn cases() -> Vec<(CommandCase, &'static str)> {
         (true, false) => &DEVICES[..2],
     };
     let all = CommandCase::ALL.into_iter().flat_map(|case| of(case).iter().map(move |cache| (case, *cache)));
+    let all = all.chain(WITHOUT_PARITY.map(|cache| (CommandCase::ReplaceWhole, cache)));
     all.filter(|(case, cache)| only.as_ref().is_none_or(|only| *only == format!("{case:?}:{cache}"))).collect()
 }
 
@@ -73,10 +77,13 @@ fn whatever_happens_to_an_array_in_any_order() {
 }
 
 /// Lists syncs that commands rely on, each with one that leaves something else without it. The others are shown by `slips`.
-const MISSED: [(SyncPoint, CommandCase, &str); 10] = [
+const MISSED: [(SyncPoint, CommandCase, &str); 13] = [
     (SyncPoint::Description, CommandCase::Create, "none"),
     (SyncPoint::Description, CommandCase::ReplaceCache, "kdd"),
     (SyncPoint::DescriptionFolder, CommandCase::Create, "none"),
+    (SyncPoint::DescriptionFolder, CommandCase::ReplaceWhole, "none@raid0"),
+    (SyncPoint::Successor, CommandCase::ReplaceWhole, "none@raid0"),
+    (SyncPoint::ReplaceDevice, CommandCase::ReplaceWhole, "none"),
     (SyncPoint::DescriptionFolder, CommandCase::CreateOver, "write-back"),
     (SyncPoint::EventCount, CommandCase::Start, "write-back"),
     (SyncPoint::EventCountTold, CommandCase::Start, "write-back"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use destage_crash::{Change, Dice, SECTOR, sector_bytes, value_of};
 use destage_engine::{
     Accepted, Array, ArrayMaking, ArrayPart, Backend, ByteSize, CachePart, Description, DeviceReplacement, IoPart,
-    NvramPart, State, Uuid,
+    NvramPart, ReplaceOutcome, State, Uuid,
 };
 use destage_exec::{Completion, Moment, Os, Recording};
 use destage_plan::{HostOp, HostRequest};
@@ -37,10 +37,12 @@ pub fn described() -> PathBuf {
     "/array/array.toml".into()
 }
 
-/// Describes the array of this number, with this cache and whatever else the seed decides.
+/// Describes the array of this number, with this cache and whatever else the seed decides: `@cache-device` has the NVRAM on the
+/// cache's device, `@raid0` has no parity.
 pub fn description(cache: &str, seed: u64, uuid: u128) -> Description {
+    let (policy, place) = cache.split_once('@').unwrap_or((cache, ""));
     let array = ArrayPart {
-        level: Level::Raid5,
+        level: if place == "raid0" { Level::Raid0 } else { Level::Raid5 },
         layout: None,
         chunk: ByteSize(2 * PAGE),
         page: ByteSize(PAGE),
@@ -51,7 +53,6 @@ pub fn description(cache: &str, seed: u64, uuid: u128) -> Description {
         durability: if seed % 4 == 3 { Regime::EveryWrite } else { Regime::Flush },
         members: (0..MEMBERS).map(|member| format!("member{member}").into()).collect(),
     };
-    let (policy, place) = cache.split_once('@').unwrap_or((cache, ""));
     let has_size = policy != "none";
     let mut part = CachePart { policy: policy.to_owned(), size: has_size.then_some(ByteSize(48 * PAGE)), device: None };
     if part.has_device().expect("a cache") {
@@ -72,6 +73,8 @@ pub fn prepare(os: &Recording, cache: &str) {
     for name in (0..MEMBERS).map(|member| format!("member{member}")).chain(FRESH.map(str::to_owned)) {
         os.set_sector(&folder.join(name), PAGE);
     }
+    // Its label is written twice while a member is copied to it, and is a sector of a device.
+    os.set_sector_before(&folder.join("other"), (OFFSET + MEMBER).next_multiple_of(512), PAGE);
     let mut own = description(cache, 0, 1);
     own.nvram = NvramPart::default();
     let files = own.described(folder).expect("there can be such an array").files;
@@ -269,9 +272,13 @@ impl ServedArray {
         loop {
             let replaced = self.array.replace(order);
             self.took();
-            let Err(error) = replaced else {
-                self.until(false, "it is noted", |served| served.array.is_noted());
-                return Ok(());
+            let error = match replaced {
+                Ok(ReplaceOutcome::Copying) => return Ok(()),
+                Ok(ReplaceOutcome::Done) => {
+                    self.until(false, "it is noted", |served| served.array.is_noted());
+                    return Ok(());
+                }
+                Err(error) => error,
             };
             let why = error.to_string();
             // What was under way when it was taken out ends.
@@ -281,6 +288,11 @@ impl ServedArray {
             left -= 1;
             self.poll();
         }
+    }
+
+    /// Returns true while a member is being copied to another file.
+    pub fn is_copying(&self) -> bool {
+        self.array.files().succession().is_some()
     }
 
     /// Stops it, as `destage stop` does.

@@ -19,11 +19,12 @@ use super::knowledge::ClientKnowledge;
 use super::served::{MEMBERS, OFFSET, PAGE, ServedArray, description, make, prepare};
 
 /// Lists what can happen.
-const EVENTS: [WalkEvent; 16] = [
+const EVENTS: [WalkEvent; 17] = [
     WalkEvent::Lose,
     WalkEvent::Return,
     WalkEvent::LoseCache,
     WalkEvent::Replace,
+    WalkEvent::Copy,
     WalkEvent::ReplaceWrongly,
     WalkEvent::TakeOut,
     WalkEvent::Detach,
@@ -49,6 +50,8 @@ pub enum WalkEvent {
     LoseCache,
     /// Replaces a member, or the cache; that is refused if the array needs it.
     Replace,
+    /// Copies a member that answers to another file, which takes its place.
+    Copy,
     /// Has a file take a member's place that must not.
     ReplaceWrongly,
     /// Takes a member out.
@@ -125,7 +128,8 @@ impl WalkState {
     /// Returns what a start may find.
     fn allowed(&self) -> AllowedLosses {
         const ALL: [&str; 5] = ["member 0", "member 1", "member 2", "member 3", "cache"];
-        AllowedLosses { losses: if self.window { LossKind::Torn } else { LossKind::None }, lost: &ALL }
+        let losses = if self.window { LossKind::Torn } else { LossKind::None };
+        AllowedLosses { losses, lost: &ALL, copied_to: None }
     }
 
     /// Starts an array again.
@@ -260,6 +264,7 @@ impl RandomWalk {
                 }
             }
             WalkEvent::Replace => self.replace(),
+            WalkEvent::Copy => self.copy(),
             WalkEvent::ReplaceWrongly => self.replace_wrongly(),
             WalkEvent::TakeOut => {
                 let dev = self.state.dice.below(MEMBERS as u64) as u8;
@@ -299,7 +304,8 @@ impl RandomWalk {
     /// Lets a member be unable to read a sector of data, which the array makes anew as it is read.
     fn bad_sector(&mut self) {
         // With a cache it might not be read before something else is lost.
-        if self.state.cache != "none" || !self.is_whole() {
+        // A member that is being copied may have handed over before.
+        if self.state.cache != "none" || !self.is_whole() || self.served.is_copying() {
             return;
         }
         self.served.settle();

@@ -27,20 +27,26 @@ impl RandomWalk {
                 .iter()
                 .any(|path| (0..MEMBERS).any(|at| at != dev.index() && self.path_of(at) == *path));
         let is_home = !is_member && self.state.cache.ends_with("cache-device");
+        let is_copied = is_member && order.path.is_some() && files.copies(dev);
         let must_be_refused = order.takes_out && !answers
             || is_home
             || is_else_broken
             || is_member && !others.is_empty()
             || is_member && is_stale && !self.degraded().contains(dev);
+        // It stays in its place: nothing can be lost by that.
+        let must_be_refused = if is_copied { self.served.is_copying() } else { must_be_refused };
         let before = (self.degraded(), self.served.lost());
         // A device that fails while the array comes to rest changes what is allowed.
         let is_certain = self.state.broken.is_empty() || !answers;
-        let is_certain_of_refusal = is_certain || is_else_broken;
+        let is_certain_of_refusal = is_certain || is_else_broken && !is_copied;
         let ordered = self.served.replace(order);
         self.note(&format!("  {order}: {ordered:?}"));
         if ordered.is_ok() {
             let is_wrong = must_be_refused && is_certain_of_refusal;
             assert!(!is_wrong, "{order} is not refused, though {before:?} are lost");
+            if is_copied {
+                return;
+            }
             let path = self.path_of(dev.index());
             self.state.broken.retain(|broken| *broken != path);
             self.state.refilled.push(path);
@@ -61,6 +67,22 @@ impl RandomWalk {
         assert!(is_kept, "a refused order costs {more:?}, and {lost:?} are lost: {why}");
     }
 
+    /// Copies a member, or tries to, while whatever comes next goes on beside it or comes after it.
+    pub(super) fn copy(&mut self) {
+        let dev = self.state.dice.below(MEMBERS as u64) as usize;
+        let path = self.state.fresh_file(&self.served.os);
+        let is_certain = self.is_whole() && !self.served.is_copying();
+        self.order(Dev(dev as u8), &replacement(&dev.to_string(), Some(&path)));
+        if self.state.dice.one_in(2) {
+            return;
+        }
+        let loaded = !self.state.reads_alone;
+        self.served.until(loaded, "it is copied", |served| !served.is_copying());
+        if is_certain {
+            assert_eq!(self.path_of(dev), Path::new(&path), "it takes the member's place");
+        }
+    }
+
     /// Replaces a device: mostly a lost one, else any.
     pub(super) fn replace(&mut self) {
         let all = MEMBERS as u64 + u64::from(self.has_device());
@@ -79,7 +101,7 @@ impl RandomWalk {
     /// Names a file that must not take a member's place: whatever the array is like that is refused, and changes nothing.
     pub(super) fn replace_wrongly(&mut self) {
         let dev = self.state.dice.below(MEMBERS as u64) as usize;
-        let own = self.path_of(dev);
+        let (own, was_copied) = (self.path_of(dev), self.served.is_copying());
         let len = self.served.array.files().config().file_bytes(dev) as usize;
         let other = self.path_of((dev + 1) % MEMBERS);
         let wrong: PathBuf = match self.state.dice.below(4) {
@@ -104,7 +126,11 @@ impl RandomWalk {
         let is_certain = self.state.broken.is_empty();
         let order = replacement(&dev.to_string(), wrong.to_str());
         let refused = self.served.replace(&order).expect_err("it must not take a member's place");
-        assert!(!refused.is_empty() && (self.path_of(dev) == own), "{refused}");
+        // A file that it was copied to may have its place by now.
+        assert!(
+            !refused.is_empty() && (self.path_of(dev) == own || was_copied && self.path_of(dev) != wrong),
+            "{refused}"
+        );
         if is_certain {
             self.assert_no_more_is_lost(&lost, &refused);
             if !self.served.array.files().config().devices.iter().any(|device| device.path == wrong) {
