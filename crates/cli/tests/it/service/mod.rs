@@ -56,6 +56,7 @@ mod scrubs;
 mod unaligned;
 mod ways_on;
 
+use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output};
@@ -188,8 +189,24 @@ impl Array {
         assert!(service.wait().expect("it ends").success(), "{}", self.log());
     }
 
-    /// Ends the service as a crash of the process does.
+    /// Ends the service as a crash of the process does, and waits until the kernel has ended what it had under way in a ring.
     fn kill(&mut self) {
+        self.end();
+        let begin = Instant::now();
+        for entry in fs::read_dir(self.path()).expect("a folder").map(|entry| entry.expect("an entry")) {
+            // A file by FUSE may hang; whoever serves it has the image.
+            let (is_file, name) = (entry.file_type().expect("a type").is_file(), entry.file_name());
+            if is_file && !name.to_string_lossy().ends_with(".fuse") {
+                let file = fs::File::open(entry.path()).expect("a file");
+                while file.try_lock().is_err() {
+                    assert!(begin.elapsed() < PATIENCE, "{name:?} is locked");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
         let mut service = self.service.take().expect("it is served");
         service.kill().expect("it is there");
         service.wait().expect("it ends");
@@ -199,7 +216,7 @@ impl Array {
 impl Drop for Array {
     fn drop(&mut self) {
         if self.service.is_some() {
-            self.kill();
+            self.end();
         }
     }
 }
