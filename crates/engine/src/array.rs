@@ -637,9 +637,12 @@ impl Backend for Array {
         self.untold.drain(..).for_each(&mut *tell);
         self.filling_news(seen, now, tell);
         self.copying_news(seen, now, tell);
-        if now.is_ready && now.lost > 0 && (now.lost != seen.lost || !seen.is_ready) {
+        if now.is_ready && (now.lost > seen.lost || !seen.is_ready) {
             let ranges = self.lost();
-            tell(ServiceEvent::DataLost { bytes: ranges.iter().map(|range| range.bytes).sum(), ranges });
+            // A missing page that has parity costs no data.
+            if !ranges.is_empty() {
+                tell(ServiceEvent::DataLost { bytes: ranges.iter().map(|range| range.bytes).sum(), ranges });
+            }
         }
         let state = self.state();
         if self.told.as_ref() != Some(&state) {

@@ -256,7 +256,7 @@ pub enum ServiceEvent {
         /// Counts the slots whose bytes are damaged. Everything else of the NVRAM is kept.
         slots: u64,
     },
-    /// Reports data that is lost for good, which was accepted.
+    /// Reports data that is lost for good: as was accepted, or since nothing makes up a row of a member that is filled.
     DataLost {
         /// Counts the bytes in all.
         bytes: u64,
@@ -521,7 +521,7 @@ impl fmt::Display for ServiceEvent {
                     named.map(|range| format!("{} from byte {}", range.bytes, range.offset)).collect();
                 let more = ranges.len().saturating_sub(NAMED);
                 let more = if more > 0 { format!(", and {more} ranges more") } else { String::new() };
-                write!(f, "{bytes} bytes of data may be lost, as was accepted: {}{more}", named.join(", "))
+                write!(f, "{bytes} bytes of data may be lost: {}{more}", named.join(", "))
             }
             Self::Ordered { order, refused: None } => write!(f, "ordered: {order}"),
             Self::Ordered { order, refused: Some(why) } => write!(f, "refused: {order}: {why}"),

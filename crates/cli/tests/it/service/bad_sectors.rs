@@ -314,6 +314,10 @@ fn a_rebuild_goes_on_beside_a_row_that_cannot_be_made_up(io_mode: IoMode) {
         let lost = shape.data(&bad);
         assert_eq!(failing.read_all(), lost);
         failing.told(&[replaced], "could not be filled at", "that others cannot read");
+        // Parity that is missing is no data.
+        let told = failing.array.log().matches("4096 bytes of data may be lost: 4096 from byte").count();
+        assert_eq!(told, shape.data(&[replaced]).len(), "{}: {}", shape.level, failing.array.log());
+        assert_eq!(failing.array.log().matches("bytes of data may be lost").count(), told, "{}", failing.array.log());
         failing.check("serving", &[], &[]);
         failing.array.stop();
         // With the sectors good again the others make the page up.
