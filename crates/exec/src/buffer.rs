@@ -79,8 +79,8 @@ impl Buffer {
         self.raw.extend_from_slice(bytes);
     }
 
-    /// Makes room for so many bytes, moving them to where they are aligned if there is none.
-    fn reserve(&mut self, len: usize) {
+    /// Makes room for so many bytes in all, moving them to where they are aligned if there is none.
+    pub(crate) fn reserve(&mut self, len: usize) {
         if self.from + len <= self.raw.capacity() {
             return;
         }

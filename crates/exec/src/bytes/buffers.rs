@@ -7,6 +7,7 @@ use destage_plan::{Buf, Controller, Engine, Issue, NvPut, NvSlot, OpId, Step};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use super::spare::SpareBuffers;
 use crate::buffer::Buffer;
 use crate::nvram::Nvram;
 
@@ -32,9 +33,7 @@ pub struct Bytes {
     pub(super) scratch: [Vec<u8>; 2],
     /// A page of zeros.
     pub(super) zeros: Vec<u8>,
-    spare: Vec<Handle>,
-    /// Handles without a buffer, for buffers that come from the host.
-    empty: Vec<Handle>,
+    spare: SpareBuffers,
     copied: u64,
 }
 
@@ -88,7 +87,7 @@ impl Bytes {
     /// Keeps the bytes of a request until [`release`](Self::release): a copy of what is to be
     /// written.
     pub fn host(&mut self, tag: u64, data: &[u8]) {
-        let mut bytes = self.lend(0);
+        let mut bytes = self.lend_room(data.len());
         self.copied += data.len() as u64;
         alone(&mut bytes).extend_from_slice(data);
         self.insert(tag, bytes);
@@ -97,7 +96,7 @@ impl Bytes {
     /// Keeps the buffer of a request until [`release`](Self::release): what is to be written, or
     /// room for what is read.
     pub fn host_buffer(&mut self, tag: u64, data: Buffer) {
-        let mut bytes = self.empty.pop().unwrap_or_default();
+        let mut bytes = self.spare.take_empty();
         *alone(&mut bytes) = data;
         self.insert(tag, bytes);
     }
@@ -130,7 +129,7 @@ impl Bytes {
     pub fn release_buffer(&mut self, tag: u64) -> Buffer {
         let Some(mut bytes) = self.hosts.remove(&tag) else { return Buffer::new() };
         let buffer = std::mem::take(own(&mut bytes, &mut self.copied));
-        self.empty.push(bytes);
+        self.spare.keep_empty(bytes);
         buffer
     }
 
@@ -146,7 +145,7 @@ impl Bytes {
         if range.is_empty() || bytes[range.clone()].as_ptr().addr().is_multiple_of(align) {
             return (bytes, range);
         }
-        let mut copy = self.lend(0);
+        let mut copy = self.lend_room(range.len());
         alone(&mut copy).extend_from_slice(&bytes[range]);
         self.copied += copy.len() as u64;
         self.give_back(bytes);
@@ -156,15 +155,24 @@ impl Bytes {
 
     /// A buffer of so many bytes, whatever they are, that nobody else has.
     pub fn lend(&mut self, len: usize) -> Handle {
-        let mut bytes = self.spare.pop().unwrap_or_default();
+        let mut bytes = self.spare.take(len);
         alone(&mut bytes).resize(len);
+        bytes
+    }
+
+    /// A buffer that holds nothing, with room for so many bytes, that nobody else has.
+    fn lend_room(&mut self, len: usize) -> Handle {
+        let mut bytes = self.spare.take(len);
+        let buffer = alone(&mut bytes);
+        buffer.clear();
+        buffer.reserve(len);
         bytes
     }
 
     /// Takes a buffer back, to be lent again if nobody else has it.
     pub fn give_back(&mut self, mut bytes: Handle) {
         if Arc::get_mut(&mut bytes).is_some() {
-            self.spare.push(bytes);
+            self.spare.keep(bytes);
         }
     }
 
@@ -250,7 +258,8 @@ impl Bytes {
     /// # Panics
     /// If it writes nothing, or other than what its extent has room for.
     pub fn written<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, step: &Step) -> Handle {
-        let mut copy = self.lend(0);
+        let pages = step.changes().map_or(0, |ext| ext.pages());
+        let mut copy = self.lend_room(usize::from(pages) * self.page);
         self.append(engine, op, step, alone(&mut copy));
         self.copied += copy.len() as u64;
         copy
@@ -279,7 +288,7 @@ impl Bytes {
 
     /// A copy of what a step of the NVRAM puts, one after the other.
     pub fn puts<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, puts: &[NvPut]) -> Handle {
-        let mut bytes = self.lend(0);
+        let mut bytes = self.lend_room(puts.iter().map(|put| put.len as usize).sum());
         let to = alone(&mut bytes);
         for put in puts.iter().filter(|put| put.len > 0) {
             let end = to.len() + put.len as usize;

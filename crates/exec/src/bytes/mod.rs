@@ -3,6 +3,7 @@
 mod buffers;
 pub(crate) mod checksum;
 mod compute;
+mod spare;
 
 pub use buffers::{Bytes, Handle};
 pub(crate) use compute::put;

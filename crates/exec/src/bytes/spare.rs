@@ -1,0 +1,49 @@
+//! Keeps buffers to be lent again.
+
+use super::buffers::Handle;
+use crate::buffer::Buffer;
+
+/// Keeps buffers that nobody has in hand, by size.
+///
+/// A buffer that is read into takes the place of a client's, and goes where that came from. So each must be lent for what it
+/// has room for: with long ones in the places of short ones both sides would allocate for ever, and keep what they cannot use.
+#[derive(Default)]
+pub(super) struct SpareBuffers {
+    /// Lists handles without a buffer.
+    empty: Vec<Handle>,
+    /// Lists those that have room for powers of two, from 1 byte on.
+    sized: Vec<Vec<Handle>>,
+}
+
+impl SpareBuffers {
+    /// Takes a handle without a buffer.
+    pub(super) fn take_empty(&mut self) -> Handle {
+        self.empty.pop().unwrap_or_default()
+    }
+
+    /// Keeps a handle whose buffer was taken away.
+    pub(super) fn keep_empty(&mut self, handle: Handle) {
+        self.empty.push(handle);
+    }
+
+    /// Takes a buffer with room for so many bytes and less than twice as many, whatever and however many it holds.
+    pub(super) fn take(&mut self, len: usize) -> Handle {
+        if len == 0 {
+            return self.take_empty();
+        }
+        let size = len.next_power_of_two().ilog2() as usize;
+        self.sized.get_mut(size).and_then(Vec::pop).unwrap_or_else(|| self.take_empty())
+    }
+
+    /// Keeps a buffer that nobody else has.
+    pub(super) fn keep(&mut self, handle: Handle) {
+        let Some(size) = handle.capacity().saturating_sub(Buffer::ALIGN).checked_ilog2() else {
+            return self.keep_empty(handle);
+        };
+        let size = size as usize;
+        if size >= self.sized.len() {
+            self.sized.resize_with(size + 1, Vec::new);
+        }
+        self.sized[size].push(handle);
+    }
+}
