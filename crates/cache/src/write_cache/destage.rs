@@ -204,7 +204,7 @@ impl WriteCache {
                 let (store, geometry) = (&self.store, &self.geometry);
                 let stripe = Stripe(strip);
                 let column = geometry.column(stripe, dev);
-                lower.pool_mut(dev).landed(strip, |index| {
+                lower.pool_mut(dev).landed(strip, false, |index| {
                     store.in_layer((geometry.row(stripe, index), column), Layer::Lower).is_some()
                 });
             }

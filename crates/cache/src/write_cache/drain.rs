@@ -3,6 +3,7 @@
 use destage_plan::NvSlot;
 
 use super::WriteCache;
+use super::places::in_group;
 use super::store::{Layer, Place};
 
 /// What was answered before some moment, and is to be written back.
@@ -39,8 +40,10 @@ impl WriteCache {
     /// Whether what was answered when that was ordered is on the members, or what can be of it.
     pub(super) fn is_drained(&mut self) -> bool {
         let Some(drain) = &mut self.drain else { return true };
-        let store = &self.store;
-        let left = store.live_upto(drain.upto, drain.from);
+        let (store, upper, geometry) = (&self.store, &self.upper, &self.geometry);
+        // What cannot be written stays where it is.
+        let is_parked = |place| upper.as_ref().is_some_and(|upper| upper.is_parked(in_group(geometry, place).0));
+        let left = store.live_upto(drain.upto, drain.from, is_parked);
         drain.from = left.unwrap_or(store.slots());
         drain.parity.retain(|slot| store.is_live(*slot));
         // With more lost than the level can do without what is held stays where it is.

@@ -78,7 +78,7 @@ impl WriteCache {
             // In order, and as much of each as there is room for.
             while let Some(mut waiting) = self.waiting.pop_front() {
                 if !self.let_rows_in(&mut waiting, array, operations, out) {
-                    if self.broken {
+                    if self.broken || self.stuck {
                         // Room is not made any more.
                         operations.refuse(&waiting.frag, waiting.frag.pages - waiting.entered, out);
                     } else {
@@ -104,7 +104,7 @@ impl WriteCache {
             } else if passes {
                 self.figures.bypassed += 1;
                 self.pass_on(&waiting.frag, waiting.request.number, array, operations, out);
-            } else if self.broken {
+            } else if self.broken || self.stuck {
                 operations.refuse(&waiting.frag, waiting.frag.pages, out);
             } else {
                 self.figures.waited += u64::from(!waiting.seen);

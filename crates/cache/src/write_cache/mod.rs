@@ -154,11 +154,9 @@ pub struct WriteCache {
     torn: HashSet<Row, FixedState>,
     /// Rows of which it does again.
     healed: Vec<Row>,
-    /// A group could not be written with its parity.
-    gave_up: bool,
-    /// That was so though no more is lost than the level can do without: of a torn row data is lost. Rows
-    /// stay where they are, and nothing makes room, as if more were lost.
-    hopeless: bool,
+    /// Nothing makes room, though no more is lost than the level can do without: too much is lost of every row that is
+    /// held.
+    stuck: bool,
     requests: u64,
     cleaning: bool,
     /// What is on its way out whatever the thresholds say.
@@ -193,8 +191,7 @@ impl WriteCache {
             broken: false,
             torn: HashSet::default(),
             healed: Vec::new(),
-            gave_up: false,
-            hopeless: false,
+            stuck: false,
             requests: 0,
             cleaning: false,
             drain: None,
@@ -358,8 +355,14 @@ impl HostCache for WriteCache {
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         match event {
             Event::Start(_) => self.begin(array, out),
-            Event::Control(Control::Clean) => self.cleaning = true,
-            Event::Control(Control::Drain) => self.drain = Some(Drain::of(self.store.last_seq())),
+            Event::Control(Control::Clean) => {
+                self.cleaning = true;
+                self.try_again();
+            }
+            Event::Control(Control::Drain) => {
+                self.drain = Some(Drain::of(self.store.last_seq()));
+                self.try_again();
+            }
             _ => {}
         }
     }
@@ -375,9 +378,13 @@ impl HostCache for WriteCache {
         for row in self.healed.drain(..) {
             array.let_go(row, out);
         }
-        self.hopeless |= std::mem::take(&mut self.gave_up) && !array.is_broken();
-        let broken = self.has_parity() && (self.hopeless || array.is_broken());
-        self.look_again |= std::mem::replace(&mut self.broken, broken) != broken;
+        let broken = self.has_parity() && array.is_broken();
+        let was_broken = std::mem::replace(&mut self.broken, broken);
+        if was_broken && !broken {
+            self.try_again();
+        }
+        let stuck = self.has_only_parked();
+        self.look_again |= was_broken != broken || std::mem::replace(&mut self.stuck, stuck) != stuck;
         self.enter(array, operations.synchroniser.is_some(), out);
         self.let_in(array, operations, out);
         self.destage(array, operations, out);
@@ -427,6 +434,18 @@ impl HostCache for WriteCache {
 }
 
 impl WriteCache {
+    /// Has all groups that could not be written tried again, once: what they lacked may be there.
+    fn try_again(&mut self) {
+        self.upper.iter_mut().for_each(Upper::try_again);
+    }
+
+    /// Whether all that is held is of groups that cannot be written, and nothing is under way.
+    fn has_only_parked(&self) -> bool {
+        let Some(upper) = self.upper.as_ref().filter(|upper| upper.parked() > 0) else { return false };
+        let is_empty_below = self.lower.iter().flat_map(|lower| &lower.members).all(|member| member.pool.is_empty());
+        upper.has_only_parked() && is_empty_below && self.jobs.iter().all(Option::is_none)
+    }
+
     /// Begins a life: finds out what an earlier one left, and what of it is lost with damaged slots.
     fn begin(&mut self, array: &mut Array, out: &mut Out) {
         let mut pages = Vec::new();

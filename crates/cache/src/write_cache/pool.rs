@@ -35,6 +35,8 @@ struct Entry {
     sequential: bool,
     /// It goes when others do.
     chosen: bool,
+    /// It went, and could not be written: it waits until it is written to, or all are tried again.
+    parked: bool,
 }
 
 impl Entry {
@@ -43,7 +45,7 @@ impl Entry {
     }
 
     fn can_go(&self) -> bool {
-        !self.busy && self.coming == 0 && self.pages.iter().any(|page| page.dirty)
+        !self.busy && !self.parked && self.coming == 0 && self.pages.iter().any(|page| page.dirty)
     }
 
     fn can_be_next(&self) -> bool {
@@ -75,6 +77,8 @@ pub(super) struct Pool {
     ring: Ring,
     entries: HashMap<u64, Entry, FixedState>,
     spare: Vec<Entry>,
+    /// Counts the parked ones.
+    parked: usize,
     /// It was found that no entry can be destaged, and nothing has changed since.
     stuck: bool,
 }
@@ -89,6 +93,7 @@ impl Pool {
             ring: Ring::default(),
             entries: HashMap::default(),
             spare: Vec::new(),
+            parked: 0,
             stuck: true,
         }
     }
@@ -123,6 +128,29 @@ impl Pool {
         self.entries.contains_key(&number)
     }
 
+    /// Counts the entries that could not be written and wait.
+    pub(super) const fn parked(&self) -> usize {
+        self.parked
+    }
+
+    /// Whether all entries wait, since they could not be written.
+    pub(super) fn has_only_parked(&self) -> bool {
+        self.parked == self.entries.len()
+    }
+
+    /// Whether an entry waits, since it could not be written.
+    pub(super) fn is_parked(&self, number: u64) -> bool {
+        self.parked > 0 && self.entries.get(&number).is_some_and(|entry| entry.parked)
+    }
+
+    /// Has all entries that could not be written tried again, once.
+    pub(super) fn try_again(&mut self) {
+        if self.parked > 0 {
+            self.entries.values_mut().for_each(|entry| entry.parked = false);
+            (self.parked, self.stuck) = (0, false);
+        }
+    }
+
     /// Whether an entry is among the next so many round the circle, and its bit is not set.
     pub(super) fn is_near(&self, number: u64, of: usize) -> bool {
         self.ring.is_near(number, of)
@@ -134,6 +162,8 @@ impl Pool {
         let pages = entry.pages.iter().map(|page| u64::from(page.dirty) + u64::from(page.under_way)).sum::<u64>();
         self.ring.remove(number);
         self.held -= pages;
+        self.parked -= usize::from(entry.parked);
+        to.parked += usize::from(entry.parked);
         to.ring.insert(number, false);
         to.held += pages;
         to.entries.insert(number, entry);
@@ -160,6 +190,8 @@ impl Pool {
         let entry = match self.entries.entry(number) {
             hashbrown::hash_map::Entry::Occupied(entry) => {
                 let entry = entry.into_mut();
+                // What comes may be what its row lacked.
+                self.parked -= usize::from(std::mem::take(&mut entry.parked));
                 if entry.made_by != request {
                     entry.made_by = SEVERAL;
                 }
@@ -285,8 +317,8 @@ impl Pool {
     }
 
     /// All that was under way of an entry is acknowledged. `is_held` says of a page whether a version is
-    /// in the NVRAM that is not on its member.
-    pub(super) fn landed(&mut self, number: u64, is_held: impl Fn(u32) -> bool) {
+    /// in the NVRAM that is not on its member; `parks` that nothing can be done about those for now.
+    pub(super) fn landed(&mut self, number: u64, parks: bool, is_held: impl Fn(u32) -> bool) {
         self.changes += 1;
         self.stuck = false;
         let Some(entry) = self.entries.get_mut(&number) else { return };
@@ -299,6 +331,10 @@ impl Pool {
             *held = *held - before + u64::from(page.dirty);
             page.dirty
         });
+        if parks && entry.coming == 0 && !entry.pages.is_empty() {
+            entry.parked = true;
+            self.parked += 1;
+        }
         self.forget_if_empty(number);
     }
 
@@ -318,8 +354,9 @@ impl Pool {
         if self.entries.get(&number).is_some_and(|entry| entry.pages.is_empty() && !entry.busy) {
             self.ring.remove(number);
             if let Some(mut entry) = self.entries.remove(&number) {
+                self.parked -= usize::from(entry.parked);
                 (entry.made_by, entry.coming) = (0, 0);
-                (entry.busy, entry.sequential, entry.chosen) = (false, false, false);
+                (entry.busy, entry.sequential, entry.chosen, entry.parked) = (false, false, false, false);
                 self.spare.push(entry);
             }
         }
@@ -354,10 +391,10 @@ mod tests {
         write(&mut pool, 2, 5, &[1]);
         assert_eq!((pool.held(), pool.takes_room(5, 1)), (3, false));
         assert_eq!(destage(&mut pool), None, "an entry is destaged again when it is acknowledged");
-        pool.landed(5, |index| index == 1);
+        pool.landed(5, false, |index| index == 1);
         assert_eq!(pool.held(), 1);
         assert_eq!(destage(&mut pool), Some((5, vec![1])));
-        pool.landed(5, |_| false);
+        pool.landed(5, false, |_| false);
         assert!(pool.is_empty() && pool.held() == 0);
     }
 
@@ -417,9 +454,41 @@ mod tests {
         assert!(pool.can_go(3) && pool.dirty(3).eq([0, 1]));
         pool.depart(3, &mut indices);
         assert_eq!((indices, pool.is_chosen(3), pool.is_chosen(4)), (vec![0, 1], false, true));
-        pool.landed(3, |_| false);
+        pool.landed(3, false, |_| false);
         write(&mut pool, 3, 3, &[0]);
         assert_eq!(pool.advance(), Some(3), "made anew");
+    }
+
+    #[test]
+    fn what_could_not_be_written_waits_until_something_comes_or_all_are_tried_again() {
+        let mut pool = Pool::new(8, Recency::Hit);
+        write(&mut pool, 1, 3, &[0]);
+        write(&mut pool, 1, 4, &[0]);
+        assert_eq!(destage(&mut pool), Some((3, vec![0])));
+        pool.landed(3, true, |_| true);
+        assert_eq!((pool.held(), pool.parked(), pool.is_parked(3)), (2, 1, true));
+        assert_eq!(destage(&mut pool), Some((4, vec![0])), "others go");
+        pool.landed(4, false, |_| false);
+        assert_eq!(destage(&mut pool), None);
+        assert!(pool.has_only_parked());
+        write(&mut pool, 2, 3, &[1]);
+        assert!(!pool.has_only_parked());
+        assert_eq!(destage(&mut pool), Some((3, vec![0, 1])));
+        pool.landed(3, true, |_| true);
+        pool.try_again();
+        assert_eq!(destage(&mut pool), Some((3, vec![0, 1])));
+        write(&mut pool, 3, 3, &[0]);
+        pool.landed(3, true, |_| true);
+        assert_eq!(pool.parked(), 1, "what has come by then went along too late");
+        pool.try_again();
+        destage(&mut pool).expect("it can go");
+        pool.admit(3, 2, 4, false);
+        pool.landed(3, true, |_| true);
+        assert_eq!(pool.parked(), 0, "something is coming");
+        pool.came(3, 2);
+        destage(&mut pool).expect("it can go");
+        pool.landed(3, true, |_| false);
+        assert!(pool.is_empty() && pool.parked() == 0);
     }
 
     #[test]
@@ -442,7 +511,7 @@ mod tests {
         destage(&mut pool).expect("it can go");
         write(&mut pool, 2, 1, &[0]);
         assert_eq!(pool.held(), 2);
-        pool.landed(1, |_| false);
+        pool.landed(1, false, |_| false);
         assert_eq!(pool.held(), 0);
         assert!(pool.is_empty());
     }

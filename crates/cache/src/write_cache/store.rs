@@ -150,11 +150,13 @@ impl Store {
         self.seq
     }
 
-    /// The first slot from `from` on with a version of use that was made by `upto`.
-    pub(super) fn live_upto(&self, upto: u64, from: u32) -> Option<u32> {
+    /// The first slot from `from` on with a version of use that was made by `upto`, unless it is of the upper layer and its
+    /// place `is_parked`.
+    pub(super) fn live_upto(&self, upto: u64, from: u32, is_parked: impl Fn(Place) -> bool) -> Option<u32> {
         let left = (from..).zip(self.versions.get(from as usize..)?);
         left.filter_map(|(number, version)| Some((number, version.as_ref()?)))
-            .find(|(_, version)| !version.dead && version.seq <= upto)
+            .filter(|(_, version)| !version.dead && version.seq <= upto)
+            .find(|(_, version)| version.layer != Layer::Upper || !is_parked(version.place))
             .map(|(number, _)| number)
     }
 

@@ -67,6 +67,8 @@ struct UnderWay {
     parts: u32,
     /// Those that it is written to, if it was chosen.
     members: DevSet,
+    /// A row of it cannot be written: too much of it is lost.
+    gave_up: bool,
 }
 
 /// The upper layer.
@@ -110,6 +112,22 @@ impl Upper {
             Sequential::Told(runs) => runs.streams.note(frag.page, frag.pages.into(), frag.sectors.is_some()) > 0,
             Sequential::Apart(rings) => rings.is_sequential(frag, &mut self.pool),
         }
+    }
+
+    fn pools(&self) -> impl Iterator<Item = &Pool> {
+        let apart = match &self.sequential {
+            Sequential::Apart(rings) => Some(rings.pool()),
+            _ => None,
+        };
+        std::iter::once(&self.pool).chain(apart)
+    }
+
+    fn pools_mut(&mut self) -> impl Iterator<Item = &mut Pool> {
+        let apart = match &mut self.sequential {
+            Sequential::Apart(rings) => Some(rings.pool_mut()),
+            _ => None,
+        };
+        std::iter::once(&mut self.pool).chain(apart)
     }
 
     /// Where a group is.
@@ -209,7 +227,7 @@ impl Upper {
 
     /// So many operations destage the group, those of these members if that matters.
     pub(super) fn departed(&mut self, group: u64, parts: u32, members: DevSet) {
-        self.under_way.push(UnderWay { group, parts, members });
+        self.under_way.push(UnderWay { group, parts, members, gave_up: false });
     }
 
     /// The pages of a group that would be destaged now.
@@ -262,8 +280,33 @@ impl Upper {
         if self.under_way[at].parts > 0 {
             return false;
         }
-        self.under_way.swap_remove(at);
-        self.of_mut(group).landed(group, is_held);
+        let UnderWay { gave_up, .. } = self.under_way.swap_remove(at);
+        self.of_mut(group).landed(group, gave_up, is_held);
         true
+    }
+
+    /// A row of a group that is being destaged cannot be written.
+    pub(super) fn give_up(&mut self, group: u64) {
+        self.under_way.iter_mut().filter(|other| other.group == group).for_each(|other| other.gave_up = true);
+    }
+
+    /// Has all groups that could not be written tried again, once.
+    pub(super) fn try_again(&mut self) {
+        self.pools_mut().for_each(Pool::try_again);
+    }
+
+    /// Whether a group waits, since it could not be written.
+    pub(super) fn is_parked(&self, group: u64) -> bool {
+        self.of(group).is_parked(group)
+    }
+
+    /// Counts the groups that wait, since they could not be written.
+    pub(super) fn parked(&self) -> usize {
+        self.pools().map(Pool::parked).sum()
+    }
+
+    /// Whether all groups do.
+    pub(super) fn has_only_parked(&self) -> bool {
+        self.pools().all(Pool::has_only_parked)
     }
 }

@@ -3,8 +3,8 @@
 use destage_plan::{ColumnSet, HostOp, OpId, Row, Rows};
 use destage_raid::array::{Approach, Seg, Source, Sources, Updated, Versions};
 
-use super::WriteCache;
 use super::store::Layer;
+use super::{Job, WriteCache};
 
 impl Versions for WriteCache {
     fn approach(&mut self, _: OpId, host: HostOp, _: Seg, rows: Rows, _: bool) -> Approach {
@@ -68,7 +68,11 @@ impl Versions for WriteCache {
             }
             Updated::Torn => self.torn.extend(rows.iter()),
             // They stay where they are.
-            Updated::Lost => self.gave_up = true,
+            Updated::Lost => {
+                if let Some(&Job::Row { group, .. }) = self.job(op) {
+                    self.upper.iter_mut().for_each(|upper| upper.give_up(group));
+                }
+            }
             Updated::Delayed => unreachable!("parity is never left alone by what is written to the members"),
         }
     }
@@ -79,7 +83,9 @@ impl Versions for WriteCache {
 
     fn is_clean(&self) -> bool {
         // With more lost than the level can do without what is held stays where it is.
-        let is_empty = self.store.is_empty() || self.broken && self.jobs.iter().all(Option::is_none);
+        let is_empty = self.store.is_empty()
+            || self.broken && self.jobs.iter().all(Option::is_none)
+            || self.has_only_parked() && !self.store.has_dead();
         is_empty && self.waiting.is_empty() && self.freeing.is_empty() && !self.is_freeing
     }
 }

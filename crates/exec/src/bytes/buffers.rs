@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use destage_plan::{Buf, Controller, Engine, Issue, NvPut, NvSlot, OpId, Step};
+use destage_plan::{Buf, Controller, Engine, Ext, Issue, NvPut, NvSlot, OpId, Step};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -258,7 +258,7 @@ impl Bytes {
     /// # Panics
     /// If it writes nothing, or other than what its extent has room for.
     pub fn written<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, step: &Step) -> Handle {
-        let pages = step.changes().map_or(0, |ext| ext.pages());
+        let pages = step.changes().map_or(0, Ext::pages);
         let mut copy = self.lend_room(usize::from(pages) * self.page);
         self.append(engine, op, step, alone(&mut copy));
         self.copied += copy.len() as u64;

@@ -8,7 +8,7 @@ use destage_exec::{BadBytes, Io};
 use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport, Row};
 use destage_raid::Level;
 
-use crate::arrays::{Array, member};
+use crate::arrays::{Array, cache, member};
 use crate::filled_array::{FOLDER, FilledArray};
 
 backend_tests! {
@@ -17,6 +17,7 @@ backend_tests! {
     more_pages_than_are_allowed_cost_the_member,
     a_page_that_nothing_makes_up_fails_alone_until_it_is_written,
     a_row_with_too_many_bad_pages_loses_no_member_and_comes_to_rest,
+    a_row_that_cannot_be_written_back_keeps_no_other_waiting,
     a_bad_page_is_found_in_a_long_read,
     a_write_that_fails_costs_the_member,
     a_rebuild_that_meets_a_bad_page_loses_its_row_alone,
@@ -153,6 +154,54 @@ fn a_row_with_too_many_bad_pages_loses_no_member_and_comes_to_rest(io: Io) {
         filled.rest();
         assert!(filled.holds(), "{level}");
         assert_eq!(filled.reports(), [], "{level}");
+    }
+}
+
+/// Has a write cache hold a page of a row that needs another one, which nobody can read.
+fn a_row_that_cannot_be_written_back_keeps_no_other_waiting(io: Io) {
+    for policy in ["wow", "stow", "lawc", "sync+wow"] {
+        let array = Array { cache: cache(policy), cache_pages: 64, ..Array::over(io, Level::Raid5, 4) };
+        let mut filled = FilledArray::new(array).restart();
+        let geometry = filled.array.geometry();
+        let (page, place) = (filled.array.page, geometry.locate(3));
+        let row = geometry.row(place.stripe, place.row_in_chunk);
+        let of_row: Vec<u64> = (0..64)
+            .filter(|page| {
+                let place = geometry.locate(*page);
+                geometry.row(place.stripe, place.row_in_chunk) == row
+            })
+            .collect();
+        let [own, other, _] = of_row[..] else { panic!("{of_row:?} are the pages of the row") };
+        for page in [own, other] {
+            filled.spoil(geometry.device(place.stripe, geometry.locate(page).column).0, row.0, BadBytes::UntilWritten);
+        }
+        let pages = filled.content.bytes().len() as u64 / page;
+        let holds_but = |filled: &mut FilledArray, lost: Option<u64>, what: &str| {
+            for at in 0..pages {
+                let found = filled.read(at * page, page);
+                let expected = &filled.content.bytes()[(at * page) as usize..][..page as usize];
+                let is_held = found.ok && found.bytes[..] == *expected;
+                assert_eq!(is_held, lost != Some(at), "{policy}: page {at} {what}");
+            }
+        };
+        assert!(filled.write(own * page, page).ok, "{policy}");
+        for round in 0..4 {
+            for at in (0..pages).filter(|at| !of_row.contains(at)) {
+                assert!(filled.write(at * page, page).ok, "{policy}: page {at} in round {round}");
+            }
+        }
+        holds_but(&mut filled, Some(other), "beside it");
+        // It is stopped all the same, and has the page still.
+        let mut filled = filled.restart();
+        holds_but(&mut filled, Some(other), "at the next start");
+        // What the row lacked comes.
+        assert!(filled.write(other * page, page).ok, "{policy}");
+        let mut filled = filled.restart();
+        holds_but(&mut filled, None, "made good");
+        assert_eq!(filled.lost(), DevSet::EMPTY, "{policy}");
+        filled.os.set_broken(&member(Path::new(FOLDER), 3), true);
+        let mut filled = filled.restart();
+        holds_but(&mut filled, None, "without another member");
     }
 }
 

@@ -69,6 +69,16 @@ impl Rings {
         self.sequential.held()
     }
 
+    /// The sequential ring.
+    pub(in super::super) const fn pool(&self) -> &Pool {
+        &self.sequential
+    }
+
+    /// As [`pool`](Self::pool).
+    pub(in super::super) const fn pool_mut(&mut self) -> &mut Pool {
+        &mut self.sequential
+    }
+
     /// The sequential ring, if the group is there.
     pub(in super::super) fn with(&self, group: u64) -> Option<&Pool> {
         Some(&self.sequential).filter(|pool| pool.holds(group))
@@ -215,7 +225,7 @@ mod tests {
             let next = self.rings.next(&mut self.random, threshold, 0, false)?;
             let ring = self.rings.with_mut(next.0).unwrap_or(&mut self.random);
             ring.depart(next.0, &mut Vec::new());
-            ring.landed(next.0, |_| false);
+            ring.landed(next.0, false, |_| false);
             Some(next)
         }
 
