@@ -345,6 +345,11 @@ impl<C: Controller> Engine<C> {
         self.out.tmp_pages(op, id)
     }
 
+    /// Counts the buffers that an operation has; none if there is no such operation.
+    pub fn tmp_count(&self, op: OpId) -> usize {
+        self.out.tmp_count(op)
+    }
+
     /// The claim that an operation holds.
     pub fn claim(&self, op: OpId) -> Option<Claim> {
         self.out.claim(op)

@@ -514,6 +514,10 @@ impl Out {
         self.ops[op.index()].tmps[usize::from(id)]
     }
 
+    pub(crate) fn tmp_count(&self, op: OpId) -> usize {
+        self.ops.get(op.index()).map_or(0, |op| op.tmps.len())
+    }
+
     pub(crate) fn frag_of(&self, op: OpId) -> Option<FragId> {
         self.ops[op.index()].frag
     }

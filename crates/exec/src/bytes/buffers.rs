@@ -12,8 +12,8 @@ use crate::buffer::Buffer;
 use crate::nvram::Nvram;
 
 /// The bytes of all buffers. A buffer of an operation is known by the operation's place and its
-/// number; it grows to what was asked for and is used again by the next operation in that place, so
-/// that nothing is allocated per request after a while.
+/// number. It is used again by the next operation in that place, or lent for something else
+/// ([`tidy`](Self::tidy)), so that little is allocated per request after a while.
 ///
 /// Executors that hand steps to threads hand over [`Handle`]s: of what is written
 /// ([`handed`](Self::handed)), which stays where it is, or of a buffer to be filled
@@ -174,6 +174,25 @@ impl Bytes {
         if Arc::get_mut(&mut bytes).is_some() {
             self.spare.keep(bytes);
         }
+    }
+
+    /// Takes back the buffers of operations that have ended, and drops those that were not needed since the last time. To be
+    /// called now and then: there is no other bound on what was needed once.
+    pub fn tidy<C: Controller>(&mut self, engine: &Engine<C>) {
+        for (op, buffers) in self.tmps.iter_mut().enumerate() {
+            let used = engine.tmp_count(OpId(op as u32));
+            for mut bytes in buffers.drain(used.min(buffers.len())..) {
+                if Arc::get_mut(&mut bytes).is_some() {
+                    self.spare.keep(bytes);
+                }
+            }
+        }
+        self.spare.drop_idle();
+    }
+
+    /// Bytes of all buffers that are kept for operations, or to be lent.
+    pub fn kept(&self) -> usize {
+        self.spare.bytes() + self.tmps.iter().flatten().map(|bytes| bytes.capacity()).sum::<usize>()
     }
 
     /// Bytes that were copied so far on their way between host, devices and NVRAM, for want of a
@@ -386,6 +405,9 @@ impl Bytes {
             buffers.resize_with(id + 1, Handle::default);
         }
         let len = usize::from(engine.tmp_pages(op, id as u8)) * self.page;
+        if buffers[id].capacity() == 0 {
+            buffers[id] = self.spare.take(len);
+        }
         if buffers[id].len() != len {
             own(&mut buffers[id], &mut self.copied).resize(len);
         }

@@ -12,7 +12,23 @@ pub(super) struct SpareBuffers {
     /// Lists handles without a buffer.
     empty: Vec<Handle>,
     /// Lists those that have room for powers of two, from 1 byte on.
-    sized: Vec<Vec<Handle>>,
+    sized: Vec<SizeList>,
+}
+
+/// Lists buffers of one size.
+#[derive(Default)]
+struct SizeList {
+    handles: Vec<Handle>,
+    /// Counts those that were there all the time since others were [dropped](SpareBuffers::drop_idle).
+    idle: usize,
+}
+
+impl SizeList {
+    fn take(&mut self) -> Option<Handle> {
+        let handle = self.handles.pop();
+        self.idle = self.idle.min(self.handles.len());
+        handle
+    }
 }
 
 impl SpareBuffers {
@@ -32,7 +48,7 @@ impl SpareBuffers {
             return self.take_empty();
         }
         let size = len.next_power_of_two().ilog2() as usize;
-        self.sized.get_mut(size).and_then(Vec::pop).unwrap_or_else(|| self.take_empty())
+        self.sized.get_mut(size).and_then(SizeList::take).unwrap_or_else(|| self.take_empty())
     }
 
     /// Keeps a buffer that nobody else has.
@@ -42,8 +58,21 @@ impl SpareBuffers {
         };
         let size = size as usize;
         if size >= self.sized.len() {
-            self.sized.resize_with(size + 1, Vec::new);
+            self.sized.resize_with(size + 1, SizeList::default);
         }
-        self.sized[size].push(handle);
+        self.sized[size].handles.push(handle);
+    }
+
+    /// Counts the bytes of the buffers.
+    pub(super) fn bytes(&self) -> usize {
+        self.sized.iter().flat_map(|list| &list.handles).map(|handle| handle.capacity()).sum()
+    }
+
+    /// Drops the buffers that nobody took since the last time.
+    pub(super) fn drop_idle(&mut self) {
+        for list in &mut self.sized {
+            list.handles.truncate(list.handles.len() - list.idle);
+            list.idle = list.handles.len();
+        }
     }
 }

@@ -175,6 +175,14 @@ fn parity_and_mirrors_are_served_as_a_model_says() {
             let array = array(level, members);
             let mut files = back_end.create(&array, folder.path());
             against_a_model(&mut files, &array, 3_000, 32, &format!("{back_end:?}"));
+            // What many requests needed at a time is not kept while there are few.
+            let (busy, page) = (files.kept_bytes(), array.page);
+            for tag in 0..4096 {
+                let request = HostRequest { tag, op: HostOp::Read, offset: tag % 8 * page, len: page, fua: false };
+                assert!(serve(&mut files, request, Vec::new()).ok, "{back_end:?}");
+            }
+            let (quiet, few) = (files.kept_bytes(), 4 * Buffer::footprint(page as usize));
+            assert!(quiet <= few && few < busy, "{back_end:?}: {busy} bytes, then {quiet}, of which {few} are needed");
             drop(files.stop_clean().expect("it stops"));
         }
     }

@@ -77,6 +77,8 @@ pub struct Files<C> {
     /// Requests that were acknowledged, and whether they were served, while notices are read.
     pub(super) answered: Vec<(u64, bool)>,
     pub(super) unanswered: usize,
+    /// Counts the requests until buffers are [tidied](Bytes::tidy).
+    pub(super) until_tidy: u32,
     /// Answers that wait for commits to be durable: for how many.
     pub(super) blocked: VecDeque<(u64, Completion)>,
     pub(super) completions: VecDeque<Completion>,

@@ -11,6 +11,9 @@ use super::request::{Completion, Request};
 use crate::buffer::Buffer;
 use crate::files::error::FilesError;
 
+/// Sets after how many requests buffers are tidied.
+pub(super) const TIDY: u32 = 1024;
+
 impl<C: Controller> Files<C> {
     /// Takes a request; it waits if the array is still being recovered. `data` is what a write
     /// writes; of a read its content does not matter, and what was read comes back in it or in
@@ -45,6 +48,10 @@ impl<C: Controller> Files<C> {
         self.requests[id as usize] =
             Some(Request { tag: request.tag, op: request.op, fua: request.fua, since: now, bytes, is_expired: false });
         self.unanswered += 1;
+        self.until_tidy = self.until_tidy.checked_sub(1).unwrap_or_else(|| {
+            self.bytes.tidy(&self.engine);
+            TIDY
+        });
         self.engine.submit(now, HostRequest { tag: id, ..request })?;
         self.go_on()
     }

@@ -10,6 +10,7 @@ use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, Start, Status};
 use super::clock::Clock;
 use super::device::{Device, Traffic};
 use super::executor::Files;
+use super::serve::TIDY;
 use super::watch::TimeoutWatch;
 use crate::bytes::Bytes;
 use crate::files::config::{Accepted, Existing, FilesConfig};
@@ -209,6 +210,7 @@ impl<C: Controller> Files<C> {
             free: Vec::new(),
             answered: Vec::new(),
             unanswered: 0,
+            until_tidy: TIDY,
             blocked: VecDeque::new(),
             completions: VecDeque::new(),
             page_reports: VecDeque::new(),

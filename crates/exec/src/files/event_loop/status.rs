@@ -113,6 +113,11 @@ impl<C: Controller> Files<C> {
         self.devices.iter().map(|device| device.traffic)
     }
 
+    /// Bytes of buffers that are kept beside those of requests: as many as were needed of late.
+    pub fn kept_bytes(&self) -> usize {
+        self.bytes.kept()
+    }
+
     /// What the file of the NVRAM and that of the intents were asked for in this life.
     pub fn state_traffic(&self) -> [StateTraffic; 2] {
         [self.accounts[0].traffic(), self.accounts[1].traffic()]
