@@ -1,6 +1,6 @@
 //! What a controller keeps with an operation for its steps to name, and what these have read for it.
 
-use crate::lists::Lists;
+use crate::lists::{KEPT, Lists};
 use crate::{Buf, ByteList, Issue, List, NvPut, NvSlot, OpId, Out, PutList, RowList, Rows, Span, SpanList, StepNo};
 
 impl Out {
@@ -11,7 +11,9 @@ impl Out {
 
     /// Keeps a list of slots with the operation.
     pub fn slots(&mut self, op: OpId, slots: &[NvSlot]) -> List {
-        List::keep(&mut self.lists_mut(op).bufs, slots.iter().map(|slot| Buf::Nv(*slot)))
+        let lists = self.lists_mut(op);
+        lists.more |= slots.len() > KEPT;
+        List::keep(&mut lists.bufs, slots.iter().map(|slot| Buf::Nv(*slot)))
     }
 
     /// Keeps a list of puts with the operation.
@@ -31,7 +33,9 @@ impl Out {
 
     /// Keeps a list of row ranges with the operation.
     pub fn rows(&mut self, op: OpId, rows: &[Rows]) -> RowList {
-        RowList::keep(&mut self.lists_mut(op).rows, rows.iter().copied())
+        let lists = self.lists_mut(op);
+        lists.more |= rows.len() > KEPT;
+        RowList::keep(&mut lists.rows, rows.iter().copied())
     }
 
     /// What a step has read for the controller, when that is [told](Self::step_notify) that it is

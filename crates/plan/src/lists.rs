@@ -73,7 +73,7 @@ list! {
 pub(crate) struct Lists {
     pub(crate) bufs: Vec<Buf>,
     pub(crate) rows: Vec<Rows>,
-    /// Whether the others may have entries: most plans need none, and are to be cleared quickly.
+    /// Whether the others may have entries, or one of these is long: most plans need none, and are to be cleared quickly.
     pub(crate) more: bool,
     pub(crate) puts: Vec<NvPut>,
     pub(crate) spans: Vec<Span>,
@@ -82,6 +82,10 @@ pub(crate) struct Lists {
     pub(crate) read: Vec<u8>,
     pub(crate) reads: Vec<(StepNo, ByteList)>,
 }
+
+/// Limits the entries of a list whose room is kept for the next operation in the same place. Few are longer, such as those that
+/// clear intents, and in the end each place would have had one.
+pub(crate) const KEPT: usize = 256;
 
 impl Lists {
     pub(crate) fn clear(&mut self) {
@@ -93,6 +97,12 @@ impl Lists {
     }
 
     fn clear_more(&mut self) {
+        if self.bufs.capacity() > KEPT {
+            self.bufs = Vec::new();
+        }
+        if self.rows.capacity() > KEPT {
+            self.rows = Vec::new();
+        }
         self.puts.clear();
         self.spans.clear();
         self.bytes.clear();

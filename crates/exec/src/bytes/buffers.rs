@@ -135,9 +135,20 @@ impl Bytes {
 
     /// A copy of the bytes of a request.
     pub fn copy_host(&mut self, tag: u64) -> Buffer {
-        let copy = Buffer::from(self.host_bytes(tag));
-        self.copied += copy.len() as u64;
+        let len = self.host_bytes(tag).len();
+        let mut handle = self.lend_room(len);
+        let mut copy = std::mem::take(alone(&mut handle));
+        self.spare.keep_empty(handle);
+        copy.extend_from_slice(self.host_bytes(tag));
+        self.copied += len as u64;
         copy
+    }
+
+    /// Keeps a buffer that was [released](Self::release_buffer) and that nobody wants, to lend it.
+    pub fn keep_buffer(&mut self, buffer: Buffer) {
+        let mut handle = self.spare.take_empty();
+        *alone(&mut handle) = buffer;
+        self.spare.keep(handle);
     }
 
     /// These bytes, as a copy if they do not begin at a multiple of `align`.

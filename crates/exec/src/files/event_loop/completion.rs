@@ -34,7 +34,7 @@ impl<C: Controller> Files<C> {
             }
             let Some(issue) = command.issue else {
                 self.bytes.give_back(command.bytes);
-                self.spare_lists.push(command.lists);
+                self.spare_lists.push(command.lists.emptied());
                 if let Change::EventCount(number) = command.change {
                     self.counted = number;
                 } else {
@@ -61,7 +61,7 @@ impl<C: Controller> Files<C> {
                 }
             }
             self.bytes.give_back(command.bytes);
-            self.spare_lists.push(command.lists);
+            self.spare_lists.push(command.lists.emptied());
             self.complete(issue, StepOutcome::Ok);
             self.go_on()?;
         }

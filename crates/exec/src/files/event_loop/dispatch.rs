@@ -31,6 +31,8 @@ impl<C: Controller> Files<C> {
                     if let Some(at) = answered.iter().position(|(other, _)| *other == tag) {
                         let (_, ok) = answered.remove(at);
                         self.answer(tag, ok, bytes);
+                    } else {
+                        self.bytes.keep_buffer(bytes);
                     }
                     self.free.push(tag);
                 }

@@ -141,9 +141,6 @@ impl<C: Controller> Files<C> {
 
     fn send_store(&mut self, issue: Issue) {
         let mut lists = self.spare_lists.pop().unwrap_or_default();
-        lists.rows.clear();
-        lists.puts.clear();
-        lists.frees.clear();
         let (change, bytes) = match *self.engine.step(issue) {
             Step::NvCommit { puts, frees } => {
                 let puts = self.engine.puts(issue.op, puts);

@@ -52,6 +52,25 @@ pub(crate) struct Lists {
     pub(crate) rows: Vec<Rows>,
 }
 
+impl Lists {
+    /// Limits the entries of a list whose room is kept: few steps have more.
+    const KEPT: usize = 256;
+
+    /// Returns them without entries.
+    pub(crate) fn emptied(mut self) -> Self {
+        fn empty<T>(list: &mut Vec<T>) {
+            if list.len() > Lists::KEPT {
+                *list = Vec::new();
+            }
+            list.clear();
+        }
+        empty(&mut self.puts);
+        empty(&mut self.frees);
+        empty(&mut self.rows);
+        self
+    }
+}
+
 /// A command that is done, and how it ended.
 pub(crate) type Done = (Command, io::Result<()>);
 
