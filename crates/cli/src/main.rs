@@ -35,6 +35,8 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 
+use crate::screen::ErrorCauses;
+
 fn main() -> ExitCode {
     screen::settle_colours(std::env::args_os().skip(1));
     let command = commands::command();
@@ -43,7 +45,7 @@ fn main() -> ExitCode {
     let joined = match output::joined(&command, arguments) {
         Ok(joined) => joined,
         Err(error) => {
-            screen::fail(format_args!("{error:#}"));
+            screen::fail(ErrorCauses(&error));
             return ExitCode::FAILURE;
         }
     };
@@ -68,7 +70,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            screen::fail(format_args!("{error:#}"));
+            screen::fail(ErrorCauses(&error));
             ExitCode::FAILURE
         }
     }

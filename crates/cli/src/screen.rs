@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
@@ -194,6 +194,23 @@ pub fn note(message: impl Display) {
 /// Says on the standard error why the command failed.
 pub fn fail(message: impl Display) {
     anstream::eprintln!("{BAD}destage:{BAD:#} {message}");
+}
+
+/// Shows an error with its causes, none of them twice: the text of many errors has that of their cause.
+pub struct ErrorCauses<'a>(pub &'a anyhow::Error);
+
+impl Display for ErrorCauses<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = String::new();
+        for text in self.0.chain().map(ToString::to_string) {
+            if told.is_empty() {
+                told = text;
+            } else if !told.contains(&text) {
+                told = format!("{told}: {text}");
+            }
+        }
+        f.write_str(&told)
+    }
 }
 
 /// What stands for a character where only ASCII can be shown.

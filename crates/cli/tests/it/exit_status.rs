@@ -83,6 +83,49 @@ fn the_help_explains_each_exit_status() {
     assert_eq!(numbers.collect::<BTreeSet<i32>>(), seen, "{section}");
 }
 
+/// Lets commands fail by errors of each layer whose text has that of their cause.
+#[test]
+fn the_cause_of_an_error_is_told_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let said = |args: &[&str]| {
+        let output = command(args).current_dir(folder.path()).output().expect("the binary starts");
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        String::from_utf8_lossy(&output.stderr).trim_end().to_owned()
+    };
+    let small = ["--level", "raid5:3", "--member-size", "1MiB"];
+    let made = command(&["create", "array"]).args(small).current_dir(folder.path()).output();
+    assert!(made.expect("the binary starts").status.success());
+    fs::write(folder.path().join("file"), "").expect("a file");
+    let failing: [(&[&str], &str); 6] = [
+        (&["serve", "nowhere"], "destage: nowhere: No such file or directory (os error 2)"),
+        (&["serve", "file"], "destage: file: "),
+        (
+            &["serve", "array", "--control", "nowhere/c", "--run", "true"],
+            "destage: cannot take orders at nowhere/c: cannot make the control socket: No such file or directory (os error 2)",
+        ),
+        (
+            &["serve", "array", "--socket", "nowhere/c", "--run", "true"],
+            "destage: cannot listen at nowhere/c: No such file or directory (os error 2)",
+        ),
+        (
+            &["create", "other", "--adopt", "--member", "nowhere", "--member", "array/member1"],
+            "destage: nowhere: cannot read md's superblock: No such file or directory (os error 2)",
+        ),
+        (&["sim", "--trace", "nowhere"], "destage: nowhere: cannot be opened: No such file or directory (os error 2)"),
+    ];
+    for (args, wanted) in failing {
+        let said = said(args);
+        assert!(said.starts_with(wanted), "{args:?}: {said}");
+        assert!(!said[wanted.len()..].contains("os error"), "{args:?}: {said}");
+    }
+    // Of the executor: a member's file cannot be made.
+    let mut create = vec!["create", "third"];
+    create.extend(small);
+    create.extend(["--member", "nowhere/a", "--member", "nowhere/b", "--member", "nowhere/c"]);
+    let said = said(&create);
+    assert_eq!(said.matches("os error 2").count(), 1, "{said}");
+}
+
 /// Every command's words, from the help.
 fn commands(at: &str, into: &mut Vec<String>) {
     into.push(at.to_owned());
