@@ -190,8 +190,12 @@ fn its_own_file_does_not_take_its_place_while_commands_are_in_flight(io: Io) {
     let path = member(hanging.path(), 1);
     hanging.os.hang(&path, Call::Write);
     assert!(hanging.serve(HostOp::Write, 0, hanging.content.bytes().len() as u64).0);
+    // Whoever opened it would wait.
+    hanging.os.hang(&path, Call::Open);
+    let begin = Instant::now();
     let error = hanging.files.replace(Dev(1), &path).expect_err("something may still be done to it");
     assert!(matches!(&error, FilesError::AtWork(other) if *other == path), "{error}");
+    assert!(begin.elapsed() < hanging.config().patience, "nothing is asked of it: {:?}", begin.elapsed());
     assert_holds(&mut hanging.files, &hanging.content, "after a refusal");
     hanging.os.release();
     let begin = Instant::now();

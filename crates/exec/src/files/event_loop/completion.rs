@@ -1,5 +1,6 @@
 //! What backends have done: results are taken in, and errors make devices fail.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, Step, StepOutcome};
@@ -218,7 +219,7 @@ impl<C: Controller> Files<C> {
         }
         self.lose_successor(dev);
         let device = &mut self.devices[dev.index()];
-        device.handle = None;
+        device.left = device.handle.take().map(|handle| Arc::downgrade(&handle));
         device.searches.clear();
         let blocked = std::mem::take(&mut device.blocked).into_iter().map(|(_, issue)| issue);
         let backlog = std::mem::take(&mut device.backlog).into_iter().chain(blocked);

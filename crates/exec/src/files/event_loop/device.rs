@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 
 use destage_plan::{Issue, Nanos};
 
@@ -76,15 +77,40 @@ pub(super) struct Device {
     /// Its file while it is open.
     pub(super) file: Option<Identity>,
     /// Names the file that was left to commands that had no answer.
-    pub(super) abandoned: Option<Identity>,
+    pub(super) abandoned: Option<AbandonedFile>,
     /// Holds it open, too, for what is told it besides commands.
     pub(super) handle: Option<Arc<dyn OsFile>>,
+    /// Tells of a device that failed whether commands still hold its file open.
+    pub(super) left: Option<Weak<dyn OsFile>>,
     /// If it was to be read and written directly: how memory must be aligned for that, or why it is not.
     pub(super) direct: Option<io::Result<u64>>,
     pub(super) traffic: Traffic,
 }
 
+/// Names a file that was left to commands that had no answer.
+pub(super) struct AbandonedFile {
+    pub(super) identity: Identity,
+    pub(super) path: PathBuf,
+    /// Is there as long as a command holds the file open.
+    pub(super) file: Weak<dyn OsFile>,
+}
+
+impl AbandonedFile {
+    /// Returns true if this is its path and commands are still in flight. Nothing is asked of the file, which may hang.
+    pub(super) fn is_at_work(&self, path: &Path) -> bool {
+        self.path == path && self.file.strong_count() > 0
+    }
+}
+
 impl Device {
+    /// Refuses a file that commands which were left behind are still in flight to.
+    pub(super) fn check_not_at_work(&self, path: &Path) -> Result<(), FilesError> {
+        match &self.abandoned {
+            Some(abandoned) if abandoned.is_at_work(path) => Err(FilesError::AtWork(path.to_owned())),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether nothing of it has to be taken in, and nothing waits for room there.
     pub(super) fn is_quiet(&self) -> bool {
         !self.failed

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
+use super::device::AbandonedFile;
 use super::executor::Files;
 use crate::files::config::{DeviceOptions, Existing};
 use crate::files::error::FilesError;
@@ -77,7 +78,9 @@ impl<C: Controller> Files<C> {
     fn replace_by(&mut self, dev: Dev, path: &Path, existing: Existing) -> Result<(), FilesError> {
         self.advance()?;
         self.check_replaceable(dev)?;
-        let (known, abandoned) = (self.devices[dev.index()].file, self.devices[dev.index()].abandoned);
+        let device = &self.devices[dev.index()];
+        device.check_not_at_work(path)?;
+        let (known, abandoned) = (device.file, device.abandoned.as_ref().map(|file| file.identity));
         let (config, at, used) = (self.config.clone(), path.to_owned(), self.used_beside(dev));
         let place = ReplacedPlace { origin: self.roster.origin(), dev: dev.index(), used };
         let opened = patiently(&self.os, path, self.config.patience, move |os| {
@@ -104,7 +107,8 @@ impl<C: Controller> Files<C> {
         let (origin, generation) = (self.roster.origin(), self.roster.next(dev.index()));
         let stamp = LabelStamp { origin, generation, count: self.roster.event_count() };
         let (config, at, labelled) = (self.config.clone(), path.to_owned(), Arc::clone(&file));
-        let was_abandoned = identity.is_some() && identity == self.devices[dev.index()].abandoned;
+        let abandoned = self.devices[dev.index()].abandoned.as_ref().map(|file| file.identity);
+        let was_abandoned = identity.is_some() && identity == abandoned;
         patiently(&self.os, path, self.config.patience, move |os| {
             // The file may be the same one, which was locked until now.
             lock(&*labelled, &at, was_abandoned)?;
@@ -155,11 +159,14 @@ impl<C: Controller> Files<C> {
 
     /// What a failed device is still at work on has failed, whatever becomes of it.
     pub(super) fn leave_device(&mut self, dev: Dev) -> Result<(), FilesError> {
+        let path = &self.config.devices[dev.index()].path;
         let device = &mut self.devices[dev.index()];
         match device.backend.take() {
             // Nobody waits.
             Some(backend) if backend.is_busy() => {
-                device.abandoned = device.file;
+                let left = device.left.take().zip(device.file);
+                let abandoned = left.map(|(file, identity)| AbandonedFile { identity, path: path.clone(), file });
+                device.abandoned = abandoned;
                 if let (Some(ring), Some((life, operations))) = (&mut self.ring, backend.left_to_ring()) {
                     ring.abandon(life, operations);
                 }

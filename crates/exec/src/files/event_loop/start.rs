@@ -167,6 +167,7 @@ impl<C: Controller> Files<C> {
                 error,
                 file: identity,
                 handle,
+                left: None,
                 direct,
                 traffic: Traffic::default(),
             });

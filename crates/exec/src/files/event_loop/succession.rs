@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use destage_plan::{BadPage, Buf, Control, Controller, CopyEnd, CopyOutcome, Dev, Issue, Status, Step, StepOutcome};
 
+use super::device::AbandonedFile;
 use super::executor::Files;
 use super::replace::lock;
 use super::successor::{ActiveCopy, DroppedSuccessor, QueuedCommand, SuccessionPhase, Successor, overlap};
@@ -66,8 +67,10 @@ impl<C: Controller> Files<C> {
         path.clone_into(&mut config.devices[dev.index()].path);
         let mut used = self.used_beside(dev);
         used.push((known, own));
-        let (asked, at, origin, abandoned) =
-            (config.clone(), path.to_owned(), self.roster.origin(), self.devices[dev.index()].abandoned);
+        let device = &self.devices[dev.index()];
+        device.check_not_at_work(path)?;
+        let abandoned = device.abandoned.as_ref().map(|file| file.identity);
+        let (asked, at, origin) = (config.clone(), path.to_owned(), self.roster.origin());
         let opened = patiently(&self.os, path, self.config.patience, move |os| {
             let place = ReplacedPlace { origin, dev: dev.index(), used };
             let file = replacement::open_replacement(os, &asked, &place, &at, existing)?;
@@ -264,7 +267,9 @@ impl<C: Controller> Files<C> {
         }
         if successor.backend.is_busy() {
             // Nobody waits for what it is at work on; it keeps its file, and the lock of it.
-            self.devices[dev.index()].abandoned = Some(successor.identity);
+            let (identity, path) = (successor.identity, successor.path.clone());
+            let file = Arc::downgrade(&successor.file);
+            self.devices[dev.index()].abandoned = Some(AbandonedFile { identity, path, file });
             if let (Some(ring), Some((life, operations))) = (&mut self.ring, successor.backend.left_to_ring()) {
                 ring.abandon(life, operations);
             }
