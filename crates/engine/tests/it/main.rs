@@ -4,5 +4,6 @@ mod clients;
 mod commands;
 mod memory;
 mod orders;
+mod overdue;
 mod served;
 mod unaligned;

@@ -1,0 +1,236 @@
+//! Replacements that wait until a device has come to rest, which hangs: they are carried out once they are overdue, and
+//! clients that waited go on.
+
+use std::collections::VecDeque;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use destage_engine::{
+    ArrayStatus, Backend, DeviceReplacement, Listener, Offer, Order, ReplaceError, ReplaceOutcome, Reply, Service,
+    ServiceError, ServiceEvent, order,
+};
+use destage_exec::{Buffer, Completion, FilesError};
+use destage_nbd::client::blocking::{Connection, Wanted};
+use destage_plan::HostRequest;
+
+/// Sets how long a replacement waits.
+const LONGEST: Duration = Duration::from_millis(1_500);
+/// Bounds what does not wait for ever.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Names what never ends of a device on its way to rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndlessStep {
+    /// Everything ends.
+    None,
+    /// It writes back what members have not, for ever.
+    Draining,
+    /// A request that was begun before is not answered.
+    Request,
+    /// It is not made durable.
+    Settling,
+    /// That it was replaced is not noted.
+    Noting,
+}
+
+/// Serves zeros, and comes to rest as far as it is let.
+struct RestlessBackend {
+    endless: EndlessStep,
+    /// Waits no longer than this before it is replaced.
+    longest: Duration,
+    replaced: Arc<AtomicBool>,
+    done: VecDeque<Completion>,
+    /// Holds what is not answered before the device is replaced.
+    held: VecDeque<Completion>,
+    is_draining: bool,
+    is_settling: bool,
+}
+
+impl RestlessBackend {
+    fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Relaxed)
+    }
+}
+
+impl Backend for RestlessBackend {
+    fn bytes(&self) -> u64 {
+        1 << 20
+    }
+
+    fn submit(&mut self, request: HostRequest, data: Buffer) -> Result<(), FilesError> {
+        let hangs = self.endless == EndlessStep::Request && request.offset == 0 && !self.is_replaced();
+        let queue = if hangs { &mut self.held } else { &mut self.done };
+        queue.push_back(Completion { tag: request.tag, ok: true, bytes: data });
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Option<Completion>, FilesError> {
+        self.is_draining &= self.endless == EndlessStep::Draining;
+        self.is_settling &= self.endless == EndlessStep::Settling;
+        Ok(self.next_completion())
+    }
+
+    fn next_completion(&mut self) -> Option<Completion> {
+        self.done.pop_front()
+    }
+
+    fn wake_with(&mut self, _: Box<dyn Fn() + Send + Sync>) {}
+
+    fn hear(&mut self) -> bool {
+        false
+    }
+
+    fn until_timer(&self) -> Option<Duration> {
+        None
+    }
+
+    fn begin_drain(&mut self) -> Result<(), FilesError> {
+        self.is_draining = true;
+        Ok(())
+    }
+
+    fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    fn settles_before(&self, _: &DeviceReplacement) -> Option<Duration> {
+        Some(self.longest)
+    }
+
+    fn begin_settle(&mut self) -> Result<(), FilesError> {
+        self.is_settling = true;
+        Ok(())
+    }
+
+    fn is_settling(&self) -> bool {
+        self.is_settling
+    }
+
+    fn is_noted(&self) -> bool {
+        self.endless != EndlessStep::Noting
+    }
+
+    fn replace(&mut self, _: &DeviceReplacement) -> Result<ReplaceOutcome, ReplaceError> {
+        self.replaced.store(true, Ordering::Relaxed);
+        (self.is_draining, self.is_settling) = (false, false);
+        self.done.append(&mut self.held);
+        Ok(ReplaceOutcome::Done)
+    }
+
+    fn status(&self) -> ArrayStatus {
+        ArrayStatus::of_bytes(self.bytes())
+    }
+
+    fn stop(self) -> Result<(), FilesError> {
+        Ok(())
+    }
+}
+
+/// Serves such a device on a thread of its own.
+struct RestlessService {
+    folder: tempfile::TempDir,
+    replaced: Arc<AtomicBool>,
+    ordered: Arc<Mutex<Vec<ServiceEvent>>>,
+    thread: JoinHandle<Result<(), ServiceError>>,
+}
+
+impl RestlessService {
+    fn new(endless: EndlessStep, longest: Duration) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (replaced, ordered) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Vec<ServiceEvent>>>::default());
+        let (told, ready) = mpsc::channel();
+        let (path, shared, log) = (folder.path().to_owned(), Arc::clone(&replaced), Arc::clone(&ordered));
+        let thread = std::thread::spawn(move || {
+            let (done, held) = (VecDeque::new(), VecDeque::new());
+            let (is_draining, is_settling) = (false, false);
+            let backend = RestlessBackend { endless, longest, replaced: shared, done, held, is_draining, is_settling };
+            let mut service = Service::new(backend, &Offer::default())?;
+            service.listen(Listener::unix(&path.join("nbd")).expect("a socket"))?;
+            service.take_orders(&path.join("control"))?;
+            service.tell_events(move |event| {
+                if matches!(event, ServiceEvent::Ordered { .. }) {
+                    log.lock().expect("nobody panics").push(event);
+                }
+            });
+            told.send(()).expect("somebody waits");
+            service.run()
+        });
+        ready.recv().expect("it serves");
+        Self { folder, replaced, ordered, thread }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn client(&self) -> Connection<UnixStream> {
+        let stream = UnixStream::connect(self.path().join("nbd")).expect("it takes clients");
+        stream.set_read_timeout(Some(LIMIT)).expect("a socket");
+        Connection::begin(stream, &Wanted { structured: true, ..Wanted::default() }).expect("an export")
+    }
+
+    /// Has the device taken out; returns how long that took.
+    fn take_out(&self) -> Duration {
+        let replacement = DeviceReplacement { device: "1".to_owned(), path: None, takes_out: true, force: false };
+        let begin = Instant::now();
+        let reply = order(&self.path().join("control"), &Order::Replace(replacement), LIMIT).expect("it takes orders");
+        assert!(matches!(reply, Reply::Done), "{reply:?}");
+        begin.elapsed()
+    }
+
+    fn stop(self) {
+        order(&self.path().join("control"), &Order::Stop, LIMIT).expect("it takes orders");
+        self.thread.join().expect("it does not panic").expect("nothing is left");
+    }
+}
+
+#[test]
+fn what_never_comes_to_rest_is_replaced_all_the_same() {
+    for endless in [EndlessStep::Draining, EndlessStep::Request, EndlessStep::Settling, EndlessStep::Noting] {
+        let service = RestlessService::new(endless, LONGEST);
+        let mut clients = [service.client(), service.client()];
+        let [hangs, other] = &mut clients;
+        std::thread::scope(|scope| {
+            // The request at byte 0 is begun before the order.
+            let first = scope.spawn(|| hangs.read(0, &mut [1; 512]));
+            std::thread::sleep(LONGEST / 10);
+            assert_eq!(!first.is_finished(), endless == EndlessStep::Request, "{endless:?}");
+            let begin = Instant::now();
+            let ordered = scope.spawn(|| service.take_out());
+            std::thread::sleep(LONGEST / 10);
+            let is_replaced = service.replaced.load(Ordering::Relaxed);
+            assert_eq!(is_replaced, endless == EndlessStep::Noting, "{endless:?}: it is waited for");
+            other.read(4096, &mut [1; 512]).expect("it is answered in the end");
+            // Only while what is dirty is written back requests begin.
+            let waited = begin.elapsed() >= LONGEST;
+            assert_eq!(waited, endless != EndlessStep::Draining, "{endless:?}: {:?}", begin.elapsed());
+            first.join().expect("it does not panic").expect("it is answered in the end");
+            let took = ordered.join().expect("it does not panic");
+            assert!((LONGEST..LIMIT).contains(&took), "{endless:?}: {took:?}");
+        });
+        other.write(0, &[2; 512], true).expect("it goes on");
+        assert!(service.replaced.load(Ordering::Relaxed), "{endless:?}");
+        let ordered = service.ordered.lock().expect("nobody panics").clone();
+        assert!(
+            matches!(&ordered[..], [ServiceEvent::Ordered { order, refused: None }] if order == "take out 1"),
+            "{endless:?}: {ordered:?}"
+        );
+        drop(clients);
+        service.stop();
+    }
+}
+
+#[test]
+fn what_comes_to_rest_is_replaced_at_once() {
+    let service = RestlessService::new(EndlessStep::None, Duration::MAX);
+    let mut client = service.client();
+    client.read(0, &mut [1; 512]).expect("it is served");
+    assert!(service.take_out() < LIMIT && service.replaced.load(Ordering::Relaxed));
+    client.read(0, &mut [1; 512]).expect("it is served");
+    drop(client);
+    service.stop();
+}
