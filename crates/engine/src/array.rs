@@ -133,8 +133,7 @@ impl Array {
             let losses = if accepted.data { vec![PageRange::ALL] } else { Vec::new() };
             let described = description.described_without(folder(path), losses, believed)?;
             let Described { geometry, policy, controller, files } = described;
-            let holds_data = policy.info().holds_dirty || policy.info().medium == Medium::Nvram;
-            let accepted = Accepted { data: accepted.data || !holds_data, ..accepted };
+            let accepted = Accepted { data: accepted.data || !holds_data(&policy), ..accepted };
             match Files::resynchronise_on(Arc::clone(&os), controller, files, accepted) {
                 Err(FilesError::InUse(_)) if begin.elapsed() < LINGERS => std::thread::sleep(LINGERS / 100),
                 opened => {
@@ -460,6 +459,11 @@ impl Array {
     }
 }
 
+/// Returns true if the NVRAM or the cache's device may have writes that were answered and are on no member.
+fn holds_data(policy: &HostCacheSpec) -> bool {
+    policy.info().holds_dirty || policy.info().medium == Medium::Nvram
+}
+
 /// Returns for how many seconds something has had no answer if it is slow.
 fn slow(waits: Duration) -> Option<f64> {
     (waits > SLOW).then_some(waits.as_secs_f64())
@@ -683,7 +687,7 @@ impl Backend for Array {
                 is_behind: done.is_behind,
                 rows: done.rows,
                 of: done.of,
-                data_lost: done.data_lost,
+                data_lost: done.data_lost && holds_data(&self.policy),
             }),
             lost: self.lost(),
             copied_bytes: self.files.copied(),

@@ -191,6 +191,8 @@ fn nvram_and_intents_that_are_gone_cost_what_members_have_marked(io_mode: IoMode
         assert_eq!(files, lost.iter().filter(|name| **name != "cache").count(), "{told}");
         let (rows, of) = (told["rows"].as_u64().expect("rows"), told["of"].as_u64().expect("rows"));
         assert!(rows > 0 && rows <= of, "{told}");
+        // The members had all that was answered.
+        assert_eq!(told["data_lost"], false, "{told}");
         assert_eq!(status["array"]["devices"][4]["answers"], !lost.contains(&"cache"), "{status}");
         array.stop();
         // Parity is right: each member can be done without.
@@ -223,12 +225,16 @@ fn writes_that_only_the_cache_had_are_given_up_by_order_alone(io_mode: IoMode) {
         array.serve(&["--accept-losses"]);
         assert_eq!(array.status()["array"]["resynchronised"]["data_lost"], true);
         array.stop();
+        let log = array.log();
+        let line = log.lines().find(|line| line.contains(" warning: lost and made anew: "));
+        assert!(line.is_some_and(|line| line.contains("writes that were answered may be lost with it")), "{log}");
         // After an end in order nothing is lost with them.
         fs::remove_file(array.file("nvram")).expect("a file");
         array.serve(&[]);
         let told = &array.status()["array"]["resynchronised"];
         assert_eq!((&told["rows"], &told["data_lost"]), (&Value::from(0), &Value::from(false)), "{policy}");
         array.stop();
+        assert!(array.log().contains(" notice: lost and made anew: "), "{}", array.log());
     }
 }
 
