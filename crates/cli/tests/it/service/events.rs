@@ -1,6 +1,7 @@
 //! Checks that the operator hears of events: by the log, the exit status of `destage status`, and a program.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use destage_engine::State;
 use serde_json::Value;
@@ -13,6 +14,7 @@ io_mode_tests! {
     what_is_lost_while_it_is_served_is_told,
     what_is_told_is_json_if_that_is_asked_for,
     a_program_is_run_for_what_whoever_runs_it_should_know,
+    a_program_that_is_behind_holds_nothing_up,
 }
 
 fn filled(io_mode: IoMode, settings: &[&str]) -> Array {
@@ -28,24 +30,55 @@ fn filled(io_mode: IoMode, settings: &[&str]) -> Array {
 }
 
 fn what_is_lost_at_the_start_is_told(io_mode: IoMode) {
-    for gone in ["member1", "cache"] {
+    for (device, how, why) in [
+        ("member1", "gone", "No such file"),
+        ("cache", "gone", "No such file"),
+        (
+            "member1",
+            "short",
+            "is 3162112 bytes long; with 1048576 bytes before its pages, pages of dev1 = 512 and page-bytes = 4096 it must be 3166208",
+        ),
+        ("cache", "long", "is 1064960 bytes long; with pages of dev4 = 256 and page-bytes = 4096 it must be 1060864"),
+        ("member1", "unlabelled", "it has no label"),
+        ("member1", "older", "its event count is 4, that of the array 6: an older copy of it was put back"),
+        ("cache", "older", "its event count is 4, that of the array 6: an older copy of it was put back"),
+    ] {
         let mut array = filled(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+        let path = array.file(device);
+        let older = fs::read(&path).expect("a file");
         array.serve(&[]);
         assert!(!array.log().contains("lost"), "{}", array.log());
         let status = wait_for(&array, "serving");
         assert!(status["array"]["devices"].as_array().expect("devices").iter().all(|one| one["error"].is_null()));
         array.stop();
-        fs::remove_file(array.file(gone)).expect("a file");
+        let bytes = fs::read(&path).expect("a file");
+        match how {
+            "gone" => fs::remove_file(&path),
+            "short" => fs::write(&path, &bytes[..bytes.len() - 4096]),
+            "long" => fs::write(&path, [&bytes[..], &[0; 4096]].concat()),
+            "older" => fs::write(&path, older),
+            _ => {
+                let label = (1 << 20) + (2 << 20);
+                fs::write(&path, [&bytes[..label], &[0; 4096], &bytes[label + 4096..]].concat())
+            }
+        }
+        .expect("it can be changed");
         array.serve(&[]);
         // `status` checks the exit status, which is 3.
         wait_for(&array, "degraded");
-        let path = array.file(gone).display().to_string();
         let log = array.log();
         let line = log.lines().find(|line| line.contains("is lost")).unwrap_or_else(|| panic!("{log}"));
-        for part in [" error: ", &path, "No such file"] {
-            assert!(line.contains(part), "{part}: {log}");
+        for part in [" error: ", &path.display().to_string(), why] {
+            assert!(line.contains(part), "{device} {how}: {part}: {log}");
         }
         assert!(log.contains(" warning: the array is degraded"), "{log}");
+        let mut bytes = vec![0; 4096];
+        let mut client = array.client();
+        for number in 0..300 {
+            client.read(number * 4096, &mut bytes).expect("the others have it");
+            assert!(bytes == page(number), "{device} {how}: page {number}");
+        }
+        drop(client);
         array.stop();
     }
 }
@@ -72,7 +105,13 @@ fn what_is_lost_while_it_is_served_is_told(io_mode: IoMode) {
     for part in ["member 1 is lost", "degraded; it was serving", "member 3 is lost", "critical: the array is failed"] {
         assert!(log.contains(part), "{part}: {log}");
     }
-    assert!(log.contains("debug: a client has come"), "{log}");
+    drop(client);
+    wait(&array, |status| status["clients"]["now"] == 0);
+    let log = array.log();
+    assert!(log.contains("debug: a client has come") && log.contains("debug: a client is lost: "), "{log}");
+    array.client().goodbye().expect("it says goodbye");
+    wait(&array, |status| status["clients"]["now"] == 0);
+    assert!(array.log().contains("debug: a client has gone; there are 0"), "{}", array.log());
     array.kill();
 }
 
@@ -132,6 +171,31 @@ fn a_program_is_run_for_what_whoever_runs_it_should_know(io_mode: IoMode) {
     }
     assert!(!heard.contains("stopping"), "that is no news: {heard}");
     assert!(array.log().contains("on-event: echo") && array.log().contains("exit status: 3"), "{}", array.log());
+}
+
+/// Has more happen than a program can be told of, which is at work until the end.
+fn a_program_that_is_behind_holds_nothing_up(io_mode: IoMode) {
+    let mut array = filled(io_mode, &["--policy", "none"]);
+    let text = fs::read_to_string(array.file("array.toml")).expect("a description");
+    let serve = text.replace("[serve]", "[serve]\non-event = \"exec sleep 20\"");
+    fs::write(array.file("array.toml"), serve).expect("a description");
+    array.serve(&["--log", "json"]);
+    // The state at the start is the first; it is at work on that, and 64 wait.
+    for _ in 0..66 {
+        assert!(array.command("flush", &[]).status.success());
+    }
+    assert_eq!(array.status()["array"]["state"], "serving");
+    assert_eq!(array.events("ordered").len(), 66, "all are in the log");
+    let failed = array.events("program-failed");
+    let why = failed.first().and_then(|event| event["why"].as_str()).unwrap_or_default();
+    assert!(why.contains("it is behind, and is not told that ordered: flush"), "{failed:?}");
+    assert!((1..=2).contains(&failed.len()), "it is told of all others: {failed:?}");
+    let begin = Instant::now();
+    array.stop();
+    assert!(begin.elapsed() < Duration::from_secs(15), "the end does not wait for it: {:?}", begin.elapsed());
+    let failed = array.events("program-failed");
+    let why = failed.last().and_then(|event| event["why"].as_str());
+    assert_eq!(why, Some("it is still at work, and is left to itself"));
 }
 
 /// Checks that docs/failures.md names every event, and every state with its exit status.

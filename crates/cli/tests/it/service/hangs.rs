@@ -8,16 +8,22 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::fuse_files::FuseFile;
+use super::losses::{assert_holds, fill, wait, wait_for};
 use super::{Array, IoMode, PATIENCE, page};
 
 io_mode_tests! {
     a_member_that_hangs_is_lost_and_the_service_ends,
     a_member_that_the_level_needs_is_waited_for,
     status_names_who_is_slow,
+    a_member_that_hangs_is_taken_out_all_the_same,
+    a_successor_that_hangs_keeps_nothing_waiting,
 }
 
 /// Bounds what takes as long as a device may take.
 const LIMIT: Duration = Duration::from_secs(20);
+
+/// Gives how long an order waits for a device that answers, so that nothing of it is torn.
+const SETTLES: Duration = Duration::from_secs(10);
 
 /// Serves an array of which member 1 can hang, and writes all of its first stripes.
 fn hanging(io_mode: IoMode, timeout: &str, lost: bool) -> Option<(Array, FuseFile)> {
@@ -182,4 +188,96 @@ fn status_names_who_is_slow(io_mode: IoMode) {
     });
     assert_eq!(array.status()["array"]["state"], "serving");
     array.stop();
+}
+
+/// Takes out a member that hangs, which nothing else does without a limit: the order waits for it, and not for ever.
+fn a_member_that_hangs_is_taken_out_all_the_same(io_mode: IoMode) {
+    let Some((mut array, member)) = hanging(io_mode, "off", false) else { return };
+    member.hang();
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| (0..192).all(|number| access(&array, number)));
+        while member_1(&array.status())["waiting_seconds"].is_null() {
+            assert!(!client.is_finished(), "what needs the member waits");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let begin = Instant::now();
+        let failed = array.command("fail", &["1"]);
+        assert!(failed.status.success(), "{}", String::from_utf8_lossy(&failed.stderr));
+        assert!((SETTLES..PATIENCE).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+        assert!(client.join().expect("it does not panic"), "what waited is answered from the others");
+    });
+    let status = array.status();
+    assert_eq!((&status["array"]["state"], &member_1(&status)["answers"]), (&"degraded".into(), &false.into()));
+    assert!((0..192).all(|number| access(&array, number)), "the others answer");
+    for part in ["error: member 1 is lost: ", "taken out by order", "notice: ordered: take out 1"] {
+        assert!(array.log().contains(part), "{part}: {}", array.log());
+    }
+    // Its own file does not take its place while something may still be done to it, and nobody waits for that.
+    let path = member.path().display().to_string();
+    let begin = Instant::now();
+    let refused = array.command("replace", &["1", &path]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && begin.elapsed() < LIMIT, "{:?}: {said}", begin.elapsed());
+    member.go_on();
+    let begin = Instant::now();
+    while !array.command("replace", &["1", &path]).status.success() {
+        assert!(begin.elapsed() < LIMIT, "{}", array.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    wait_for(&array, "serving");
+    assert!((0..192).all(|number| access(&array, number)), "with the member again");
+    array.stop();
+}
+
+/// Loses a member, by order and by an error, while it is copied to a file that hangs: neither the order waits for that file
+/// for ever, nor does the file wait for ever to be filled from the others.
+fn a_successor_that_hangs_keeps_nothing_waiting(io_mode: IoMode) {
+    for is_ordered in [true, false] {
+        let mut array = Array::sized(io_mode, "128MiB", &["--policy", "none"]);
+        let bytes = fs::metadata(array.file("member2")).expect("a member").len();
+        let image = array.file("fresh");
+        fs::File::create(&image).and_then(|file| file.set_len(bytes)).expect("a file");
+        let Some(successor) = FuseFile::over("a successor that hangs", &image, "") else { return };
+        let description = fs::read_to_string(array.file("array.toml")).expect("a description");
+        let changed = description.replace("\"30s\"", "\"off\"").replace("depth = 256", "depth = 1");
+        assert!(changed.contains("\"off\"") && changed.contains("depth = 1\n"), "{description}");
+        fs::write(array.file("array.toml"), changed).expect("a description");
+        array.serve(&["--log", "json"]);
+        let content = fill(&array, 61, 100);
+        let path = successor.path().display().to_string();
+        let ordered = array.command("replace", &["2", &path]);
+        assert!(ordered.status.success(), "{}", String::from_utf8_lossy(&ordered.stderr));
+        wait(&array, |status| status["array"]["devices"][2]["successor"]["filled_percent"].as_f64() > Some(0.0));
+        successor.hang();
+        let begin = Instant::now();
+        let why = if is_ordered {
+            let failed = array.command("fail", &["2"]);
+            assert!(failed.status.success(), "{}", String::from_utf8_lossy(&failed.stderr));
+            "it was taken out by order"
+        } else {
+            let file = fs::File::options().write(true).open(array.file("member2")).expect("a member");
+            file.set_len(4096).expect("it can be cut");
+            "cannot be filled from the others: "
+        };
+        assert_holds(&array, &content, "the others answer");
+        assert!(is_ordered || begin.elapsed() < SETTLES, "clients do not wait for it: {:?}", begin.elapsed());
+        wait_for(&array, "degraded");
+        while array.events("replacement-failed").is_empty() {
+            assert!(begin.elapsed() < PATIENCE, "ordered: {is_ordered}: {}", array.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(begin.elapsed() >= SETTLES, "ordered: {is_ordered}: {:?}", begin.elapsed());
+        let told = array.events("replacement-failed");
+        assert!(told.len() == 1 && told[0]["device"] == "member 2" && told[0]["path"] == path.as_str(), "{told:?}");
+        assert!(told[0]["why"].as_str().is_some_and(|text| text.contains(why)), "{why}: {told:?}");
+        successor.go_on();
+        let begin = Instant::now();
+        while !array.command("replace", &["2", &path]).status.success() {
+            assert!(begin.elapsed() < LIMIT, "{}", array.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        wait_for(&array, "serving");
+        assert_holds(&array, &content, "with the new member");
+        array.stop();
+    }
 }

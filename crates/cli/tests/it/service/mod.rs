@@ -34,6 +34,7 @@ macro_rules! io_mode_tests {
 
 mod adopted;
 mod bad_sectors;
+mod cache_pages;
 mod chain;
 mod crashes;
 mod cuts;
@@ -53,6 +54,7 @@ mod refusals;
 mod replacements;
 mod requests;
 mod scrubs;
+mod states;
 mod unaligned;
 mod ways_on;
 
@@ -103,7 +105,12 @@ impl Array {
 
     /// An array of this level and members of this size with these settings beside.
     fn of_level(io_mode: IoMode, level: &str, member: &str, settings: &[&str]) -> Self {
-        let array = Self { folder: tempfile::tempdir().expect("a folder"), service: None };
+        Self::in_folder(tempfile::tempdir().expect("a folder"), io_mode, level, member, settings)
+    }
+
+    /// An array in this folder, in which there may be a folder for it.
+    fn in_folder(folder: tempfile::TempDir, io_mode: IoMode, level: &str, member: &str, settings: &[&str]) -> Self {
+        let array = Self { folder, service: None };
         let path = array.path();
         let made = [&["create", &path, "--level", level, "--member-size", member], settings].concat();
         let made = binary::destage(&made);
@@ -166,6 +173,13 @@ impl Array {
     /// One of the commands about it.
     fn command(&self, command: &str, more: &[&str]) -> Output {
         binary::destage(&[&[command, &self.path()], more].concat())
+    }
+
+    /// Returns the events of this name in its log, which is of JSON.
+    fn events(&self, name: &str) -> Vec<Value> {
+        let log = self.log();
+        let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.filter(|event| event["event"] == name).collect()
     }
 
     fn status(&self) -> Value {

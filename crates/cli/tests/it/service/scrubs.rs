@@ -132,6 +132,14 @@ fn a_scrub_that_is_ended_says_how_to_go_on(io_mode: IoMode) {
     assert_eq!((code, found["rows"].as_u64()), (Some(0), Some(left / 4096)), "{found}");
     assert!(left < 8 << 20, "it did not begin again");
     array.stop();
+    let log = array.log();
+    for part in [
+        " notice: rows are being compared: scrub --rate 1MiB",
+        &format!(" notice: rows are being compared from byte {from} of each member on: "),
+        " info: rows are compared to 20 %, byte ",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
 }
 
 fn a_scrub_ends_with_the_service(io_mode: IoMode) {
