@@ -17,6 +17,7 @@ mod dependencies;
 mod devices;
 mod documents;
 mod exit_status;
+mod failure_rows;
 mod findings;
 mod latency_log;
 mod outputs;
