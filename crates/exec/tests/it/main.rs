@@ -19,6 +19,7 @@ mod files_hangs;
 mod files_identity;
 mod files_life;
 mod files_losses;
+mod files_lost_rows;
 mod files_marks;
 mod files_place;
 mod files_replacements;

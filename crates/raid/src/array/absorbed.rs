@@ -154,6 +154,11 @@ impl Array {
         let row = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
         // Of members that are lost as well: an older parity of theirs may be in the cache.
         let parity = self.parity();
+        // First, since a plan of which a step has begun cannot be dropped.
+        if !self.can_absorb(what, row, parity) {
+            self.drop_plan(op, versions, out);
+            return self.fail(op, versions, out);
+        }
         let (mut pages, known) = self.fresh_of(op, what, row, out);
         let Ok(ready) = self.pages_to_absorb(op, what, row, parity, &mut pages, out) else {
             self.drop_plan(op, versions, out);
@@ -212,6 +217,14 @@ impl Array {
             pages[column.index()] = if column == self.config.geometry.p_column() { p } else { q };
         }
         Ok(ready)
+    }
+
+    /// Returns true if what the parity is to cover beside what is written can be known.
+    fn can_absorb(&self, what: What, row: DepartedRow<'_>, parity: ColumnSet) -> bool {
+        parity.is_empty()
+            || self.modifies_absorbed(what, row, parity)
+            || row.missing(self.data - what.columns, Sources::covered).is_empty()
+            || self.covered_anew(row).is_ok()
     }
 
     /// Whether parity can be modified by what changes, and is to be.

@@ -294,14 +294,17 @@ impl Array {
             return;
         }
         self.reserve(op, lost.len() as usize);
-        let (mut fresh, known) = self.fresh_of(op, what, row, out);
+        let mut fresh = self.fresh(op, what);
         let host = fresh;
         let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
+        // First, since a plan of which a step has begun cannot be dropped.
         let Ok(mut ready) = self.gather_newest(op, row, self.data - kept, &mut fresh, out) else {
             self.drop_plan(op, versions, out);
             return self.fail(op, versions, out);
         };
-        ready |= known;
+        if self.write_task(op).is_from_above() {
+            ready |= self.gather(op, row, what.columns, Sources::newest, &mut fresh, out);
+        }
         if let Some(sectors) = what.part {
             let column = what.only();
             let dst = out.tmp(op, 1);

@@ -215,6 +215,16 @@ impl Array {
         Ok(done | self.gather(op, row, stale - changed, Sources::newest, pages, out))
     }
 
+    /// Returns the data columns whose version that the parity covers has to be computed, and the parity that is there for it.
+    pub(super) fn covered_anew(&self, row: DepartedRow<'_>) -> Result<(ColumnSet, ColumnSet), Unknown> {
+        let unknown = row.missing(self.data, Sources::covered);
+        let live = self.parity() - row.missing(self.parity(), Sources::newest);
+        if unknown.len() > live.len() || !unknown.is_empty() && row.sources.is_torn() {
+            return Err(Unknown);
+        }
+        Ok((unknown, live))
+    }
+
     /// Makes the versions of all data columns known that the parity covers; the steps.
     pub(super) fn gather_covered(
         &mut self,
@@ -223,11 +233,7 @@ impl Array {
         pages: &mut Pages,
         out: &mut Out,
     ) -> Result<StepSet, Unknown> {
-        let unknown = row.missing(self.data, Sources::covered);
-        let live = self.parity() - row.missing(self.parity(), Sources::newest);
-        if unknown.len() > live.len() || !unknown.is_empty() && row.sources.is_torn() {
-            return Err(Unknown);
-        }
+        let (unknown, live) = self.covered_anew(row)?;
         let mut done = self.gather(op, row, self.data - unknown, Sources::covered, pages, out);
         if !unknown.is_empty() {
             let equations = self.equations(live, unknown);
