@@ -213,7 +213,7 @@ impl Array {
             if is_file && !name.to_string_lossy().ends_with(".fuse") {
                 let file = fs::File::open(entry.path()).expect("a file");
                 while file.try_lock().is_err() {
-                    assert!(begin.elapsed() < PATIENCE, "{name:?} is locked");
+                    assert!(begin.elapsed() < PATIENCE, "{} is locked", name.display());
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
