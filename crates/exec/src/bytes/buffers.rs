@@ -7,7 +7,7 @@ use destage_plan::{Buf, Controller, Engine, Ext, Issue, NvPut, NvSlot, OpId, Ste
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::spare::SpareBuffers;
+use super::spare::{Handle, SpareBuffers};
 use crate::buffer::Buffer;
 use crate::nvram::Nvram;
 
@@ -36,9 +36,6 @@ pub struct Bytes {
     spare: SpareBuffers,
     copied: u64,
 }
-
-/// A buffer that may be in several hands. Who is alone with it may change it.
-pub type Handle = Arc<Buffer>;
 
 /// A place in the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

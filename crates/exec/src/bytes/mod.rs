@@ -5,5 +5,6 @@ pub(crate) mod checksum;
 mod compute;
 mod spare;
 
-pub use buffers::{Bytes, Handle};
+pub use buffers::Bytes;
 pub(crate) use compute::put;
+pub use spare::Handle;

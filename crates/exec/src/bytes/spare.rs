@@ -1,7 +1,11 @@
 //! Keeps buffers to be lent again.
 
-use super::buffers::Handle;
+use std::sync::Arc;
+
 use crate::buffer::Buffer;
+
+/// A buffer that may be in several hands. Who is alone with it may change it.
+pub type Handle = Arc<Buffer>;
 
 /// Keeps buffers that nobody has in hand, by size.
 ///
