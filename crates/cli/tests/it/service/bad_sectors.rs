@@ -19,6 +19,9 @@ io_mode_tests! {
     a_rebuild_goes_on_beside_a_row_that_cannot_be_made_up,
 }
 
+/// Lists the errors of a read that say that the medium, or integrity, is bad, and not that the device is gone: `EIO`,
+/// `ENODATA`, `EILSEQ`, `EBADMSG` and `EUCLEAN`.
+const OF_MEDIUM: [i32; 5] = [5, 61, 84, 74, 117];
 /// Counts the bytes of a member before its first row.
 const OFFSET: usize = 1 << 20;
 /// Counts the bytes of a member from there on.
@@ -60,11 +63,13 @@ enum ReadFailures {
     Always,
 }
 
-/// Names a page of the stripe's chunk on a member.
+/// Names a page of the stripe's chunk on a member, which cannot be read.
 #[derive(Clone, Copy)]
 struct BadPage {
     member: usize,
     page: usize,
+    /// Gives the error with which reads of it fail.
+    errno: i32,
 }
 
 impl BadPage {
@@ -85,13 +90,16 @@ impl BadPage {
     /// Returns the rules of blkdebug that fail reads of a sector of it.
     fn rules(self, failures: ReadFailures) -> String {
         let sector = self.offset() / 512 + 1;
+        let errno = self.errno;
         let (times, once) = match failures {
             ReadFailures::UntilAnew => (2, "on"),
             ReadFailures::Always => (1, "off"),
         };
         let rule = |number| {
             let name = format!("inject-error.{number}");
-            format!(",{name}.event=none,{name}.iotype=read,{name}.errno=5,{name}.sector={sector},{name}.once={once}")
+            format!(
+                ",{name}.event=none,{name}.iotype=read,{name}.errno={errno},{name}.sector={sector},{name}.once={once}"
+            )
         };
         (0..times).map(rule).collect()
     }
@@ -225,10 +233,12 @@ impl FailingArray {
 }
 
 fn sectors_that_are_written_anew_are_good_again(io_mode: IoMode) {
+    let mut errors = OF_MEDIUM.into_iter().cycle();
     for shape in &SHAPES {
         // The last of them is read by no request: it has parity, or a copy.
         let members = [0, 1, shape.members - 1];
-        let bad = [1, 5, 9].iter().zip(members).map(|(page, member)| BadPage { member, page: *page });
+        let bad = [1, 5, 9].into_iter().zip(members).zip(&mut errors);
+        let bad = bad.map(|((page, member), errno)| BadPage { member, page, errno });
         let bad: Vec<BadPage> = bad.collect();
         let Some(mut failing) = FailingArray::new(io_mode, shape, &bad, ReadFailures::UntilAnew, true) else { return };
         assert_eq!(failing.read_all(), NOTHING);
@@ -248,7 +258,7 @@ fn sectors_that_are_written_anew_are_good_again(io_mode: IoMode) {
 
 fn the_others_answer_for_a_sector_that_stays_bad(io_mode: IoMode) {
     for shape in &SHAPES {
-        let bad = [BadPage { member: 0, page: 3 }];
+        let bad = [BadPage { member: 0, page: 3, errno: OF_MEDIUM[0] }];
         let Some(mut failing) = FailingArray::new(io_mode, shape, &bad, ReadFailures::Always, true) else { return };
         for life in 0..2 {
             assert_eq!(failing.read_all(), NOTHING);
@@ -273,7 +283,8 @@ fn the_others_answer_for_a_sector_that_stays_bad(io_mode: IoMode) {
 
 fn a_row_with_too_many_bad_sectors_loses_no_member(io_mode: IoMode) {
     for shape in &SHAPES {
-        let bad: Vec<BadPage> = (0..=shape.spare).map(|member| BadPage { member, page: 7 }).collect();
+        let bad: Vec<BadPage> =
+            (0..=shape.spare).map(|member| BadPage { member, page: 7, errno: OF_MEDIUM[0] }).collect();
         let Some(mut failing) = FailingArray::new(io_mode, shape, &bad, ReadFailures::Always, false) else { return };
         let lost = shape.data(&bad);
         for _ in 0..2 {
@@ -299,10 +310,11 @@ fn a_row_with_too_many_bad_sectors_loses_no_member(io_mode: IoMode) {
 
 fn a_rebuild_goes_on_beside_a_row_that_cannot_be_made_up(io_mode: IoMode) {
     for shape in &SHAPES {
-        let bad: Vec<BadPage> = (0..shape.spare).map(|member| BadPage { member, page: 11 }).collect();
+        let bad: Vec<BadPage> =
+            (0..shape.spare).map(|member| BadPage { member, page: 11, errno: OF_MEDIUM[0] }).collect();
         let Some(mut failing) = FailingArray::new(io_mode, shape, &bad, ReadFailures::Always, false) else { return };
         // Where only one copy is good it is the one that is replaced.
-        let replaced = BadPage { member: shape.members - 1, page: 11 };
+        let replaced = BadPage { member: shape.members - 1, page: 11, errno: OF_MEDIUM[0] };
         let new = failing.array.file("new").display().to_string();
         let number = replaced.member.to_string();
         // A member that answers is copied.

@@ -22,6 +22,7 @@ io_mode_tests! {
     members_that_were_left_behind,
     members_of_which_older_copies_were_put_back,
     files_of_different_times,
+    newer_files_that_are_moved_away,
     members_without_marks,
     an_nvram_of_an_earlier_version,
 }
@@ -384,6 +385,25 @@ fn files_of_different_times(io_mode: IoMode) {
             assembled(&mut array, &content, |at| row(at) < 16, "with one that is older");
         }
     }
+}
+
+/// Puts back all but a member, which is moved away then: the older ones go on without it.
+fn newer_files_that_are_moved_away(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "none"]);
+    array.serve(&[]);
+    let content = fill(&array, 39, 200);
+    array.stop();
+    let older = contents(&array);
+    array.serve(&[]);
+    write(&array, &mut content.clone(), 0..40, 8_000);
+    array.stop();
+    put_back(&array, &older, &["nvram", "intents", "member0", "member1", "member2"]);
+    refused(&array, &["an older copy was put back", "destage assemble --force", "member3"]);
+    fs::rename(array.file("member3"), array.file("aside")).expect("a member");
+    array.serve(&[]);
+    wait(&array, |status| status["array"]["state"] == "degraded");
+    assert_holds(&array, &content, None, |_| false, "as it was then");
+    array.stop();
 }
 
 /// Makes an array anew of what members hold, as the message says.
