@@ -17,7 +17,10 @@ fn engine<C: Controller>(config: &ArrayConfig, controller: C, depth: usize) -> E
     let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
     let shape = Shape::new(4096, 512, stripe, stripe, geometry.data_pages()).unwrap();
     let mut engine = Engine::new(controller, shape, depth);
-    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+    engine.start(
+        Nanos(0),
+        Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] },
+    );
     engine
 }
 

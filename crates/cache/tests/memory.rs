@@ -42,7 +42,10 @@ fn bytes(cache: &str, pages: u64) -> u64 {
     ALLOCATED.reset_peak_usage();
     let shape = Shape::new(PAGE, 512, 64, 64, config.geometry.data_pages()).unwrap();
     let mut engine = Engine::new(serve(cache, &config, pages).unwrap(), shape, 64);
-    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+    engine.start(
+        Nanos(0),
+        Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] },
+    );
     run(&mut engine, &zeros);
     assert_eq!(engine.status(), Status::Ready);
     // Nine of ten requests go to half as many pages again as the cache has, the others anywhere.

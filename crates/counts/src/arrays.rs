@@ -33,7 +33,10 @@ fn shape(config: &ArrayConfig) -> Shape {
 /// Random requests of a page, and a flush after every 64, over an executor that does nothing.
 fn planned<C: Controller + 'static>(config: &ArrayConfig, controller: C, op: HostOp, space: u64) -> Work {
     let mut engine = Engine::new(controller, shape(config), 64);
-    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+    engine.start(
+        Nanos(0),
+        Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] },
+    );
     let mut random = Random::new();
     Box::new(move || {
         let mut steps = 0;
@@ -91,7 +94,10 @@ pub fn hit(name: &str) -> Work {
     };
     let (config, pages) = (config(Level::Raid5), 1 << 11);
     let mut engine = Engine::new(serve(cache, &config, pages).expect("a cache"), shape(&config), 64);
-    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+    engine.start(
+        Nanos(0),
+        Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] },
+    );
     let mut run = move |op, page| {
         let request = HostRequest { tag: 0, op, offset: page * PAGE, len: PAGE, fua: false };
         engine.submit(Nanos(0), request).expect("a range on the array");

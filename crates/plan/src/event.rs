@@ -1,8 +1,8 @@
 //! What a controller is told.
 
 use crate::{
-    Buf, CopyEnd, Dev, DevSet, DeviceChange, FragId, NvHeld, OpId, Rows, ScrubOrder, Sectors, StepNo, StepOutcome,
-    StepSet, TimerId,
+    BadPage, Buf, CopyEnd, Dev, DevSet, DeviceChange, FragId, NvHeld, OpId, Rows, ScrubOrder, Sectors, StepNo,
+    StepOutcome, StepSet, TimerId,
 };
 
 /// What a host asks of a block device that destage serves.
@@ -61,6 +61,9 @@ pub struct Start<'a> {
     /// Devices that say when they collect garbage and can be [asked](crate::Step::Collect) to. What
     /// takes the place of one can do what that could. Others must not be asked.
     pub collectors: DevSet,
+    /// Pages that members could not keep in an earlier life, as far as they have that noted. None of them counts as a new
+    /// error.
+    pub unwritable: &'a [BadPage],
 }
 
 /// What an array's controller relies on that its members do not say themselves.

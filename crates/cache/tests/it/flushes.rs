@@ -28,7 +28,10 @@ impl Bench {
         let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
         let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).unwrap();
         let mut engine = Engine::new(serve("none", config, 0).unwrap(), shape, 64);
-        engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+        engine.start(
+            Nanos(0),
+            Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] },
+        );
         let (steps, acked, held) = (Vec::new(), Vec::new(), Vec::new());
         let mut bench = Self { engine, now: Nanos(0), steps, acked, hold: |_| false, held };
         bench.run();

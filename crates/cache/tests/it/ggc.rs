@@ -25,7 +25,7 @@ impl Bench {
         let mut config = ArrayConfig::new(geometry);
         config.idle_flush = Nanos(1 << 60);
         let mut engine = Engine::new(serve(cache, &config, 32).expect("a cache"), shape, 16);
-        engine.start(Nanos(0), Start { nv: &[], intents: &[], missing, collectors });
+        engine.start(Nanos(0), Start { nv: &[], intents: &[], missing, collectors, unwritable: &[] });
         let mut bench = Self { engine, orders: Vec::new() };
         bench.go_on(0);
         bench

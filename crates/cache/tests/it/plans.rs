@@ -32,7 +32,7 @@ impl Bench {
         let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
         let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).unwrap();
         let mut engine = Engine::new(controller, shape, 64);
-        engine.start(Nanos(0), Start { nv: &[], intents: &[], missing, collectors: DevSet::EMPTY });
+        engine.start(Nanos(0), Start { nv: &[], intents: &[], missing, collectors: DevSet::EMPTY, unwritable: &[] });
         let mut bench =
             Self { engine, lost: missing, member: (0, 0), cache: (0, 0), steps: Vec::new(), delta: PAGE as u32 / 4 };
         bench.run(geometry.members());

@@ -24,7 +24,8 @@ fn start(config: &ArrayConfig, depth: usize, start: Start<'_>) -> Engine<Box<dyn
     engine
 }
 
-const FRESH: Start<'static> = Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY };
+const FRESH: Start<'static> =
+    Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] };
 
 /// Carries everything out, in order; how often each request was acknowledged as served, or not.
 fn run(engine: &mut Engine<Box<dyn Served>>, lost: DevSet) -> (u64, u64) {

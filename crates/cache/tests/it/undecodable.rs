@@ -63,7 +63,10 @@ fn engine() -> Engine<Box<dyn Served>> {
     let shape = Shape::new(PAGE, 512, 12, 12, config.geometry.data_pages()).unwrap();
     let spec: Params = Params::resolve(&[("decodes", &[])], &"decodes".parse().unwrap()).unwrap().remove(0);
     let mut engine = Engine::new((Decodes::INFO.build)(0, &config, &spec).unwrap(), shape, 4);
-    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+    engine.start(
+        Nanos(0),
+        Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] },
+    );
     engine
 }
 

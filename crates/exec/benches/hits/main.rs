@@ -102,7 +102,10 @@ struct Plan {
 impl Plan {
     fn new(setup: &Setup) -> Self {
         let mut engine = Engine::new(setup.controller(), setup.shape, 64);
-        engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+        engine.start(
+            Nanos(0),
+            Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] },
+        );
         Self { engine, steps: BTreeMap::new(), attends: false }
     }
 }

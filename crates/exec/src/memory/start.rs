@@ -52,7 +52,7 @@ impl<C: Controller> Memory<C> {
         let intents = self.bytes.nvram().intents.ranges();
         self.note(|| format!("start: missing {missing:?}, {} slots, intents {intents:?}", nv.len()));
         let collectors = self.collectors;
-        self.engine.start(self.now, Start { nv: &nv, intents: &intents, missing, collectors });
+        self.engine.start(self.now, Start { nv: &nv, intents: &intents, missing, collectors, unwritable: &[] });
         self.take_issues();
     }
 

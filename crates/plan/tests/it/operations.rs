@@ -52,7 +52,10 @@ impl Controller for Scripted {
 fn start(open: Vec<Option<Claim>>, script: fn(Told, &mut Out)) -> Engine<Scripted> {
     let shape = Shape::new(4096, 512, 16, 16, 1024).expect("a shape that can be");
     let mut engine = Engine::new(Scripted { open, script, told: Vec::new(), blamed: DevSet::EMPTY }, shape, 4);
-    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+    engine.start(
+        Nanos(0),
+        Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] },
+    );
     engine
 }
 

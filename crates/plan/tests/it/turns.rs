@@ -46,7 +46,10 @@ impl TurnsRun {
     fn new(depth: usize) -> Self {
         let shape = Shape::new(PAGE, 512, STRIPE, 1 << 15, 1 << 22).expect("a shape that can be");
         let mut engine = Engine::new(FlushingController(Vec::new()), shape, depth);
-        engine.start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+        engine.start(
+            Nanos::ZERO,
+            Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] },
+        );
         Self { engine, issued: VecDeque::new(), answered: Vec::new() }
     }
 

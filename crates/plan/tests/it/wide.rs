@@ -49,7 +49,10 @@ fn an_operation_waits_until_all_of_its_stripes_are_its_own() {
     };
     let shape = Shape::new(PAGE, 512, 1, 1, 40).expect("a shape that can be");
     let mut engine = Engine::new(ClaimingController::default(), shape, 1000);
-    engine.start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+    engine.start(
+        Nanos::ZERO,
+        Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] },
+    );
     // Requests in order that have not ended, and the steps of those that have begun.
     let mut all: Vec<(u64, Range<u64>, bool)> = Vec::new();
     let mut begun: Vec<(u64, Issue)> = Vec::new();

@@ -6,7 +6,9 @@
 //! [`max_corrected`](super::ArrayConfig::max_corrected) allows counts as lost, as with md.
 //!
 //! An unreadable page needs no note: every write of its row writes the page as well, so the member either holds the right
-//! bytes or cannot read them. The next start finds it again.
+//! bytes or cannot read them. Pages that a member cannot keep are noted all the same, by the executor and on the member
+//! itself, for the next life to know before somebody reads them. That life takes them for unreadable once it is ready, and
+//! makes them anew. Until then recovery asks the member, which may be able to read them again.
 //!
 //! A *missing* page is one that a rebuild could not fill in, since too many other members cannot read theirs. Its member
 //! would return what was there before. So the NVRAM notes it before the rebuild goes on, until the page is made.
@@ -53,6 +55,8 @@ pub(super) struct BadPages {
     counts: [ReadErrorCount; MAX_DEVICES],
     /// Lists the slots that note missing pages of lost members. They are freed once that loss is noted.
     obsolete: Vec<NvSlot>,
+    /// Lists the pages that members could not keep in an earlier life, until the array is ready.
+    noted: Vec<BadPage>,
 }
 
 const fn key(page: BadPage) -> (Row, Dev) {
@@ -130,6 +134,11 @@ impl BadPages {
         self.pages.remove(&key(page)).is_some()
     }
 
+    /// Notes which pages members could not keep in an earlier life.
+    pub(super) fn note_earlier(&mut self, pages: &[BadPage]) {
+        self.noted = pages.to_vec();
+    }
+
     /// Notes that the member cannot keep a page, and returns true if that is news.
     pub(super) fn give_up(&mut self, page: BadPage) -> bool {
         let state = self.pages.get_mut(&key(page)).filter(|state| **state == BadPageState::Unreadable);
@@ -193,10 +202,15 @@ impl BadPages {
         std::mem::take(&mut self.obsolete)
     }
 
+    /// Returns true if another page of a member can be listed, and none has to be forgotten for it.
+    fn has_room(&self, dev: Dev) -> bool {
+        self.pages.keys().filter(|page| page.1 == dev).count() < MAX_LISTED
+    }
+
     /// Makes room for another page of a member, and returns true if there is some. A page that its member cannot keep may be
     /// forgotten: the next read finds it again.
     fn make_room(&mut self, dev: Dev) -> bool {
-        if self.pages.keys().filter(|page| page.1 == dev).count() < MAX_LISTED {
+        if self.has_room(dev) {
             return true;
         }
         let mut of_member = self.pages.iter().filter(|(page, _)| page.1 == dev);
@@ -266,6 +280,26 @@ impl Array {
         if self.ready {
             self.open_repair(page, out);
         }
+    }
+
+    /// Lists the pages that members could not keep in an earlier life, and opens their repairs. They count as no errors: a
+    /// start costs no member.
+    pub(super) fn list_noted(&mut self, out: &mut Out) {
+        let geometry = &self.config.geometry;
+        let (members, pages) = (geometry.member_set(), geometry.member_pages());
+        for page in std::mem::take(&mut self.members.bad.noted) {
+            let is_of_array = members.contains(page.dev) && page.page < pages;
+            // A page that is listed is known better; what a member does not hold is filled in.
+            if is_of_array
+                && self.members.is_live(page.dev, Rows::new(Row(page.page), 1))
+                && self.members.bad.has_room(page.dev)
+            {
+                self.members.bad.pages.insert(key(page), BadPageState::Unreadable);
+                self.expose(page);
+                self.open_noted_repair(page, out);
+            }
+        }
+        self.flush_exposed(out);
     }
 
     /// Returns true if the NVRAM may note another missing page, now or later.

@@ -71,6 +71,7 @@ impl Array {
             self.members.bad.forget(dev);
         }
         stale.extend(self.members.bad.take_obsolete());
+        self.members.bad.note_earlier(start.unwritable);
         for dev in (start.missing & self.config.geometry.member_set()).iter() {
             self.members.lose(dev);
         }
@@ -222,6 +223,7 @@ impl Array {
             self.ready = true;
             out.ready();
             self.repair_all(out);
+            self.list_noted(out);
             self.rebuild_more(out);
         } else {
             self.open_flush(None, out);

@@ -12,6 +12,8 @@ use super::{Array, Task, Versions};
 pub(super) struct PageRepair {
     page: BadPage,
     stage: RepairStage,
+    /// Tells that an earlier life could not have the page kept, and that the member was not asked for it in this one.
+    is_noted: bool,
 }
 
 /// Says how far the repair of a page has come.
@@ -30,10 +32,20 @@ enum RepairStage {
 impl Array {
     /// Opens the repair of a page. It holds its row alone.
     pub(super) fn open_repair(&mut self, page: BadPage, out: &mut Out) {
+        self.open_repair_of(PageRepair { page, stage: RepairStage::Opened, is_noted: false }, out);
+    }
+
+    /// Opens the repair of a page that its member could not keep in an earlier life.
+    pub(super) fn open_noted_repair(&mut self, page: BadPage, out: &mut Out) {
+        self.open_repair_of(PageRepair { page, stage: RepairStage::Opened, is_noted: true }, out);
+    }
+
+    fn open_repair_of(&mut self, repair: PageRepair, out: &mut Out) {
+        let page = repair.page;
         let (stripe, first) = self.config.geometry.stripe_of(Row(page.page));
         let claim = Claim { stripe, first, rows: 1, r: self.all, w: self.all };
         let op = out.open(Class::Rebuild, Some(claim), None);
-        self.set_task(op, Task::Repair(PageRepair { page, stage: RepairStage::Opened }));
+        self.set_task(op, Task::Repair(repair));
         self.repairs += 1;
     }
 
@@ -70,11 +82,14 @@ impl Array {
         let stripe = self.config.geometry.stripe_of(rows.first).0;
         let column = self.config.geometry.column(stripe, page.dev);
         if let Ok((src, ready)) = self.page_anew(op, rows, column, versions, out) {
-            self.set_task(op, Task::Repair(PageRepair { page, stage: RepairStage::Computing(src) }));
+            self.set_task(op, Task::Repair(PageRepair { stage: RepairStage::Computing(src), ..repair }));
             out.step_notify(op, Step::Join, ready);
             return;
         }
-        if self.members.bad.note_lost(page) {
+        if repair.is_noted {
+            // The member may be able to read it again: it is asked with the next read.
+            self.members.bad.remove(page);
+        } else if self.members.bad.note_lost(page) {
             out.report(PageReport { page, fate: fate_if_lost });
         }
         versions.released(op);
@@ -85,13 +100,13 @@ impl Array {
     /// Plans what follows when the page is computed, or flushed.
     #[cold]
     pub(super) fn repair_goes_on(&mut self, op: OpId, repair: PageRepair, out: &mut Out) {
-        let PageRepair { page, stage } = repair;
+        let PageRepair { page, stage, .. } = repair;
         match (stage, self.members.bad.state(page)) {
             (RepairStage::Computing(src), Some(_)) => {
                 // To compute it may have taken nearly all steps that an operation has.
                 out.renew(op);
                 out.attempt(op);
-                self.set_task(op, Task::Repair(PageRepair { page, stage: RepairStage::Writing }));
+                self.set_task(op, Task::Repair(PageRepair { stage: RepairStage::Writing, ..repair }));
                 let ext = Ext::new(page.dev, page.page, 1);
                 let written = out.step(op, Step::Write { ext, src, fua: false }, StepSet::EMPTY);
                 let dst = out.tmp(op, 1);
@@ -102,7 +117,7 @@ impl Array {
             (RepairStage::Writing, Some(BadPageState::Missing(slot))) => {
                 // The member holds the page durably. From now on the operation alone frees the slot.
                 self.members.bad.remove(page);
-                self.set_task(op, Task::Repair(PageRepair { page, stage: RepairStage::Freeing(slot) }));
+                self.set_task(op, Task::Repair(PageRepair { stage: RepairStage::Freeing(slot), ..repair }));
                 let frees = out.slots(op, &[slot]);
                 out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
                 out.close(op);
@@ -122,7 +137,7 @@ impl Array {
         }
         versions.released(op);
         out.restart(op);
-        self.set_task(op, Task::Repair(PageRepair { page, stage: RepairStage::Opened }));
+        self.set_task(op, Task::Repair(PageRepair { stage: RepairStage::Opened, ..repair }));
         if gives_up {
             out.close(op);
         } else {
@@ -133,7 +148,7 @@ impl Array {
     /// Takes a page that was made off the list, and lets go on what waited for it.
     #[cold]
     pub(super) fn repair_done(&mut self, op: OpId, repair: PageRepair, versions: &mut dyn Versions, out: &mut Out) {
-        let PageRepair { page, stage } = repair;
+        let PageRepair { page, stage, .. } = repair;
         self.repairs -= 1;
         versions.released(op);
         let is_made = match stage {

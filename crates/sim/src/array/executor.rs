@@ -127,7 +127,9 @@ impl<C: Controller> Executor<C> {
         };
         let collectors = (0..).map(Dev).zip(&executor.lanes).filter(|(_, lane)| lane.device().is_collector());
         let collectors = collectors.map(|(dev, _)| dev).collect();
-        executor.engine.start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors });
+        executor
+            .engine
+            .start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors, unwritable: &[] });
         executor.carry_out();
         executor
     }

@@ -231,7 +231,10 @@ impl<C: Controller> Files<C> {
         };
         let nv: Vec<_> = files.bytes.nvram().slots().collect();
         let intents = files.bytes.nvram().intents.ranges();
-        files.engine.start(files.now(), Start { nv: &nv, intents: &intents, missing, collectors: DevSet::EMPTY });
+        files.engine.start(
+            files.now(),
+            Start { nv: &nv, intents: &intents, missing, collectors: DevSet::EMPTY, unwritable: &[] },
+        );
         // A start that is refused changes nothing: what is missing may be brought back.
         if !matches!(files.engine.status(), Status::Refused(_)) {
             if !missing.is_empty() {
