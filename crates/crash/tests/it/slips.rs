@@ -16,9 +16,9 @@ use destage_exec::Slip::{
     ShortRead, ShortWrite, TooSoon, Unheard, UnheardNoRoom, UnheardRead, UnheardWrite,
 };
 use destage_exec::SyncPoint::{
-    self, Ahead, Answer, Commit, Copied, CreateDevice, CreateEmptied, CreateIntents, CreateNvram, Description,
-    DescriptionFolder, EventCount, Flush, Fua, Intents, Marks, OpenDevice, OpenIntents, OpenMarks, OpenNvram,
-    ReplaceDevice, ReplaceFolder, Roster, Successor, Tail,
+    self, Ahead, Answer, BadPages, Commit, Copied, CreateDevice, CreateEmptied, CreateIntents, CreateNvram,
+    Description, DescriptionFolder, EventCount, Flush, Fua, Intents, Marks, OpenDevice, OpenIntents, OpenMarks,
+    OpenNvram, ReplaceDevice, ReplaceFolder, Roster, Successor, Tail,
 };
 use destage_exec::Unfit::{Stale, Torn};
 use destage_raid::Level;
@@ -169,10 +169,12 @@ fn every_fault_of_marks() {
 }
 
 /// Lists the syncs that histories of this file miss. [`in_steps_of_the_nvram`] has those of a journal that comes round;
-/// `commands` cuts descriptions, and what takes the place of a member that was copied.
+/// `commands` cuts descriptions, and what takes the place of a member that was copied. Lists of bad pages promise nothing:
+/// `files_bad_page_lists` of `crates/exec` cuts them.
 fn besides_marks() -> impl Iterator<Item = SyncPoint> {
-    let elsewhere =
-        |point: &_| matches!(point, Marks | OpenMarks | Copied | Tail | Successor | Description | DescriptionFolder);
+    let elsewhere = |point: &_| {
+        matches!(point, Marks | OpenMarks | BadPages | Copied | Tail | Successor | Description | DescriptionFolder)
+    };
     SyncPoint::ALL.into_iter().filter(move |point| !elsewhere(point))
 }
 

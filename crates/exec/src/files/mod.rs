@@ -33,9 +33,10 @@
 //!   to make durable.
 //!
 //! A member's file holds its pages from byte 0 on, as md places them, and behind them a label that
-//! says whose they are, and marks of rows. Their formats and those of the other two files are described
+//! says whose they are, the pages that it cannot keep, and marks of rows. Their formats and those of the other two files are described
 //! byte by byte in `layout/`.
 
+mod bad_page_lists;
 mod bitmap;
 mod config;
 mod error;

@@ -9,6 +9,7 @@ mod scribe;
 mod buffer;
 mod files_ahead;
 mod files_back_ends;
+mod files_bad_page_lists;
 mod files_bad_pages;
 mod files_commits;
 mod files_copies;

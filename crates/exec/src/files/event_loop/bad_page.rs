@@ -112,6 +112,7 @@ impl<C: Controller> Files<C> {
     pub(super) fn take_page_reports(&mut self) -> Result<(), FilesError> {
         while let Some(report) = self.engine.next_report() {
             let dev = report.page.dev;
+            self.bad_pages.note(report);
             self.devices[dev.index()].traffic.corrected += u64::from(report.fate == PageFate::Corrected);
             let why = match report.fate {
                 PageFate::Corrected

@@ -143,7 +143,11 @@ impl<C: Controller> Files<C> {
                 continue;
             }
             let Some(issue) = issue else {
-                self.marks.ended(dev);
+                if matches!(work, Work::List { .. }) {
+                    self.bad_pages.ended(dev);
+                } else {
+                    self.marks.ended(dev);
+                }
                 continue;
             };
             match *self.engine.step(issue) {
@@ -235,6 +239,7 @@ impl<C: Controller> Files<C> {
             self.complete(issue, StepOutcome::Failed(dev));
         }
         self.marks.ended(dev);
+        self.bad_pages.forget(dev);
         let now = self.now();
         self.engine.device(now, dev, DeviceChange::Failed);
         self.distrust(DevSet::one(dev))

@@ -28,7 +28,7 @@ pub struct Traffic {
     pub trims: u64,
     /// Commands that make durable.
     pub flushes: u64,
-    /// Writes of marks, which are none of the above.
+    /// Writes of marks and of lists of bad pages, which are none of the above.
     pub marks: u64,
     /// Their bytes.
     pub mark_bytes: u64,
@@ -57,7 +57,7 @@ pub(super) struct PageSearch {
 
 pub(super) struct Device {
     pub(super) backend: Option<DeviceBackend>,
-    /// Steps that the backend has, and a write of marks; the oldest are mostly first.
+    /// Steps that the backend has, and a write of marks and one of the list of bad pages; the oldest are mostly first.
     pub(super) under_way: VecDeque<InFlight>,
     /// Tells that a command of it takes too long, and that data would be lost without the device.
     pub(super) hangs: bool,

@@ -41,8 +41,8 @@ impl<C: Controller> Files<C> {
         Ok(())
     }
 
-    /// Raises the event count for a clean shutdown, when no device that answers is busy any more. If one of them cannot be
-    /// written the count stays as it is: no file falls behind.
+    /// Raises the event count for a clean shutdown, when no device that answers is busy any more, with its list of bad pages
+    /// either. If one of them cannot be written the count stays as it is: no file falls behind.
     pub(super) fn count_shutdown(&mut self) -> Result<(), FilesError> {
         let is_at_work =
             |device: &Device| !device.failed && device.backend.as_ref().is_some_and(DeviceBackend::is_busy);

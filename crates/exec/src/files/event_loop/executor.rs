@@ -13,6 +13,7 @@ use super::request::{Completion, Request};
 use super::successor::DroppedSuccessor;
 use super::watch::TimeoutWatch;
 use crate::bytes::Bytes;
+use crate::files::bad_page_lists::BadPageLists;
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
@@ -59,6 +60,9 @@ pub struct Files<C> {
     pub(super) timeout: TimeoutWatch,
     pub(super) group_commit: GroupCommit,
     pub(super) marks: WriteIntentBitmap,
+    pub(super) bad_pages: BadPageLists,
+    /// Members whose lists of bad pages were damaged at the start.
+    pub(super) damaged_lists: DevSet,
     pub(super) resynchronised: Option<Resynchronised>,
     pub(super) damaged: Option<DamagedIntents>,
     pub(super) damaged_nvram: Option<DamagedNvram>,

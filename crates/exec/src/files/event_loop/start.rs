@@ -13,6 +13,7 @@ use super::executor::Files;
 use super::serve::TIDY;
 use super::watch::TimeoutWatch;
 use crate::bytes::Bytes;
+use crate::files::bad_page_lists::BadPageLists;
 use crate::files::config::{Accepted, Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::device::{start_device, start_ring};
@@ -172,6 +173,9 @@ impl<C: Controller> Files<C> {
                 traffic: Traffic::default(),
             });
         }
+        let damaged_lists =
+            opened.bad_pages.iter().zip(0..).filter(|(list, _)| list.is_none()).map(|(_, dev)| Dev(dev));
+        let damaged_lists = damaged_lists.collect();
         let accounts = opened.store.accounts();
         let store = if os.is_in_line() {
             Ok(WorkerPool::in_line(config.depth, vec![opened.store]))
@@ -182,6 +186,8 @@ impl<C: Controller> Files<C> {
         let missing = devices.iter().zip(0..).filter(|(device, _)| device.failed).map(|(_, dev)| Dev(dev)).collect();
         let shape = config.shape;
         let mut files = Self {
+            bad_pages: BadPageLists::new(&config, opened.bad_pages),
+            damaged_lists,
             engine: Engine::new(controller, shape, config.depth),
             bytes: Bytes::new(shape.page_bytes(), shape.sector_bytes(), opened.nvram),
             config,
@@ -231,10 +237,14 @@ impl<C: Controller> Files<C> {
         };
         let nv: Vec<_> = files.bytes.nvram().slots().collect();
         let intents = files.bytes.nvram().intents.ranges();
-        files.engine.start(
-            files.now(),
-            Start { nv: &nv, intents: &intents, missing, collectors: DevSet::EMPTY, unwritable: &[] },
-        );
+        let start = Start {
+            nv: &nv,
+            intents: &intents,
+            missing,
+            collectors: DevSet::EMPTY,
+            unwritable: &files.bad_pages.pages(),
+        };
+        files.engine.start(files.now(), start);
         // A start that is refused changes nothing: what is missing may be brought back.
         if !matches!(files.engine.status(), Status::Refused(_)) {
             if !missing.is_empty() {

@@ -76,6 +76,11 @@ impl<C: Controller> Files<C> {
         self.damaged_nvram.as_ref()
     }
 
+    /// Returns the members whose lists of bad pages were found to be damaged at the start: they count as empty.
+    pub const fn damaged_lists(&self) -> DevSet {
+        self.damaged_lists
+    }
+
     /// Whether nothing is under way: no request, and nothing that the controller does on its own.
     pub fn is_idle(&self) -> bool {
         !self.is_busy() && self.engine.is_idle()

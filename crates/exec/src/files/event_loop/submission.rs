@@ -1,5 +1,7 @@
 //! Steps on their way to devices and to the store, as far as these have room and nothing must be durable before.
 
+use std::sync::Arc;
+
 use destage_plan::{Buf, Controller, Dev, Ext, Issue, Step};
 
 use super::executor::Files;
@@ -10,6 +12,7 @@ use crate::files::io::command;
 use crate::files::io::command::Work;
 use crate::files::io::device::DeviceBackend;
 use crate::files::io::file::SyncPoint;
+use crate::files::layout::{bad_page_list, event_count};
 use crate::files::nvram::store;
 use crate::files::nvram::store::{Change, Command};
 
@@ -115,6 +118,38 @@ impl<C: Controller> Files<C> {
             self.send_store(issue);
         }
         self.send_marks();
+        self.send_bad_page_lists();
+    }
+
+    /// Returns a member that can be given its list of bad pages, which is to be written.
+    pub(super) fn next_bad_page_list(&self) -> Option<Dev> {
+        // While the event count is being raised another thread writes it beside the lists.
+        let is_settled = !self.roster.event_count().is_changing();
+        let has_room = |dev: &Dev| {
+            let device = &self.devices[dev.index()];
+            !device.failed && !device.is_held && device.backend.as_ref().is_some_and(DeviceBackend::has_room)
+        };
+        self.bad_pages.due().iter().filter(|_| is_settled).find(has_room)
+    }
+
+    /// Gives members their lists of bad pages, each with the event count that it lies beside.
+    fn send_bad_page_lists(&mut self) {
+        while let Some(dev) = self.next_bad_page_list() {
+            let (number, drawn) = (dev.index(), self.roster.origin().drawn);
+            // Both places may have this count: it is settled.
+            let count = self.roster.event_count();
+            let mut place = event_count::encode(self.config.shape.page_bytes(), drawn, number, count);
+            let list = self.bad_pages.begin(dev);
+            bad_page_list::encode(&mut place, drawn, number, list);
+            let offset = self.config.count_offset(number) + list.sequence % 2 * self.config.count_bytes();
+            let device = &mut self.devices[number];
+            device.traffic.marks += 1;
+            device.traffic.mark_bytes += place.len() as u64;
+            let (range, bytes) = (0..place.len(), Arc::new(place));
+            let backend = device.backend.as_mut().expect("it has room");
+            backend.send(command::Command { issue: None, work: Work::List { offset }, bytes, range });
+            self.note_sent(dev, None);
+        }
     }
 
     /// Gives members the marks that are to be written, if there are any.

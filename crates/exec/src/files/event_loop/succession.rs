@@ -208,6 +208,8 @@ impl<C: Controller> Files<C> {
             // It has nothing to do.
             old.end(Instant::now() + self.config.patience, None);
         }
+        // Its own list is empty: it can keep what its predecessor could not.
+        self.bad_pages.forget(dev);
         self.roster.succeed(dev.index());
         self.name_files()?;
         let now = self.now();

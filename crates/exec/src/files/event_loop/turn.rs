@@ -40,6 +40,7 @@ impl<C: Controller> Files<C> {
     pub(super) fn is_busy(&self) -> bool {
         self.store.is_busy()
             || self.marks.is_busy()
+            || self.bad_pages.is_busy()
             || self.devices.iter().any(|device| device.backends().any(DeviceBackend::is_busy))
     }
 
@@ -48,6 +49,7 @@ impl<C: Controller> Files<C> {
         self.ring.as_ref().is_some_and(SharedRing::is_behind)
             || self.devices.iter().any(|device| device.backends().any(DeviceBackend::stirs))
             || self.marks.can_begin()
+            || self.next_bad_page_list().is_some()
     }
 
     /// When something is due by time alone.

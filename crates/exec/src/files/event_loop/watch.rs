@@ -20,7 +20,7 @@ pub(super) struct TimeoutWatch {
 /// Holds a command that a backend has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
-    /// Names the step; none if it writes the bitmap.
+    /// Names the step; none if it writes the bitmap or the list of bad pages.
     pub(super) issue: Option<Issue>,
     /// Notes when it was given to the backend.
     pub(super) since: Nanos,

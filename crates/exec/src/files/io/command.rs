@@ -20,6 +20,8 @@ pub(crate) enum Work {
     Write { offset: u64, fua: bool },
     /// Writes them, durably: marks of rows.
     Mark { offset: u64 },
+    /// Writes them, durably: the list of pages that the device cannot keep.
+    List { offset: u64 },
     /// Makes this range read as zeros.
     Trim { offset: u64, len: u64 },
     /// Makes what was written durable.
@@ -33,6 +35,7 @@ impl Work {
             Self::Read { .. } => "read from it",
             Self::Write { .. } => "write to it",
             Self::Mark { .. } => "mark rows on it",
+            Self::List { .. } => "list bad pages on it",
             Self::Trim { .. } => "trim it",
             Self::Flush => "make it durable",
         }

@@ -19,6 +19,8 @@ pub enum SyncPoint {
     Fua,
     /// Rows are marked on a member.
     Marks,
+    /// The list of pages that a member cannot keep.
+    BadPages,
     /// Slots of the NVRAM were put and freed, and every acknowledged write is durable.
     Commit,
     /// As many commits as were done, before what was begun since.
@@ -71,10 +73,11 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Flush,
         Self::Fua,
         Self::Marks,
+        Self::BadPages,
         Self::Commit,
         Self::Ahead,
         Self::Answer,

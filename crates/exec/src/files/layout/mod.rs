@@ -1,5 +1,6 @@
 //! Formats of the files of an array, byte by byte.
 
+pub(crate) mod bad_page_list;
 pub(crate) mod bitmap;
 pub(crate) mod event_count;
 pub(crate) mod intents;

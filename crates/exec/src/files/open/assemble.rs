@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use destage_plan::{Condition, Row, Rows};
 
+use super::bad_page_lists::read_lists;
 use super::bitmap::{head, mark_all, newest_marks};
 use super::devices::{FoundSizes, SYNC, open_device};
 use super::event_count::{announce, check_counts};
@@ -136,6 +137,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let marks = WriteIntentBitmap::new(config, &head, &found.intents, sequence + 1);
     announce(config, count, (&roster_file, &mut roster), &mut devices)?;
     mark_all(&mut devices, config, &marks);
+    let bad_pages = read_lists(config, roster.origin(), &mut devices);
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::OpenFolder)?;
     let state = [nvram_file.identity, intents_identity];
@@ -149,6 +151,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         home,
         nvram: found,
         marks,
+        bad_pages,
         resynchronised: None,
         damaged,
         damaged_nvram,

@@ -19,6 +19,7 @@ use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::metadata::OPEN;
 use crate::files::io::os::{Os, Presence};
+use crate::files::layout::bad_page_list::BadPageList;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents;
 use crate::files::layout::journal::ArrayEpoch;
@@ -152,6 +153,7 @@ pub(super) fn make<'a>(
         home,
         nvram,
         marks: first,
+        bad_pages: vec![Some(BadPageList::default()); config.members],
         resynchronised: None,
         damaged: None,
         damaged_nvram: None,

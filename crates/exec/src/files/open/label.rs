@@ -7,6 +7,7 @@ use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
 use crate::files::io::file::OsFile;
 use crate::files::io::sectors;
+use crate::files::layout::bad_page_list::{self, BadPageList};
 use crate::files::layout::event_count::{self, EventCount};
 use crate::files::layout::label::{self, ExpectedLabel, NO_HEIR, Origin, UNFILLED};
 use crate::files::layout::sectors::SECTOR;
@@ -66,7 +67,7 @@ pub(super) fn rename(
     file.write_all_at(&label[..SECTOR], config.label_offset(dev))
 }
 
-/// Writes the event count to a device's file, over the older of both; not durable yet.
+/// Writes the event count to a device's file, over the older of both; not durable yet. The list of bad pages beside it stays.
 pub(crate) fn write_count(
     file: &dyn OsFile,
     config: &FilesConfig,
@@ -74,8 +75,11 @@ pub(crate) fn write_count(
     dev: usize,
     count: EventCount,
 ) -> io::Result<()> {
-    let place = find_count(file, config, origin, dev)?.map_or(0, |(_, newest)| 1 - newest);
-    let page = event_count::encode(config.shape.page_bytes(), origin.drawn, dev, count);
+    let places = read_places(file, config, dev)?;
+    let place = event_count::decode(&places, origin, dev).map_or(0, |(_, newest)| 1 - newest);
+    let mut page = event_count::encode(config.shape.page_bytes(), origin.drawn, dev, count);
+    let at = place as usize * page.len();
+    page[SECTOR..].copy_from_slice(&places[at + SECTOR..at + config.count_bytes() as usize]);
     file.write_all_at(&page, config.count_offset(dev) + place * config.count_bytes())
 }
 
@@ -86,19 +90,25 @@ pub(super) fn read_count(
     origin: Origin,
     dev: usize,
 ) -> io::Result<Option<EventCount>> {
-    Ok(find_count(file, config, origin, dev)?.map(|(count, _)| count))
+    Ok(event_count::decode(&read_places(file, config, dev)?, origin, dev).map(|(count, _)| count))
 }
 
-fn find_count(
+/// Reads the list of pages that a member cannot keep from its file; none if it is damaged.
+pub(super) fn read_bad_pages(
     file: &dyn OsFile,
     config: &FilesConfig,
     origin: Origin,
     dev: usize,
-) -> io::Result<Option<(EventCount, u64)>> {
+) -> io::Result<Option<BadPageList>> {
+    Ok(bad_page_list::decode(&read_places(file, config, dev)?, origin, dev, config.devices[dev].pages))
+}
+
+/// Reads both places of event counts and lists of bad pages.
+fn read_places(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<Buffer> {
     // Aligned: the file may be read directly.
-    let mut pages = Buffer::zeroed(2 * config.count_bytes() as usize);
-    file.read_exact_at(&mut pages, config.count_offset(dev))?;
-    Ok(event_count::decode(&pages, origin, dev))
+    let mut places = Buffer::zeroed(2 * config.count_bytes() as usize);
+    file.read_exact_at(&mut places, config.count_offset(dev))?;
+    Ok(places)
 }
 
 /// What is wrong with a file that is of another size than a device's must be, if its label tells: it is of another version.

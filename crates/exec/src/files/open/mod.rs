@@ -1,6 +1,7 @@
 //! How the files of an array are made, found, and opened again.
 
 pub(crate) mod assemble;
+mod bad_page_lists;
 mod bitmap;
 pub(crate) mod create;
 mod devices;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile};
+use crate::files::layout::bad_page_list::BadPageList;
 use crate::files::layout::roster::Roster;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::Store;
@@ -74,6 +75,8 @@ pub(crate) struct Opened {
     pub(crate) nvram: Nvram,
     /// What the members say of that.
     pub(crate) marks: WriteIntentBitmap,
+    /// What each member says that it cannot keep; none if that is damaged.
+    pub(crate) bad_pages: Vec<Option<BadPageList>>,
     /// What was made anew because it was lost.
     pub(crate) resynchronised: Option<Resynchronised>,
     /// Reports damage of the intents.

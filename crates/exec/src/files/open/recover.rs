@@ -8,6 +8,7 @@ use std::sync::Arc;
 use destage_plan::Dev;
 
 use super::assemble::open;
+use super::bad_page_lists::read_lists;
 use super::bitmap::{head, mark_all, newest_marks};
 use super::devices::{FoundSizes, open_device};
 use super::event_count::{announce, check_follows, member_counts, state_among};
@@ -168,6 +169,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let begins = EventCount { from: count.from, to: count.to + 1 };
     announce(config, begins, (&roster_file, &mut roster), &mut devices)?;
     mark_all(&mut devices, config, &new);
+    let bad_pages = read_lists(config, origin, &mut devices);
     let state = [nvram_file.identity, intents_identity];
     let resynchronised = Some(Resynchronised {
         lost,
@@ -189,6 +191,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         home,
         nvram: found,
         marks: new,
+        bad_pages,
         resynchronised,
         damaged: None,
         damaged_nvram: None,

@@ -90,7 +90,7 @@ impl Shared {
                 let bytes = Arc::get_mut(&mut command.bytes).expect("nobody else has what is to be filled");
                 self.file.read_exact_at(&mut bytes[command.range.clone()], offset).map_err(failed)
             }
-            Work::Write { offset, .. } | Work::Mark { offset } => {
+            Work::Write { offset, .. } | Work::Mark { offset } | Work::List { offset } => {
                 self.file.write_all_at(&command.bytes[command.range.clone()], offset).map_err(not_written)
             }
             Work::Trim { offset, len } => self.trim(offset, len).map_err(not_written),
@@ -100,6 +100,7 @@ impl Shared {
             // All that was written before becomes durable too, which is more than is asked for.
             (Ok(()), Work::Write { fua: true, .. }) => Phase::Asks(self.syncs.ask(), SyncPoint::Fua),
             (Ok(()), Work::Mark { .. }) => Phase::Asks(self.syncs.ask(), SyncPoint::Marks),
+            (Ok(()), Work::List { .. }) => Phase::Asks(self.syncs.ask(), SyncPoint::BadPages),
             (Ok(()), Work::Flush) => Phase::Asks(self.syncs.ask(), SyncPoint::Flush),
             (done, _) => Phase::Ended(done),
         }

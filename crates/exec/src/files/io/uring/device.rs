@@ -174,9 +174,10 @@ impl UringDevice {
             let operation = match work {
                 Work::Read { offset } => Operation::Read { offset: offset + done },
                 Work::Trim { offset, len } if self.holes => Operation::PunchHole { offset, len },
-                Work::Write { offset, .. } | Work::Mark { offset } | Work::Trim { offset, .. } => {
-                    Operation::Write { offset: offset + done }
-                }
+                Work::Write { offset, .. }
+                | Work::Mark { offset }
+                | Work::List { offset }
+                | Work::Trim { offset, .. } => Operation::Write { offset: offset + done },
                 Work::Flush => unreachable!("it has no bytes"),
             };
             return self.ask_for(number, operation);
@@ -185,6 +186,7 @@ impl UringDevice {
             // All that was written before becomes durable too, which is more than is asked for.
             Work::Write { fua: true, .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Fua)),
             Work::Mark { .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Marks)),
+            Work::List { .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::BadPages)),
             Work::Flush => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Flush)),
             _ => return self.finish(number, Ok(())),
         }
@@ -319,7 +321,7 @@ impl Flight {
     /// Bytes that are read or written, or made zeros.
     fn len(&self) -> u64 {
         match self.work {
-            Work::Read { .. } | Work::Write { .. } | Work::Mark { .. } => self.range.len() as u64,
+            Work::Read { .. } | Work::Write { .. } | Work::Mark { .. } | Work::List { .. } => self.range.len() as u64,
             Work::Trim { len, .. } => len,
             Work::Flush => 0,
         }

@@ -1,0 +1,32 @@
+//! Lists of pages that members cannot keep, as a start finds them.
+
+use std::io;
+use std::sync::Arc;
+
+use super::label;
+use crate::files::config::FilesConfig;
+use crate::files::io::file::OsFile;
+use crate::files::layout::bad_page_list::BadPageList;
+use crate::files::layout::label::Origin;
+
+/// Reads the list of each member that is there; none of one whose list is damaged. A member that cannot be read counts as not
+/// there.
+pub(super) fn read_lists(
+    config: &FilesConfig,
+    origin: Origin,
+    devices: &mut [io::Result<Arc<dyn OsFile>>],
+) -> Vec<Option<BadPageList>> {
+    let mut lists = Vec::with_capacity(config.members);
+    for (dev, device) in devices.iter_mut().enumerate().take(config.members) {
+        let read = device.as_ref().ok().map(|file| label::read_bad_pages(&**file, config, origin, dev));
+        lists.push(match read {
+            None => Some(BadPageList::default()),
+            Some(Ok(list)) => list,
+            Some(Err(error)) => {
+                *device = Err(error);
+                Some(BadPageList::default())
+            }
+        });
+    }
+    lists
+}
