@@ -623,6 +623,11 @@ impl Backend for Array {
         if let (None, Some(damaged)) = (self.seen, self.files.damaged_nvram()) {
             tell(ServiceEvent::NvramDamaged { why: damaged.errors.clone(), slots: damaged.slots });
         }
+        if self.seen.is_none() {
+            for dev in self.files.damaged_lists().iter() {
+                tell(ServiceEvent::PageListDamaged { device: self.device_name(dev), path: self.device_file(dev) });
+            }
+        }
         let seen = self.seen.replace(now).unwrap_or(unseen);
         for dev in (seen.answering - now.answering).iter() {
             let why = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());

@@ -256,6 +256,14 @@ pub enum ServiceEvent {
         /// Counts the slots whose bytes are damaged. Everything else of the NVRAM is kept.
         slots: u64,
     },
+    /// Reports that a member's list of the pages that it cannot keep is damaged. It counts as empty: the next reads find such
+    /// pages again.
+    PageListDamaged {
+        /// Names the device.
+        device: String,
+        /// Names its file.
+        path: String,
+    },
     /// Reports data that is lost for good: as was accepted, or since nothing makes up a row of a member that is filled.
     DataLost {
         /// Counts the bytes in all.
@@ -334,6 +342,7 @@ impl ServiceEvent {
             | Self::Ordered { refused: Some(_), .. }
             | Self::IntentsDamaged { .. }
             | Self::NvramDamaged { .. }
+            | Self::PageListDamaged { .. }
             | Self::PageCorrected { .. }
             | Self::CachePageDropped { .. }
             | Self::RowsMismatched { .. }
@@ -370,6 +379,7 @@ impl ServiceEvent {
             | Self::PageUnwritable { device, .. }
             | Self::PageMissing { device, .. }
             | Self::RowsMismatched { device, .. }
+            | Self::PageListDamaged { device, .. }
             | Self::PageUnreadable { device, .. } => Some(device),
             Self::CachePageDropped { .. } | Self::DirtyPageLost { .. } => Some(CACHE),
             _ => None,
@@ -401,6 +411,7 @@ impl ServiceEvent {
             Self::Resynchronised { .. } => "resynchronised",
             Self::IntentsDamaged { .. } => "intents-damaged",
             Self::NvramDamaged { .. } => "nvram-damaged",
+            Self::PageListDamaged { .. } => "page-list-damaged",
             Self::DataLost { .. } => "data-lost",
             Self::MembersReordered { .. } => "members-reordered",
             Self::Ordered { .. } => "ordered",
@@ -515,6 +526,10 @@ impl fmt::Display for ServiceEvent {
                     why.join("; ")
                 )
             }
+            Self::PageListDamaged { device, path } => write!(
+                f,
+                "{device}: the list in {path} of pages that it cannot keep is damaged, and counts as empty; reads find such pages again"
+            ),
             Self::DataLost { bytes, ranges } => {
                 let named = ranges.iter().take(NAMED);
                 let named: Vec<String> =

@@ -261,6 +261,11 @@ fn the_others_answer_for_a_sector_that_stays_bad(io_mode: IoMode) {
         let bad = [BadPage { member: 0, page: 3, errno: OF_MEDIUM[0] }];
         let Some(mut failing) = FailingArray::new(io_mode, shape, &bad, ReadFailures::Always, true) else { return };
         for life in 0..2 {
+            if life > 0 {
+                // The member says so itself, before anybody reads the page.
+                wait_for(&failing.array, "degraded");
+                failing.check("degraded", &[], &bad);
+            }
             assert_eq!(failing.read_all(), NOTHING);
             // Copies that no request has read.
             failing.scrub();
@@ -275,6 +280,12 @@ fn the_others_answer_for_a_sector_that_stays_bad(io_mode: IoMode) {
         // It was written anew all the same.
         failing.images_are_whole();
         failing.serve_mended();
+        // What can be kept again leaves the list.
+        wait_for(&failing.array, "serving");
+        assert_eq!(failing.read_all(), NOTHING);
+        failing.check("serving", &bad, &[]);
+        failing.array.stop();
+        failing.array.serve(&[]);
         assert_eq!(failing.read_all(), NOTHING);
         failing.check("serving", &[], &[]);
         failing.array.stop();

@@ -16,6 +16,7 @@ io_mode_tests! {
     what_a_lost_device_had_alone_is_given_up_by_order_alone,
     a_flipped_bit_of_the_intents_costs_nothing,
     intents_that_are_lost_alone_cost_nothing,
+    a_damaged_list_of_bad_pages_is_told_once,
 }
 
 const PAGES: u64 = 3 * 512;
@@ -321,6 +322,31 @@ fn intents_that_are_lost_alone_cost_nothing(io_mode: IoMode) {
         assert!(log.contains(" warning: ") && log.contains("rows are made consistent for it"), "{policy}: {log}");
         assert!(array.status()["array"]["resynchronised"].is_null(), "{policy}: the NVRAM is kept");
         assert_holds(&array, &content, policy);
+        array.stop();
+    }
+}
+
+fn a_damaged_list_of_bad_pages_is_told_once(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "none"]);
+    array.serve(&[]);
+    let content = fill(&array, 19, 50);
+    array.stop();
+    let path = array.file("member1");
+    let mut bytes = fs::read(&path).expect("a file");
+    let places: Vec<usize> = (0..bytes.len()).step_by(512).filter(|at| bytes[*at..].starts_with(b"dstgEVNT")).collect();
+    assert_eq!(places.len(), 2, "each event count has a list behind it");
+    for place in places {
+        bytes[place + 512 + 100] ^= 1;
+    }
+    fs::write(&path, bytes).expect("a file");
+    for is_told in [true, false] {
+        array.serve(&[]);
+        wait_for(&array, "serving");
+        let log = array.log();
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains("of pages that it cannot keep")).collect();
+        assert_eq!(lines.len(), usize::from(is_told), "{log}");
+        assert!(lines.iter().all(|line| line.contains(" warning: ") && line.contains("member 1: ")), "{log}");
+        assert_holds(&array, &content, "without the list");
         array.stop();
     }
 }
