@@ -7,20 +7,23 @@ use std::time::Duration;
 
 use destage_cache::{HostCacheSpec, Served, host_caches};
 use destage_exec::{
-    Accepted, Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, Os, Presence,
-    Recording,
+    Accepted, BadBytes, Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, Os,
+    Presence, Recording,
 };
-use destage_plan::{Controller, HostOp, HostRequest, Shape};
+use destage_plan::{Controller, Dev, HostOp, HostRequest, Shape};
 use destage_raid::array::{ArrayConfig, Regime};
 use destage_raid::{Geometry, Level};
 
 use crate::bytes::Bytes;
 
-const PAGE: u64 = 512;
+/// Leaves room for a list of bad pages beside an event count.
+const PAGE: u64 = 1024;
 const SECTOR: usize = 512;
 const MEMBERS: u8 = 3;
 const MEMBER_PAGES: u64 = 32;
 const CACHE_PAGES: u64 = 32;
+/// Begins lists of bad pages.
+const LIST: &[u8] = b"dstgBADP";
 /// What members, the cache's device, the NVRAM and the intents are called.
 const FILES: [&str; 6] = ["/array/dev0", "/array/dev1", "/array/dev2", "/array/dev3", "/array/nvram", "/array/intents"];
 
@@ -92,6 +95,19 @@ impl Array {
         let system = Arc::new(os.clone());
         let files = Files::create_on(system, self.controller(), self.files.clone(), Existing::Refuse);
         let mut files = files.expect("a new array");
+        // A member lists a page that it cannot keep.
+        let geometry = &self.config.geometry;
+        let on_first = |page: &u64| {
+            let place = geometry.locate(*page);
+            geometry.device(place.stripe, place.column) == Dev(0)
+        };
+        let page = (16..geometry.data_pages()).find(on_first).expect("a page of data on the first member");
+        let place = geometry.locate(page);
+        let at = geometry.row(place.stripe, place.row_in_chunk).0 * PAGE;
+        os.spoil(Path::new(FILES[0]), at..at + 64, BadBytes::Unreadable);
+        serve(&mut files, HostRequest { tag: page, op: HostOp::Read, offset: page * PAGE, len: PAGE, fua: false })
+            .expect("it is served");
+        files.settle().expect("it comes to rest");
         for page in (0..8).chain(2..6) {
             serve(&mut files, HostRequest { tag: page, op: HostOp::Write, offset: page * PAGE, len: PAGE, fua: true })
                 .expect("it is served");
@@ -99,12 +115,12 @@ impl Array {
         drop(files);
         let left = os.end(false);
         for (number, path) in FILES.iter().enumerate() {
-            let Ok(file) = left.open(Path::new(path), Presence::There) else { continue };
-            let length = file.length().expect("a file").expect("has a length");
-            let mut bytes = vec![0; length as usize];
-            file.read_exact_at(&mut bytes, 0).expect("it can be read");
-            self.content.push((number, bytes));
+            if let Some(bytes) = left.content(Path::new(path)) {
+                self.content.push((number, bytes));
+            }
         }
+        let (_, member) = &self.content[0];
+        assert!(member.windows(8).any(|bytes| bytes == LIST), "it has a list of bad pages");
     }
 }
 
@@ -150,8 +166,8 @@ fn used(files: &mut Files<Box<dyn Served>>) -> Result<(), String> {
     Ok(())
 }
 
-/// Puts bytes somewhere, and puts right what covers them: nothing, the sum of the sector, or that of the table of a record of
-/// the journal which begins in it. Or cuts the file there.
+/// Puts bytes somewhere, and puts right what covers them: nothing, the sum of the sector, that of the table of a record of
+/// the journal which begins in it, or that of a list of bad pages. Or cuts the file there.
 fn change(how: u8, file: &mut Vec<u8>, input: &mut Bytes<'_>) {
     if file.is_empty() {
         return;
@@ -181,6 +197,10 @@ fn change(how: u8, file: &mut Vec<u8>, input: &mut Bytes<'_>) {
             let end = table.saturating_add(88).min(sector.len());
             let sum = crc32c::crc32c(&sector[8..end]);
             sector[4..8].copy_from_slice(&sum.to_le_bytes());
+        }
+        6 if sector.len() >= SECTOR && sector.starts_with(LIST) => {
+            let sum = crc32c::crc32c_append(crc32c::crc32c(&sector[..44]), &sector[48..PAGE as usize - SECTOR]);
+            sector[44..48].copy_from_slice(&sum.to_le_bytes());
         }
         _ => {}
     }
