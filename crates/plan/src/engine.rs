@@ -362,6 +362,12 @@ impl<C: Controller> Engine<C> {
         (self.requests[state.request as usize].asked.tag, state.offset)
     }
 
+    /// Returns what the request that a fragment belongs to asks for.
+    #[inline]
+    pub fn host_op(&self, frag: FragId) -> HostOp {
+        self.requests[self.frags[frag.index()].request as usize].asked.op
+    }
+
     /// The request of the host that an operation serves; none if it is the controller's own.
     #[inline]
     pub fn request_of(&self, op: OpId) -> Option<u64> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use destage_plan::{Buf, Controller, Engine, Ext, Issue, NvPut, NvSlot, OpId, Step};
+use destage_plan::{Buf, Controller, Engine, Ext, HostOp, Issue, NvPut, NvSlot, OpId, Step};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -233,7 +233,9 @@ impl Bytes {
     }
 
     /// What a step writes to a device: a handle, and which of its bytes. What lies in several
-    /// buffers, in the NVRAM, or with the controller is copied into one.
+    /// buffers, in the NVRAM, or with the controller is copied into one. So is a part of what a host
+    /// reads: the rest of that buffer is still to be filled, and each read that ends meanwhile would
+    /// have to go on with a copy of all of it.
     ///
     /// # Panics
     /// As [`written`](Self::written).
@@ -254,7 +256,8 @@ impl Bytes {
                 At::Tmp { op, id, .. } => Some(&self.tmps[op][id]),
                 At::Zero | At::Nv { .. } => None,
             };
-            if let Some(handle) = handle {
+            let is_filled = matches!(src, Buf::Host { frag, .. } if engine.host_op(frag) == HostOp::Read);
+            if let Some(handle) = handle.filter(|handle| !is_filled || handle.len() == len) {
                 let range = at.from()..at.from() + len;
                 assert!(range.end <= handle.len(), "{step:?} has as many bytes as pages");
                 return (Arc::clone(handle), range);

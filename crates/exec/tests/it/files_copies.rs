@@ -13,6 +13,7 @@ use crate::arrays::{Array, assert_holds, cache, member};
 backend_tests! {
     a_page_that_is_written_or_read_is_not_copied,
     what_enters_the_nvram_is_copied_twice,
+    what_a_cache_keeps_of_a_long_read_is_copied_once,
 }
 
 const PAGE: u64 = 4096;
@@ -87,4 +88,22 @@ fn what_enters_the_nvram_is_copied_twice(io: Io) {
     let is_written_back = files.traffic().any(|traffic| traffic.writes > 0);
     assert_eq!(copied, (2 + u64::from(is_written_back)) * PAGE);
     assert_holds(&mut files, &content, "after all");
+}
+
+fn what_a_cache_keeps_of_a_long_read_is_copied_once(io: Io) {
+    for cache in ["write-through", "kdd", "leavo", "write-back"] {
+        let (folder, array) = (folder(), array(io, cache));
+        let mut files = array.create(folder.path());
+        let mut content = ExpectedContent::new(array.sizes());
+        // A page that enters the cache is in hand while others of the same read are still on their way.
+        let pages = 192;
+        let before = files.copied();
+        copied(&mut files, &mut content, HostOp::Read, pages, 1);
+        files.settle().expect("it comes to rest");
+        assert!(files.traffic().last().expect("a cache").writes > 0, "{cache}: it keeps what is read");
+        // From the members into the host's buffer, and from there to the cache, and what the cache notes of each.
+        let copied = (files.copied() - before) / PAGE;
+        assert!((pages..3 * pages).contains(&copied), "{cache}: {copied} of {pages} pages");
+        assert_holds(&mut files, &content, cache);
+    }
 }
