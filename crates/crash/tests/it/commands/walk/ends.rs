@@ -46,7 +46,9 @@ impl RandomWalk {
     }
 
     /// Stops it, and starts it with an older copy of something, if there is one; else keeps copies.
-    pub(super) fn older_copy(self) -> Self {
+    pub(super) fn older_copy(mut self) -> Self {
+        // Until then a file may take the place of a member that is copied.
+        self.served.settle();
         if !self.is_whole() {
             return self;
         }

@@ -38,7 +38,8 @@ impl RandomWalk {
         let before = (self.degraded(), self.served.lost());
         // A device that fails while the array comes to rest changes what is allowed.
         let is_certain = self.state.broken.is_empty() || !answers;
-        let is_certain_of_refusal = is_certain || is_else_broken && !is_copied;
+        // A file that takes the place of what is broken meanwhile mends that.
+        let is_certain_of_refusal = is_certain || is_else_broken && !is_copied && !self.served.is_copying();
         let ordered = self.served.replace(order);
         self.note(&format!("  {order}: {ordered:?}"));
         if ordered.is_ok() {
