@@ -110,6 +110,10 @@ impl Shape {
 
     /// Limits the bytes of a fragment of several stripes: others wait for it, at devices and for its rows.
     const WIDE_BYTES: u64 = 16 << 20;
+    /// Limits them to so small a share of all bytes: of others with random places fewer than one in a hundred wait for two of them.
+    const WIDE_SHARE: u64 = 512;
+    /// Allows so many bytes all the same.
+    const NARROWEST_WIDE_BYTES: u64 = 1 << 20;
 
     /// The first fragment of a range of whole sectors that is not empty. A discard leaves out pages
     /// that it covers in part: these pieces are marked as not to be served. Of what may be trimmed a fragment has as many
@@ -143,7 +147,8 @@ impl Shape {
             HostOp::WriteZeroesUnmap => self.max_pages >= self.stripe_pages,
             _ => false,
         };
-        let most = (Self::WIDE_BYTES >> self.page_shift).min(u64::from(u16::MAX)) / self.stripe_pages;
+        let bytes = (self.bytes() / Self::WIDE_SHARE).clamp(Self::NARROWEST_WIDE_BYTES, Self::WIDE_BYTES);
+        let most = (bytes >> self.page_shift).min(u64::from(u16::MAX)) / self.stripe_pages;
         let stripes = most.min(whole / self.stripe_pages);
         (may_be_wide && stripes > 1).then_some(stripes * self.stripe_pages)
     }

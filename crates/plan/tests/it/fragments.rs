@@ -3,8 +3,11 @@
 use destage_plan::{Ext, HostOp, RangeError, Shape, ShapeError};
 use proptest::prelude::*;
 
-/// Bytes of which fragments of several stripes have no more.
-const WIDE: u64 = 16 << 20;
+/// Returns the bytes of which fragments of several stripes have no more.
+fn wide(shape: Shape) -> u64 {
+    (shape.bytes() / 512).clamp(1 << 20, 16 << 20)
+}
+
 const OPS: [HostOp; 5] = [HostOp::Read, HostOp::Write, HostOp::WriteZeroes, HostOp::WriteZeroesUnmap, HostOp::Discard];
 
 proptest! {
@@ -26,7 +29,7 @@ proptest! {
         let (from, to) = (from.index(sectors), to.index(sectors) + 1);
         let (offset, end) = (from.min(to) as u64 * sector, from.max(to) as u64 * sector);
         prop_assert!(shape.check(offset, end - offset).is_ok());
-        let mut at = offset;
+        let (mut at, wide) = (offset, wide(shape));
         while at < end {
             let piece = shape.piece(op, at, end - at);
             let begin = piece.page * page + piece.sectors.map_or(0, |sectors| u64::from(sectors.first) * sector);
@@ -43,8 +46,8 @@ proptest! {
                 if count > stripe {
                     prop_assert!(op == HostOp::Discard || op == HostOp::WriteZeroesUnmap && most >= stripe);
                     prop_assert!(piece.page.is_multiple_of(stripe) && count.is_multiple_of(stripe), "whole stripes");
-                    prop_assert!(count * page <= WIDE && shape.is_wide(piece.pages));
-                    prop_assert!(rest < stripe * page || (count + stripe) * page > WIDE, "no shorter than it must be");
+                    prop_assert!(count * page <= wide && shape.is_wide(piece.pages));
+                    prop_assert!(rest < stripe * page || (count + stripe) * page > wide, "no shorter than it must be");
                 } else {
                     prop_assert!(count <= most && !shape.is_wide(piece.pages));
                     prop_assert_eq!(piece.page / stripe, (next - 1) / stripe);
@@ -52,13 +55,22 @@ proptest! {
                     let cut = next.is_multiple_of(stripe) || count == most;
                     prop_assert!(cut || rest < page);
                     let is_whole = piece.page.is_multiple_of(stripe) && count == stripe && op == HostOp::Discard;
-                    prop_assert!(!is_whole || rest < stripe * page || 2 * stripe * page > WIDE);
+                    prop_assert!(!is_whole || rest < stripe * page || 2 * stripe * page > wide);
                 }
             }
             prop_assert!(piece.bytes > 0);
             at += piece.bytes;
         }
         prop_assert_eq!(at, end);
+    }
+}
+
+#[test]
+fn trims_are_at_work_on_a_small_share_of_an_array() {
+    const MIB: u64 = 1 << 20;
+    for (array, fragment) in [(64, 1), (512, 1), (1024, 2), (4096, 8), (8192, 16), (1 << 20, 16)] {
+        let shape = Shape::new(4096, 512, 64, 64, array * MIB / 4096).expect("a shape that can be");
+        assert_eq!(shape.piece(HostOp::Discard, 0, shape.bytes()).bytes, fragment * MIB, "of {array} MiB");
     }
 }
 
