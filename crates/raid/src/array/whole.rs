@@ -156,11 +156,14 @@ impl Array {
     ) -> StepSet {
         let pages = what.rows.count as u16;
         let ext = destage_plan::Ext::new(self.dev(what.stripe, column), what.rows.first.0, pages);
-        if self.data.contains(column) {
-            self.stats.data_writes += u64::from(pages);
-        } else {
-            self.stats.parity_writes += u64::from(pages);
-        }
+        let stats = &mut self.stats;
+        let counter = match (self.data.contains(column), trim) {
+            (true, false) => &mut stats.data_writes,
+            (false, false) => &mut stats.parity_writes,
+            (true, true) => &mut stats.data_trims,
+            (false, true) => &mut stats.parity_trims,
+        };
+        *counter += u64::from(pages);
         out.step(op, if trim { Step::Trim { ext } } else { Step::Write { ext, src, fua: what.fua } }, after)
     }
 

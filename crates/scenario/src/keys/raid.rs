@@ -8,7 +8,7 @@ use super::array::{PARITY, REGIME};
 use super::nvram::{self, journal};
 use crate::quantity as q;
 use crate::setting::declare_settings;
-use crate::values::{page_time, positive};
+use crate::values::{page_time, positive, word};
 use crate::{AppliesTo, Setting, Settings};
 
 declare_settings! {
@@ -55,6 +55,14 @@ declare_settings! {
         "Page slots of the NVRAM",
         nv_slots,
     );
+    pub(crate) const DISCARD_PASSDOWN: Setting<Option<bool>> = Setting::one(
+        "raid.discard-passdown",
+        "auto|yes|no",
+        "auto",
+        AppliesTo::Array,
+        "Whether discards of whole rows go on to the members; auto: not to disks, which have no TRIM",
+        passdown,
+    );
     pub(crate) const MERGE: Setting<u64> = Setting::one(
         "raid.merge",
         "SIZE",
@@ -84,6 +92,7 @@ pub(crate) fn service(settings: &Settings, page: u64) -> Result<Service> {
         idle_flush: IDLE_FLUSH.get(settings)?,
         rebuild_window: REBUILD_WINDOW.get(settings)?,
         nv_slots: NV_SLOTS.get(settings)?,
+        passes_discards: DISCARD_PASSDOWN.get(settings)?,
         times: StepTimes {
             nv_write: nvram::WRITE.get(settings)?,
             nv_read: nvram::READ.get(settings)?,
@@ -94,6 +103,10 @@ pub(crate) fn service(settings: &Settings, page: u64) -> Result<Service> {
         },
         journal: journal(settings, page)?,
     })
+}
+
+fn passdown(text: &str) -> std::result::Result<Option<bool>, String> {
+    word(text, &[("auto", None), ("yes", Some(true)), ("no", Some(false))])
 }
 
 fn rebuild_window(text: &str) -> std::result::Result<u32, String> {

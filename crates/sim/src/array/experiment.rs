@@ -160,6 +160,12 @@ pub enum ArrayError {
 }
 
 impl ArrayExperiment {
+    /// Returns how the array over these members is served.
+    fn service(&self) -> Service {
+        let passes = self.service.passes_discards.unwrap_or(self.member.takes_discards());
+        Service { passes_discards: Some(passes), ..self.service }
+    }
+
     /// The runs, and whether every one of them can be.
     fn combinations(&self, geometry: &Geometry) -> Result<Vec<Combination>, SetupError> {
         let has_disks = |caches| {
@@ -198,8 +204,8 @@ impl ArrayExperiment {
                         return Err(SetupError::CacheSize { bytes, journal, device, most: most * page });
                     }
                 }
-                self.service.check(geometry, page, policy, cache.unwrap_or(0) / page)?;
-                self.service.journal(geometry, page, policy, cache.unwrap_or(0) / page)?;
+                self.service().check(geometry, page, policy, cache.unwrap_or(0) / page)?;
+                self.service().journal(geometry, page, policy, cache.unwrap_or(0) / page)?;
                 let schedulers: Vec<_> = if has_disks(info.is_sized()) {
                     self.schedulers.iter().copied().map(Some).collect()
                 } else {
@@ -400,7 +406,7 @@ impl ArrayExperiment {
         let &Combination { ref policy, cache, scheduler } = combination;
         let scheduler = scheduler.unwrap_or_default();
         let cache_pages = cache.unwrap_or(0) / page;
-        let controller = self.service.serve(geometry.clone(), page, policy, cache_pages)?;
+        let controller = self.service().serve(geometry.clone(), page, policy, cache_pages)?;
         let warning = controller.gc_warning();
         let mut member = Workshop::new(&self.member, self.replay.geometry, scheduler)?;
         member.prepare(stop);
@@ -420,7 +426,7 @@ impl ArrayExperiment {
         let mut devices: Vec<_> = (0..members).map(|index| make_member(index, false)).collect();
         let mut behind = policy.info().devices(cache_pages);
         let times =
-            StepTimes { journal: self.service.journal(geometry, page, policy, cache_pages)?, ..self.service.times };
+            StepTimes { journal: self.service().journal(geometry, page, policy, cache_pages)?, ..self.service.times };
         if let Some(place) = times.journal {
             behind[0] += place.pages;
         }
@@ -494,7 +500,7 @@ impl ArrayExperiment {
             },
             device: self.member.word().into(),
             cache_device: cache.map(|_| self.cache_device.word().into()),
-            cache_nv_slots: self.service.cache_slots(geometry, page, policy, cache.unwrap_or(0) / page).into(),
+            cache_nv_slots: self.service().cache_slots(geometry, page, policy, cache.unwrap_or(0) / page).into(),
             start_state,
             context: self.replay.context(self.host.host, outcomes.warmup_requests, end, FITS),
             served_time: served.0,

@@ -86,6 +86,10 @@ counters! {
             { figure "parity read" Count Less "parity pages read" },
         parity_writes ["1"] "parity pages (RAID-1: further copies) written"
             { figure "parity written" Count Less "parity pages written" },
+        data_trims ["1"] "data pages trimmed on members: discards of whole rows"
+            { figure "data trimmed" Count Neither "data pages trimmed on members" },
+        parity_trims ["1"] "parity pages (RAID-1: further copies) trimmed on members"
+            { figure "parity trimmed" Count Neither "parity pages trimmed on members" },
         late_data_reads ["1"] "those of data_reads made when cleaning: for parity that was left behind to catch up"
             { figure "data read late" Count Less "data pages read from members to clean rows: to have parity catch up that was left behind" },
         late_parity_reads ["1"] "those of parity_reads made when cleaning"

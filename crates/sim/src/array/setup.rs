@@ -60,6 +60,11 @@ impl DeviceSetup {
         }
     }
 
+    /// Returns true if such a device takes discards: disks have no TRIM, and md passes them none.
+    pub const fn takes_discards(&self) -> bool {
+        !matches!(self, Self::Disk { .. })
+    }
+
     /// Whether it can be told to collect garbage.
     pub fn is_collector(&self) -> bool {
         matches!(self, Self::Ssd { config, .. } if config.ftl == Ftl::Page)
@@ -83,6 +88,8 @@ pub struct Service {
     pub rebuild_window: u32,
     /// Slots of the NVRAM.
     pub nv_slots: u32,
+    /// Whether discards of whole rows go on to the members; none: to those that [take](DeviceSetup::takes_discards) them.
+    pub passes_discards: Option<bool>,
     /// What steps cost that are no device's.
     pub times: StepTimes,
     /// Where there is no NVRAM: bytes of the cache device, beside the cache, for the journal that what would be in it
@@ -101,6 +108,7 @@ impl Default for Service {
             idle_flush: Nanos(5_000_000_000),
             rebuild_window: 8,
             nv_slots: 1024,
+            passes_discards: None,
             times: StepTimes::default(),
             journal: None,
         }
@@ -433,6 +441,7 @@ impl Service {
         config.idle_flush = self.idle_flush;
         config.rebuild_window = self.rebuild_window;
         config.nv_slots = self.nv_slots;
+        config.trims = self.passes_discards.unwrap_or(true);
         config
     }
 

@@ -1,6 +1,6 @@
 //! What a run's reader should know of its input and of its response times, be it of a buffer or of an array.
 
-use destage_plan::quantity::show_count;
+use destage_plan::quantity::{show_bytes, show_count};
 
 use super::pass::PassEnd;
 use crate::input::LbaOverflow;
@@ -38,6 +38,18 @@ impl PassEnd {
                     Finding::weak("wrapped", what).mended_by(fits)
                 }
             });
+        }
+        if counts.cut_discards > 0 {
+            all.push(Finding::note(
+                "cut-discards",
+                format!(
+                    "{} of {} requests are discards that reach beyond the device, and were cut at its end: {} that it does \
+                     not hold were left out",
+                    show_count(counts.cut_discards),
+                    show_count(counts.read),
+                    show_bytes(counts.cut_bytes)
+                ),
+            ));
         }
         if counts.reversed > 0 {
             all.push(Finding::note(

@@ -64,6 +64,8 @@ impl PassEnd {
             outside_requests: self.outside,
             left_out_requests: self.counts.left_out,
             overflowed_requests: self.counts.overflowed,
+            cut_discards: self.counts.cut_discards,
+            cut_discard_bytes: self.counts.cut_bytes,
             reversed_requests: self.counts.reversed,
             skipped_lines: self.skipped.count,
             characteristics: None,

@@ -104,8 +104,12 @@ pub struct FeedCounts {
     pub read: u64,
     /// Requests left out because of their operation or volume.
     pub left_out: u64,
-    /// Requests beyond the device: wrapped, or left out with `filter`.
+    /// Reads and writes beyond the device: wrapped, or left out with `filter`.
     pub overflowed: u64,
+    /// Discards that reach beyond the device, cut at its end.
+    pub cut_discards: u64,
+    /// Bytes that they were cut by, in whole pages.
+    pub cut_bytes: u64,
     /// Requests earlier than one before them; they arrive together with it.
     pub reversed: u64,
 }
@@ -163,7 +167,9 @@ impl Feeder {
 
     /// What was left out or changed so far.
     pub fn counts(&self) -> FeedCounts {
-        FeedCounts { overflowed: self.space.overflowed, ..self.counts }
+        let PageSpace { overflowed, cut_discards, cut_pages, .. } = self.space;
+        let cut_bytes = cut_pages.saturating_mul(self.space.geometry().page_bytes());
+        FeedCounts { overflowed, cut_discards, cut_bytes, ..self.counts }
     }
 
     /// What was touched so far, where there is no device.
@@ -233,7 +239,7 @@ impl Feeder {
                 }
                 Op::Discard => {
                     let split = geometry.split(request.offset, request.len).whole();
-                    (split, self.space.place_discard(volume, split, &mut feed.spans))
+                    (split, self.space.place_discard(volume, split, &mut feed.spans).map(|()| true))
                 }
                 Op::Flush => (geometry.split(0, 0), Ok(true)),
             };

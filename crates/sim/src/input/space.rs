@@ -227,8 +227,12 @@ pub struct PageSpace {
     placement: Placement,
     /// Pages that may be numbered without a device.
     max_pages: u32,
-    /// Requests that touched a page beyond the device.
+    /// Reads and writes that touched a page beyond the device.
     pub overflowed: u64,
+    /// Discards that reached beyond the device, and were cut at its end.
+    pub cut_discards: u64,
+    /// Pages of these that the device does not hold.
+    pub cut_pages: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -244,7 +248,14 @@ enum Placement {
 impl PageSpace {
     /// A page space without a device: as large as the trace makes it, up to `max_pages`.
     pub fn unbounded(geometry: PageGeometry, max_pages: u32) -> Self {
-        Self { geometry, placement: Placement::Unbounded(Directory::default()), max_pages, overflowed: 0 }
+        Self {
+            geometry,
+            placement: Placement::Unbounded(Directory::default()),
+            max_pages,
+            overflowed: 0,
+            cut_discards: 0,
+            cut_pages: 0,
+        }
     }
 
     /// A page space over a device of `device_pages`, a multiple of the block size.
@@ -258,7 +269,7 @@ impl PageSpace {
                 Placement::Modulo { pages: u64::from(device_pages), filter: overflow == LbaOverflow::Filter }
             }
         };
-        Self { geometry, placement, max_pages: device_pages, overflowed: 0 }
+        Self { geometry, placement, max_pages: device_pages, overflowed: 0, cut_discards: 0, cut_pages: 0 }
     }
 
     /// The same, which notes the [borders](Self::borders) between blocks where these are not
@@ -414,40 +425,52 @@ impl PageSpace {
         Ok(true)
     }
 
-    /// Appends the pages of a discard to `spans`: of blocks that were touched before, since there
-    /// is nothing to forget in others, and a discard of a whole disk shall not cost memory. Returns
-    /// `false` if it is left out.
-    pub fn place_discard(&mut self, volume: u32, split: Split, spans: &mut Vec<PageSpan>) -> Result<bool, SpaceError> {
+    /// Appends the pages of a discard to `spans` that there is something to forget of. A discard of a whole disk
+    /// shall not cost memory, so only blocks touched before count where blocks are numbered. A device forgets what it
+    /// holds: its end cuts a discard, and blocks that have no place of their own are left alone, since forgetting
+    /// where they are wrapped to would forget the pages of others.
+    ///
+    /// # Errors
+    /// If the range lies beyond the largest volume.
+    pub fn place_discard(&mut self, volume: u32, split: Split, spans: &mut Vec<PageSpan>) -> Result<(), SpaceError> {
         self.check(volume, split)?;
+        if split.pages == 0 {
+            return Ok(());
+        }
         let n = self.geometry.pages_per_block();
         let base = u64::from(volume) << VOLUME_PAGES_LOG2;
+        let mut cut = 0;
         match &self.placement {
             Placement::Unbounded(directory) | Placement::Compact { directory, .. } => {
                 let blocks = match self.placement {
                     Placement::Compact { blocks, .. } => blocks,
                     _ => u32::MAX,
                 };
-                if split.pages == 0 {
-                    return Ok(true);
-                }
                 let (first, head) = self.geometry.block_of(split.first);
                 let (last, tail) = self.geometry.block_of(split.first + split.pages - 1);
                 for (address, number) in directory.touched((base | first)..(base | last) + 1) {
                     let from = if address == base | first { head } else { 0 };
                     let to = if address == base | last { tail } else { n - 1 };
-                    spans.push(PageSpan { page: number % blocks * n + from, pages: to + 1 - from });
+                    let pages = to + 1 - from;
+                    if number < blocks {
+                        spans.push(PageSpan { page: number * n + from, pages });
+                    } else {
+                        cut += u64::from(pages);
+                    }
                 }
             }
-            Placement::Modulo { pages: device, filter } => {
-                let beyond = (base | split.first) + split.pages > *device;
-                self.overflowed += u64::from(beyond);
-                if beyond && *filter {
-                    return Ok(false);
+            Placement::Modulo { pages: device, .. } => {
+                let first = base | split.first;
+                let held = split.pages.min(device.saturating_sub(first));
+                cut = split.pages - held;
+                if held > 0 {
+                    spans.push(PageSpan { page: first as u32, pages: held as u32 });
                 }
-                wrap((base | split.first) % *device, split.pages.min(*device), *device, spans);
             }
         }
-        Ok(true)
+        self.cut_discards += u64::from(cut > 0);
+        self.cut_pages = self.cut_pages.saturating_add(cut);
+        Ok(())
     }
 }
 
@@ -532,22 +555,55 @@ mod tests {
         let mut space = PageSpace::unbounded(g, u32::MAX);
         place(&mut space, 0, 4 * 4096, 4096);
         let mut spans = Vec::new();
-        assert!(space.place_discard(0, g.split(0, 1 << 40), &mut spans).unwrap());
+        space.place_discard(0, g.split(0, 1 << 40), &mut spans).unwrap();
         assert_eq!(spans, [PageSpan { page: 0, pages: 4 }]);
         assert_eq!(space.pages(), 4);
         // Far blocks are in the map, and a range may cut into its first and last block.
         let far = 1 << 38;
         place(&mut space, 0, far * 4096, 8 * 4096);
         spans.clear();
-        assert!(space.place_discard(0, g.split((far + 1) * 4096, 6 * 4096), &mut spans).unwrap());
+        space.place_discard(0, g.split((far + 1) * 4096, 6 * 4096), &mut spans).unwrap();
         assert_eq!(spans, [PageSpan { page: 5, pages: 3 }, PageSpan { page: 8, pages: 3 }]);
         spans.clear();
-        assert!(space.place_discard(0, g.split(5 * 4096, (far - 2) * 4096), &mut spans).unwrap());
+        space.place_discard(0, g.split(5 * 4096, (far - 2) * 4096), &mut spans).unwrap();
         assert_eq!(spans, [PageSpan { page: 1, pages: 3 }, PageSpan { page: 4, pages: 3 }]);
-        let mut device = PageSpace::bounded(g, 16, LbaOverflow::Wrap);
-        spans.clear();
-        assert!(device.place_discard(0, g.split(8 * 4096, 1 << 40), &mut spans).unwrap());
-        assert_eq!(spans, [PageSpan { page: 8, pages: 8 }, PageSpan { page: 0, pages: 8 }]);
+        assert_eq!((space.cut_discards, space.cut_pages), (0, 0));
+    }
+
+    #[test]
+    fn a_device_forgets_what_it_holds() {
+        let g = PageGeometry::new(4096, 4).unwrap();
+        let page = 4096;
+        for overflow in [LbaOverflow::Wrap, LbaOverflow::Filter] {
+            let mut device = PageSpace::bounded(g, 16, overflow);
+            // Inside, up to the end, across it, behind it, all of the device and more, on another volume.
+            for (volume, first, pages, held) in [
+                (0, 3, 2, Some((3, 2))),
+                (0, 12, 4, Some((12, 4))),
+                (0, 15, 9, Some((15, 1))),
+                (0, 16, 16, None),
+                (0, 1 << 30, 1 << 30, None),
+                (0, 0, 1 << 28, Some((0, 16))),
+                (1, 0, 4, None),
+                (0, 7, 0, None),
+            ] {
+                let before = (device.cut_discards, device.cut_pages);
+                let mut spans = Vec::new();
+                device.place_discard(volume, g.split(first * page, pages * page).whole(), &mut spans).unwrap();
+                assert_eq!(spans.iter().map(|span| (span.page, span.pages)).next(), held);
+                let cut = pages - held.map_or(0, |(_, pages)| u64::from(pages));
+                assert_eq!(device.cut_discards - before.0, u64::from(cut > 0));
+                assert_eq!(device.cut_pages - before.1, cut);
+            }
+            assert_eq!(device.overflowed, 0, "reads and writes alone are wrapped or left out");
+        }
+        // Block 2 of the trace lies where block 0 does: forgetting it would forget block 0.
+        let mut compact = PageSpace::bounded(g, 8, LbaOverflow::Compact);
+        place(&mut compact, 0, 0, 3 * 4 * page);
+        let mut spans = Vec::new();
+        compact.place_discard(0, g.split(4 * page, 1 << 30).whole(), &mut spans).unwrap();
+        assert_eq!(spans, [PageSpan { page: 4, pages: 4 }]);
+        assert_eq!((compact.cut_discards, compact.cut_pages), (1, 4));
     }
 
     #[test]
@@ -581,7 +637,7 @@ mod tests {
         }
         // A second touch tells nothing new, nor does a discard.
         place(&mut space, 0, 64 * block, 4096);
-        assert!(space.place_discard(0, g.split(66 * block, block), &mut Vec::new()).unwrap());
+        space.place_discard(0, g.split(66 * block, block), &mut Vec::new()).unwrap();
         assert_eq!(borders(&mut space), []);
         place(&mut space, 0, 66 * block, 2 * block);
         assert_eq!(borders(&mut space), [(0, 8), (8, 2)]);
