@@ -8,7 +8,7 @@ use destage_plan::Request;
 use destage_scenario::sim::Requests;
 use destage_sim::experiment::Input;
 use destage_sim::measure::TraceCharacteristics;
-use destage_trace::{BATCH_REQUESTS, Skipped, Source, Through, TraceError};
+use destage_trace::{BATCH_REQUESTS, ClockWraps, Skipped, Source, Through, TraceError};
 
 /// Requests that are held at most, of all traces together: 160 MB.
 const MOST: usize = 1 << 22;
@@ -20,6 +20,7 @@ struct Held {
     requests: Vec<Request>,
     volume_names: Vec<String>,
     skipped: Skipped,
+    clock_wraps: ClockWraps,
     outside: u64,
 }
 
@@ -90,6 +91,7 @@ impl First {
                 requests,
                 volume_names: inner.volume_names().to_vec(),
                 skipped: inner.skipped(),
+                clock_wraps: inner.clock_wraps(),
                 outside: inner.outside(),
             };
             let mut all = HELD.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,6 +122,10 @@ impl Source for Again {
 
     fn volume_names(&self) -> &[String] {
         &self.held.volume_names
+    }
+
+    fn clock_wraps(&self) -> ClockWraps {
+        self.held.clock_wraps
     }
 
     fn skipped(&self) -> Skipped {

@@ -4,6 +4,7 @@
 //! [`open`] looks at a file's first bytes, undoes its compression, finds its format and returns a
 //! [`Trace`] that yields [`Request`]s in batches. Nothing here grows with the length of a trace.
 
+mod clock;
 mod compress;
 mod copy;
 mod detect;
@@ -26,6 +27,7 @@ mod synth;
 mod through;
 mod window;
 
+pub use clock::ClockWraps;
 pub use compress::Compression;
 pub use copy::{CopyError, Exported, copy_export, copy_native};
 pub use destage_plan::{Nanos, Op, Request, SECTOR_BYTES};

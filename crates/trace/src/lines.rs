@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use destage_plan::{Op, Request, SECTOR_BYTES};
 
+use crate::clock::ClockWraps;
 use crate::compress::Input;
 use crate::error::{Place, TraceError};
 use crate::fields::{Fault, Parsed, all_blank};
@@ -281,6 +282,10 @@ impl<F: LineFormat> Source for LineSource<F> {
 
     fn volume_names(&self) -> &[String] {
         self.progress.volumes.names()
+    }
+
+    fn clock_wraps(&self) -> ClockWraps {
+        self.progress.clock_wraps()
     }
 
     fn skipped(&self) -> Skipped {

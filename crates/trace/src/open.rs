@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use destage_plan::{Nanos, Request};
 
+use crate::clock::ClockWraps;
 use crate::compress::{Compression, Input, Meter};
 use crate::detect::detect;
 use crate::error::{Place, TraceError};
@@ -85,6 +86,10 @@ impl Source for Trace {
 
     fn volume_names(&self) -> &[String] {
         self.source.volume_names()
+    }
+
+    fn clock_wraps(&self) -> ClockWraps {
+        self.source.clock_wraps()
     }
 
     fn skipped(&self) -> Skipped {

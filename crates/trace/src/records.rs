@@ -4,6 +4,7 @@ use std::path::Path;
 
 use destage_plan::Request;
 
+use crate::clock::ClockWraps;
 use crate::compress::Input;
 use crate::error::{Place, TraceError};
 use crate::fields::{Fault, Parsed};
@@ -216,6 +217,10 @@ impl<F: RecordFormat> Source for RecordSource<F> {
 
     fn volume_names(&self) -> &[String] {
         self.progress.volumes.names()
+    }
+
+    fn clock_wraps(&self) -> ClockWraps {
+        self.progress.clock_wraps()
     }
 
     fn skipped(&self) -> Skipped {

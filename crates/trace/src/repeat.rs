@@ -2,6 +2,7 @@
 
 use destage_plan::{Nanos, Request};
 
+use crate::clock::ClockWraps;
 use crate::error::TraceError;
 use crate::source::{Skipped, Source};
 
@@ -87,6 +88,10 @@ impl Source for Repeated {
 
     fn volume_names(&self) -> &[String] {
         self.current.volume_names()
+    }
+
+    fn clock_wraps(&self) -> ClockWraps {
+        self.current.clock_wraps()
     }
 
     fn skipped(&self) -> Skipped {

@@ -4,6 +4,7 @@ use destage_plan::{Nanos, Op, Request};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::clock::{ClockWraps, TraceClock};
 use crate::fields::{Fault, Parsed, shown};
 
 /// Volumes that a trace may have; more of them mean that a column was misread.
@@ -135,27 +136,35 @@ pub(crate) struct Progress {
     /// The trace's zero of time: the earliest absolute time in its first batch. Recorders reorder,
     /// but not far.
     zero: Option<u64>,
+    clock: TraceClock,
     /// Requests yielded so far.
     pub(crate) requests: u64,
     pub(crate) volumes: Volumes,
 }
 
 impl Progress {
-    /// Sets the zero of time after the first batch, whose times are absolute until then.
+    /// Makes the times of a batch, which are as recorded until then, count from the earliest of the first batch. A later
+    /// one before that counts as equal to it.
     pub(crate) fn settle(&mut self, out: &mut [Request]) {
+        self.clock.follow(out);
         if self.zero.is_none() {
             self.zero = out.iter().map(|request| request.time.0).min();
-            for request in out {
-                request.time.0 -= self.zero.unwrap_or(0);
-            }
         }
+        let zero = self.zero.unwrap_or(0);
+        for request in out {
+            request.time.0 = request.time.0.saturating_sub(zero);
+        }
+    }
+
+    /// Returns how often the clock wrapped.
+    pub(crate) const fn clock_wraps(&self) -> ClockWraps {
+        self.clock.wraps()
     }
 }
 
 /// What a format hands its requests to.
 pub(crate) struct Sink<'a> {
     out: &'a mut Vec<Request>,
-    zero: u64,
     /// The trace's volumes.
     pub(crate) volumes: &'a mut Volumes,
 }
@@ -163,17 +172,16 @@ pub(crate) struct Sink<'a> {
 impl<'a> Sink<'a> {
     #[inline]
     pub(crate) fn new(out: &'a mut Vec<Request>, progress: &'a mut Progress) -> Self {
-        Self { out, zero: progress.zero.unwrap_or(0), volumes: &mut progress.volumes }
+        Self { out, volumes: &mut progress.volumes }
     }
 
-    /// Adds a request; `time` is absolute and becomes relative to the earliest of the first batch.
-    /// A later batch's time before that counts as equal to it.
+    /// Adds a request; `time` is as recorded.
     #[inline]
     pub(crate) fn push(&mut self, time: u64, volume: u32, op: Op, fua: bool, offset: u64, len: u64) -> Parsed<()> {
         if offset.checked_add(len).is_none() {
             return Err(beyond(offset, len));
         }
-        self.out.push(Request { time: Nanos(time.saturating_sub(self.zero)), offset, len, volume, op, fua });
+        self.out.push(Request { time: Nanos(time), offset, len, volume, op, fua });
         Ok(())
     }
 

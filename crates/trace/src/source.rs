@@ -2,6 +2,7 @@
 
 use destage_plan::{Nanos, Request};
 
+use crate::clock::ClockWraps;
 use crate::error::TraceError;
 
 /// How many requests a batch holds at most.
@@ -48,6 +49,11 @@ pub trait Source: Send {
     /// What was left out so far because it could not be read and the reader is lenient.
     fn skipped(&self) -> Skipped {
         Skipped::default()
+    }
+
+    /// Returns how often the clock of the trace wrapped so far; times go on where it did.
+    fn clock_wraps(&self) -> ClockWraps {
+        ClockWraps::default()
     }
 
     /// Requests left out so far because they lie in front of the window that is wanted.

@@ -3,6 +3,7 @@
 use destage_plan::{Nanos, Request};
 
 use crate::TraceError;
+use crate::clock::ClockWraps;
 use crate::source::{Skipped, Source};
 
 /// A source that asks `next` for each batch, which asks the source within it, and says all else as that one does.
@@ -35,6 +36,10 @@ where
 
     fn volume_names(&self) -> &[String] {
         self.inner.volume_names()
+    }
+
+    fn clock_wraps(&self) -> ClockWraps {
+        self.inner.clock_wraps()
     }
 
     fn skipped(&self) -> Skipped {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use destage_plan::quantity::{show_count, show_time};
 use destage_plan::{Nanos, Request};
 
+use crate::clock::ClockWraps;
 use crate::error::{Place, TraceError};
 use crate::source::{Skipped, Source};
 
@@ -189,6 +190,10 @@ impl Source for Windowed {
 
     fn volume_names(&self) -> &[String] {
         self.inner.volume_names()
+    }
+
+    fn clock_wraps(&self) -> ClockWraps {
+        self.inner.clock_wraps()
     }
 
     fn skipped(&self) -> Skipped {

@@ -150,6 +150,14 @@ fn warn_of_skipped(source: &dyn Source) {
     }
 }
 
+/// Says that the clock of a trace wrapped.
+fn warn_of_clock(source: &dyn Source) {
+    let wraps = source.clock_wraps();
+    if wraps.count > 0 {
+        screen::warn(format_args!("{wraps}; so much was added to the times of what follows"));
+    }
+}
+
 fn stat(matches: &ArgMatches) -> Result<()> {
     let page = matches.get_one::<String>("page").map_or("4KiB", String::as_str);
     let page = q::bytes(page).map_err(|right| anyhow::anyhow!("--page {page}: {right}"))?;
@@ -164,6 +172,7 @@ fn stat(matches: &ArgMatches) -> Result<()> {
         let mut trace = open(file, matches)?;
         rows.push(TraceDescription::of(file, trace.format().name(), &mut trace, geometry, of)?);
         warn_of_skipped(&trace);
+        warn_of_clock(&trace);
     }
     if matches.get_flag("json") {
         let mut out = std::io::stdout().lock();
@@ -295,8 +304,17 @@ fn summary_rows(s: &TraceSummary) -> Vec<(&'static str, String)> {
         ("volumes", show_count(s.volumes)),
         ("footprint", format!("{:.1} MiB", s.footprint_bytes() as f64 / f64::from(1 << 20))),
         ("end of the highest request", format!("{} B", show_count(s.max_address))),
-        ("earlier than one before", show_count(s.time_reversals)),
+        ("earlier than one before", out_of_order(s)),
     ]
+}
+
+/// How many requests are earlier than one before them, and by how much.
+fn out_of_order(s: &TraceSummary) -> String {
+    let count = show_count(s.time_reversals);
+    match s.longest_reversal {
+        Nanos::ZERO => count,
+        most => format!("{count}, by up to {}", q::show_time(most.0 as f64)),
+    }
 }
 
 /// Writes all of `source`, which messages call `from`, to `to`; returns the number of requests.

@@ -502,7 +502,7 @@ impl ArrayExperiment {
             cache_device: cache.map(|_| self.cache_device.word().into()),
             cache_nv_slots: self.service().cache_slots(geometry, page, policy, cache.unwrap_or(0) / page).into(),
             start_state,
-            context: self.replay.context(self.host.host, outcomes.warmup_requests, end, FITS),
+            context: self.replay.context((self.host.host, true), outcomes.warmup_requests, end, FITS),
             served_time: served.0,
             simulated_time: simulated.0,
             requests_per_second: per_second(counters.requests - counters.failed_requests, served),

@@ -135,6 +135,6 @@ pub fn lru(
         lru: LruCurve::new(stack.accesses, stack.first_hits),
         warmup_requests: walk.warmup_requests,
         input: end.input(&scope.replay.trace),
-        findings: end.findings(LbaOverflow::default(), ""),
+        findings: end.findings(LbaOverflow::default(), "", false),
     })
 }

@@ -1,19 +1,30 @@
 //! What a run's reader should know of its input and of its response times, be it of a buffer or of an array.
 
-use destage_plan::quantity::{show_bytes, show_count};
+use destage_plan::quantity::{show_bytes, show_count, show_time};
 
 use super::pass::PassEnd;
-use crate::input::LbaOverflow;
+use crate::input::{FeedCounts, LbaOverflow};
 use crate::measure::{Finding, LatencySummary, RunContext, Saturation, percent};
 
 /// Requests that are to lie beyond a percentile for it to be one.
 const BEYOND: u64 = 10;
 /// Requests of which one lies beyond p99.9.
 const PER_TAIL: u64 = 1_000;
+/// Requests that were moved by more than a second are this many, and this part of all, where times mean nothing.
+const MANY_FAR: u64 = 10;
+const FAR_SHARE: f64 = 0.001;
+/// Of a log that was joined to another so many requests follow one step back, at least.
+const RUN: u64 = 20;
+/// So do times where so many requests, and this part of all, were moved by this part of the trace's duration in the
+/// mean of all requests.
+const MANY_REVERSED: u64 = 100;
+const REVERSED_SHARE: f64 = 0.1;
+const MOVED_SHARE: f64 = 0.02;
 
 impl PassEnd {
-    /// What was left out of the trace or changed in it. `fits` are the settings with which all of it lies on the device.
-    pub(crate) fn findings(&self, overflow: LbaOverflow, fits: &str) -> Vec<Finding> {
+    /// What was left out of the trace or changed in it. `fits` are the settings with which all of it lies on the device;
+    /// `times_matter` where there are response times, of an open loop.
+    pub(crate) fn findings(&self, overflow: LbaOverflow, fits: &str, times_matter: bool) -> Vec<Finding> {
         let mut all = Vec::new();
         let counts = self.counts;
         if counts.read == counts.left_out {
@@ -51,16 +62,11 @@ impl PassEnd {
                 ),
             ));
         }
-        if counts.reversed > 0 {
-            all.push(Finding::note(
-                "reversed",
-                format!(
-                    "{} of {} requests are earlier than one before them and were moved to its time",
-                    show_count(counts.reversed),
-                    show_count(counts.read)
-                ),
-            ));
+        if self.clock_wraps.count > 0 {
+            let what = format!("{}: so much was added to the times of what follows", self.clock_wraps);
+            all.push(Finding::note("clock-wrapped", what));
         }
+        all.extend(out_of_order(counts, times_matter));
         if self.skipped.count > 0 {
             let first = self.skipped.first.as_deref().unwrap_or("unknown");
             all.push(Finding::weak(
@@ -70,6 +76,40 @@ impl PassEnd {
         }
         all
     }
+}
+
+/// That requests are earlier than one before them: by what recorders reorder, or by so much that times mean nothing.
+/// A closed loop does not look at them, nor what has no time.
+fn out_of_order(counts: FeedCounts, times_matter: bool) -> Option<Finding> {
+    if counts.reversed == 0 {
+        return None;
+    }
+    let all = format!("{} of {} requests", show_count(counts.reversed), show_count(counts.read));
+    let share = counts.reversed as f64 / counts.read as f64;
+    let mean = counts.total_move / u128::from(counts.read);
+    let far = counts.reversed_far >= MANY_FAR && counts.reversed_far as f64 >= FAR_SHARE * counts.read as f64;
+    let spread = counts.reversed >= MANY_REVERSED
+        && share >= REVERSED_SHARE
+        && counts.steps_back.saturating_mul(RUN) <= counts.reversed
+        && mean as f64 >= MOVED_SHARE * counts.latest.0 as f64;
+    if !times_matter || !(far || spread || counts.reversed_far > 0) {
+        let what = format!("{all} are earlier than one before them and were moved to its time");
+        return Some(Finding::note("reversed", what));
+    }
+    let first = if counts.first_far > 0 { counts.first_far } else { counts.first_reversed };
+    let what = format!(
+        "{all} ({}) are up to {} earlier than one before them, from request {} on, and were moved to its time: a clock \
+         was set back, or logs were joined",
+        percent(share),
+        show_time(counts.longest_move.0 as f64),
+        show_count(first)
+    );
+    Some(if far || spread {
+        let finding = Finding::void("clock-jumps", format!("{what}; response times are no result"));
+        finding.mended_by(if first > 1 { format!("--limit {}", first - 1) } else { "--host closed:32".to_owned() })
+    } else {
+        Finding::weak("clock-jumps", what)
+    })
 }
 
 /// That requests came faster than they were served.

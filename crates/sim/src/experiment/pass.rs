@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use destage_plan::Request;
-use destage_trace::Skipped;
+use destage_trace::{ClockWraps, Skipped};
 use rayon::prelude::*;
 
 use super::passes::Reading;
@@ -40,6 +40,7 @@ pub(crate) trait Consume: Send {
 pub(crate) struct PassEnd {
     pub(crate) counts: FeedCounts,
     pub(crate) skipped: Skipped,
+    pub(crate) clock_wraps: ClockWraps,
     /// Requests in front of the window.
     pub(crate) outside: u64,
     pub(crate) format: String,
@@ -183,6 +184,7 @@ impl Reader<'_> {
         Ok(PassEnd {
             counts: self.feeder.counts(),
             skipped: self.input.source.skipped(),
+            clock_wraps: self.input.source.clock_wraps(),
             outside: self.input.source.outside(),
             format: std::mem::take(&mut self.input.format),
             extent: self.feeder.extent(),

@@ -65,13 +65,19 @@ impl TraceReplay {
     }
 
     /// Returns what the result of a run tells of it beside its figures. `fits` are the settings with which all of the
-    /// trace lies on the device.
-    pub(crate) fn context(&self, host: HostModel, warmup_requests: u64, end: &PassEnd, fits: &str) -> RunContext {
+    /// trace lies on the device; a host is timed if there are response times.
+    pub(crate) fn context(
+        &self,
+        (host, is_timed): (HostModel, bool),
+        warmup_requests: u64,
+        end: &PassEnd,
+        fits: &str,
+    ) -> RunContext {
         RunContext {
             host: host.to_string(),
             settings: RecordedSetting::all(&self.settings),
             input: end.input(&self.trace),
-            findings: end.findings(self.lba_overflow, fits),
+            findings: end.findings(self.lba_overflow, fits, is_timed && host == HostModel::Open),
             warmup_requests,
         }
     }

@@ -112,7 +112,24 @@ pub struct FeedCounts {
     pub cut_bytes: u64,
     /// Requests earlier than one before them; they arrive together with it.
     pub reversed: u64,
+    /// Requests earlier than the one right before them: few where logs were joined, many where a recorder reorders.
+    pub steps_back: u64,
+    /// Requests that are more than a second earlier than one before them, and the number of the first of these, from 1.
+    pub reversed_far: u64,
+    /// See there; 0 if there is none.
+    pub first_far: u64,
+    /// The number of the first that is earlier, from 1; 0 if there is none.
+    pub first_reversed: u64,
+    /// The most that one was moved by, in the trace's time.
+    pub longest_move: Nanos,
+    /// What all of them were moved by together, in the trace's time, ns.
+    pub total_move: u128,
+    /// The latest arrival, in the trace's time.
+    pub latest: Nanos,
 }
+
+/// A request that is earlier than one before it by more was reordered by no recorder; some traces count in seconds.
+const FAR: Nanos = Nanos(1_000_000_000);
 
 /// Builds feeds.
 #[derive(Clone, Debug)]
@@ -122,6 +139,8 @@ pub struct Feeder {
     volumes: Volumes,
     speed: Speed,
     latest: Nanos,
+    /// The arrival of the request before.
+    previous: Nanos,
     counts: FeedCounts,
     keeps_heads: bool,
     keeps_origins: bool,
@@ -136,6 +155,7 @@ impl Feeder {
             volumes,
             speed,
             latest: Nanos::ZERO,
+            previous: Nanos::ZERO,
             counts: FeedCounts::default(),
             keeps_heads: false,
             keeps_origins: false,
@@ -169,7 +189,9 @@ impl Feeder {
     pub fn counts(&self) -> FeedCounts {
         let PageSpace { overflowed, cut_discards, cut_pages, .. } = self.space;
         let cut_bytes = cut_pages.saturating_mul(self.space.geometry().page_bytes());
-        FeedCounts { overflowed, cut_discards, cut_bytes, ..self.counts }
+        let Speed { times, per } = self.speed;
+        let latest = u64::try_from(u128::from(self.latest.0) * u128::from(times) / u128::from(per)).unwrap_or(u64::MAX);
+        FeedCounts { overflowed, cut_discards, cut_bytes, latest: Nanos(latest), ..self.counts }
     }
 
     /// What was touched so far, where there is no device.
@@ -229,8 +251,9 @@ impl Feeder {
                 return Err((self.counts.read, SpaceError::Time { time: request.time }));
             }
             if time < self.latest {
-                self.counts.reversed += 1;
+                self.reversed(self.latest.since(time), time < self.previous);
             }
+            self.previous = time;
             self.latest = self.latest.max(time);
             let (split, placed) = match request.op {
                 Op::Read | Op::Write => {
@@ -269,6 +292,27 @@ impl Feeder {
         Ok(taken)
     }
 
+    /// Counts a request that is so much earlier than the latest before it.
+    #[cold]
+    fn reversed(&mut self, by: Nanos, steps_back: bool) {
+        let Speed { times, per } = self.speed;
+        let moved = u64::try_from(u128::from(by.0) * u128::from(times) / u128::from(per)).unwrap_or(u64::MAX);
+        let counts = &mut self.counts;
+        counts.reversed += 1;
+        counts.steps_back += u64::from(steps_back);
+        if counts.reversed == 1 {
+            counts.first_reversed = counts.read;
+        }
+        counts.longest_move = counts.longest_move.max(Nanos(moved));
+        counts.total_move += u128::from(moved);
+        if moved > FAR.0 {
+            counts.reversed_far += 1;
+            if counts.reversed_far == 1 {
+                counts.first_far = counts.read;
+            }
+        }
+    }
+
     /// Appends those of the first requests with which there is nothing to be done but to place
     /// them: reads and writes inside one page that are in time and have a place. Returns how many
     /// there were. Most requests of most traces are such.
@@ -297,6 +341,9 @@ impl Feeder {
             }
         }
         let plain = feed.spans.len() - first_span;
+        if plain > 0 {
+            self.previous = self.latest;
+        }
         self.counts.read += plain as u64;
         let page_bytes = geometry.page_bytes();
         feed.requests.extend((first_span as u32 + 1..).zip(&requests[..plain]).map(|(spans_end, request)| {

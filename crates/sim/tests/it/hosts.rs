@@ -427,7 +427,7 @@ fn a_burst_that_recovers_is_not_saturation() {
 
 /// What was found of the trace and its place on the device.
 fn of_the_trace(run: &RunResult) -> Vec<String> {
-    const KINDS: [&str; 6] = ["nothing", "left-out", "wrapped", "compacted", "reversed", "skipped"];
+    const KINDS: [&str; 7] = ["nothing", "left-out", "wrapped", "compacted", "reversed", "clock-jumps", "skipped"];
     let findings = run.context.findings.iter().filter(|finding| KINDS.contains(&&*finding.kind));
     findings.map(|finding| finding.message.clone()).collect()
 }

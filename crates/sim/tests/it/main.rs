@@ -13,6 +13,7 @@ mod array_laws;
 mod array_pairs;
 mod array_volumes;
 mod channel_model;
+mod clock;
 mod collecting;
 mod curve;
 mod determinism;

@@ -42,7 +42,6 @@ pub struct TraceStat {
     present: Option<(u32, Option<u64>)>,
     first: Nanos,
     last: Nanos,
-    previous: Nanos,
     sum: TraceSummary,
 }
 
@@ -92,6 +91,8 @@ pub struct TraceSummary {
     pub duration: Nanos,
     /// Requests that arrive before the request in front of them.
     pub time_reversals: u64,
+    /// The most that one of these is earlier.
+    pub longest_reversal: Nanos,
     /// Different volumes.
     pub volumes: u64,
     /// The byte after the highest one that a read, write or discard covers, on any volume: the
@@ -113,7 +114,6 @@ impl TraceStat {
             present: None,
             first: Nanos(u64::MAX),
             last: Nanos::ZERO,
-            previous: Nanos::ZERO,
             sum: TraceSummary { page_bytes: geometry.page_bytes(), ..TraceSummary::default() },
         }
     }
@@ -130,8 +130,10 @@ impl TraceStat {
         let s = &mut self.sum;
         s.requests += 1;
         s.fua += u64::from(fua);
-        s.time_reversals += u64::from(time < self.previous);
-        self.previous = time;
+        if time < self.last {
+            s.time_reversals += 1;
+            s.longest_reversal = s.longest_reversal.max(self.last.since(time));
+        }
         self.first = self.first.min(time);
         self.last = self.last.max(time);
         let end = match &mut self.present {

@@ -34,6 +34,9 @@ fn model(page: u64, requests: &[Request]) -> TraceSummary {
     let kib = 1024;
     let sizes = [0..=4 * kib, 4 * kib + 1..=16 * kib, 16 * kib + 1..=64 * kib, 64 * kib + 1..=u64::MAX];
     let times = || requests.iter().map(|r| r.time);
+    let latest_before = |n: usize| requests[..n].iter().map(|r| r.time).max().unwrap_or_default();
+    let late: Vec<Nanos> =
+        (0..requests.len()).map(|n| latest_before(n).since(requests[n].time.min(latest_before(n)))).collect();
     TraceSummary {
         page_bytes: page,
         requests: requests.len() as u64,
@@ -55,7 +58,8 @@ fn model(page: u64, requests: &[Request]) -> TraceSummary {
         unique_pages_written: written.len() as u64,
         write_sizes: sizes.map(|size| of(Op::Write).filter(|r| size.contains(&r.len)).count() as u64),
         duration: times().max().unwrap_or_default() - times().min().unwrap_or_default(),
-        time_reversals: requests.windows(2).filter(|w| w[1].time < w[0].time).count() as u64,
+        time_reversals: late.iter().filter(|by| **by > Nanos::ZERO).count() as u64,
+        longest_reversal: late.iter().copied().max().unwrap_or_default(),
         volumes: requests.iter().map(|r| r.volume).collect::<BTreeSet<_>>().len() as u64,
         max_address: placed().map(|r| r.offset + r.len).max().unwrap_or(0),
         sequential: sequential as u64,

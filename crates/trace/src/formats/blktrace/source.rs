@@ -12,6 +12,7 @@ use destage_plan::{Op, Request};
 
 use super::super::block_events;
 use super::{Blktrace, Layout, MAX_HEADER, Parser};
+use crate::clock::ClockWraps;
 use crate::compress::Input;
 use crate::error::{Place, TraceError};
 use crate::fields::Fault;
@@ -230,6 +231,10 @@ impl Source for BlktraceSource {
 
     fn volume_names(&self) -> &[String] {
         self.progress.volumes.names()
+    }
+
+    fn clock_wraps(&self) -> ClockWraps {
+        self.progress.clock_wraps()
     }
 
     fn skipped(&self) -> Skipped {
