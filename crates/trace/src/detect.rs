@@ -5,6 +5,7 @@
 //! So no format is taken because it was the first to fit: text is weighed by what all formats say
 //! about it, and a mark counts only as far as the records behind it bear it out.
 
+mod units;
 mod weigh;
 
 use crate::fields::shown;
@@ -81,11 +82,23 @@ fn behind_mark(head: &[u8], whole: bool, format: FormatSpec, Held { bytes, prove
     )))
 }
 
+/// What holds the trace, of those whose marks have so many bytes.
+fn container(head: &[u8], mark: usize) -> Option<String> {
+    let is_one = |(at, magic, _): &&(usize, &[u8], &str)| head.get(*at..).is_some_and(|head| head.starts_with(magic));
+    let found = CONTAINERS.iter().filter(|(_, magic, _)| magic.len() >= mark).find(is_one);
+    found.map(|(_, _, what)| format!("is {what}"))
+}
+
+/// Why the content cannot be of a format that the user has named: it is an archive, or compressed otherwise. Records
+/// may begin with a mark of two bytes by chance.
+pub(crate) fn refuse(head: &[u8], format: &FormatSpec) -> Option<String> {
+    let is_text = matches!(format.id().sign(), Sign::Lines { .. }) || format.id() == FormatId::Columns;
+    container(head, if is_text { 1 } else { 4 })
+}
+
 fn unmarked(head: &[u8], whole: bool) -> Found {
-    if let Some((_, _, what)) =
-        CONTAINERS.iter().find(|(at, magic, _)| head.get(*at..).is_some_and(|h| h.starts_with(magic)))
-    {
-        return Err(Refusal::Unknown(format!("is {what}")));
+    if let Some(what) = container(head, 1) {
+        return Err(Refusal::Unknown(what));
     }
     if !head[..head.len().min(BINARY_SIGN)].contains(&0) {
         return detect_text(head, whole);
@@ -222,7 +235,8 @@ mod tests {
              --format disksim: the first request is a write of 2097152 B (2 MiB) at byte 6320816128 of volume 0, \
              then one every 24.5 ms on average\n  \
              --format msr-cut: the first request is a write of 4096 B (4 KiB) at byte 12345344 of volume 0, \
-             then one every 24.5 ms on average"
+             then one every 24.5 ms on average\n  \
+             none of these: describe the columns, such as --format 'columns:ts=s,op(0=R,1=W,3=D),off=pages4k,len=bytes,_'"
         );
     }
 

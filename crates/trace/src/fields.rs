@@ -78,6 +78,20 @@ pub(crate) enum TimeUnit {
 }
 
 impl TimeUnit {
+    /// All units.
+    pub(crate) const ALL: [Self; 5] = [Self::Seconds, Self::Millis, Self::Micros, Self::Filetime, Self::Nanos];
+
+    /// Returns the word in descriptions of tables.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::Millis => "ms",
+            Self::Micros => "us",
+            Self::Filetime => "filetime",
+            Self::Nanos => "ns",
+        }
+    }
+
     /// Decimal digits between this unit and a nanosecond.
     #[inline(always)]
     pub(crate) const fn exponent(self) -> usize {
@@ -90,7 +104,7 @@ impl TimeUnit {
         }
     }
 
-    const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Seconds => "seconds",
             Self::Millis => "milliseconds",

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::compress::Input;
 use crate::error::TraceError;
+use crate::fields::TimeUnit;
 use crate::lines::{LineFormat, LineSource, Probe, probe};
 use crate::options::{FormatError, Options};
 use crate::source::Source;
@@ -174,6 +175,17 @@ pub(crate) struct Fit {
     pub(crate) fault: Option<(usize, String)>,
 }
 
+/// The units of a table of text, which another table with the same columns may not have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableUnits {
+    pub(crate) time: TimeUnit,
+    /// Bytes that an offset and a length count in.
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    /// The table as the format `columns` has it, with TIME, OFFSET and LENGTH for the units.
+    pub(crate) columns: &'static str,
+}
+
 /// What is read.
 pub(crate) struct Opening<'a> {
     /// The path of a file that can also be read from its end.
@@ -190,6 +202,9 @@ pub(crate) trait Format: Clone + fmt::Debug + PartialEq + Eq + Sized {
     const INFO: FormatInfo;
 
     const SIGN: Sign;
+
+    /// Its units, where it is a table that others may look like.
+    const TABLE: Option<TableUnits> = None;
 
     /// The format without options, unless it requires some.
     fn plain() -> Option<Self>;
@@ -244,6 +259,9 @@ pub(crate) trait TextFormat: Clone + fmt::Debug + Default + PartialEq + Eq {
     /// See [`Sign::Lines`].
     const COUSIN_OF: Option<&'static str> = None;
 
+    /// See [`Format::TABLE`].
+    const TABLE: Option<TableUnits> = None;
+
     type Lines: LineFormat + 'static;
 
     /// Takes its options.
@@ -269,6 +287,8 @@ impl<F: TextFormat> Format for F {
     const INFO: FormatInfo = <F as TextFormat>::INFO;
 
     const SIGN: Sign = Sign::Lines { title: F::TITLE, cousin_of: F::COUSIN_OF };
+
+    const TABLE: Option<TableUnits> = F::TABLE;
 
     fn plain() -> Option<Self> {
         Some(F::default())

@@ -306,6 +306,8 @@ pub(crate) struct Probe {
     pub(crate) first: Option<Request>,
     pub(crate) last: Option<Request>,
     pub(crate) times: Vec<u64>,
+    /// Offsets and lengths of reads and writes.
+    pub(crate) ranges: Vec<(u64, u64)>,
     /// The trace's name for the first request's volume.
     pub(crate) volume: Option<String>,
     /// Reads and writes.
@@ -318,9 +320,9 @@ pub(crate) struct Probe {
 }
 
 /// Bytes of a read or write that no device takes at once: 1 GiB.
-const ABSURD_LEN: u64 = 1 << 30;
+pub(crate) const ABSURD_LEN: u64 = 1 << 30;
 /// A byte address that no device has: 1 EiB.
-const ABSURD_OFFSET: u64 = 1 << 60;
+pub(crate) const ABSURD_OFFSET: u64 = 1 << 60;
 /// Unreadable lines that are kept, and after which a format that reads less than half is given up.
 const ENOUGH: usize = 16;
 
@@ -332,6 +334,7 @@ impl Probe {
             self.times.push(request.time.0);
             if matches!(request.op, Op::Read | Op::Write) {
                 self.accesses += 1;
+                self.ranges.push((request.offset, request.len));
                 self.absurd += u64::from(request.len >= ABSURD_LEN || request.offset >= ABSURD_OFFSET);
                 self.broken_sectors += u64::from(!request.len.is_multiple_of(SECTOR_BYTES));
             }

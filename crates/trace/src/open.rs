@@ -7,7 +7,7 @@ use destage_plan::{Nanos, Request};
 
 use crate::clock::ClockWraps;
 use crate::compress::{Compression, Input, Meter};
-use crate::detect::detect;
+use crate::detect::{detect, refuse};
 use crate::error::{Place, TraceError};
 use crate::format::{HEAD, Opening};
 use crate::formats::{FORMATS, FormatId, FormatSpec};
@@ -214,7 +214,10 @@ fn open_input(
         return Err(TraceError::new(&file, Place::File, "is empty, expected a trace"));
     }
     let format = match &options.format {
-        Some(format) => format.clone(),
+        Some(format) => match refuse(head, format) {
+            None => format.clone(),
+            Some(reason) => return Err(TraceError::new(&file, Place::File, reason)),
+        },
         None => detect(head).map_err(|reason| TraceError::new(&file, Place::File, reason))?,
     };
     let source = format.open(Opening { seekable, input, others: Vec::new(), lenient: options.lenient })?;

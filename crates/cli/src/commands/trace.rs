@@ -188,6 +188,11 @@ fn stat(matches: &ArgMatches) -> Result<()> {
             writeln!(screen)?;
         }
         screen.paragraph("", &format!("{file} ({format})"))?;
+        // A table in other units than the format's may look like one of it.
+        let info = FORMATS.iter().find(|id| id.name() == *format).map(|id| id.info());
+        if let Some(info) = info.filter(|info| !info.columns.is_empty()) {
+            screen.paragraph("  ", &format!("read as {}", info.columns))?;
+        }
         screen.pairs(summary_rows(summary))?;
         if let Some(l) = latencies {
             let times = [l.mean, l.p50 as f64, l.p99 as f64, l.p99_9 as f64, l.max as f64].map(q::show_time);

@@ -7,7 +7,7 @@
 
 use destage_plan::Request;
 
-use super::nearly_all;
+use super::{nearly_all, units};
 use crate::format::Sign;
 use crate::formats::{FORMATS, FormatId, FormatSpec};
 use crate::lines::Probe;
@@ -130,7 +130,10 @@ pub(super) fn weigh(text: &[u8], candidates: Vec<Candidate>) -> Result<Result<Fo
         left.extend(few.into_iter().filter(|c| c.probe.good > enough.max(1) && !c.nonsense));
     }
     Ok(match &left[..] {
-        [one] => Ok(one.format.clone()),
+        [one] => match units::question(&one.format, &one.probe) {
+            None => Ok(one.format.clone()),
+            Some(question) => Err(question),
+        },
         _ => Err(undecided(text, &left)),
     })
 }
@@ -180,6 +183,7 @@ fn undecided(text: &[u8], left: &[Candidate]) -> String {
         let parts = [doubt, first, gap].map(Option::unwrap_or_default);
         lines.push(format!("  --format {format}{}", parts.concat()));
     }
+    lines.push("  none of these: describe the columns, such as --format 'columns:ts=s,op(0=R,1=W,3=D),off=pages4k,len=bytes,_'".to_owned());
     lines.join("\n")
 }
 
@@ -213,7 +217,7 @@ fn describe_failure(candidate: &Candidate) -> String {
     format!("{}, which reads {} of the first {} lines{fault}", candidate.format, probe.good, candidate.lines())
 }
 
-fn describe_request(request: &Request, volume: Option<&str>) -> String {
+pub(super) fn describe_request(request: &Request, volume: Option<&str>) -> String {
     let on = volume.map(|v| format!(" of volume {v}")).unwrap_or_default();
     format!("a {} of {} at byte {}{on}", request.op, describe_bytes(request.len), request.offset)
 }
@@ -236,7 +240,7 @@ fn describe_bytes(bytes: u64) -> String {
     }
 }
 
-fn describe_time(nanos: u64) -> String {
+pub(super) fn describe_time(nanos: u64) -> String {
     let value = nanos as f64;
     match nanos {
         0..1_000 => format!("{nanos} ns"),
@@ -287,7 +291,8 @@ mod tests {
              average\n  \
              --format ssdsim reads 39 of the first 40 lines, not line 3: the operation is \"5\", expected 1 (read) or 0 \
              (write); the first request is a write of 8192 B (8 KiB) at byte 1024512 of volume 0, then one every \
-             26.7 ms on average"
+             26.7 ms on average\n  \
+             none of these: describe the columns, such as --format 'columns:ts=s,op(0=R,1=W,3=D),off=pages4k,len=bytes,_'"
         );
         // However many they are, and if the first lines are all of this kind.
         for odd in [|n| n % 4 == 0, |n| n < 10, |n| n % 3 > 0, |n| n < 20, |n| n < 35] {
@@ -362,9 +367,11 @@ mod tests {
             doubt.contains("--format disksim reads 9 of the first 10 lines, not line 10: the address is"),
             "{doubt}"
         );
-        // What nobody else makes sense of is as it is.
+        // What nobody else makes sense of is asked about.
         let alone = text(10, |n| format!("{},W,{},8388608", n * 24, 1_u64 << 52));
-        assert_eq!(found(&alone), Ok(FormatId::RqCsv));
+        assert!(
+            refusal(&alone).starts_with("fits rq-csv by its columns, but perhaps not by its units (most requests are")
+        );
     }
 
     #[test]

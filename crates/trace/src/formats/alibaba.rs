@@ -11,7 +11,7 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
+use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -32,6 +32,13 @@ impl TextFormat for Alibaba {
             format!("{},{op},{},16384,{}", n % 5, scattered(n) * 4096, 1_580_000_000_000_000 + n * 350)
         })],
     };
+
+    const TABLE: Option<TableUnits> = Some(TableUnits {
+        time: TimeUnit::Micros,
+        offset: 1,
+        length: 1,
+        columns: "dev,op,off=OFFSET,len=LENGTH,ts=TIME",
+    });
 
     type Lines = Self;
 

@@ -10,10 +10,10 @@
 //! | sector | sectors of 512 B |
 //! | length | sectors of 512 B |
 
-use destage_plan::Op;
+use destage_plan::{Op, SECTOR_BYTES};
 
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
+use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -34,6 +34,13 @@ impl TextFormat for Diskmon {
             format!("{n}\t{}.5\t0.0001\t{}\t{op}\t{}\t16", n / 3, n % 2, scattered(n) * 8)
         })],
     };
+
+    const TABLE: Option<TableUnits> = Some(TableUnits {
+        time: TimeUnit::Seconds,
+        offset: SECTOR_BYTES,
+        length: SECTOR_BYTES,
+        columns: "_,ts=TIME,_,dev,op,off=OFFSET,len=LENGTH,sep=tab",
+    });
 
     type Lines = Self;
 

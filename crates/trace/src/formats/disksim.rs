@@ -8,10 +8,10 @@
 //! | length | sectors of 512 B |
 //! | flags | hexadecimal; bit 0 set means a read, else a write |
 
-use destage_plan::Op;
+use destage_plan::{Op, SECTOR_BYTES};
 
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
+use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -41,6 +41,13 @@ impl TextFormat for Disksim {
                 .not_found(),
         ],
     };
+
+    const TABLE: Option<TableUnits> = Some(TableUnits {
+        time: TimeUnit::Millis,
+        offset: SECTOR_BYTES,
+        length: SECTOR_BYTES,
+        columns: "ts=TIME,dev,off=OFFSET,len=LENGTH,op(1=R)",
+    });
 
     type Lines = Self;
 

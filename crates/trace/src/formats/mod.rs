@@ -36,7 +36,7 @@ use std::str::FromStr;
 use destage_plan::names::nearest;
 
 use crate::error::TraceError;
-use crate::format::{Format, FormatInfo, Opening, Sample, Sign};
+use crate::format::{Format, FormatInfo, Opening, Sample, Sign, TableUnits};
 use crate::lines::Probe;
 use crate::options::{FormatError, split};
 use crate::source::Source;
@@ -70,6 +70,13 @@ macro_rules! formats {
             pub(crate) fn sign(self) -> Sign {
                 match self {
                     $(Self::$format => <$module::$format as Format>::SIGN,)+
+                }
+            }
+
+            /// The units of a table that others may look like.
+            pub(crate) fn table(self) -> Option<TableUnits> {
+                match self {
+                    $(Self::$format => <$module::$format as Format>::TABLE,)+
                 }
             }
 

@@ -12,7 +12,7 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
+use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -33,6 +33,13 @@ impl TextFormat for Msr {
             format!("{},web,{},{op},{},4096,{n}", 128_000_000_000_000_000 + n * 20_000, n % 2, scattered(n) * 4096)
         })],
     };
+
+    const TABLE: Option<TableUnits> = Some(TableUnits {
+        time: TimeUnit::Filetime,
+        offset: 1,
+        length: 1,
+        columns: "ts=TIME,_,dev,op,off=OFFSET,len=LENGTH",
+    });
 
     type Lines = Self;
 

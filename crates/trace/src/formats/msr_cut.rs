@@ -16,7 +16,7 @@ use destage_plan::Op;
 
 use super::disksim::Disksim;
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
+use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -43,6 +43,13 @@ impl TextFormat for MsrCut {
     };
 
     const COUSIN_OF: Option<&'static str> = Some(Disksim::INFO.name);
+
+    const TABLE: Option<TableUnits> = Some(TableUnits {
+        time: TimeUnit::Millis,
+        offset: 1,
+        length: 1,
+        columns: "ts=TIME,dev,off=OFFSET,len=LENGTH,op(1=R)",
+    });
 
     type Lines = Self;
 

@@ -9,10 +9,10 @@
 //!
 //! A flush's address and length mean nothing. There is one volume.
 
-use destage_plan::Op;
+use destage_plan::{Op, SECTOR_BYTES};
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
+use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -32,6 +32,13 @@ impl TextFormat for RqCsv {
             format!("{},{},{},8", n * 700, ["R", "W", "WF", "D"][n as usize % 4], scattered(n) * 8)
         })],
     };
+
+    const TABLE: Option<TableUnits> = Some(TableUnits {
+        time: TimeUnit::Micros,
+        offset: SECTOR_BYTES,
+        length: SECTOR_BYTES,
+        columns: "ts=TIME,op,off=OFFSET,len=LENGTH",
+    });
 
     type Lines = Self;
 

@@ -11,10 +11,10 @@
 //!
 //! Optional further fields are passed over.
 
-use destage_plan::Op;
+use destage_plan::{Op, SECTOR_BYTES};
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
+use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -35,6 +35,13 @@ impl TextFormat for Spc {
             format!("{},{},1536,{op},{}.{:06}", n % 3, scattered(n), n / 9, n * 20_011)
         })],
     };
+
+    const TABLE: Option<TableUnits> = Some(TableUnits {
+        time: TimeUnit::Seconds,
+        offset: SECTOR_BYTES,
+        length: 1,
+        columns: "dev,off=OFFSET,len=LENGTH,op,ts=TIME",
+    });
 
     type Lines = Self;
 

@@ -8,11 +8,11 @@
 //! | length | sectors of 512 B |
 //! | operation | `1` read, `0` write |
 
-use destage_plan::Op;
+use destage_plan::{Op, SECTOR_BYTES};
 
 use super::disksim::Disksim;
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
+use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -37,6 +37,13 @@ impl TextFormat for Ssdsim {
     };
 
     const COUSIN_OF: Option<&'static str> = Some(Disksim::INFO.name);
+
+    const TABLE: Option<TableUnits> = Some(TableUnits {
+        time: TimeUnit::Nanos,
+        offset: SECTOR_BYTES,
+        length: SECTOR_BYTES,
+        columns: "ts=TIME,dev,off=OFFSET,len=LENGTH,op(1=R)",
+    });
 
     type Lines = Self;
 

@@ -13,7 +13,7 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
+use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -34,6 +34,13 @@ impl TextFormat for Systor {
             format!("145{n:07}.5,0.001,{op},{},{},8192", n % 4, scattered(n) * 4096)
         })],
     };
+
+    const TABLE: Option<TableUnits> = Some(TableUnits {
+        time: TimeUnit::Seconds,
+        offset: 1,
+        length: 1,
+        columns: "ts=TIME,_,op,dev,off=OFFSET,len=LENGTH",
+    });
 
     type Lines = Self;
 

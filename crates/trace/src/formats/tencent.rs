@@ -8,10 +8,10 @@
 //! | type | `0` read, `1` write |
 //! | volume | a number |
 
-use destage_plan::Op;
+use destage_plan::{Op, SECTOR_BYTES};
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
+use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -31,6 +31,13 @@ impl TextFormat for Tencent {
             format!("{},{},64,{},{}", 1_540_000_000 + n / 9, scattered(n) * 8, n % 2, 1000 + n % 7)
         })],
     };
+
+    const TABLE: Option<TableUnits> = Some(TableUnits {
+        time: TimeUnit::Seconds,
+        offset: SECTOR_BYTES,
+        length: SECTOR_BYTES,
+        columns: "ts=TIME,off=OFFSET,len=LENGTH,op(0=R,1=W),dev",
+    });
 
     type Lines = Self;
 

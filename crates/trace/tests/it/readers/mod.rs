@@ -7,6 +7,7 @@ mod damage;
 mod detection;
 mod lines;
 mod real;
+mod units;
 
 use std::fmt::Write as _;
 use std::io::{Cursor, Write as _};
@@ -221,7 +222,8 @@ fn ambiguous_traces_are_refused_with_what_each_would_mean() {
          --format disksim: the first request is a write of 2097152 B (2 MiB) at byte 6320816128 of volume 0, \
          then one every 200.5 ms on average\n  \
          --format msr-cut: the first request is a write of 4096 B (4 KiB) at byte 12345344 of volume 0, \
-         then one every 200.5 ms on average"
+         then one every 200.5 ms on average\n  \
+         none of these: describe the columns, such as --format 'columns:ts=s,op(0=R,1=W,3=D),off=pages4k,len=bytes,_'"
     );
 }
 
