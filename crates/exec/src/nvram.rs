@@ -112,6 +112,8 @@ struct Slots {
 pub struct Nvram {
     durable: Slots,
     in_memory: Slots,
+    /// Holds the pages of recent rows, in memory as well.
+    of_rows: Slots,
     /// Rows with an open intent.
     pub intents: RowSet,
     spare: Vec<Vec<u8>>,
@@ -174,6 +176,7 @@ impl Nvram {
         last.clear();
         last.extend(entries.iter().map(|entry| entry.as_ref().map(|entry| entry.generation)));
         self.in_memory = Slots::default();
+        self.of_rows = Slots::default();
     }
 
     /// Puts a tag, and exactly these bytes, into a free slot.
@@ -216,11 +219,19 @@ impl Nvram {
     }
 
     const fn slots_of(&mut self, slot: NvSlot) -> &mut Slots {
-        if slot.is_in_memory() { &mut self.in_memory } else { &mut self.durable }
+        match (slot.is_in_memory(), slot.is_of_row()) {
+            (false, _) => &mut self.durable,
+            (true, false) => &mut self.in_memory,
+            (true, true) => &mut self.of_rows,
+        }
     }
 
     fn get(&self, slot: NvSlot) -> Option<&Entry> {
-        if slot.is_in_memory() { self.in_memory.get(slot) } else { self.durable.get(slot) }
+        match (slot.is_in_memory(), slot.is_of_row()) {
+            (false, _) => self.durable.get(slot),
+            (true, false) => self.in_memory.get(slot),
+            (true, true) => self.of_rows.get(slot),
+        }
     }
 
     fn room(&mut self) -> Vec<u8> {

@@ -48,15 +48,28 @@ pub struct NvSlot {
 impl NvSlot {
     /// The first slot of memory; those of the NVRAM come before it.
     pub const FIRST_IN_MEMORY: u32 = 1 << 31;
+    /// The first slot of memory for the pages of [recent rows](Self::is_of_row); the others come before it.
+    pub const FIRST_OF_ROWS: u32 = 3 << 30;
 
     /// Whether it is a slot of memory, and not of the NVRAM.
     pub const fn is_in_memory(self) -> bool {
         self.index >= Self::FIRST_IN_MEMORY
     }
 
+    /// Returns true if it is a slot of memory that holds a page of a row as its member has it: the array's, and not that of
+    /// a cache in front of it.
+    pub const fn is_of_row(self) -> bool {
+        self.index >= Self::FIRST_OF_ROWS
+    }
+
     /// Its place among the slots of its kind.
     pub const fn place(self) -> usize {
-        (self.index % Self::FIRST_IN_MEMORY) as usize
+        let first = match self.index {
+            ..Self::FIRST_IN_MEMORY => 0,
+            Self::FIRST_IN_MEMORY..Self::FIRST_OF_ROWS => Self::FIRST_IN_MEMORY,
+            Self::FIRST_OF_ROWS.. => Self::FIRST_OF_ROWS,
+        };
+        (self.index - first) as usize
     }
 }
 

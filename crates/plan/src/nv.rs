@@ -28,6 +28,13 @@ impl NvSlots {
         all
     }
 
+    /// Has as many slots of memory [for pages of rows](NvSlot::is_of_row).
+    pub const fn of_rows(slots: u32) -> Self {
+        let mut all = Self::new(slots);
+        all.first = NvSlot::FIRST_OF_ROWS;
+        all
+    }
+
     /// Notes that a slot was in use when this life began; whether there is such a slot and it was
     /// free.
     pub fn occupy(&mut self, slot: NvSlot) -> bool {
@@ -116,6 +123,9 @@ mod tests {
         assert!(first.is_in_memory() && !slot(4, 10).is_in_memory() && held.alloc().is_none());
         held.free(first);
         assert_eq!(held.alloc(), Some(NvSlot { generation: 2, ..first }));
+        let row = NvSlots::of_rows(1).alloc().expect("there is one");
+        assert!(row.is_of_row() && row.is_in_memory() && !first.is_of_row());
+        assert_eq!((row.place(), first.place(), slot(4, 10).place()), (0, 0, 4));
         assert_eq!(NvSlots::new(u32::MAX).alloc(), Some(slot(0, 1)), "no memory for slots that are not used");
     }
 }

@@ -471,6 +471,11 @@ impl Out {
         slot.issued.iter().filter_map(changed).any(|dev| devs.contains(dev))
     }
 
+    /// Returns true if these steps of the operation's present plan are done.
+    pub fn is_done(&self, op: OpId, steps: StepSet) -> bool {
+        self.ops[op.index()].done.contains_all(steps)
+    }
+
     /// Returns the pages that devices could not read for the operation's failed steps.
     pub fn unreadable(&self, op: OpId) -> &[BadPage] {
         &self.ops[op.index()].unreadable
