@@ -193,6 +193,29 @@ impl ClaimTable {
         }
     }
 
+    /// Offers the operations whose claims wait for nothing but the one that `op` holds and for such as were `taken` before,
+    /// in the order of the queue. What is taken could have come with `op`: nobody stands between them.
+    pub fn followers(&self, op: OpId, stripe: Stripe, mut taken: impl FnMut(OpId) -> bool) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let queue = &self.lines[line_of(stripe, self.lines.len())];
+        let Some(at) = queue.iter().position(|entry| entry.is_of(op, stripe)) else { return };
+        if queue[at].blockers > 0 {
+            return;
+        }
+        let mut together = vec![at];
+        for (index, entry) in queue.iter().enumerate().skip(at + 1) {
+            if entry.blockers == 0 || entry.claim.stripe != stripe {
+                continue;
+            }
+            let before = together.iter().filter(|&&before| queue[before].claim.conflicts(&entry.claim)).count();
+            if before == entry.blockers as usize && taken(entry.op) {
+                together.push(index);
+            }
+        }
+    }
+
     /// The line of a stripe.
     fn line(&mut self, stripe: Stripe) -> &mut Vec<Entry> {
         let line = line_of(stripe, self.lines.len());

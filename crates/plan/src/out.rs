@@ -381,6 +381,14 @@ impl Out {
         self.claims.narrow(self.now, op, to, |op| grant(ops, queue, op));
     }
 
+    /// Offers the operations that wait for the claim of this one, which it holds, and for such as were `taken` before; they
+    /// must have one claim each to be taken. Those that wait for others as well are not offered.
+    pub fn followers(&self, op: OpId, mut taken: impl FnMut(OpId) -> bool) {
+        if let Some(claim) = self.ops[op.index()].claim {
+            self.claims.followers(op, claim.stripe, |op| self.ops[op.index()].more_stripes == 0 && taken(op));
+        }
+    }
+
     /// Makes room for more steps of an operation whose steps are all done: their places are free
     /// again, and their sets mean nothing any more; its buffers stay. An operation has 64 steps at
     /// a time.

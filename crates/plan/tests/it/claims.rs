@@ -50,6 +50,24 @@ impl Naive {
     }
 }
 
+impl Naive {
+    /// The operations that wait for the one at a place and for such as were taken before them, and for nothing else; every
+    /// third is not taken.
+    fn followers(&self, at: usize) -> Vec<OpId> {
+        let (mut together, mut offered) = (vec![at], Vec::new());
+        for (index, (op, claim, _)) in self.queue.iter().enumerate().skip(at + 1) {
+            let mut before = (0..index).filter(|earlier| Self::conflicts(&self.queue[*earlier].1, claim)).peekable();
+            if before.peek().is_some() && before.all(|earlier| together.contains(&earlier)) {
+                offered.push(*op);
+                if op.0 % 3 > 0 {
+                    together.push(index);
+                }
+            }
+        }
+        offered
+    }
+}
+
 /// A part of a claim: fewer rows and columns.
 fn part(claim: Claim, less: u64) -> Claim {
     let rows = 1 + (less % u64::from(claim.rows)) as u32;
@@ -127,6 +145,14 @@ proptest! {
                     prop_assert_eq!(told, granted);
                 }
                 Action::Release(_) | Action::Narrow(..) => {}
+            }
+            for (at, (op, claim, holds)) in naive.queue.iter().enumerate() {
+                let mut offered = Vec::new();
+                table.followers(*op, claim.stripe, |other| {
+                    offered.push(other);
+                    other.0 % 3 > 0
+                });
+                prop_assert_eq!(offered, if *holds { naive.followers(at) } else { Vec::new() });
             }
             prop_assert_eq!(table.len(), naive.queue.len());
             prop_assert_eq!(table.is_empty(), naive.queue.is_empty());
