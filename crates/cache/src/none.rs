@@ -9,7 +9,11 @@ use crate::{HostCache, HostCacheError, HostCacheInfo, Registered};
 #[derive(Clone, Copy, Debug)]
 pub struct NoCache;
 
-impl Versions for NoCache {}
+impl Versions for NoCache {
+    fn may_fold(&self) -> bool {
+        true
+    }
+}
 
 impl HostCache for NoCache {
     type Part = ();

@@ -43,6 +43,8 @@ pub struct Cell {
     pub mode: usize,
     /// Whether the cache trims what it does not need, if it can.
     pub cache_trims: bool,
+    /// Counts the rows of which pages are kept in memory.
+    pub cached_rows: u32,
 }
 
 impl Cell {
@@ -88,6 +90,7 @@ impl Cell {
             cache_pages: dice.pick(&[2, 4, 8, 16]),
             mode: 0,
             cache_trims: false,
+            cached_rows: 0,
             geometry,
         }
     }
@@ -95,7 +98,19 @@ impl Cell {
     /// The shape of a seed, for the harness of `Memory`.
     pub fn of_seed(seed: u64, dice: &mut Dice, level: Option<Level>) -> Self {
         let drawn = Self::draw(dice, level, Some(Dice::part(seed, u64::MAX - 5)));
-        Self { mode: Self::mode_of(seed), cache_trims: Self::cache_trims_of(seed), ..drawn }
+        Self {
+            mode: Self::mode_of(seed),
+            cache_trims: Self::cache_trims_of(seed),
+            cached_rows: Self::cached_rows_of(seed),
+            ..drawn
+        }
+    }
+
+    /// Counts the rows that the array of a seed keeps in memory, with numbers of its own for that: one array in three keeps a
+    /// row or two of each set.
+    pub fn cached_rows_of(seed: u64) -> u32 {
+        let mut dice = Dice::part(seed, u64::MAX - 12);
+        if dice.one_in(3) { ArrayConfig::ROW_UNIT * dice.within(1, 2) as u32 } else { 0 }
     }
 
     /// The mode of a seed, with numbers of its own for that.
@@ -128,6 +143,7 @@ impl Cell {
             idle_flush: self.idle_flush,
             rebuild_window: self.rebuild_window,
             max_corrected: u32::MAX,
+            cached_rows: self.cached_rows,
             ..ArrayConfig::new(self.geometry.clone())
         }
     }

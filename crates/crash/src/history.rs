@@ -371,12 +371,13 @@ impl fmt::Display for History {
             cache_pages,
             mode,
             cache_trims,
+            cached_rows,
             ..
         } = &self.cell;
         writeln!(
             f,
             ", {} pages a member, {regime:?}, {parity:?}, {max_open_rows} open rows, {nv_slots} slots, trims {trims}, idle {}, window \
-             {rebuild_window}, depth {depth}, fragments of {max_pages}, cache of {cache_pages} in mode {mode}, trims {cache_trims}; {:?}, compute at once {}, {} requests at a time",
+             {rebuild_window}, depth {depth}, fragments of {max_pages}, cache of {cache_pages} in mode {mode}, trims {cache_trims}, {cached_rows} rows in memory; {:?}, compute at once {}, {} requests at a time",
             geometry.member_pages(),
             self.cell.idle_flush,
             self.order,

@@ -54,6 +54,8 @@ pub struct Report {
     pub compared_rows: u64,
     /// Members filled.
     pub rebuilds: u64,
+    /// Counts the pages that writes found in memory instead of reading them.
+    pub cached_reads: u64,
     /// Times that devices said that they collect, do so no longer, or will have to soon.
     pub collections: u64,
     /// Orders to drain the cache.
@@ -86,6 +88,7 @@ impl Report {
         self.accepted += other.accepted;
         self.losses += other.losses;
         self.rebuilds += other.rebuilds;
+        self.cached_reads += other.cached_reads;
         self.collections += other.collections;
         self.drains += other.drains;
         self.time += other.time;

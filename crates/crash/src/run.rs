@@ -386,6 +386,7 @@ impl<'a> HistoryRun<'a> {
         self.report.steps += self.memory.steps();
         self.report.time += self.memory.now();
         self.report.corrected += engine.controller().array().stats().corrected_pages;
+        self.report.cached_reads += engine.controller().array().stats().cached_reads;
         self.report.rebuilds += engine.controller().array().stats().rebuilt_rows / self.cell.geometry.member_pages();
         self.report.add_counters(engine.out().counts(), engine.out().waits());
     }

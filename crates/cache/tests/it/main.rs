@@ -16,6 +16,7 @@ mod metadata_log_pages;
 mod nvram_lengths;
 mod plans;
 mod service;
+mod stripe_cache;
 mod sync;
 mod tier_caches_model;
 mod tier_model_examples;

@@ -18,7 +18,7 @@ fn operations() -> u64 {
 /// Histories of a few hundred requests each, until there are enough.
 fn try_cell(cache: &'static HostCacheInfo, level: Level, losses: bool) {
     let limits = Limits { level: Some(level), no_cuts: true, no_losses: !losses, requests: Some(300) };
-    let (mut requests, mut lost, mut rebuilds, mut seed) = (0, 0, 0, 1_000_000);
+    let (mut requests, mut lost, mut rebuilds, mut cached, mut seed) = (0, 0, 0, 0, 1_000_000);
     while requests < operations() {
         let report = explore(cache, seed..seed + 16, &limits, Options::default());
         let report = report.unwrap_or_else(|failure| {
@@ -29,8 +29,14 @@ fn try_cell(cache: &'static HostCacheInfo, level: Level, losses: bool) {
         requests += report.requests;
         lost += report.losses;
         rebuilds += report.rebuilds;
+        cached += report.cached_reads;
     }
-    println!("{} {level}: {requests} requests, {lost} devices lost, {rebuilds} members filled", cache.name);
+    println!(
+        "{} {level}: {requests} requests, {lost} devices lost, {rebuilds} members filled, {cached} pages of rows in memory",
+        cache.name
+    );
+    let keeps_rows = cache.name == "none" && matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6);
+    assert!(!keeps_rows || cached > requests / 50, "a share of the arrays keeps rows");
     assert_eq!(lost > 0, losses && (level != Level::Raid0 || lost > 0), "devices are lost where they are to be");
     assert!(!losses || level == Level::Raid0 || rebuilds > 0);
 }

@@ -72,6 +72,7 @@ impl Array {
     /// it is and durably: what the parity covers, wherever that is. The step.
     pub fn write_slots(&mut self, op: OpId, row: Row, column: Column, slots: &[NvSlot], out: &mut Out) -> StepSet {
         let pages = slots.len();
+        self.row_cache.drop_rows(Rows::new(row, pages as u32));
         if self.data.contains(column) {
             self.stats.data_writes += pages as u64;
         } else {

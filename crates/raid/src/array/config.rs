@@ -4,6 +4,7 @@ use std::fmt;
 
 use destage_plan::{DevSet, Nanos, PageRange};
 
+use super::row_cache::RowCache;
 use crate::{Geometry, Level};
 
 /// Members that an array with parity can have: an operation has 64 steps, and a write may have to
@@ -97,6 +98,9 @@ pub struct ArrayConfig {
     /// Limits the pages that a member may fail to read and that are made anew before it counts as lost. The count is halved
     /// every hour without another. 0: the first costs the member.
     pub max_corrected: u32,
+    /// Rows of which pages are kept in memory after a write, so that the next one need not read them: a multiple of
+    /// [`ROW_UNIT`](Self::ROW_UNIT), or none. Arrays without parity keep none.
+    pub cached_rows: u32,
     /// Pages of the array that may be lost: a start that would be refused over rows that may be torn
     /// and have lost data goes on if all that they have lost is among these; one that would be refused over the device
     /// of a cache ([`Refusal::CacheLost`](destage_plan::Refusal::CacheLost)) if every page is.
@@ -112,6 +116,12 @@ impl ArrayConfig {
     /// are written with two members lost.
     pub const MIN_NV_SLOTS: u32 = 16;
 
+    /// The unit of the number of rows that are kept in memory: they are in as many sets.
+    pub const ROW_UNIT: u32 = RowCache::UNIT;
+
+    /// The most rows that are kept in memory.
+    pub const MAX_CACHED_ROWS: u32 = 1 << 24;
+
     /// An array of pages of 4 KiB served as md would: flush regime, 16,384 open rows, discards passed on.
     pub const fn new(geometry: Geometry) -> Self {
         Self {
@@ -125,8 +135,18 @@ impl ArrayConfig {
             idle_flush: Nanos(5_000_000_000),
             rebuild_window: 8,
             max_corrected: MAX_CORRECTED,
+            cached_rows: 0,
             accepted_losses: Vec::new(),
             revived: DevSet::EMPTY,
+        }
+    }
+
+    /// Counts the rows that are kept in memory.
+    pub(super) const fn kept_rows(&self) -> u32 {
+        if self.geometry.parity_columns() == 0 || matches!(self.geometry.level(), Level::Raid1) {
+            0
+        } else {
+            self.cached_rows
         }
     }
 
@@ -145,6 +165,9 @@ impl ArrayConfig {
         if self.max_open_rows == 0 || self.rebuild_window == 0 {
             return Err(ArrayError::Zero);
         }
+        if !self.cached_rows.is_multiple_of(Self::ROW_UNIT) || self.cached_rows > Self::MAX_CACHED_ROWS {
+            return Err(ArrayError::CachedRows(self.cached_rows));
+        }
         Ok(())
     }
 }
@@ -160,6 +183,8 @@ pub enum ArrayError {
     NvSlots(u32),
     /// `max_open_rows` or `rebuild_window` is 0.
     Zero,
+    /// `cached_rows` is no multiple of [`ArrayConfig::ROW_UNIT`], or above [`ArrayConfig::MAX_CACHED_ROWS`].
+    CachedRows(u32),
 }
 
 impl fmt::Display for ArrayError {
@@ -173,6 +198,12 @@ impl fmt::Display for ArrayError {
             }
             Self::Chunk(pages) => write!(f, "a chunk of {pages} pages: at most {} can be served", u16::MAX),
             Self::NvSlots(n) => write!(f, "{n} NVRAM slots: at least {} are needed", ArrayConfig::MIN_NV_SLOTS),
+            Self::CachedRows(n) => write!(
+                f,
+                "{n} rows kept in memory: a multiple of {} up to {} is possible",
+                ArrayConfig::ROW_UNIT,
+                ArrayConfig::MAX_CACHED_ROWS
+            ),
             Self::Zero => f.write_str("the limit of open rows and the rebuild window must be at least 1"),
         }
     }

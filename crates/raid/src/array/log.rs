@@ -125,15 +125,21 @@ impl Array {
 
     pub(super) fn plan_free(&mut self, op: OpId, out: &mut Out) {
         let Some(Task::Free { slots, .. }) = self.task(op) else { unreachable!("the operation frees slots") };
-        let frees = out.slots(op, slots);
-        out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
+        let is_of_rows = slots.first().is_some_and(|slot| slot.is_of_row());
+        let (puts, frees) = (PutList::EMPTY, out.slots(op, slots));
+        let step = if is_of_rows { Step::Hold { puts, frees } } else { Step::NvCommit { puts, frees } };
+        out.step(op, step, StepSet::EMPTY);
         out.close(op);
     }
 
     pub(super) fn free_done(&mut self, slots: Vec<NvSlot>, unlogs: bool, out: &mut Out) {
         self.unlogging -= u32::from(unlogs);
         for slot in slots {
-            self.slots.free(slot);
+            if slot.is_of_row() {
+                self.row_cache.free_slot(slot);
+            } else {
+                self.slots.free(slot);
+            }
         }
         self.wake(out);
     }

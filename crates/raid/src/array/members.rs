@@ -245,6 +245,7 @@ impl Array {
         }
         self.copy.lose(dev);
         self.dirty.remove(dev);
+        self.forget_all_rows(out);
         if self.needs_log() {
             let geometry = &self.config.geometry;
             let data = |row: &Row| geometry.data_set().contains(geometry.column(geometry.stripe_of(*row).0, dev));

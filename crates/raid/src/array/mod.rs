@@ -18,6 +18,7 @@
 mod above;
 mod absorbed;
 mod bad_pages;
+mod cached;
 mod catch_up;
 mod config;
 mod copy;
@@ -33,6 +34,7 @@ mod read_errors;
 mod rebuild;
 mod recover;
 mod repair;
+mod row_cache;
 mod scrub;
 mod seg;
 mod slots;
@@ -44,8 +46,8 @@ mod write;
 use std::collections::VecDeque;
 
 use destage_plan::{
-    Buf, Claim, Column, ColumnSet, Control, Dev, DevSet, DeviceChange, Event, Frag, Intents, NvSlot, NvSlots, OpId,
-    Out, PageRange, Row, Rows, Sectors, Stripe, TimerId, TimerOwner,
+    Buf, Claim, Column, ColumnSet, Control, Dev, DevSet, DeviceChange, Event, Frag, Intents, NvPut, NvSlot, NvSlots,
+    OpId, Out, PageRange, Row, Rows, Sectors, Stripe, TimerId, TimerOwner,
 };
 
 use copy::{CopyRun, CopyTask};
@@ -55,6 +57,7 @@ use members::Members;
 use rebuild::Rebuild;
 use recover::Recovery;
 use repair::PageRepair;
+use row_cache::RowCache;
 use scrub::{ScrubRun, ScrubTask};
 use slots::Share;
 use write::WriteTask;
@@ -108,6 +111,8 @@ pub struct ArrayStats {
     pub rebuilt_rows: u64,
     /// Counts the pages made anew that members could not read.
     pub corrected_pages: u64,
+    /// Counts the pages that writes needed and that were in memory, instead of being read.
+    pub cached_reads: u64,
 }
 
 /// What the array itself has an operation for.
@@ -192,6 +197,10 @@ pub struct Array {
     merged: Buf,
     /// The row that the plan being made absorbs.
     absorbed: Absorbed,
+    /// Keeps pages of recently written rows.
+    row_cache: RowCache,
+    /// Lists the pages that the plan being made keeps.
+    row_puts: Vec<NvPut>,
     stats: ArrayStats,
 }
 
@@ -243,6 +252,8 @@ impl Array {
             ready: false,
             duties: VecDeque::new(),
             merged: Buf::None,
+            row_cache: RowCache::new(config.kept_rows(), geometry.column_set().len()),
+            row_puts: Vec::new(),
             stats: ArrayStats::default(),
             config,
         })

@@ -20,6 +20,22 @@ impl Array {
         ready: StepSet,
         out: &mut Out,
     ) -> (Buf, Buf, StepSet) {
+        self.modify_parity_in(op, what, parity, fresh, old, None, ready, out)
+    }
+
+    /// Does what [`modify_parity`](Self::modify_parity) does, and puts P and Q into buffers that are there.
+    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
+    pub(super) fn modify_parity_in(
+        &mut self,
+        op: OpId,
+        what: What,
+        parity: ColumnSet,
+        fresh: &Pages,
+        old: &Pages,
+        into: Option<(Buf, Buf)>,
+        ready: StepSet,
+        out: &mut Out,
+    ) -> (Buf, Buf, StepSet) {
         let pages = what.rows.count as u16;
         let geometry = &self.config.geometry;
         let (p_column, q_column) = (geometry.p_column(), geometry.q_column());
@@ -38,7 +54,7 @@ impl Array {
         }
         let mut new_p = Buf::None;
         if has_p {
-            new_p = out.tmp(op, pages);
+            new_p = into.map_or_else(|| out.tmp(op, pages), |(p, _)| p);
             let mut n = 0;
             let mut push = |buf| {
                 if buf != Buf::Zero {
@@ -60,7 +76,7 @@ impl Array {
         }
         let mut new_q = Buf::None;
         if has_q {
-            new_q = out.tmp(op, pages);
+            new_q = into.map_or_else(|| out.tmp(op, pages), |(_, q)| q);
             let old_q = old[q_column.index()];
             if let Some(column) = single {
                 let b = field::pow2(geometry.exponent(what.stripe, column));

@@ -378,6 +378,7 @@ impl Array {
         after: StepSet,
         out: &mut Out,
     ) -> StepSet {
+        self.row_cache.drop_rows(rows);
         if self.data.contains(column) {
             self.stats.data_writes += u64::from(rows.count);
         } else {

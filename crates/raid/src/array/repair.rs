@@ -107,6 +107,7 @@ impl Array {
                 out.renew(op);
                 out.attempt(op);
                 self.set_task(op, Task::Repair(PageRepair { stage: RepairStage::Writing, ..repair }));
+                self.row_cache.drop_rows(Rows::new(Row(page.page), 1));
                 let ext = Ext::new(page.dev, page.page, 1);
                 let written = out.step(op, Step::Write { ext, src, fua: false }, StepSet::EMPTY);
                 let dst = out.tmp(op, 1);

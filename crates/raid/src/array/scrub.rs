@@ -378,6 +378,8 @@ impl Array {
             let (dev, differing) = (self.dev(stripe, column), task.differing[column.index()]);
             mismatched |= differing;
             for row in rows.iter().zip(0..).filter(|(_, bit)| differing >> bit & 1 == 1).map(|(row, _)| row) {
+                // Its members do not hold what was kept of it.
+                self.row_cache.drop_rows(Rows::new(row, 1));
                 out.report(PageReport { page: BadPage { dev, page: row.0 }, fate });
             }
             if is_rewritten {

@@ -238,6 +238,12 @@ pub trait Versions {
         let _ = op;
     }
 
+    /// Returns true if writes of one row may be carried out as one before each is planned: of what is written nothing has to
+    /// be done above before the members have it.
+    fn may_fold(&self) -> bool {
+        false
+    }
+
     /// Rows that were to be written with regard to their sources, or with their parity left alone,
     /// are written in these columns.
     fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
@@ -284,4 +290,8 @@ pub trait Versions {
 #[derive(Clone, Copy, Debug)]
 pub struct OnMembers;
 
-impl Versions for OnMembers {}
+impl Versions for OnMembers {
+    fn may_fold(&self) -> bool {
+        true
+    }
+}

@@ -4,6 +4,7 @@
 use destage_plan::{Buf, ColumnSet, DevSet, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step, StepSet, Stripe};
 
 use super::absorbed::Taken;
+use super::row_cache::HeldRows;
 use super::{Approach, Array, Columns, Duty, Part, Regime, Seg, Task, Updated, Versions};
 use crate::{Geometry, Level, MAX_DEVICES};
 
@@ -48,6 +49,12 @@ pub(super) struct WriteTask {
     written: bool,
     /// Slots whose pages were superseded.
     pub(super) freed: Vec<NvSlot>,
+    /// The rows of the batch that are kept in memory.
+    pub(super) held: Option<Box<HeldRows>>,
+    /// The columns that are written for other operations, beside the segment's.
+    pub(super) folded: ColumnSet,
+    /// Another operation has written all of it.
+    pub(super) is_carried: bool,
 }
 
 impl WriteTask {
@@ -91,6 +98,9 @@ impl WriteTask {
             departed: None,
             written: false,
             freed: Vec::new(),
+            held: None,
+            folded: ColumnSet::EMPTY,
+            is_carried: false,
         }
     }
 
@@ -124,6 +134,30 @@ impl WriteTask {
     /// These columns are written: those that were found to have pages above.
     pub(super) const fn set_columns(&mut self, columns: ColumnSet) {
         self.seg.columns = columns;
+    }
+
+    /// Returns true if it can be carried out with another write, of the same rows: whole pages of a fragment, of which nothing
+    /// is written yet.
+    pub(super) fn foldable(&self, with: &Self) -> bool {
+        let is_whole = |task: &Self| {
+            task.frag.is_some()
+                && task.taken.is_none()
+                && task.op != HostOp::Discard
+                && task.part.is_none()
+                && task.done == 0
+                && !task.is_carried
+        };
+        is_whole(self) && is_whole(with) && (self.seg.first, self.seg.rows) == (with.seg.first, with.seg.rows)
+    }
+
+    /// Counts the rows of its segment.
+    pub(super) const fn rows(&self) -> u32 {
+        self.seg.rows
+    }
+
+    /// Returns the columns of its segment, and whether it is to be durable when it is acknowledged.
+    pub(super) const fn asks(&self) -> (ColumnSet, bool) {
+        (self.seg.columns, self.fua)
     }
 
     /// Returns true if no row is left.
@@ -173,6 +207,10 @@ pub(super) type Pages = [Buf; MAX_DEVICES];
 
 impl Array {
     pub(super) fn plan_write(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+        if self.write_task(op).is_carried {
+            let what = self.left(op);
+            return self.finish_batch(op, what, StepSet::EMPTY, Buf::None, versions, out);
+        }
         if !self.members.persisted() {
             self.waiting.push(op);
             return;
@@ -308,6 +346,12 @@ impl Array {
         let task = self.write_task(op);
         task.batch = what.rows.count;
         let trim = task.op == HostOp::Discard;
+        if !trim
+            && self.keeps_rows(what.rows)
+            && let Some((what, after)) = self.plan_cached(op, what, versions.may_fold(), out)
+        {
+            return self.finish_batch(op, what, after, self.merged, versions, out);
+        }
         self.begin_rows(op, what.rows);
         let fresh = self.fresh(op, what);
         let after = if self.config.geometry.level() == Level::Raid1 {
@@ -392,7 +436,13 @@ impl Array {
         self.reserved = self.reserved - reserved + slots;
     }
 
+    /// Begins to write rows past what is kept of them in memory.
     pub(super) fn begin_rows(&mut self, op: OpId, rows: Rows) {
+        self.row_cache.drop_rows(rows);
+        self.begin_intents(op, rows);
+    }
+
+    pub(super) fn begin_intents(&mut self, op: OpId, rows: Rows) {
         if self.has_intents {
             let set = self.intents.begin(rows);
             let task = self.write_task(op);
@@ -414,6 +464,7 @@ impl Array {
         }
         self.reserve(op, 0);
         self.batch_ended(op);
+        self.forget_rows(op, out);
         let task = self.write_task(op);
         (task.join, task.known) = (StepSet::EMPTY, None);
         out.restart(op);
@@ -435,8 +486,9 @@ impl Array {
 
     /// The members that a write may have written are to be flushed.
     fn mark_dirty(&mut self, op: OpId) {
-        let seg = self.write_task(op).seg;
-        let touched = seg.columns | self.parity();
+        let task = self.write_task(op);
+        let (seg, folded) = (task.seg, task.folded);
+        let touched = seg.columns | folded | self.parity();
         let map = self.config.geometry.map(seg.stripe);
         let devs: DevSet = touched.iter().map(|column| map.devices()[column.index()]).collect();
         self.dirty |= devs - self.members.lost();
@@ -469,7 +521,7 @@ impl Array {
     }
 
     /// Returns true if no member is lost or being filled, and every page of these rows can be read.
-    fn is_all_live(&self, rows: Rows) -> bool {
+    pub(super) fn is_all_live(&self, rows: Rows) -> bool {
         self.members.not_live().is_empty() && !self.members.bad.meets(rows)
     }
 
@@ -493,6 +545,7 @@ impl Array {
         task.join = StepSet::EMPTY;
         if task.known.is_none() {
             self.repair_missing_of(op, out);
+            self.keep_rows(op);
             self.tell_written(op, versions);
             let task = self.write_task(op);
             task.done += task.batch;
@@ -539,6 +592,7 @@ impl Array {
     /// their intents can be cleared after one, whatever the operation goes on to do.
     pub(super) fn rows_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         self.repair_missing_of(op, out);
+        self.keep_rows(op);
         self.tell_written(op, versions);
         self.reserve(op, 0);
         self.batch_ended(op);

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod in_memory;
+mod md_model;
 mod mixed;
 mod real_traces;
 
@@ -35,4 +36,5 @@ mod sampled;
 mod ssd_model;
 mod steady;
 mod stop;
+mod stripe_cache;
 mod sweep;

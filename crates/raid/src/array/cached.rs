@@ -1,0 +1,323 @@
+//! Writing rows of which pages are [in memory](super::row_cache): read is only what is not there, by the rule of md's stripe
+//! cache. All members answer and can be read.
+
+use destage_plan::{Buf, Column, ColumnSet, NvPut, NvSlot, OpId, Out, Row, Rows, Step, StepSet};
+
+use super::row_cache::{HeldRows, RowPlace};
+use super::write::{Pages, What};
+use super::{Array, ParityMethod, Task, advance};
+use crate::MAX_DEVICES;
+
+/// Limits the steps of a plan of rows that are not treated alike, of the 64 that an operation has: others are for what stands
+/// above.
+const STEPS: u32 = 40;
+
+/// Rows that one step can compute the parity of.
+struct RowGroup {
+    /// Counts the rows of the plan before it.
+    from: u32,
+    count: u32,
+    place: RowPlace,
+    /// Holds the columns that are read.
+    read: ColumnSet,
+    /// Holds the columns whose kept pages the parity is computed from.
+    kept: ColumnSet,
+    /// Tells that the parity is modified by what changes, and not computed from all data.
+    modifies: bool,
+}
+
+/// Tells how the parity of a row is made.
+struct RowMethod {
+    read: ColumnSet,
+    kept: ColumnSet,
+    modifies: bool,
+}
+
+/// Names so many rows of a plan, from one of them on.
+fn rows_from(what: What, from: u32, count: u32) -> Rows {
+    Rows::new(Row(what.rows.first.0 + u64::from(from)), count)
+}
+
+/// Counts the rows of all groups.
+fn count_of(groups: &[RowGroup]) -> u32 {
+    groups.last().map_or(0, |last| last.from + last.count)
+}
+
+impl Array {
+    /// Returns true if rows can be written with regard to what is kept of them.
+    #[inline]
+    pub(super) fn keeps_rows(&self, rows: Rows) -> bool {
+        self.row_cache.is_on() && self.is_all_live(rows)
+    }
+
+    /// Plans to write as many of the rows as fit, and returns them with the last steps. Writes that wait for this one alone are
+    /// carried out with it where that `may` be. Returns nothing if the first row cannot be kept.
+    pub(super) fn plan_cached(
+        &mut self,
+        op: OpId,
+        asked: What,
+        may_fold: bool,
+        out: &mut Out,
+    ) -> Option<(What, StepSet)> {
+        let mut held = self.row_cache.begin();
+        let mut what = asked;
+        if may_fold {
+            self.find_followers(op, &mut what, &mut held, out);
+        }
+        let mut groups = self.group_rows(what, &mut held);
+        if !held.folded.is_empty() && count_of(&groups) < what.rows.count {
+            // Only as a whole.
+            held.folded.clear();
+            what = asked;
+            while !held.places.is_empty() {
+                self.row_cache.let_go(&mut held);
+            }
+            groups = self.group_rows(what, &mut held);
+        }
+        if groups.is_empty() {
+            self.row_cache.keep(held, true);
+            return None;
+        }
+        what.rows.count = count_of(&groups);
+        let task = self.write_task(op);
+        (task.batch, task.folded) = (what.rows.count, what.columns - asked.columns);
+        self.begin_intents(op, what.rows);
+        let mut fresh = self.fresh(op, asked);
+        for &other in &held.folded {
+            let columns = self.write_task(other).asks().0;
+            let pages = self.fresh(other, What { columns, ..what });
+            columns.iter().for_each(|column| fresh[column.index()] = pages[column.index()]);
+        }
+        let parity = self.parity();
+        let intent = self.intent_beside(op, what.rows, parity, out);
+        let (read, mut ready) = self.read_groups(op, what, &groups, out);
+        ready |= intent;
+        if let Some(sectors) = what.part {
+            let column = what.only();
+            let old = self.page_of(&groups[0], column, &read);
+            let dst = out.tmp(op, 1);
+            ready |= out.step(op, Step::Merge { old, new: fresh[column], sectors, dst }, ready);
+            (fresh[column], self.merged) = (dst, dst);
+        }
+        let pages = what.rows.count as u16;
+        let p = out.tmp(op, pages);
+        let q = if parity.is_single() { Buf::None } else { out.tmp(op, pages) };
+        let mut computed = ready;
+        for group in &groups {
+            computed |= self.compute_group(op, what, group, (&fresh, &read), (p, q), ready, out);
+        }
+        let written = self.write_columns(op, what, self.all, &fresh, p, q, computed, out);
+        // Behind the writes, so that they need not wait until it is copied.
+        for column in parity.iter() {
+            fresh[column.index()] = if column == self.config.geometry.p_column() { p } else { q };
+        }
+        self.put_rows(op, what, &groups, (&fresh, &read), &mut held, computed, out);
+        let put = held.put;
+        self.write_task(op).held = Some(held);
+        Some((what, written | put))
+    }
+
+    /// Finds the writes of the same rows that wait for this one alone, and widens it by what they write. Of a page that
+    /// several write the last is written.
+    fn find_followers(&mut self, op: OpId, what: &mut What, held: &mut HeldRows, out: &Out) {
+        let Self { tasks, .. } = self;
+        let task_of = |op: OpId| match tasks.get(op.index()).and_then(Option::as_ref) {
+            Some(Task::Write(task)) => Some(task),
+            _ => None,
+        };
+        // Of what is planned in parts others would be told too early.
+        let Some(first) = task_of(op).filter(|task| task.rows() == what.rows.count) else { return };
+        out.followers(op, |other| {
+            let Some(task) = task_of(other).filter(|task| task.foldable(first)) else { return false };
+            let (columns, fua) = task.asks();
+            what.columns |= columns;
+            what.fua |= fua;
+            held.folded.push(other);
+            true
+        });
+    }
+
+    /// Holds rows, and divides them into such that are treated alike.
+    fn group_rows(&mut self, what: What, held: &mut HeldRows) -> Vec<RowGroup> {
+        let parity = self.parity();
+        // The intent, a merge, the step that puts what is kept, and the writes.
+        let mut steps = 3 + what.columns.len() + parity.len();
+        let mut groups: Vec<RowGroup> = Vec::with_capacity(1);
+        for (from, row) in (0..).zip(what.rows.iter()) {
+            let Some(place) = self.row_cache.hold(row, held) else { break };
+            let RowMethod { read, kept, modifies } = self.method_of(what, self.row_cache.valid(place));
+            if let Some(group) = groups.last_mut()
+                && (group.read, group.modifies) == (read, modifies)
+                && (group.kept | kept).is_empty()
+            {
+                group.count += 1;
+                continue;
+            }
+            steps += read.len() + if parity.is_single() || !modifies { 1 } else { 4 };
+            if steps > STEPS && !groups.is_empty() {
+                self.row_cache.let_go(held);
+                break;
+            }
+            groups.push(RowGroup { from, count: 1, place, read, kept, modifies });
+        }
+        groups
+    }
+
+    /// Chooses how the parity of a row is made of which the pages of these columns are kept.
+    fn method_of(&self, what: What, valid: ColumnSet) -> RowMethod {
+        let part = if what.part.is_some() { what.columns } else { ColumnSet::EMPTY };
+        let changed = what.columns | self.parity();
+        let others = (self.data - what.columns) | part;
+        let (rmw, rcw) = (changed - valid, others - valid);
+        let is_full = others.is_empty();
+        let modifies = !is_full
+            && match self.config.parity {
+                ParityMethod::Min => rmw.len() < rcw.len(),
+                ParityMethod::Rmw => true,
+                ParityMethod::Rcw => false,
+                ParityMethod::Disksim => 2 * what.columns.len() < self.data.len(),
+            };
+        if modifies {
+            RowMethod { read: rmw, kept: changed & valid, modifies }
+        } else {
+            RowMethod { read: rcw, kept: others & valid, modifies }
+        }
+    }
+
+    /// Reads what is missing, neighbours at a time: where it is, by column from the plan's first row on, and the steps.
+    fn read_groups(&mut self, op: OpId, what: What, groups: &[RowGroup], out: &mut Out) -> (Pages, StepSet) {
+        let mut pages = [Buf::None; MAX_DEVICES];
+        let mut ready = StepSet::EMPTY;
+        let read = groups.iter().fold(ColumnSet::EMPTY, |all, group| all | group.read);
+        for column in read.iter() {
+            let page = out.tmp(op, what.rows.count as u16);
+            pages[column.index()] = page;
+            let mut rest = groups;
+            while let Some(first) = rest.iter().position(|group| group.read.contains(column)) {
+                let count = rest[first..].iter().take_while(|group| group.read.contains(column)).count();
+                let (from, last) = (rest[first].from, &rest[first + count - 1]);
+                let rows = rows_from(what, from, last.from + last.count - from);
+                let dst = advance(page, from as u16);
+                ready |= self.read_rows(op, what.stripe, rows, column, dst, StepSet::EMPTY, out);
+                rest = &rest[first + count..];
+            }
+        }
+        (pages, ready)
+    }
+
+    /// Names the pages of a column as they were, of the group's rows.
+    fn page_of(&self, group: &RowGroup, column: usize, read: &Pages) -> Buf {
+        let column = Column(column as u8);
+        if group.read.contains(column) {
+            advance(read[column.index()], group.from as u16)
+        } else {
+            Buf::Nv(self.row_cache.page(group.place, column))
+        }
+    }
+
+    /// Computes the parity of a group's rows; the steps.
+    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
+    fn compute_group(
+        &mut self,
+        op: OpId,
+        what: What,
+        group: &RowGroup,
+        (fresh, read): (&Pages, &Pages),
+        (p, q): (Buf, Buf),
+        ready: StepSet,
+        out: &mut Out,
+    ) -> StepSet {
+        let from = group.from as u16;
+        let what = What { rows: rows_from(what, group.from, group.count), ..what };
+        let (p, q) = (advance(p, from), advance(q, from));
+        let (mut new, mut old) = ([Buf::None; MAX_DEVICES], [Buf::None; MAX_DEVICES]);
+        what.columns.iter().for_each(|column| new[column.index()] = advance(fresh[column.index()], from));
+        for column in (group.read | group.kept).iter() {
+            old[column.index()] = self.page_of(group, column.index(), read);
+        }
+        self.stats.cached_reads += u64::from(group.kept.len() * group.count);
+        let pages = group.count as u16;
+        if group.modifies {
+            self.stats.rmw_writes += 1;
+            return self.modify_parity_in(op, what, self.parity(), &new, &old, Some((p, q)), ready, out).2;
+        }
+        if what.columns == self.data && what.part.is_none() {
+            self.stats.full_writes += 1;
+        } else {
+            self.stats.rcw_writes += 1;
+        }
+        (self.data - what.columns).iter().for_each(|column| new[column.index()] = old[column.index()]);
+        self.syndromes(op, what.stripe, &new, self.data, pages, p, q, ready, out)
+    }
+
+    /// Keeps what was read and what is written, in place of what was kept of it.
+    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
+    fn put_rows(
+        &mut self,
+        op: OpId,
+        what: What,
+        groups: &[RowGroup],
+        (fresh, read): (&Pages, &Pages),
+        held: &mut HeldRows,
+        after: StepSet,
+        out: &mut Out,
+    ) {
+        let written = what.columns | self.parity();
+        let mut puts = std::mem::take(&mut self.row_puts);
+        for group in groups {
+            for index in group.from..group.from + group.count {
+                let place = held.places[index as usize];
+                for column in (written | group.read).iter() {
+                    let pages = if written.contains(column) { fresh } else { read };
+                    let slot: NvSlot = self.row_cache.replace(held, place, column);
+                    let src = advance(pages[column.index()], index as u16);
+                    puts.push(NvPut::page(slot, [0; 24], src, out.page_bytes()));
+                }
+            }
+        }
+        let list = out.puts(op, &puts);
+        puts.clear();
+        self.row_puts = puts;
+        let frees = out.slots(op, self.row_cache.frees(held));
+        held.put = out.step(op, Step::Hold { puts: list, frees }, after);
+    }
+
+    /// Keeps the rows of a write whose steps are all done.
+    #[inline]
+    pub(super) fn keep_rows(&mut self, op: OpId) {
+        if self.row_cache.is_on()
+            && let Some(held) = self.write_task(op).held.take()
+        {
+            let what = self.left(op);
+            let rows = Rows::new(what.rows.first, self.write_task(op).batch);
+            let is_right = self.is_all_live(rows);
+            for &other in &held.folded {
+                let task = self.write_task(other);
+                (task.is_carried, task.batch) = (true, rows.count);
+            }
+            self.row_cache.keep(held, is_right);
+        }
+    }
+
+    /// Forgets the rows of a write that is planned anew: what of it was written nobody knows.
+    #[inline]
+    pub(super) fn forget_rows(&mut self, op: OpId, out: &Out) {
+        if self.row_cache.is_on()
+            && let Some(held) = self.write_task(op).held.take()
+        {
+            let has_put = out.is_done(op, held.put);
+            self.row_cache.forget(held, has_put);
+        }
+    }
+
+    /// Forgets all rows: a member does not hold what it should any more.
+    pub(super) fn forget_all_rows(&mut self, out: &mut Out) {
+        let slots = self.row_cache.clear();
+        self.free_slots(slots, out);
+    }
+
+    /// Counts the pages of rows that are in memory.
+    pub fn kept_pages(&self) -> usize {
+        self.row_cache.kept()
+    }
+}
