@@ -10,7 +10,9 @@ mod geometry;
 pub mod kernels;
 mod layout;
 pub mod settings;
+mod stripe_cache;
 
 pub use geometry::{ArrayGeometryError, Geometry, MAX_DEVICES, Place, StripeMap};
 pub use kernels::field;
 pub use layout::{Layout, Level, ParseLayoutError, ParseLevelError};
+pub use stripe_cache::StripeCacheSize;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use destage_plan::quantity;
 
 use crate::array::{ParityMethod, Regime};
-use crate::{Layout, Level};
+use crate::{Layout, Level, StripeCacheSize};
 
 /// Describes a setting as one command shows it.
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +138,23 @@ pub const DURABILITY: ArraySetting<Regime> = ArraySetting {
     default: "flush",
     words: &["flush", "every-write"],
     parse: regime,
+};
+
+/// Declares what is kept in memory of recently written rows.
+pub const STRIPE_CACHE: ArraySetting<StripeCacheSize> = ArraySetting {
+    simulated: ShownSetting {
+        name: "raid.stripe-cache",
+        value: "SIZE|ROWS",
+        help: "Pages of recently written rows that are kept in memory, such as md's 256rows, or 16MiB; 0: none",
+    },
+    created: ShownSetting {
+        name: "stripe-cache",
+        value: "SIZE|ROWS",
+        help: "Pages of recently written rows that are kept in memory, such as 16MiB or 256rows; 0: none",
+    },
+    default: "0",
+    words: &[],
+    parse: parsed,
 };
 
 fn level_and_members(text: &str) -> Result<(Level, u32), String> {

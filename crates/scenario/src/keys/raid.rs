@@ -1,6 +1,7 @@
 //! Settings of the array's controller.
 
 use destage_plan::Nanos;
+use destage_raid::{StripeCacheSize, settings};
 use destage_sim::array::{Service, StepTimes};
 
 use super::Result;
@@ -71,6 +72,8 @@ declare_settings! {
         "Neighbouring steps that leave together become commands of up to this; 0: none",
         q::bytes,
     );
+    pub(crate) const STRIPE_CACHE: Setting<StripeCacheSize> =
+        Setting::of_array(&settings::STRIPE_CACHE, AppliesTo::Array);
     pub(crate) const COMPUTE: Setting<Nanos> = Setting::one(
         "raid.compute",
         "TIME",
@@ -93,6 +96,7 @@ pub(crate) fn service(settings: &Settings, page: u64) -> Result<Service> {
         rebuild_window: REBUILD_WINDOW.get(settings)?,
         nv_slots: NV_SLOTS.get(settings)?,
         passes_discards: DISCARD_PASSDOWN.get(settings)?,
+        stripe_cache: STRIPE_CACHE.get(settings)?,
         times: StepTimes {
             nv_write: nvram::WRITE.get(settings)?,
             nv_read: nvram::READ.get(settings)?,

@@ -4,7 +4,7 @@
 use destage_cache::{HostCacheError, HostCacheSpec, Medium, Served, host_caches};
 use destage_plan::{Dev, Nanos, PageGeometry, SECTOR_BYTES, Shape, ShapeError};
 use destage_raid::array::{ArrayConfig, ArrayError, ParityMethod, Regime};
-use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
+use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES, StripeCacheSize};
 
 use super::device::{Device, FixedTimes};
 use super::journal::{self, JournalPlace};
@@ -90,6 +90,8 @@ pub struct Service {
     pub nv_slots: u32,
     /// Whether discards of whole rows go on to the members; none: to those that [take](DeviceSetup::takes_discards) them.
     pub passes_discards: Option<bool>,
+    /// What is kept in memory of recently written rows.
+    pub stripe_cache: StripeCacheSize,
     /// What steps cost that are no device's.
     pub times: StepTimes,
     /// Where there is no NVRAM: bytes of the cache device, beside the cache, for the journal that what would be in it
@@ -109,6 +111,7 @@ impl Default for Service {
             rebuild_window: 8,
             nv_slots: 1024,
             passes_discards: None,
+            stripe_cache: StripeCacheSize::OFF,
             times: StepTimes::default(),
             journal: None,
         }
@@ -128,6 +131,14 @@ pub enum SetupError {
         pages: u64,
         /// Pages of a block.
         pages_per_block: u32,
+    },
+    /// A stripe cache that holds too few rows, or too many.
+    #[error("raid.stripe-cache = {found}: {right}")]
+    StripeCache {
+        /// The size asked for.
+        found: StripeCacheSize,
+        /// What would be right.
+        right: String,
     },
     /// Too few or too many members.
     #[error("array = {level}:{members}: {level} takes between {} and {MAX_DEVICES} members", level.min_devices())]
@@ -442,6 +453,8 @@ impl Service {
         config.rebuild_window = self.rebuild_window;
         config.nv_slots = self.nv_slots;
         config.trims = self.passes_discards.unwrap_or(true);
+        // Who serves it says first if there can be no such cache.
+        config.cached_rows = self.stripe_cache.rows(page_bytes, config.geometry.members()).unwrap_or(0);
         config
     }
 
@@ -453,6 +466,8 @@ impl Service {
         cache: &HostCacheSpec,
         pages: u64,
     ) -> Result<Box<dyn Served>, SetupError> {
+        let rows = self.stripe_cache.rows(page_bytes, geometry.members());
+        rows.map_err(|right| SetupError::StripeCache { found: self.stripe_cache, right })?;
         cache.build(&self.config(geometry, page_bytes), pages).map_err(SetupError::from)
     }
 
