@@ -8,8 +8,8 @@ use destage_cache::{HostCacheError, HostCacheSpec, Served};
 use destage_exec::{DeviceConfig, DeviceOptions, FilesConfig, FilesError, Io, NvramPlace};
 use destage_plan::{Dev, DevSet, PageRange, SECTOR_BYTES, Shape, ShapeError};
 use destage_raid::array::{ArrayConfig, MAX_CORRECTED, ParityMethod, Regime};
-use destage_raid::settings::{CHUNK, DURABILITY, PAGE, PARITY};
-use destage_raid::{ArrayGeometryError, Geometry, Layout, Level};
+use destage_raid::settings::{CHUNK, DURABILITY, PAGE, PARITY, STRIPE_CACHE};
+use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, StripeCacheSize};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
@@ -162,6 +162,9 @@ pub struct ServePart {
     /// Limits the pages that a member may fail to read, and that are made anew, before it counts as lost. The count is
     /// halved every hour.
     pub max_corrected: u32,
+    /// Limits the pages of recently written rows that are kept in memory, so that the next write need not read them.
+    #[serde(with = "crate::word::stripe_cache")]
+    pub stripe_cache: StripeCacheSize,
     /// Limits how long a device may take for a command, and the NVRAM and the intents for a change.
     pub device_timeout: DeviceTimeout,
     /// Names a shell command that is run for each event of severity notice or higher.
@@ -201,6 +204,7 @@ impl Default for ServePart {
             direct: true,
             memory: ByteSize(MEMORY),
             max_corrected: MAX_CORRECTED,
+            stripe_cache: STRIPE_CACHE.default_value(),
             device_timeout: DeviceTimeout(Some(FilesConfig::DEVICE_TIMEOUT)),
             on_event: None,
         }
@@ -311,6 +315,14 @@ pub enum DescriptionError {
     Memory {
         /// Gives what the description says.
         found: ByteSize,
+    },
+    /// The stripe cache holds too few rows, or too many.
+    #[error("[serve] stripe-cache = \"{found}\": expected {right}")]
+    StripeCache {
+        /// Gives what the description says.
+        found: StripeCacheSize,
+        /// Says what would be right.
+        right: String,
     },
     /// The NVRAM is in two places.
     #[error("on and slots in [nvram]: it is on a device of the array, or in a file or on a block device of its own")]
@@ -441,6 +453,12 @@ impl Description {
         format!("{HEAD}{text}")
     }
 
+    /// Counts the rows that the stripe cache keeps.
+    fn cached_rows(&self, page: u64, members: u8) -> Result<u32, DescriptionError> {
+        let found = self.serve.stripe_cache;
+        found.rows(page, members).map_err(|right| DescriptionError::StripeCache { found, right })
+    }
+
     /// What it comes to, for an array whose description is in this folder.
     ///
     /// # Errors
@@ -480,6 +498,7 @@ impl Description {
             accepted_losses,
             revived,
             max_corrected: self.serve.max_corrected,
+            cached_rows: self.cached_rows(page, geometry.members())?,
             ..ArrayConfig::new(geometry.clone())
         };
         let wrong = |error: HostCacheError| DescriptionError::Cache {

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use destage_raid::StripeCacheSize;
 use destage_raid::array::{ParityMethod, Regime};
-use destage_raid::settings::{ArraySetting, DURABILITY, PARITY};
+use destage_raid::settings::{ArraySetting, DURABILITY, PARITY, STRIPE_CACHE};
+use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, VariantAccess, Visitor};
 use serde::ser::{self, Serializer};
 
@@ -32,6 +34,20 @@ pub(crate) mod durability {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Regime, D::Error> {
         deserialize_word(&DURABILITY, from)
+    }
+}
+
+/// Reads and writes sizes of stripe caches.
+pub(crate) mod stripe_cache {
+    use super::{Deserialize, Deserializer, STRIPE_CACHE, Serializer, StripeCacheSize, de};
+
+    pub(crate) fn serialize<S: Serializer>(value: &StripeCacheSize, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<StripeCacheSize, D::Error> {
+        let text = String::deserialize(from)?;
+        (STRIPE_CACHE.parse)(&text).map_err(|right| de::Error::custom(format_args!("\"{text}\" is not {right}")))
     }
 }
 

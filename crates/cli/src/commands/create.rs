@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::settings::{ArraySetting, CHUNK, DURABILITY, LAYOUT, LEVEL, MEMBER_SIZE, PAGE, PARITY};
+use destage_engine::settings::{
+    ArraySetting, CHUNK, DURABILITY, LAYOUT, LEVEL, MEMBER_SIZE, PAGE, PARITY, STRIPE_CACHE,
+};
 use destage_engine::{ArrayPart, ByteSize, CachePart, Description, MdArray, NvramPart, Uuid};
 use destage_plan::quantity::{self, show_bytes};
 
@@ -73,6 +75,7 @@ pub fn command() -> Command {
         )
         .arg(of_array(&PARITY))
         .arg(of_array(&DURABILITY))
+        .arg(of_array(&STRIPE_CACHE))
 }
 
 /// Runs it.
@@ -152,6 +155,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         None => cache.device.as_deref().filter(|path| is_block_device(path)).map(|_| NvramPart::on_cache_device()),
     };
     let mut description = Description::new(array, cache);
+    description.serve.stripe_cache = value(matches, &STRIPE_CACHE)?;
     if let Some(nvram) = nvram {
         description.nvram = nvram;
     }

@@ -47,8 +47,15 @@ fn flip(array: &Array, member: u32, at: u64) {
     file.sync_all().expect("it is there");
 }
 
+/// Arrays that keep rows in memory: eight, and as many as 64 MiB are.
+const WITH_STRIPE_CACHES: [&[&str]; 3] = [
+    &["--policy", "none", "--stripe-cache", "8rows"],
+    &["--policy", "none", "--stripe-cache", "64MiB"],
+    &["--policy", "kdd", "--cache", "1MiB", "--stripe-cache", "1MiB"],
+];
+
 fn a_sound_array_has_no_mismatch_beside_writes(io_mode: IoMode) {
-    for settings in ARRAYS {
+    for settings in ARRAYS.into_iter().chain(WITH_STRIPE_CACHES) {
         let mut array = Array::new(io_mode, settings);
         array.serve(&[]);
         let running = begin(&array, &["--rate", "64MiB", "--json"]);
