@@ -56,8 +56,8 @@ fn planned<C: Controller + 'static>(config: &ArrayConfig, controller: C, op: Hos
     })
 }
 
-/// Plans: `raid5-write`, `raid5-read`, `raid6-write`, or `cached-write` through the write-through
-/// cache.
+/// Plans: `raid5-write`, `raid5-read`, `raid6-write`, `kept-write` of rows that are in the stripe cache, or `cached-write`
+/// through the write-through cache.
 ///
 /// # Panics
 /// If the name is another.
@@ -71,6 +71,10 @@ pub fn plan(name: &str) -> Work {
         "raid5-write" => plain(Level::Raid5, HostOp::Write),
         "raid5-read" => plain(Level::Raid5, HostOp::Read),
         "raid6-write" => plain(Level::Raid6, HostOp::Write),
+        "kept-write" => {
+            let config = ArrayConfig { cached_rows: 256, ..config(Level::Raid5) };
+            planned(&config, serve("none", &config, 0).expect("an array"), HostOp::Write, 256 * 4)
+        }
         "cached-write" => {
             let config = config(Level::Raid5);
             let controller = serve("write-through", &config, space).expect("a cache");

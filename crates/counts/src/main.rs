@@ -60,6 +60,7 @@ const GROUPS: [Group; 12] = [
             ("raid5_write", "raid5-write"),
             ("raid5_read", "raid5-read"),
             ("raid6_write", "raid6-write"),
+            ("kept_write", "kept-write"),
             ("cached_write", "cached-write"),
         ],
     ),
