@@ -21,6 +21,7 @@ struct Held {
     volume_names: Vec<String>,
     skipped: Skipped,
     clock_wraps: ClockWraps,
+    passed_over: u64,
     outside: u64,
 }
 
@@ -92,6 +93,7 @@ impl First {
                 volume_names: inner.volume_names().to_vec(),
                 skipped: inner.skipped(),
                 clock_wraps: inner.clock_wraps(),
+                passed_over: inner.passed_over(),
                 outside: inner.outside(),
             };
             let mut all = HELD.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,6 +128,10 @@ impl Source for Again {
 
     fn clock_wraps(&self) -> ClockWraps {
         self.held.clock_wraps
+    }
+
+    fn passed_over(&self) -> u64 {
+        self.held.passed_over
     }
 
     fn skipped(&self) -> Skipped {

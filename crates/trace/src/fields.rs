@@ -355,6 +355,53 @@ pub(crate) fn decimal_time(name: &str, text: &[u8], unit: TimeUnit) -> Parsed<u6
     nanos().ok_or_else(|| Fault::field(name, text, "a time below 2^64 nanoseconds (584 years)"))
 }
 
+/// A field that is a date and a time of day, `2024-01-15 10:30:45.123456`, in nanoseconds since 1970: with a `T` between
+/// them, too, and behind them nothing, `Z` or a difference such as `+01:00`; nothing is UTC.
+pub(crate) fn date_time(name: &str, text: &[u8]) -> Parsed<u64> {
+    moment(text).ok_or_else(|| {
+        Fault::field(name, text, "a date from 1970 on and a time of day, such as 2024-01-15 10:30:45.123456")
+    })
+}
+
+fn moment(text: &[u8]) -> Option<u64> {
+    let number = |range: std::ops::Range<usize>, most: u64| {
+        let digits = text.get(range).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
+        checked_digits(digits).filter(|&number| number <= most)
+    };
+    let (year, month, day) = (number(0..4, 2500)?, number(5..7, 12)?, number(8..10, 31)?);
+    let (hour, minute, second) = (number(11..13, 23)?, number(14..16, 59)?, number(17..19, 60)?);
+    let marks = [(4, b"-"), (7, b"-"), (13, b":"), (16, b":")];
+    let is_marked = marks.iter().all(|(at, mark)| text.get(*at..=*at) == Some(&mark[..]));
+    if !is_marked || !matches!(text[10], b' ' | b'T') || year < 1970 || month == 0 || day == 0 {
+        return None;
+    }
+    let rest = &text[19..];
+    let digits = match rest {
+        [b'.', fraction @ ..] => fraction.iter().take_while(|b| b.is_ascii_digit()).count(),
+        _ => 0,
+    };
+    if rest.first() == Some(&b'.') && digits == 0 {
+        return None;
+    }
+    let kept = &rest[usize::from(digits > 0)..][..digits.min(9)];
+    let nanos = checked_digits(kept)? * POW10[9 - kept.len()];
+    let zone = &rest[if digits > 0 { digits + 1 } else { 0 }..];
+    let ahead: i64 = match zone {
+        [] | b"Z" => 0,
+        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] if [h1, h2, m1, m2].iter().all(|b| b.is_ascii_digit()) => {
+            let two = |tens: &u8, ones: &u8| i64::from(tens - b'0') * 10 + i64::from(ones - b'0');
+            let seconds = two(h1, h2) * 3600 + two(m1, m2) * 60;
+            if *sign == b'+' { seconds } else { -seconds }
+        }
+        _ => return None,
+    };
+    // Days since 1970 in the Gregorian calendar, whose years begin in March here.
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
+    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second;
+    seconds.checked_add_signed(-ahead)?.checked_mul(1_000_000_000)?.checked_add(nanos)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -393,6 +440,30 @@ mod tests {
         assert!(time("1.5", TimeUnit::Nanos).unwrap_err().contains("whole number of nanoseconds"));
         assert!(time("18446744074", TimeUnit::Seconds).unwrap_err().contains("584 years"));
         assert!(time("18446744073.709551616", TimeUnit::Seconds).unwrap_err().contains("584 years"));
+    }
+
+    #[test]
+    fn dates_are_times_since_1970() {
+        let of = |text: &str| date_time("ts", text.as_bytes()).map_err(Fault::into_reason);
+        assert_eq!(of("1970-01-01 00:00:00"), Ok(0));
+        assert_eq!(of("2024-01-15 10:30:45.123456"), Ok(1_705_314_645_123_456_000));
+        assert_eq!(of("2024-02-29T23:59:59.5Z"), Ok(1_709_251_199_500_000_000));
+        assert_eq!(of("2000-03-01 00:00:00"), Ok(951_868_800_000_000_000));
+        assert_eq!(of("2024-01-15 11:30:45.1234567899+01:00"), Ok(1_705_314_645_123_456_789));
+        for wrong in [
+            "2024-13-01 00:00:00",
+            "2024-01-15",
+            "2024-01-15 10:30",
+            "2024-01-15 10:30:45.",
+            "2024/01/15 10:30:45",
+            "1969-12-31 23:59:59",
+            "2024-01-00 00:00:00",
+            "2024-01-15 24:00:00",
+            "2024-01-15 10:30:45 CET",
+            "1970-01-01 00:00:00+01:00",
+        ] {
+            assert!(of(wrong).is_err_and(|reason| reason.contains("a date from 1970 on")), "{wrong}");
+        }
     }
 
     #[test]

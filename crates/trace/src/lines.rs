@@ -44,6 +44,11 @@ pub(crate) trait LineFormat: Send {
     /// after everything else has been parsed, so that a malformed line names none.
     fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line>;
 
+    /// Returns how many rows were passed over so far that are no requests.
+    fn passed_over(&self) -> u64 {
+        0
+    }
+
     /// Why a trace without any request has none, where the format knows.
     fn why_none(&self) -> Option<String> {
         None
@@ -211,7 +216,7 @@ impl<F: LineFormat> LineSource<F> {
         }
         self.begun = true;
         match self.format.header(line) {
-            Ok(header) => Ok(header),
+            Ok(header) => Ok(header || names_columns(line)),
             Err(fault) => self.fault(fault).map(|()| true),
         }
     }
@@ -288,9 +293,22 @@ impl<F: LineFormat> Source for LineSource<F> {
         self.progress.clock_wraps()
     }
 
+    fn passed_over(&self) -> u64 {
+        self.format.passed_over()
+    }
+
     fn skipped(&self) -> Skipped {
         self.skipped.clone()
     }
+}
+
+/// Returns true if a first line names columns: at least three fields that all begin with letters. No table of requests
+/// has a row without a number.
+fn names_columns(line: &[u8]) -> bool {
+    let is_separator = |b: &u8| matches!(b, b',' | b';' | b'\t' | b' ');
+    let fields = || line.split(is_separator).filter(|field| !field.is_empty());
+    let is_name = |field: &[u8]| field.iter().find(|b| **b != b'"').is_some_and(u8::is_ascii_alphabetic);
+    fields().count() >= 3 && fields().all(is_name)
 }
 
 /// How well a format reads the beginning of a text, and what its requests are like.
@@ -361,6 +379,7 @@ pub(crate) fn probe<F: LineFormat>(format: &mut F, text: &[u8], patient: bool) -
             begun = true;
             match format.header(line) {
                 Ok(true) => continue,
+                Ok(false) if names_columns(line) => continue,
                 Ok(false) => None,
                 Err(fault) => Some(fault),
             }

@@ -92,6 +92,10 @@ impl Source for Trace {
         self.source.clock_wraps()
     }
 
+    fn passed_over(&self) -> u64 {
+        self.source.passed_over()
+    }
+
     fn skipped(&self) -> Skipped {
         self.source.skipped()
     }

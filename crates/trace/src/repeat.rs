@@ -94,6 +94,10 @@ impl Source for Repeated {
         self.current.clock_wraps()
     }
 
+    fn passed_over(&self) -> u64 {
+        self.current.passed_over()
+    }
+
     fn skipped(&self) -> Skipped {
         let current = self.current.skipped();
         Skipped { count: self.skipped.count + current.count, first: self.skipped.first.clone().or(current.first) }

@@ -51,6 +51,11 @@ pub trait Source: Send {
         Skipped::default()
     }
 
+    /// Returns how many rows of a table were passed over so far that its format knows to be no requests.
+    fn passed_over(&self) -> u64 {
+        0
+    }
+
     /// Returns how often the clock of the trace wrapped so far; times go on where it did.
     fn clock_wraps(&self) -> ClockWraps {
         ClockWraps::default()

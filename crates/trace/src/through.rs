@@ -42,6 +42,10 @@ where
         self.inner.clock_wraps()
     }
 
+    fn passed_over(&self) -> u64 {
+        self.inner.passed_over()
+    }
+
     fn skipped(&self) -> Skipped {
         self.inner.skipped()
     }

@@ -196,6 +196,10 @@ impl Source for Windowed {
         self.inner.clock_wraps()
     }
 
+    fn passed_over(&self) -> u64 {
+        self.inner.passed_over()
+    }
+
     fn skipped(&self) -> Skipped {
         self.inner.skipped()
     }

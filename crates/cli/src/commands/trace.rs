@@ -173,6 +173,12 @@ fn stat(matches: &ArgMatches) -> Result<()> {
         rows.push(TraceDescription::of(file, trace.format().name(), &mut trace, geometry, of)?);
         warn_of_skipped(&trace);
         warn_of_clock(&trace);
+        if trace.passed_over() > 0 {
+            screen::warn(format_args!(
+                "{} rows are no requests, and were passed over",
+                show_count(trace.passed_over())
+            ));
+        }
     }
     if matches.get_flag("json") {
         let mut out = std::io::stdout().lock();

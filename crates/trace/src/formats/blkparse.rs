@@ -21,9 +21,7 @@
 //! Before the events blkparse can print `Input file ... added`, after them a summary (from
 //! `CPU0 (...)` or `Total (...)` on); both are passed over.
 
-use destage_plan::Op;
-
-use super::block_events::{Asked, Event, Seen};
+use super::block_events::{Event, Seen, rwbs};
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, whole_number};
 use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
@@ -69,37 +67,6 @@ pub(crate) struct Lines {
     event: u8,
     seen: Seen,
     in_summary: bool,
-}
-
-fn rwbs(text: &[u8]) -> Parsed<Asked> {
-    let wrong =
-        || Fault::field("RWBS", text, "an optional F, one of R, W, D or N, then flags out of F, A, S, M, B, E, P");
-    let (mut flush_before, rest) = match text {
-        [b'F', rest @ ..] => (true, rest),
-        _ => (false, text),
-    };
-    let (op, flags) = match rest {
-        [] | b"F" if flush_before => (None, &[][..]),
-        [b'N', flags @ ..] => (None, flags),
-        [b'R', flags @ ..] => (Some(Op::Read), flags),
-        [b'W', flags @ ..] => (Some(Op::Write), flags),
-        [b'D', flags @ ..] => (Some(Op::Discard), flags),
-        [b'Z', ..] => return Err(Fault::field("RWBS", text, "no zone command: these are not read")),
-        _ => return Err(wrong()),
-    };
-    let mut fua = false;
-    for flag in flags {
-        match flag {
-            b'F' => fua = true,
-            b'B' => {
-                flush_before = true;
-                fua = true;
-            }
-            b'A' | b'S' | b'M' | b'E' | b'P' => {}
-            _ => return Err(wrong()),
-        }
-    }
-    Ok(Asked { flush_before, op, fua: fua && op == Some(Op::Write) })
 }
 
 /// `major,minor`, if the text is that.
@@ -159,38 +126,10 @@ fn range(fields: &mut Fields<'_, BLANKS>) -> Parsed<Option<(u64, u64)>> {
         None | Some([b'[' | b'(', ..]) => return Ok(None),
         Some(text) => return Err(Fault::field("the text after the sector", text, "+")),
     }
-    let offset = Fields::<BLANKS>::new(sector).sectors("the sector")?;
     let len = fields.sectors("the number of sectors")?;
-    Ok((len > 0).then_some((offset, len)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn asked(text: &str) -> (bool, Option<Op>, bool) {
-        let a = rwbs(text.as_bytes()).unwrap();
-        (a.flush_before, a.op, a.fua)
+    // Kernels give a flush the sector -1.
+    if len == 0 {
+        return whole_number("the sector", sector).map(|_| None);
     }
-
-    #[test]
-    fn rwbs_letters_mean_what_the_kernel_means() {
-        assert_eq!(asked("R"), (false, Some(Op::Read), false));
-        assert_eq!(asked("RAM"), (false, Some(Op::Read), false));
-        assert_eq!(asked("RF"), (false, Some(Op::Read), false));
-        assert_eq!(asked("WS"), (false, Some(Op::Write), false));
-        assert_eq!(asked("WFSM"), (false, Some(Op::Write), true));
-        assert_eq!(asked("FWS"), (true, Some(Op::Write), false));
-        assert_eq!(asked("FWFSM"), (true, Some(Op::Write), true));
-        assert_eq!(asked("WB"), (true, Some(Op::Write), true));
-        assert_eq!(asked("D"), (false, Some(Op::Discard), false));
-        assert_eq!(asked("DE"), (false, Some(Op::Discard), false));
-        assert_eq!(asked("N"), (false, None, false));
-        for flush in ["FN", "F", "FF", "FNS"] {
-            assert_eq!(asked(flush), (true, None, false), "{flush}");
-        }
-        for bad in ["", "X", "WX", "ZR", "S", "FZ"] {
-            assert!(rwbs(bad.as_bytes()).is_err(), "{bad}");
-        }
-    }
+    Ok(Some((Fields::<BLANKS>::new(sector).sectors("the sector")?, len)))
 }

@@ -3,7 +3,7 @@
 
 use destage_plan::Op;
 
-use crate::fields::Parsed;
+use crate::fields::{Fault, Parsed};
 use crate::options::{FormatError, Options};
 use crate::sink::Sink;
 
@@ -81,6 +81,38 @@ pub(crate) fn volume(sink: &mut Sink<'_>, major: u64, minor: u64) -> Parsed<u32>
     sink.volumes.number_named(major << 32 | minor, |_| format!("{major},{minor}"))
 }
 
+/// What the letters ask in which the kernel tells kinds of requests (RWBS).
+pub(crate) fn rwbs(text: &[u8]) -> Parsed<Asked> {
+    let wrong =
+        || Fault::field("RWBS", text, "an optional F, one of R, W, D or N, then flags out of F, A, S, M, B, E, P");
+    let (mut flush_before, rest) = match text {
+        [b'F', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    let (op, flags) = match rest {
+        [] | b"F" if flush_before => (None, &[][..]),
+        [b'N', flags @ ..] => (None, flags),
+        [b'R', flags @ ..] => (Some(Op::Read), flags),
+        [b'W', flags @ ..] => (Some(Op::Write), flags),
+        [b'D', flags @ ..] => (Some(Op::Discard), flags),
+        [b'Z', ..] => return Err(Fault::field("RWBS", text, "no zone command: these are not read")),
+        _ => return Err(wrong()),
+    };
+    let mut fua = false;
+    for flag in flags {
+        match flag {
+            b'F' => fua = true,
+            b'B' => {
+                flush_before = true;
+                fua = true;
+            }
+            b'A' | b'S' | b'M' | b'E' | b'P' => {}
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(Asked { flush_before, op, fua: fua && op == Some(Op::Write) })
+}
+
 /// Events of each action by its first letter, to say what a file without the chosen event holds.
 pub(crate) struct Seen([u64; 128]);
 
@@ -119,5 +151,36 @@ impl Seen {
             let hint = if other.is_empty() { String::new() } else { format!("; use {}", other.join(" or ")) };
             format!("holds no event of kind {chosen}, but {have}{hint}")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(text: &str) -> (bool, Option<Op>, bool) {
+        let a = rwbs(text.as_bytes()).unwrap();
+        (a.flush_before, a.op, a.fua)
+    }
+
+    #[test]
+    fn rwbs_letters_mean_what_the_kernel_means() {
+        assert_eq!(asked("R"), (false, Some(Op::Read), false));
+        assert_eq!(asked("RAM"), (false, Some(Op::Read), false));
+        assert_eq!(asked("RF"), (false, Some(Op::Read), false));
+        assert_eq!(asked("WS"), (false, Some(Op::Write), false));
+        assert_eq!(asked("WFSM"), (false, Some(Op::Write), true));
+        assert_eq!(asked("FWS"), (true, Some(Op::Write), false));
+        assert_eq!(asked("FWFSM"), (true, Some(Op::Write), true));
+        assert_eq!(asked("WB"), (true, Some(Op::Write), true));
+        assert_eq!(asked("D"), (false, Some(Op::Discard), false));
+        assert_eq!(asked("DE"), (false, Some(Op::Discard), false));
+        assert_eq!(asked("N"), (false, None, false));
+        for flush in ["FN", "F", "FF", "FNS"] {
+            assert_eq!(asked(flush), (true, None, false), "{flush}");
+        }
+        for bad in ["", "X", "WX", "ZR", "S", "FZ"] {
+            assert!(rwbs(bad.as_bytes()).is_err(), "{bad}");
+        }
     }
 }

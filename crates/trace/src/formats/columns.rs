@@ -11,7 +11,11 @@
 //! | `op` | the kind as a word: `R`, `Read`, `W`, `Write`, `WF`, `F`, `Flush`, `D`, `Discard` or `Trim`, in any case |
 //! | `op(VALUE=KIND)` | this value is this kind (`R` or `W`), every other value the other of the two |
 //! | `op(VALUE=KIND,VALUE=KIND,...)` | these values are these kinds (`R`, `W`, `WF`, `F`, `D`), all others errors |
+//! | `only(VALUE,...)` | rows with any other value are passed over |
 //! | `_` | passed over |
+//!
+//! The kind `_` passes over a row, and the value `*` stands for all that are not named. Two columns `ts` are added
+//! (seconds and nanoseconds), two columns `dev` are major and minor number.
 //!
 //! and, anywhere among them, settings that are no column: `op=KIND` (all requests are of this
 //! kind), `sep=comma`, `tab`, `semicolon` or `blanks` (found in the first line unless given),
@@ -22,10 +26,10 @@
 
 use std::fmt;
 
-use destage_plan::Op;
-
+use super::block_events::Asked;
+use super::row_kinds::{self, RowKinds};
 use crate::error::{Place, TraceError};
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, all_blank, decimal_time, shown, whole_number};
+use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, all_blank, date_time, decimal_time, shown, whole_number};
 use crate::format::{Finding, Format, FormatInfo, HEAD, Opening, Sample, Sign, scattered};
 use crate::lines::{Line, LineFormat, LineSource};
 use crate::options::FormatError;
@@ -44,7 +48,7 @@ impl Format for Columns {
         what: "any other table of text, described column by column",
         columns: "as described: columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)",
         options: &[
-            "ts=s|ms|us|ns|filetime, dev, off=UNIT, len=UNIT, op, op(VALUE=KIND,...), _: the columns in order",
+            "ts=s|ms|us|ns|filetime, dev, off=UNIT, len=UNIT, op, op(VALUE=KIND,...), only(VALUE,...), _: the columns in order",
             "op=KIND, sep=comma|tab|semicolon|blanks, skip=LINES: settings",
         ],
         finding: Finding::Never,
@@ -82,68 +86,12 @@ impl Format for Columns {
         let separator = separator.map_err(|reason| TraceError::new(input.file(), Place::File, reason))?;
         let table = self.table.clone();
         Ok(match separator {
-            b',' => Box::new(LineSource::new(Lines::<b','> { table }, input, lenient)),
-            b'\t' => Box::new(LineSource::new(Lines::<b'\t'> { table }, input, lenient)),
-            b';' => Box::new(LineSource::new(Lines::<b';'> { table }, input, lenient)),
-            _ => Box::new(LineSource::new(Lines::<BLANKS> { table }, input, lenient)),
+            b',' => Box::new(LineSource::new(Lines::<b','> { table, passed_over: 0 }, input, lenient)),
+            b'\t' => Box::new(LineSource::new(Lines::<b'\t'> { table, passed_over: 0 }, input, lenient)),
+            b';' => Box::new(LineSource::new(Lines::<b';'> { table, passed_over: 0 }, input, lenient)),
+            _ => Box::new(LineSource::new(Lines::<BLANKS> { table, passed_over: 0 }, input, lenient)),
         })
     }
-}
-
-/// What a request is, as a table can say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RowKind {
-    op: Op,
-    fua: bool,
-}
-
-const KINDS: [(&str, RowKind); 5] = [
-    ("R", RowKind { op: Op::Read, fua: false }),
-    ("W", RowKind { op: Op::Write, fua: false }),
-    ("WF", RowKind { op: Op::Write, fua: true }),
-    ("F", RowKind { op: Op::Flush, fua: false }),
-    ("D", RowKind { op: Op::Discard, fua: false }),
-];
-
-impl RowKind {
-    fn letters(self) -> &'static str {
-        KINDS.iter().find(|(_, kind)| *kind == self).map_or("W", |(name, _)| name)
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        KINDS
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|&(_, kind)| kind)
-            .ok_or_else(|| format!("the kind of request \"{}\" is not R, W, WF, F or D", text.escape_debug()))
-    }
-
-    fn word(text: &[u8]) -> Option<Self> {
-        const WORDS: [(&[u8], usize); 10] = [
-            (b"r", 0),
-            (b"read", 0),
-            (b"w", 1),
-            (b"write", 1),
-            (b"wf", 2),
-            (b"f", 3),
-            (b"flush", 3),
-            (b"d", 4),
-            (b"discard", 4),
-            (b"trim", 4),
-        ];
-        WORDS.iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|&(_, i)| KINDS[i].1)
-    }
-}
-
-/// How a column tells the kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Kinds {
-    /// The usual words.
-    Words,
-    /// One value and its kind; every other value is the second kind.
-    OneOf(String, RowKind, RowKind),
-    /// Exactly these values.
-    Exactly(Vec<(String, RowKind)>),
 }
 
 /// A column.
@@ -155,7 +103,9 @@ enum Column {
     /// Bytes per unit.
     Offset(u64),
     Length(u64),
-    Kind(Kinds),
+    Kind(RowKinds),
+    /// Rows with other values than these are passed over.
+    Only(Vec<String>),
 }
 
 /// The description of a table.
@@ -165,7 +115,7 @@ struct Table {
     separator: Option<u8>,
     skip: u64,
     /// The kind of all requests, where no column tells it.
-    kind: Option<RowKind>,
+    kind: Option<Asked>,
 }
 
 const SEPARATORS: [(&str, u8); 4] = [("comma", b','), ("tab", b'\t'), ("semicolon", b';'), ("blanks", BLANKS)];
@@ -221,35 +171,6 @@ fn items(text: &str) -> Result<Vec<&str>, String> {
     Ok(items)
 }
 
-fn kinds(inside: &str) -> Result<Kinds, String> {
-    let mut pairs: Vec<(String, RowKind)> = Vec::new();
-    for pair in inside.split([',', ';']) {
-        let (value, kind) = pair
-            .rsplit_once('=')
-            .filter(|(value, _)| !value.is_empty())
-            .ok_or_else(|| format!("op({}): expected VALUE=KIND", inside.escape_debug()))?;
-        if pairs.iter().any(|(v, _)| v == value) {
-            return Err(format!("op({}): the value {} is given twice", inside.escape_debug(), value.escape_debug()));
-        }
-        pairs.push((value.to_owned(), RowKind::parse(kind)?));
-    }
-    if pairs.len() > 1 {
-        return Ok(Kinds::Exactly(pairs));
-    }
-    let (value, kind) = pairs.remove(0);
-    let other = match kind {
-        k if k == KINDS[0].1 => KINDS[1].1,
-        k if k == KINDS[1].1 => KINDS[0].1,
-        _ => {
-            return Err(format!(
-                "op({}): with one value its kind must be R or W; name the other values too",
-                inside.escape_debug()
-            ));
-        }
-    };
-    Ok(Kinds::OneOf(value, kind, other))
-}
-
 impl Table {
     /// Parses what follows `columns:`.
     fn parse(text: &str) -> Result<Self, String> {
@@ -268,9 +189,9 @@ impl Table {
                 }
                 ("off", Some(unit)) => table.columns.push(Column::Offset(size_unit("off", unit)?)),
                 ("len", Some(unit)) => table.columns.push(Column::Length(size_unit("len", unit)?)),
-                ("op", None) => table.columns.push(Column::Kind(Kinds::Words)),
+                ("op", None) => table.columns.push(Column::Kind(RowKinds::Words)),
                 ("op", Some(kind)) => {
-                    if table.kind.replace(RowKind::parse(kind)?).is_some() {
+                    if table.kind.replace(row_kinds::parse(kind)?).is_some() {
                         return Err("op= is given twice".to_owned());
                     }
                 }
@@ -289,12 +210,16 @@ impl Table {
                 ("ts" | "off" | "len", None) => {
                     return Err(format!("{key} needs a unit, such as {key}={}", example(key)));
                 }
-                _ => match item.strip_prefix("op(").and_then(|rest| rest.strip_suffix(')')) {
-                    Some(inside) => table.columns.push(Column::Kind(kinds(inside)?)),
-                    None => {
+                _ => match item.strip_suffix(')').and_then(|item| item.split_once('(')) {
+                    Some(("op", inside)) => table.columns.push(Column::Kind(RowKinds::parse(inside)?)),
+                    Some(("only", inside)) => {
+                        let values = inside.split([',', ';']).map(str::to_owned);
+                        table.columns.push(Column::Only(values.filter(|value| !value.is_empty()).collect()));
+                    }
+                    _ => {
                         return Err(format!(
                             "\"{}\" is not an item: expected ts=UNIT, dev, off=UNIT, len=UNIT, op, op(VALUE=KIND,...), \
-                             _, op=KIND, sep=NAME or skip=N",
+                             only(VALUE,...), _, op=KIND, sep=NAME or skip=N",
                             item.escape_debug()
                         ));
                     }
@@ -315,8 +240,9 @@ impl Table {
             ("len", count(|c| matches!(c, Column::Length(_)))),
             ("op", count(|c| matches!(c, Column::Kind(_)))),
         ];
-        if let Some((name, _)) = once.iter().find(|(_, n)| *n > 1) {
-            return Err(format!("the column {name} is given twice"));
+        // Seconds and nanoseconds, and major and minor numbers, may stand in columns of their own.
+        if let Some((name, _)) = once.iter().find(|(name, n)| *n > if matches!(*name, "ts" | "dev") { 2 } else { 1 }) {
+            return Err(format!("the column {name} is given too often"));
         }
         if let Some((name, _)) = once[2..4].iter().find(|(_, n)| *n == 0) {
             return Err(format!("there is no column {name}: it is required, such as {name}={}", example(name)));
@@ -384,16 +310,12 @@ impl fmt::Display for Table {
                 Column::Device => "dev".to_owned(),
                 Column::Offset(unit) => format!("off={}", size(*unit)),
                 Column::Length(unit) => format!("len={}", size(*unit)),
-                Column::Kind(Kinds::Words) => "op".to_owned(),
-                Column::Kind(Kinds::OneOf(value, kind, _)) => format!("op({value}={})", kind.letters()),
-                Column::Kind(Kinds::Exactly(pairs)) => {
-                    let pairs: Vec<String> = pairs.iter().map(|(v, k)| format!("{v}={}", k.letters())).collect();
-                    format!("op({})", pairs.join(","))
-                }
+                Column::Kind(kinds) => kinds.to_string(),
+                Column::Only(values) => format!("only({})", values.join(",")),
             })
             .collect();
         if let Some(kind) = self.kind {
-            items.push(format!("op={}", kind.letters()));
+            items.push(format!("op={}", row_kinds::letters(kind)));
         }
         if let Some(name) = self.separator.and_then(|s| name_of(&SEPARATORS, s)) {
             items.push(format!("sep={name}"));
@@ -408,12 +330,46 @@ impl fmt::Display for Table {
 /// A described table whose columns `SEP` separates.
 struct Lines<const SEP: u8> {
     table: Table,
+    /// Rows that are no requests.
+    passed_over: u64,
 }
 
+/// A whole number of units, in bytes: also in hexadecimal (`0x10`), or with decimals that are all zero (`4096.0`).
 fn scaled(name: &str, text: &[u8], unit: u64) -> Parsed<u64> {
-    whole_number(name, text)?
-        .checked_mul(unit)
-        .ok_or_else(|| Fault::field(name, text, "a number of units below 2^64 bytes"))
+    let number = match text {
+        [b'0', b'x' | b'X', digits @ ..] => {
+            let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'));
+            digits
+                .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+                .ok_or_else(|| Fault::field(name, text, "a hexadecimal number below 2^64"))?
+        }
+        _ => {
+            let point =
+                text.iter().position(|&b| b == b'.').filter(|&at| at > 0 && text[at + 1..].iter().all(|&b| b == b'0'));
+            whole_number(name, &text[..point.unwrap_or(text.len())])
+                .map_err(|_| Fault::field(name, text, lost_digits(text).unwrap_or("a whole number")))?
+        }
+    };
+    number.checked_mul(unit).ok_or_else(|| Fault::field(name, text, "a number of units below 2^64 bytes"))
+}
+
+/// What to expect in place of a number with an exponent.
+fn lost_digits(text: &[u8]) -> Option<&'static str> {
+    let number = std::str::from_utf8(text).ok().filter(|text| text.contains(['e', 'E']));
+    number.and_then(|text| text.parse::<f64>().ok()).map(|_| {
+        "all digits: a number with an exponent has lost some; write the table with integers, or with enough decimals"
+    })
+}
+
+/// A time: a plain number of units, or a date with a time of day.
+fn moment(text: &[u8], unit: TimeUnit) -> Parsed<u64> {
+    match text {
+        [_, _, _, _, b'-', ..] => date_time("ts", text),
+        _ => decimal_time("ts", text, unit).map_err(|fault| match lost_digits(text) {
+            Some(expected) => Fault::field("ts", text, expected),
+            None => fault,
+        }),
+    }
 }
 
 impl<const SEP: u8> LineFormat for Lines<SEP> {
@@ -421,50 +377,71 @@ impl<const SEP: u8> LineFormat for Lines<SEP> {
         self.table.skip
     }
 
+    fn passed_over(&self) -> u64 {
+        self.passed_over
+    }
+
     fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
         let mut fields = Fields::<SEP>::new(line);
-        let (mut time, mut device) = (0, None);
+        let (mut time, mut device, mut minor) = (0_u64, None, None);
         let (mut offset, mut len) = ((&b""[..], 1), (&b""[..], 1));
         let mut kind = self.table.kind;
         for column in &self.table.columns {
             match column {
                 Column::Pass => fields.skip("an ignored column (_)")?,
-                Column::Time(unit) => time = decimal_time("ts", fields.text("ts")?, *unit)?,
+                Column::Time(unit) => {
+                    let text = fields.text("ts")?;
+                    time = time.checked_add(moment(text, *unit)?).ok_or_else(|| {
+                        Fault::field(
+                            "ts",
+                            text,
+                            "a time that makes less than 2^64 nanoseconds with the other column ts",
+                        )
+                    })?;
+                }
+                Column::Device if device.is_some() => minor = Some(fields.text("dev")?),
                 Column::Device => device = Some(fields.text("dev")?),
                 // A flush needs none, and its kind may come later.
                 Column::Offset(unit) => offset = (fields.next().unwrap_or_default(), *unit),
                 Column::Length(unit) => len = (fields.next().unwrap_or_default(), *unit),
-                Column::Kind(kinds) => kind = Some(kinds.of(fields.text("op")?)?),
+                Column::Kind(kinds) => {
+                    let asked = kinds.of(fields.text("op")?)?;
+                    // What a row that is no request has further on does not matter.
+                    if asked.op.is_none() && !asked.flush_before {
+                        self.passed_over += 1;
+                        return Ok(Line::Data);
+                    }
+                    kind = Some(asked);
+                }
+                Column::Only(values) => {
+                    let text = fields.text("the column only(...)")?;
+                    if !values.iter().any(|value| value.as_bytes() == text) {
+                        self.passed_over += 1;
+                        return Ok(Line::Data);
+                    }
+                }
             }
         }
         // The description was checked to name the kind.
-        let Some(RowKind { op, fua }) = kind else {
+        let Some(asked) = kind else {
             return Err(Fault::fatal("nothing says what kind of request it is"));
         };
-        let (offset, len) =
-            if op == Op::Flush { (0, 0) } else { (scaled("off", offset.0, offset.1)?, scaled("len", len.0, len.1)?) };
-        let volume = match device {
-            Some(name) => sink.volumes.text(name)?,
-            None => 0,
-        };
-        sink.push(time, volume, op, fua, offset, len)?;
-        Ok(Line::Data)
-    }
-}
-
-impl Kinds {
-    fn of(&self, text: &[u8]) -> Parsed<RowKind> {
-        match self {
-            Self::Words => RowKind::word(text)
-                .ok_or_else(|| Fault::field("op", text, "R, Read, W, Write, WF, F, Flush, D, Discard or Trim")),
-            Self::OneOf(value, this, other) => Ok(if text == value.as_bytes() { *this } else { *other }),
-            Self::Exactly(pairs) => {
-                pairs.iter().find(|(value, _)| text == value.as_bytes()).map(|&(_, kind)| kind).ok_or_else(|| {
-                    let values: Vec<&str> = pairs.iter().map(|(v, _)| v.as_str()).collect();
-                    Fault::field("op", text, &format!("one of {}", values.join(", ")))
-                })
+        let range = match asked.op {
+            None => None,
+            Some(_) => {
+                let bytes = scaled("len", len.0, len.1)?;
+                // A flush with nothing to write, whose sector is -1 in some kernels.
+                let is_flush = asked.flush_before && bytes == 0;
+                if is_flush { None } else { Some((scaled("off", offset.0, offset.1)?, bytes)) }
             }
-        }
+        };
+        let volume = match (device, minor) {
+            (Some(major), Some(minor)) => sink.volumes.text(&[major, b",", minor].concat())?,
+            (Some(name), None) => sink.volumes.text(name)?,
+            (None, _) => 0,
+        };
+        asked.requests(range).try_for_each(|(op, fua, offset, len)| sink.push(time, volume, op, fua, offset, len))?;
+        Ok(Line::Data)
     }
 }
 

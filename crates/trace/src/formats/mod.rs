@@ -20,6 +20,7 @@ mod msr;
 mod msr_cut;
 mod native;
 mod oracle_general;
+mod row_kinds;
 mod rq_csv;
 mod spc;
 mod srt;

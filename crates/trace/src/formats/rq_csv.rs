@@ -3,15 +3,16 @@
 //! | column | unit |
 //! |---|---|
 //! | time | microseconds |
-//! | kind | `R` read, `W` write, `WF` write with FUA, `F` flush, `D` discard |
+//! | kind | `R` read, `W` write, `WF` write with FUA, `F` flush, `D` discard, or the letters of the kernel (RWBS) |
 //! | address | sectors of 512 B |
 //! | length | sectors of 512 B |
 //!
-//! A flush's address and length mean nothing. There is one volume.
+//! The address and length of a flush mean nothing and may be empty. There is one volume.
 
 use destage_plan::{Op, SECTOR_BYTES};
 
-use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use super::block_events::{Asked, rwbs};
+use crate::fields::{Fault, Fields, Parsed, TimeUnit, whole_number};
 use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
@@ -52,19 +53,41 @@ impl LineFormat for RqCsv {
     fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
         let mut fields = Fields::<b','>::new(line);
         let time = fields.time("the time", TimeUnit::Micros)?;
-        let (op, fua) = match fields.text("the kind")? {
-            b"R" => (Op::Read, false),
-            b"W" => (Op::Write, false),
-            b"WF" => (Op::Write, true),
-            b"F" => (Op::Flush, false),
-            b"D" => (Op::Discard, false),
-            text => return Err(Fault::field("the kind", text, "R, W, WF, F or D")),
+        let asked = match fields.text("the kind")? {
+            b"R" => asked(Op::Read, false),
+            b"W" => asked(Op::Write, false),
+            b"WF" => asked(Op::Write, true),
+            b"D" => asked(Op::Discard, false),
+            // A flush alone has no range: kernels give it the sector -1, and some writers none.
+            text => match rwbs(text) {
+                Ok(asked) if asked.op.is_none() => {
+                    fields.skip("the address")?;
+                    fields.skip("the length")?;
+                    fields.end()?;
+                    asked
+                        .requests(None)
+                        .try_for_each(|(op, fua, offset, len)| sink.push(time, 0, op, fua, offset, len))?;
+                    return Ok(Line::Data);
+                }
+                Ok(asked) => asked,
+                Err(_) => return Err(Fault::field("the kind", text, "R, W, WF, F or D, or RWBS letters such as WS")),
+            },
         };
-        let offset = fields.sectors("the address")?;
+        let address = fields.text("the address")?;
         let len = fields.sectors("the length")?;
         fields.end()?;
-        let (offset, len) = if op == Op::Flush { (0, 0) } else { (offset, len) };
-        sink.push(time, 0, op, fua, offset, len)?;
+        let range = if len == 0 && asked.flush_before {
+            whole_number("the address", address)?;
+            None
+        } else {
+            Some((Fields::<b','>::new(address).sectors("the address")?, len))
+        };
+        asked.requests(range).try_for_each(|(op, fua, offset, len)| sink.push(time, 0, op, fua, offset, len))?;
         Ok(Line::Data)
     }
+}
+
+/// A request of one kind.
+const fn asked(op: Op, fua: bool) -> Asked {
+    Asked { flush_before: false, op: Some(op), fua }
 }

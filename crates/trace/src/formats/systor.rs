@@ -5,7 +5,7 @@
 //! |---|---|
 //! | time stamp | seconds, decimal |
 //! | response time | seconds; passed over, and empty in some lines of the originals |
-//! | type | `R` or `W` |
+//! | type | `R` or `W`; empty where no response was seen: such a row is passed over, and counted |
 //! | LUN | the volume |
 //! | offset | bytes |
 //! | size | bytes |
@@ -20,12 +20,18 @@ use crate::sink::Sink;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Systor;
 
+#[derive(Default)]
+pub(crate) struct Lines {
+    /// Rows whose request had no response, and so has no type.
+    without_type: u64,
+}
+
 impl TextFormat for Systor {
     const INFO: FormatInfo = FormatInfo {
         name: "systor",
         aliases: &["systor17"],
         what: "SYSTOR '17 virtual desktops, CSV, with or without its header",
-        columns: "time (s),response,R|W,LUN,offset (B),size (B)",
+        columns: "time (s),response,R|W or nothing,LUN,offset (B),size (B)",
         options: &[],
         finding: Finding::Certain,
         examples: &[],
@@ -42,16 +48,20 @@ impl TextFormat for Systor {
         columns: "ts=TIME,_,op,dev,off=OFFSET,len=LENGTH",
     });
 
-    type Lines = Self;
+    type Lines = Lines;
 
-    fn lines(&self) -> Self {
-        *self
+    fn lines(&self) -> Lines {
+        Lines::default()
     }
 }
 
-impl LineFormat for Systor {
+impl LineFormat for Lines {
     fn header(&mut self, line: &[u8]) -> Parsed<bool> {
         Ok(line.len() >= 9 && line[..9].eq_ignore_ascii_case(b"timestamp"))
+    }
+
+    fn passed_over(&self) -> u64 {
+        self.without_type
     }
 
     #[inline]
@@ -59,15 +69,20 @@ impl LineFormat for Systor {
         let mut fields = Fields::<b','>::new(line);
         let time = fields.time("the time stamp", TimeUnit::Seconds)?;
         fields.skip("the response time")?;
-        let op = match fields.text("the type")? {
-            b"R" => Op::Read,
-            b"W" => Op::Write,
-            text => return Err(Fault::field("the type", text, "R or W")),
+        let op = match fields.next() {
+            Some(b"R") => Some(Op::Read),
+            Some(b"W") => Some(Op::Write),
+            Some(b"") => None,
+            text => return Err(Fault::field("the type", text.unwrap_or_default(), "R, W, or nothing")),
         };
         let lun = fields.number("the LUN")?;
         let offset = fields.number("the offset")?;
         let len = fields.number("the size")?;
         fields.end()?;
+        let Some(op) = op else {
+            self.without_type += 1;
+            return Ok(Line::Data);
+        };
         let volume = sink.volumes.number(lun)?;
         sink.push(time, volume, op, false, offset, len)?;
         Ok(Line::Data)

@@ -9,7 +9,7 @@ fn malformed_lines_name_line_field_text_and_what_is_right() {
     let cases = [
         ("5,R,0x10,8", "the address is \"0x10\", expected a whole number"),
         ("5,R,-1,8", "the address is \"-1\", expected a whole number"),
-        ("5,X,0,8", "the kind is \"X\", expected R, W, WF, F or D"),
+        ("5,X,0,8", "the kind is \"X\", expected R, W, WF, F or D, or RWBS letters such as WS"),
         ("1e3,R,0,8", "the time is \"1e3\", expected a plain decimal number of microseconds such as 12.345"),
         ("5,R,0", "the line ends before the length"),
         ("5,R,0,8,9", "there is a further field \"9\" where the line should end"),

@@ -7,6 +7,7 @@ mod damage;
 mod detection;
 mod lines;
 mod real;
+mod tables;
 mod units;
 
 use std::fmt::Write as _;
@@ -357,7 +358,7 @@ fn described_columns() {
     );
     assert_eq!(
         error("1,2,X\n", "columns:off=bytes,len=bytes,op(R=R,W=W)"),
-        "memory, line 1: op is \"X\", expected one of R, W"
+        "memory, line 1: op is \"X\", expected one of R, W; name it too, with =_ if such rows are no requests"
     );
     assert_eq!(
         error("1,2,R\n\"1\",2,R\n", "columns:off=bytes,len=bytes,op"),

@@ -1,0 +1,142 @@
+//! How a column of a described table tells what a row asks.
+
+use std::fmt;
+
+use destage_plan::Op;
+
+use super::block_events::{Asked, rwbs};
+use crate::fields::{Fault, Parsed};
+
+const fn plain(op: Op, fua: bool) -> Asked {
+    Asked { flush_before: false, op: Some(op), fua }
+}
+
+/// A row that asks nothing: it is passed over.
+const NOTHING: Asked = Asked { flush_before: false, op: None, fua: false };
+
+const KINDS: [(&str, Asked); 6] = [
+    ("R", plain(Op::Read, false)),
+    ("W", plain(Op::Write, false)),
+    ("WF", plain(Op::Write, true)),
+    ("F", Asked { flush_before: true, op: None, fua: false }),
+    ("D", plain(Op::Discard, false)),
+    ("_", NOTHING),
+];
+
+/// The value that stands for all others.
+const ANY: &str = "*";
+
+/// The letters of a kind.
+pub(super) fn letters(asked: Asked) -> &'static str {
+    KINDS.iter().find(|(_, kind)| *kind == asked).map_or("W", |(name, _)| name)
+}
+
+/// The kind that letters name.
+pub(super) fn parse(text: &str) -> Result<Asked, String> {
+    KINDS
+        .iter()
+        .find(|(name, _)| *name == text)
+        .map(|&(_, kind)| kind)
+        .ok_or_else(|| format!("the kind of request \"{}\" is not R, W, WF, F, D or _", text.escape_debug()))
+}
+
+/// The kind of a word, or of the letters in which the kernel tells it (RWBS).
+fn word(text: &[u8]) -> Option<Asked> {
+    const WORDS: [(&[u8], usize); 10] = [
+        (b"r", 0),
+        (b"read", 0),
+        (b"w", 1),
+        (b"write", 1),
+        (b"wf", 2),
+        (b"f", 3),
+        (b"flush", 3),
+        (b"d", 4),
+        (b"discard", 4),
+        (b"trim", 4),
+    ];
+    let word = WORDS.iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|&(_, i)| KINDS[i].1);
+    word.or_else(|| rwbs(text).ok())
+}
+
+/// How a column tells the kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RowKinds {
+    /// The usual words.
+    Words,
+    /// One value and its kind; every other value is the second kind.
+    OneOf(String, Asked, Asked),
+    /// Exactly these values, unless one stands for all others.
+    Exactly(Vec<(String, Asked)>),
+}
+
+impl RowKinds {
+    /// Parses what stands in the parentheses behind `op`.
+    pub(super) fn parse(inside: &str) -> Result<Self, String> {
+        let mut pairs: Vec<(String, Asked)> = Vec::new();
+        for pair in inside.split([',', ';']) {
+            let (value, kind) = pair
+                .rsplit_once('=')
+                .filter(|(value, _)| !value.is_empty())
+                .ok_or_else(|| format!("op({}): expected VALUE=KIND", inside.escape_debug()))?;
+            if pairs.iter().any(|(v, _)| v == value) {
+                return Err(format!(
+                    "op({}): the value {} is given twice",
+                    inside.escape_debug(),
+                    value.escape_debug()
+                ));
+            }
+            pairs.push((value.to_owned(), parse(kind)?));
+        }
+        if pairs.iter().all(|(_, kind)| *kind == NOTHING) {
+            return Err(format!("op({}): nothing is a request", inside.escape_debug()));
+        }
+        if pairs.len() > 1 {
+            return Ok(Self::Exactly(pairs));
+        }
+        let (value, kind) = pairs.remove(0);
+        let other = match kind {
+            k if k == KINDS[0].1 => KINDS[1].1,
+            k if k == KINDS[1].1 => KINDS[0].1,
+            _ => {
+                return Err(format!(
+                    "op({}): with one value its kind must be R or W; name the other values too",
+                    inside.escape_debug()
+                ));
+            }
+        };
+        Ok(Self::OneOf(value, kind, other))
+    }
+
+    /// What a value asks.
+    pub(super) fn of(&self, text: &[u8]) -> Parsed<Asked> {
+        match self {
+            Self::Words => word(text).ok_or_else(|| {
+                let words = "R, Read, W, Write, WF, F, Flush, D, Discard or Trim, or the kernel's letters such as WS";
+                Fault::field("op", text, words)
+            }),
+            Self::OneOf(value, this, other) => Ok(if text == value.as_bytes() { *this } else { *other }),
+            Self::Exactly(pairs) => {
+                let of = |is: &dyn Fn(&str) -> bool| pairs.iter().find(|(value, _)| is(value)).map(|&(_, kind)| kind);
+                of(&|value| text == value.as_bytes()).or_else(|| of(&|value| value == ANY)).ok_or_else(|| {
+                    let values: Vec<&str> = pairs.iter().map(|(v, _)| v.as_str()).collect();
+                    let expected =
+                        format!("one of {}; name it too, with =_ if such rows are no requests", values.join(", "));
+                    Fault::field("op", text, &expected)
+                })
+            }
+        }
+    }
+}
+
+impl fmt::Display for RowKinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Words => f.write_str("op"),
+            Self::OneOf(value, kind, _) => write!(f, "op({value}={})", letters(*kind)),
+            Self::Exactly(pairs) => {
+                let pairs: Vec<String> = pairs.iter().map(|(v, k)| format!("{v}={}", letters(*k))).collect();
+                write!(f, "op({})", pairs.join(","))
+            }
+        }
+    }
+}
