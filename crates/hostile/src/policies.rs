@@ -42,7 +42,11 @@ pub(crate) fn check(bytes: &[u8]) {
         _ => PageSpace::unbounded(geometry, u32::MAX),
     };
     let ops = bytes.choice(&[Ops::All, Ops::Writes]);
-    let volumes = bytes.choice(&[Volumes::Each, Volumes::Merge, Volumes::Only(1)]);
+    let volumes = match bytes.choice(&["each", "merge", "#1"]) {
+        "each" => Volumes::Each,
+        "merge" => Volumes::Merge,
+        choice => Volumes::Only(choice.parse().expect("a choice")),
+    };
     let speed = Speed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() };
     let capacity_pages = u32::from(bytes.u8() % 64) + 1;
     let mut requests = bytes.requests(MOST);

@@ -51,7 +51,11 @@ pub(crate) fn check(bytes: &[u8]) {
         replay: TraceReplay {
             lba_overflow: bytes.choice(&[LbaOverflow::Wrap, LbaOverflow::Filter, LbaOverflow::Compact]),
             ops: bytes.choice(&[Ops::All, Ops::Writes]),
-            volumes: bytes.choice(&[Volumes::Each, Volumes::Merge, Volumes::Only(1)]),
+            volumes: match bytes.choice(&["each", "merge", "#1"]) {
+                "each" => Volumes::Each,
+                "merge" => Volumes::Merge,
+                choice => Volumes::Only(choice.parse().expect("a choice")),
+            },
             speed: Speed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() },
             limit: bytes.choice(&[None, Some(1), Some(100)]),
             ..TraceReplay::whole("trace", geometry)

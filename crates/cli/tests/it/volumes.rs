@@ -149,3 +149,40 @@ fn statistics_of_a_trace_list_its_volumes() {
     let rows: Vec<_> = shown.lines().filter(|line| line.contains('_') && !line.contains("servers")).collect();
     assert!(rows.len() == 3 && rows[0].starts_with("web_1"), "{shown}");
 }
+
+/// The case `volume-by-name`: ASU 5 comes first.
+#[test]
+fn a_volume_is_chosen_by_the_name_that_all_tables_have() {
+    let folder = temporary();
+    let path = folder.path().join("asu.spc");
+    let lines = ["5,0,4096,w,0.0", "5,8,4096,w,0.1", "0,0,4096,w,0.2", "0,8,4096,r,0.3", "0,16,4096,r,0.4"];
+    fs::write(&path, lines.join("\n")).unwrap();
+    let args = ["--trace", text(&path), "--format", "spc", "--policy", "lru", "--cache", "64KiB", "--per-volume"];
+    let chosen = |volumes: &str| {
+        let run = simulated(&[&args[..], &["--volumes", volumes]].concat()).remove(0);
+        let names = run["volumes"].as_array().unwrap().iter().map(|volume| volume["name"].clone());
+        let asked = [run["read_requests"].as_u64(), run["write_requests"].as_u64()];
+        (asked, names.collect::<Vec<_>>(), run)
+    };
+    let (asked, names, run) = chosen("0");
+    assert_eq!((asked, names), ([Some(2), Some(1)], vec!["0".into()]));
+    assert_eq!((&run["input"]["chosen_volumes"], &run["input"]["left_out_requests"]), (&"0 (#1)".into(), &2.into()));
+    let (asked, names, run) = chosen("#0");
+    assert_eq!((asked, names), ([Some(0), Some(2)], vec!["5".into()]));
+    assert_eq!(run["input"]["chosen_volumes"], "5 (#0)");
+    assert_eq!(chosen("5").0, [Some(0), Some(2)]);
+    let (asked, names, run) = chosen("0,5");
+    assert_eq!((asked, names.len()), ([Some(2), Some(3)], 2));
+    assert_eq!(run["input"]["chosen_volumes"], "5 (#0), 0 (#1)");
+    let found = |run: &Value| {
+        let all = run["findings"].as_array().unwrap().clone();
+        let of = |kind: &str| all.iter().find(|finding| finding["kind"] == kind).map(|f| f["message"].to_string());
+        (of("no-such-volume"), of("nothing"))
+    };
+    let (asked, _, run) = chosen("7,0");
+    assert_eq!(asked, [Some(2), Some(1)]);
+    assert!(found(&run).0.unwrap().contains("no volume of the trace is called 7; it has 5, 0 (#0 is the first)"));
+    let (asked, _, run) = chosen("7");
+    assert_eq!(asked, [Some(0), Some(0)]);
+    assert!(found(&run).1.unwrap().contains("no request of the trace took part; no volume of the trace is called 7"));
+}

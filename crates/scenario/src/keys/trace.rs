@@ -99,10 +99,10 @@ declare_settings! {
     );
     pub(crate) const VOLUMES: Setting<Volumes> = Setting::one(
         "volumes",
-        "N|merge|each",
+        "NAME,...|merge|each",
         "each",
         AppliesTo::All,
-        "Use one volume, overlay all, or keep each apart",
+        "Use these volumes, by the trace's names, or as #N by number in order of first appearance; overlay all; or keep each apart",
         volumes,
     );
     pub(crate) const OPS: Setting<Ops> = Setting::one(
@@ -183,7 +183,7 @@ fn volumes(text: &str) -> std::result::Result<Volumes, String> {
     match text {
         "each" => Ok(Volumes::Each),
         "merge" => Ok(Volumes::Merge),
-        index => index.parse().map(Volumes::Only).map_err(|_| "each, merge, or a volume's index from 0".into()),
+        names => names.parse().map(Volumes::Only),
     }
 }
 

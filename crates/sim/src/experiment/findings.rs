@@ -27,10 +27,13 @@ impl PassEnd {
     pub(crate) fn findings(&self, overflow: LbaOverflow, fits: &str, times_matter: bool) -> Vec<Finding> {
         let mut all = Vec::new();
         let counts = self.counts;
+        let missing = self.chosen.as_ref().and_then(|(_, missing)| missing.clone());
         if counts.read == counts.left_out {
-            all.push(Finding::void("nothing", "no request of the trace took part; see ops and volumes".into()));
+            let why = missing.unwrap_or_else(|| "see ops and volumes".into());
+            all.push(Finding::void("nothing", format!("no request of the trace took part; {why}")));
             return all;
         }
+        all.extend(missing.map(|missing| Finding::weak("no-such-volume", missing)));
         if counts.overflowed > 0 {
             let share = percent(counts.overflowed as f64 / counts.read as f64);
             let beyond = format!(

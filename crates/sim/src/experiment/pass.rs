@@ -41,11 +41,14 @@ pub(crate) struct PassEnd {
     pub(crate) counts: FeedCounts,
     pub(crate) skipped: Skipped,
     pub(crate) clock_wraps: ClockWraps,
+    pub(crate) passed_over: u64,
     /// Requests in front of the window.
     pub(crate) outside: u64,
     pub(crate) format: String,
     /// What the trace touches, where there is no device.
     pub(crate) extent: Option<Extent>,
+    /// The volumes that were chosen, and what was asked for and is none; nothing if all take part.
+    pub(crate) chosen: Option<(String, Option<String>)>,
     /// The trace's names of its volumes, where the feeder keeps where requests come from.
     pub(crate) volume_names: Vec<String>,
 }
@@ -64,11 +67,13 @@ impl PassEnd {
             trace_requests: self.counts.read,
             outside_requests: self.outside,
             left_out_requests: self.counts.left_out,
+            chosen_volumes: self.chosen.as_ref().map(|(chosen, _)| chosen.clone()),
             overflowed_requests: self.counts.overflowed,
             cut_discards: self.counts.cut_discards,
             cut_discard_bytes: self.counts.cut_bytes,
             reversed_requests: self.counts.reversed,
             skipped_lines: self.skipped.count,
+            passed_over_lines: self.passed_over,
             characteristics: None,
             sizes: None,
         }
@@ -161,6 +166,7 @@ impl Reader<'_> {
                 if self.taken == self.batch.len() {
                     self.input.source.next_batch(&mut self.batch)?;
                     self.taken = 0;
+                    self.feeder.learn_volumes(self.input.source.volume_names());
                 }
                 let left = usize::try_from(self.left).unwrap_or(usize::MAX).min(self.per_feed - feed.requests.len());
                 let requests = &self.batch[self.taken..];
@@ -185,9 +191,11 @@ impl Reader<'_> {
             counts: self.feeder.counts(),
             skipped: self.input.source.skipped(),
             clock_wraps: self.input.source.clock_wraps(),
+            passed_over: self.input.source.passed_over(),
             outside: self.input.source.outside(),
             format: std::mem::take(&mut self.input.format),
             extent: self.feeder.extent(),
+            chosen: self.feeder.chosen_volumes(),
             volume_names: if self.feeder.is_keeping_origins() {
                 self.input.source.volume_names().to_vec()
             } else {

@@ -53,7 +53,7 @@ impl TraceReplay {
 
     /// Returns what places the requests that take part in `space`.
     pub(crate) fn feeder(&self, space: PageSpace) -> Feeder {
-        Feeder::new(space, self.ops, self.volumes, self.speed)
+        Feeder::new(space, self.ops, self.volumes.clone(), self.speed)
     }
 
     /// Has the trace lie so on a device that fits it.

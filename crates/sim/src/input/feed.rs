@@ -4,6 +4,7 @@ use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::Border;
 
 use super::space::{Extent, PageSpace, PageSpan, SpaceError};
+use super::volumes::{ChosenVolumes, Volumes};
 
 /// Arrivals lie before this (146 years), so that a run's times stay in range whatever devices add
 /// to them.
@@ -70,18 +71,6 @@ pub enum Ops {
     Writes,
 }
 
-/// Which of the trace's volumes take part, and how they share one address space.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Volumes {
-    /// Every volume keeps addresses of its own.
-    #[default]
-    Each,
-    /// All volumes lie over each other.
-    Merge,
-    /// Only the volume with this index, in order of first appearance.
-    Only(u32),
-}
-
 /// A factor by which the trace is played faster, kept as a fraction so that times stay exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speed {
@@ -131,12 +120,20 @@ pub struct FeedCounts {
 /// A request that is earlier than one before it by more was reordered by no recorder; some traces count in seconds.
 const FAR: Nanos = Nanos(1_000_000_000);
 
+/// Which volumes are taken.
+#[derive(Clone, Debug)]
+enum Taking {
+    Each,
+    Merge,
+    Only(ChosenVolumes),
+}
+
 /// Builds feeds.
 #[derive(Clone, Debug)]
 pub struct Feeder {
     space: PageSpace,
     ops: Ops,
-    volumes: Volumes,
+    volumes: Taking,
     speed: Speed,
     latest: Nanos,
     /// The arrival of the request before.
@@ -152,7 +149,11 @@ impl Feeder {
         Self {
             space,
             ops,
-            volumes,
+            volumes: match volumes {
+                Volumes::Each => Taking::Each,
+                Volumes::Merge => Taking::Merge,
+                Volumes::Only(choice) => Taking::Only(ChosenVolumes::new(&choice)),
+            },
             speed,
             latest: Nanos::ZERO,
             previous: Nanos::ZERO,
@@ -183,6 +184,22 @@ impl Feeder {
     /// Whether it tells where requests come from.
     pub fn is_keeping_origins(&self) -> bool {
         self.keeps_origins
+    }
+
+    /// Takes in the names of the trace's volumes, as far as they are known: all of those of the requests that are
+    /// appended next. They choose volumes.
+    pub fn learn_volumes(&mut self, names: &[String]) {
+        if let Taking::Only(chosen) = &mut self.volumes {
+            chosen.learn(names);
+        }
+    }
+
+    /// Returns the volumes that were chosen, and what was asked for and is none; nothing if all take part.
+    pub(crate) fn chosen_volumes(&self) -> Option<(String, Option<String>)> {
+        match &self.volumes {
+            Taking::Only(chosen) => Some((chosen.describe(), chosen.missing())),
+            Taking::Each | Taking::Merge => None,
+        }
     }
 
     /// What was left out or changed so far.
@@ -228,14 +245,16 @@ impl Feeder {
             }
             taken += 1;
             self.counts.read += 1;
-            let volume = match self.volumes {
-                Volumes::Each => request.volume,
-                Volumes::Merge => 0,
-                Volumes::Only(wanted) if request.volume == wanted => 0,
-                Volumes::Only(_) => {
-                    self.counts.left_out += 1;
-                    continue;
-                }
+            let volume = match &mut self.volumes {
+                Taking::Each => request.volume,
+                Taking::Merge => 0,
+                Taking::Only(chosen) => match chosen.place(request.volume) {
+                    Some(place) => place,
+                    None => {
+                        self.counts.left_out += 1;
+                        continue;
+                    }
+                },
             };
             if self.ops == Ops::Writes && request.op == Op::Read {
                 self.counts.left_out += 1;
@@ -318,7 +337,7 @@ impl Feeder {
     /// there were. Most requests of most traces are such.
     #[inline]
     fn append_plain(&mut self, requests: &[Request], feed: &mut Feed) -> usize {
-        if self.volumes != Volumes::Each
+        if !matches!(self.volumes, Taking::Each)
             || self.ops != Ops::All
             || self.speed.times != self.speed.per
             || self.keeps_heads

@@ -5,8 +5,10 @@ mod feed;
 mod host;
 mod host_queue;
 mod space;
+mod volumes;
 
-pub use feed::{Feed, FeedCounts, FeedRequest, Feeder, Ops, Origin, Speed, Volumes};
+pub use feed::{Feed, FeedCounts, FeedRequest, Feeder, Ops, Origin, Speed};
 pub use host::{HostModel, Subpage, TrimMode, Warmup};
 pub(crate) use host_queue::{HostQueue, Places};
 pub use space::{Directory, Extent, LbaOverflow, PageSpace, PageSpan, SpaceError};
+pub use volumes::{VolumeChoice, Volumes};

@@ -43,11 +43,13 @@ record! {
         trace_requests: u64 ["1"] "requests read from the trace, in its window",
         outside_requests: u64 ["1"] "requests in front of the window, left out by skip and from",
         left_out_requests: u64 ["1"] "requests left out by ops or volumes",
+        chosen_volumes: Option<String> ["-"] "the volumes that volumes chose, by name and number; null for each and merge",
         overflowed_requests: u64 ["1"] "reads and writes beyond the device: wrapped, or left out with lba-overflow = filter",
         cut_discards: u64 ["1"] "discards that reach beyond the device, cut at its end: what it does not hold is nothing to discard",
         cut_discard_bytes: u64 ["B"] "bytes that discards were cut by, in whole pages",
         reversed_requests: u64 ["1"] "requests earlier than one before them; they arrive together with it",
         skipped_lines: u64 ["1"] "lines or records that could not be read and were left out by --lenient",
+        passed_over_lines: u64 ["1"] "rows of a table that are no requests: as its format has them, or as columns passes them over",
         characteristics: Option<TraceCharacteristics> ["-"] "of the trace as it was read, up to limit, nothing left out; null unless results go to a file" = TraceCharacteristics,
         sizes: Option<SizesResult> ["-"] "how the sizes of caches were chosen; null where each was given" = SizesResult,
     }

@@ -21,7 +21,7 @@ record! {
     /// A volume's part of a run, or that of all volumes beyond the first 1024 together.
     pub struct VolumeResult {
         name: String ["-"] "the volume as the trace names it, its number where it has no name; (others): all volumes but the first 1024 that were seen",
-        volume: Option<u64> ["1"] "its number in order of first appearance, as volumes = N takes it; null for (others)",
+        volume: Option<u64> ["1"] "its number in order of first appearance, as volumes = #N takes it; null for (others)",
         volumes: u64 ["1"] "volumes that this is: 1, but for (others)",
         requests: u64 ["1"] "requests of every kind",
         request_share: Option<f64> ["1"] "requests / those of all volumes; null where there are none",

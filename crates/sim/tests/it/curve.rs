@@ -76,7 +76,8 @@ fn the_curve_is_that_of_runs_whatever_takes_part() {
             _ => Warmup::Requests(1),
         };
         experiment.replay.ops = if seed % 5 == 4 { Ops::Writes } else { Ops::All };
-        experiment.replay.volumes = [Volumes::Each, Volumes::Merge, Volumes::Only(1)][seed as usize / 4];
+        experiment.replay.volumes =
+            [Volumes::Each, Volumes::Merge, Volumes::Only("#1".parse().expect("a choice"))][seed as usize / 4].clone();
         experiment.replay.speed = Speed { times: 1 + seed % 2, per: 1 };
         experiment.replay.limit = (seed % 6 == 5).then_some(2_000);
         let found = check(experiment, &requests);

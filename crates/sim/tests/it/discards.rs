@@ -157,7 +157,11 @@ fn discarding_what_nothing_touched_changes_no_figure() {
         };
         let mut experiment = experiment(&[policy], &[PAGE * (1 + random.below(30))], geometry(), device);
         experiment.run.host = [HostModel::Open, HostModel::Closed { depth: 3 }][random.below(2) as usize];
-        experiment.replay.volumes = [Volumes::Each, Volumes::Merge, Volumes::Only(0)][random.below(3) as usize];
+        experiment.replay.volumes = match random.below(3) {
+            0 => Volumes::Each,
+            1 => Volumes::Merge,
+            _ => Volumes::Only("#0".parse().expect("a choice")),
+        };
         experiment.replay.lba_overflow =
             [LbaOverflow::Wrap, LbaOverflow::Filter, LbaOverflow::Compact][random.below(3) as usize];
         experiment.replay.capacity = [Capacity::Fit, Capacity::Given][random.below(2) as usize];

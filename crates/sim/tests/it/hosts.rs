@@ -427,7 +427,8 @@ fn a_burst_that_recovers_is_not_saturation() {
 
 /// What was found of the trace and its place on the device.
 fn of_the_trace(run: &RunResult) -> Vec<String> {
-    const KINDS: [&str; 7] = ["nothing", "left-out", "wrapped", "compacted", "reversed", "clock-jumps", "skipped"];
+    const KINDS: [&str; 8] =
+        ["nothing", "no-such-volume", "left-out", "wrapped", "compacted", "reversed", "clock-jumps", "skipped"];
     let findings = run.context.findings.iter().filter(|finding| KINDS.contains(&&*finding.kind));
     findings.map(|finding| finding.message.clone()).collect()
 }
@@ -460,9 +461,9 @@ fn volumes_are_apart_or_over_each_other_or_alone() {
             (r.counters.requests, r.counters.hits, r.context.input.left_out_requests)
         };
         assert_eq!(with(Volumes::Merge), (5, 3, 0));
-        assert_eq!(with(Volumes::Only(0)), (2, 1, 3));
-        assert_eq!(with(Volumes::Only(1)), (2, 0, 3));
-        assert_eq!(with(Volumes::Only(7)), (0, 0, 5));
+        assert_eq!(with(Volumes::Only("0".parse().expect("a choice"))), (2, 1, 3));
+        assert_eq!(with(Volumes::Only("1".parse().expect("a choice"))), (2, 0, 3));
+        assert_eq!(with(Volumes::Only("7".parse().expect("a choice"))), (0, 0, 5));
     }
     let each = run(&no_device("lru", 8), &requests);
     assert_eq!((each.results[0].counters.hits, of_the_trace(&each.results[0]).len()), (1, 0));

@@ -249,7 +249,7 @@ fn a_small_model_of_lru_finds_the_same() {
             workload(10 + seed as u64, 4).into_iter().filter(|request| request.op != Op::Discard).collect();
         for capacity in [3, 40, 500] {
             let mut experiment = over(DeviceConfig::None, &["lru"]);
-            (experiment.caches, experiment.replay.volumes) = (vec![capacity * PAGE], way);
+            (experiment.caches, experiment.replay.volumes) = (vec![capacity * PAGE], way.clone());
             experiment.run.flush = FlushMode::Ignore;
             let r = run_one(&experiment, &requests);
             let found: Model = volumes(&r)
@@ -269,7 +269,7 @@ fn a_small_model_of_lru_finds_the_same() {
 fn the_volume_that_takes_part_is_told_by_its_number() {
     let mut experiment = over(DeviceConfig::None, &["lru"]);
     experiment.caches.truncate(1);
-    experiment.replay.volumes = Volumes::Only(2);
+    experiment.replay.volumes = Volumes::Only("#2".parse().expect("a choice"));
     let r = run_one(&experiment, &workload(5, 4));
     assert_eq!(volumes(&r).iter().map(|v| v.volume).collect::<Vec<_>>(), [Some(2)]);
     adds_up(&r, "the third volume");
