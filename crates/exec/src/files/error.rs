@@ -251,6 +251,9 @@ pub enum FilesError {
         /// The settings from which that follows, and what they say.
         settings: String,
     },
+    /// Tells that whoever had a new array made called that off.
+    #[error("{}: making it read as zeros was called off; nothing is left of the array", .0.display())]
+    CalledOff(PathBuf),
     /// A field of a file does not say what it must.
     #[error(
         "{}: {field} at byte {offset} is {found}; it must be {expected}. Put the array's file there, or move this one away: it \

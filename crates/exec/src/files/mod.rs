@@ -55,5 +55,6 @@ pub use io::real::RealOs;
 pub use io::recording::{BadBytes, Chance, Fault, Moment, Recording, Slip, Survival};
 pub use io::ring::{Ended, Entries, Entry, LockedFile, Operation, Ring, Tag};
 pub use nvram::store::StateTraffic;
+pub use open::create::{ZeroingProgress, ZeroingWatch};
 pub use open::force::MemberFreshness;
 pub use open::opened::{DamagedIntents, DamagedNvram, Resynchronised};

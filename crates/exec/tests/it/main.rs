@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod arrays;
+mod disks;
 mod mirror;
 mod probe;
 mod scribe;
@@ -13,6 +14,7 @@ mod files_bad_page_lists;
 mod files_bad_pages;
 mod files_commits;
 mod files_copies;
+mod files_disks;
 mod files_event_counts;
 mod files_failed_syncs;
 mod files_flipped_bits;

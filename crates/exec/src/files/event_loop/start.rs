@@ -1,6 +1,7 @@
 //! How a life begins.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,6 +25,7 @@ use crate::files::io::port::Wakeup;
 use crate::files::io::real::RealOs;
 use crate::files::io::threads::pool::WorkerPool;
 use crate::files::nvram::group_commit::GroupCommit;
+use crate::files::open::create::ZeroingWatch;
 use crate::files::open::force::MemberFreshness;
 use crate::files::open::opened::Opened;
 use crate::files::open::{assemble, create, force, order, overwrite, recover, replacement};
@@ -48,7 +50,23 @@ impl<C: Controller> Files<C> {
         config: FilesConfig,
         existing: Existing,
     ) -> Result<Self, FilesError> {
-        Self::start_with(os, controller, config, move |os, config| Ok((create::create(os, config, existing)?, None)))
+        Self::create_watched_on(os, controller, config, existing, Box::new(|_| ControlFlow::Continue(())))
+    }
+
+    /// As [`create_on`](Self::create_on), and tells how far block devices read as zeros, which may take long.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); if `watch` breaks off.
+    pub fn create_watched_on(
+        os: Arc<dyn Os>,
+        controller: C,
+        config: FilesConfig,
+        existing: Existing,
+        mut watch: ZeroingWatch,
+    ) -> Result<Self, FilesError> {
+        Self::start_with(os, controller, config, move |os, config| {
+            Ok((create::create(os, config, existing, &mut watch)?, None))
+        })
     }
 
     /// What [`create`](Self::create) is to be told of what exists for a new array to take the place of an old one, whose files are

@@ -171,6 +171,11 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     /// Makes a range read as zeros without changing the length.
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
 
+    /// Makes a range of a block device read as zeros: the kernel writes them where the device has no command for that.
+    fn zero_range(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Makes its content durable.
     fn sync_data(&self, at: SyncPoint) -> io::Result<()>;
 

@@ -17,3 +17,4 @@ mod sync;
 mod syncs;
 pub(crate) mod threads;
 pub(crate) mod uring;
+pub(crate) mod zeros;

@@ -43,6 +43,9 @@ pub trait Os: fmt::Debug + Send + Sync {
     /// Makes the names in a folder durable.
     fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()>;
 
+    /// Tells whoever waits for something of a file that it goes on, though it takes long.
+    fn goes_on(&self, _path: &Path) {}
+
     /// A number that no other array has.
     fn draw(&self) -> [u8; 16];
 

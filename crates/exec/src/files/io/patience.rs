@@ -53,7 +53,7 @@ pub(crate) fn patiently<T: Send + 'static>(
 #[derive(Debug)]
 struct Watched {
     os: Arc<dyn Os>,
-    /// How often it was asked for a file or folder, and for which.
+    /// How often it was asked for a file or folder or told that one goes on, and for which.
     at: Arc<Mutex<(u64, PathBuf)>>,
 }
 
@@ -93,6 +93,10 @@ impl Os for Watched {
     fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()> {
         self.note(folder);
         self.os.sync_folder(folder, at)
+    }
+
+    fn goes_on(&self, path: &Path) {
+        self.note(path);
     }
 
     fn draw(&self) -> [u8; 16] {

@@ -184,6 +184,11 @@ impl OsFile for File {
         Ok(retry_on_intr(|| fallocate(self.as_fd(), flags, offset, len))?)
     }
 
+    fn zero_range(&self, offset: u64, len: u64) -> io::Result<()> {
+        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        Ok(retry_on_intr(|| fallocate(self.as_fd(), flags, offset, len))?)
+    }
+
     fn sync_data(&self, _: SyncPoint) -> io::Result<()> {
         Self::sync_data(self)
     }

@@ -9,19 +9,17 @@
 
 use std::fs::TryLockError;
 use std::io;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::io::Errno;
-
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
-use crate::files::io::command::write_zeros;
 use crate::files::io::file::{Identity, OsFile, SyncPoint, Unfit};
 use crate::files::io::metadata::{OPEN, capacity, identity};
 use crate::files::io::os::{Os, Presence};
+use crate::files::io::zeros::make_zeros;
 use crate::files::layout::sectors::SECTOR;
 
 /// A part of a file as a file of its own.
@@ -87,14 +85,8 @@ impl Region {
     }
 
     fn make_zeros(&self) -> io::Result<()> {
-        let Range { start, end } = self.place;
-        let punched = self.file.punch_hole(start, end - start);
-        // Of a block device only who has it alone is let.
-        let is_refused = |error: &io::Error| {
-            let errno = Errno::from_io_error(error);
-            matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::BUSY))
-        };
-        if punched.as_ref().is_err_and(is_refused) { write_zeros(&*self.file, start..end) } else { punched }
+        // Through the memory of the operating system, as all that is asked of the NVRAM.
+        make_zeros(&*self.file, self.place.clone(), || Ok(None), &mut |_| ControlFlow::Continue(()))
     }
 }
 
@@ -129,6 +121,10 @@ impl OsFile for Region {
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
         self.file.punch_hole(self.place.start + offset, len)
+    }
+
+    fn zero_range(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.zero_range(self.place.start + offset, len)
     }
 
     fn sync_data(&self, at: SyncPoint) -> io::Result<()> {

@@ -1,5 +1,7 @@
 //! Making the files of a new array.
 
+use std::io::ErrorKind;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,12 +13,12 @@ use super::identify::{Identities, lock, make_file, there};
 use super::label::{self, LabelStamp};
 use super::nvram_place::{NvramAt, at_home, empty_nvram};
 use super::opened::Opened;
-use super::prepare::{clear, empty, forget, make_intents, make_nvram};
+use super::prepare::{clear, emptied_bytes, empty, forget, make_intents, make_nvram};
 use super::vacancy::check_devices;
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::{Existing, FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
-use crate::files::io::file::SyncPoint;
+use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::metadata::OPEN;
 use crate::files::io::os::{Os, Presence};
 use crate::files::layout::bad_page_list::BadPageList;
@@ -31,9 +33,28 @@ use crate::nvram::{Nvram, RowSet};
 /// Sets the event count of a new array.
 const FIRST: EventCount = EventCount::settled(1);
 
+/// Tells how far the block devices of a new array read as zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZeroingProgress<'a> {
+    /// Names the device that is made to.
+    pub path: &'a Path,
+    /// Counts the bytes of all devices that do.
+    pub done_bytes: u64,
+    /// Counts the bytes that will.
+    pub all_bytes: u64,
+}
+
+/// Is told how far the block devices of a new array read as zeros. If it breaks off, nothing is made.
+pub type ZeroingWatch = Box<dyn FnMut(ZeroingProgress<'_>) -> ControlFlow<()> + Send>;
+
 /// Makes the files of a new array and makes them durable: devices, of zeros where they do not keep what they hold,
 /// then the intents, then the NVRAM, without which nothing is opened.
-pub(crate) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
+pub(crate) fn create(
+    os: &dyn Os,
+    config: &FilesConfig,
+    existing: Existing,
+    watch: &mut ZeroingWatch,
+) -> Result<Opened, FilesError> {
     let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev) && !existing.loses(*dev));
     let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents]).chain(config.own_nvram());
     if existing != Existing::Overwrite {
@@ -46,7 +67,7 @@ pub(crate) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> R
     // All of them before anything is written to one.
     check_devices(os, config, existing)?;
     let mut made = Vec::new();
-    let opened = make(os, config, existing, &mut made);
+    let opened = make(os, config, existing, (&mut made, watch));
     if existing != Existing::Overwrite && opened.is_err() {
         // What cannot be removed stays; the error that counts is the first.
         for path in made {
@@ -57,11 +78,11 @@ pub(crate) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> R
 }
 
 /// The paths of files that were opened are appended to `made`.
-pub(super) fn make<'a>(
+fn make<'a>(
     os: &dyn Os,
     config: &'a FilesConfig,
     existing: Existing,
-    made: &mut Vec<&'a Path>,
+    (made, watch): (&mut Vec<&'a Path>, &mut ZeroingWatch),
 ) -> Result<Opened, FilesError> {
     let mut files = Identities::default();
     let mut make_file = |path: &'a Path, existing: Existing| {
@@ -93,6 +114,8 @@ pub(super) fn make<'a>(
             forget(os, &*file, config, dev).map_err(FilesError::io(&device.path, "empty it"))?;
         }
     }
+    // All of them before one is labelled: that may take long, and is called off then or fails.
+    let mut emptied = empty_devices(os, config, existing, watch)?;
     let origin = Origin { array: config.array, drawn: os.draw() };
     let first = WriteIntentBitmap::new(
         config,
@@ -102,8 +125,11 @@ pub(super) fn make<'a>(
     );
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
-        let on_device = os.is_block_device(&device.path);
-        let file = if on_device || existing.keeps(dev) {
+        let new = emptied[dev].take();
+        let on_device = new.is_some() || os.is_block_device(&device.path);
+        let file = if let Some(file) = new {
+            file
+        } else if on_device || existing.keeps(dev) {
             os.open(&device.path, Presence::There).map_err(FilesError::io(&device.path, OPEN))?
         } else {
             make_file(&device.path, if existing.loses(dev) { Existing::Overwrite } else { existing })?
@@ -114,9 +140,7 @@ pub(super) fn make<'a>(
             if !on_device {
                 file.set_len(config.file_bytes(dev)).map_err(FilesError::io(&device.path, "set its size"))?;
             }
-        } else if on_device {
-            empty(&*file, config, dev)?;
-        } else {
+        } else if !on_device {
             clear(&*file, &device.path, config.file_bytes(dev))?;
         }
         let labelled = label::write(&*file, config, dev, LabelStamp { origin, generation: 1, count: FIRST });
@@ -159,4 +183,37 @@ pub(super) fn make<'a>(
         damaged_nvram: None,
         lock: guard,
     })
+}
+
+/// Makes the block devices of a new array read as zeros that do not keep what they hold; returns them, open and locked.
+fn empty_devices(
+    os: &dyn Os,
+    config: &FilesConfig,
+    existing: Existing,
+    watch: &mut ZeroingWatch,
+) -> Result<Vec<Option<Arc<dyn OsFile>>>, FilesError> {
+    let mut devices = Vec::with_capacity(config.devices.len());
+    for (dev, device) in config.devices.iter().enumerate() {
+        let path = &device.path;
+        devices.push(if !existing.keeps(dev) && os.is_block_device(path) {
+            let file = os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?;
+            lock(&*file, path)?;
+            Some(file)
+        } else {
+            None
+        });
+    }
+    let new = devices.iter().enumerate().filter(|(_, file)| file.is_some());
+    let all_bytes = new.map(|(dev, _)| emptied_bytes(config, dev)).sum();
+    let mut before = 0;
+    for (dev, file) in devices.iter().enumerate() {
+        let (Some(file), path) = (file, &*config.devices[dev].path) else { continue };
+        let mut told = |bytes| watch(ZeroingProgress { path, done_bytes: before + bytes, all_bytes });
+        empty(os, &**file, config, dev, &mut told).map_err(|source| match source.kind() {
+            ErrorKind::Interrupted => FilesError::CalledOff(path.to_owned()),
+            _ => FilesError::io(path, "make it read as zeros")(source),
+        })?;
+        before += emptied_bytes(config, dev);
+    }
+    Ok(devices)
 }

@@ -140,5 +140,5 @@ pub(crate) fn make_home(
         *device = Ok(file);
     }
     let Ok(file) = device else { return Ok(()) };
-    make_anew(&**file, config, dev, stamp).map_err(FilesError::io(path, "make it anew"))
+    make_anew(os, &**file, config, dev, stamp).map_err(FilesError::io(path, "make it anew"))
 }

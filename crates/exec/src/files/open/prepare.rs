@@ -1,6 +1,7 @@
 //! What files hold before an array is served for the first time, or after a loss.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use crate::buffer::Buffer;
 use crate::files::config::{DeviceConfig, FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
-use crate::files::io::os::Os;
+use crate::files::io::os::{Os, Presence};
+use crate::files::io::zeros::make_zeros;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents;
 use crate::files::layout::journal::ArrayEpoch;
@@ -60,10 +62,15 @@ pub(super) fn make_nvram(
 }
 
 /// Makes a cache's device anew, durably: it holds nothing that counts.
-pub(crate) fn make_anew(file: &dyn OsFile, config: &FilesConfig, dev: usize, stamp: LabelStamp) -> io::Result<()> {
-    let DeviceConfig { offset, .. } = &config.devices[dev];
+pub(crate) fn make_anew(
+    os: &dyn Os,
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    dev: usize,
+    stamp: LabelStamp,
+) -> io::Result<()> {
     if file.capacity()?.is_some() {
-        file.punch_hole(*offset, config.label_offset(dev) - offset)?;
+        empty(os, file, config, dev, &mut |_| ControlFlow::Continue(()))?;
     } else {
         file.set_len(0)?;
         file.set_len(config.file_bytes(dev))?;
@@ -82,9 +89,35 @@ pub(super) fn clear(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), Fi
     cleared.map_err(FilesError::io(path, "set its size"))
 }
 
-/// Makes all of a block device that is used read as zeros.
-pub(super) fn empty(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
-    let DeviceConfig { path, offset, .. } = &config.devices[dev];
-    let emptied = file.punch_hole(*offset, config.label_offset(dev) - offset);
-    emptied.map_err(FilesError::io(path, "make it read as zeros"))
+/// Makes all of a block device that is used read as zeros, and tells how many bytes do, again and again.
+///
+/// # Errors
+/// If the device cannot be written, or `told` breaks off, which is [`io::ErrorKind::Interrupted`].
+pub(super) fn empty(
+    os: &dyn Os,
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    dev: usize,
+    told: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> io::Result<()> {
+    let DeviceConfig { path, offset, options, .. } = &config.devices[dev];
+    let direct = || {
+        if !options.direct {
+            return Ok(None);
+        }
+        let beside = os.open(path, Presence::Beside)?;
+        if beside.identity()? != file.identity()? {
+            return Err(io::Error::other("there is another device now"));
+        }
+        Ok(beside.set_direct(config.shape.page_bytes(), *offset).is_ok().then_some(beside))
+    };
+    make_zeros(file, *offset..config.label_offset(dev), direct, &mut |bytes| {
+        os.goes_on(path);
+        told(bytes)
+    })
+}
+
+/// Counts the bytes of a block device that [`empty`] makes read as zeros.
+pub(super) fn emptied_bytes(config: &FilesConfig, dev: usize) -> u64 {
+    config.label_offset(dev) - config.devices[dev].offset
 }

@@ -114,7 +114,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         {
             generations[dev] = generations[dev].wrapping_add(2);
             if let Err(error) =
-                make_anew(&**file, config, dev, LabelStamp { origin, generation: generations[dev], count })
+                make_anew(os, &**file, config, dev, LabelStamp { origin, generation: generations[dev], count })
             {
                 *device = Err(error);
             }
