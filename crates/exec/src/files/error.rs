@@ -251,6 +251,20 @@ pub enum FilesError {
         /// The settings from which that follows, and what they say.
         settings: String,
     },
+    /// Tells that a block device has logical blocks of which an array's pages are not made.
+    #[error(
+        "{} has logical blocks of {block} bytes, and {found}, which is no multiple of that: take multiples of {block} for a new \
+         array's --page and --data-offset, or a device with smaller blocks",
+        path.display()
+    )]
+    Blocks {
+        /// Gives the device.
+        path: PathBuf,
+        /// Gives the bytes of a logical block.
+        block: u64,
+        /// Says what is no multiple of that.
+        found: String,
+    },
     /// Tells that whoever had a new array made called that off.
     #[error("{}: making it read as zeros was called off; nothing is left of the array", .0.display())]
     CalledOff(PathBuf),

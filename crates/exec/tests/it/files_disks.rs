@@ -1,4 +1,4 @@
-//! Arrays that are made on block devices, and what these can do.
+//! Arrays that are made on block devices: what these can do, and how large their blocks are.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use destage_cache::Served;
 use destage_exec::{Existing, Files, FilesConfig, FilesError, NvramPlace, ZeroingWatch};
-use destage_plan::Dev;
+use destage_plan::{Dev, HostOp};
 use destage_raid::Level;
-use destage_testkit::folder;
+use destage_testkit::{ExpectedContent, TestRng, data, draw, folder};
 
-use crate::arrays::{Array, cache, member};
+use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
 use crate::disks::Disks;
 
 const MEMBERS: u8 = 4;
@@ -52,6 +52,10 @@ fn config(array: &Array, folder: &Path, nvram: NvramPlace) -> FilesConfig {
     config
 }
 
+fn quiet() -> ZeroingWatch {
+    Box::new(|_| ControlFlow::Continue(()))
+}
+
 fn create(
     disks: &Disks,
     array: &Array,
@@ -59,6 +63,10 @@ fn create(
     watch: ZeroingWatch,
 ) -> Result<Files<Box<dyn Served>>, FilesError> {
     Files::create_watched_on(Arc::new(disks.clone()), array.controller(), config, Existing::Refuse, watch)
+}
+
+fn places(folder: &Path) -> [NvramPlace; 3] {
+    [NvramPlace::Behind(Dev(CACHE)), member(folder, OWN).into(), folder.join("nvram").into()]
 }
 
 #[test]
@@ -103,5 +111,85 @@ fn disks_read_as_zeros_whatever_they_have_for_that() {
         let directly = if writes && direct { all } else { 0 };
         assert!((directly..directly + (1 << 20)).contains(&state.direct_bytes), "{what}: {}", state.direct_bytes);
         assert_eq!(state.unaligned, 0, "{what}");
+    }
+}
+
+#[test]
+fn what_disks_with_large_blocks_are_asked_is_made_of_them() {
+    let (array, folder) = (array(), folder());
+    for place in places(folder.path()) {
+        let disks = disks(folder.path(), 4096);
+        disks.state().holes = true;
+        let config = || config(&array, folder.path(), place.clone());
+        let mut files = create(&disks, &array, config(), quiet()).expect("a new array");
+        let mut content = ExpectedContent::new(array.sizes());
+        let mut dice = TestRng::new(3);
+        for life in 0..3 {
+            for tag in 0..200 {
+                let mut request = draw(&mut dice, &array.sizes(), tag);
+                if request.op == HostOp::Discard {
+                    // What can be read there is another test's, and so it is written anew.
+                    assert!(serve(&mut files, request, Vec::new()).ok, "{place:?}");
+                    request.op = HostOp::Write;
+                }
+                let bytes = data(&request, array.sector);
+                content.apply(&request, &bytes);
+                assert!(serve(&mut files, request, bytes).ok, "{place:?}");
+            }
+            if life == 1 {
+                files.stop_clean().expect("it stops");
+            } else {
+                drop(files);
+            }
+            let again = || Files::open_on(Arc::new(disks.clone()), array.controller(), config());
+            files = reopen(again).expect("the array is there");
+            assert_holds(&mut files, &content, "in another life");
+        }
+        assert!((0..=CACHE).all(|dev| files.is_direct(Dev(dev))), "{place:?}");
+        assert!(files.errors().next().is_none(), "{place:?}");
+        assert_eq!(disks.state().unaligned, 0, "{place:?}");
+        drop(files);
+        for path in [array.files(folder.path()).intents, folder.path().join("nvram")] {
+            drop(fs::remove_file(path));
+        }
+    }
+}
+
+#[test]
+fn pages_that_are_not_made_of_blocks_are_refused_and_nothing_is_changed() {
+    let folder = folder();
+    let small = Array { page: 512, sector: 64, member_pages: 1024, ..Array::new(Level::Raid5, MEMBERS) };
+    let large = Array { cache: cache("none"), ..array() };
+    for (array, offset, says) in [
+        (small, 0, "logical blocks of 4096 bytes, and the array's pages have 512 bytes (--page)"),
+        (large, 512, "logical blocks of 4096 bytes, and its pages are to begin at byte 512 (--data-offset)"),
+    ] {
+        let disks = disks(folder.path(), 4096);
+        disks.state().holes = true;
+        let before: Vec<Vec<u8>> = (0..=OWN).map(|dev| fs::read(member(folder.path(), dev)).expect("a disk")).collect();
+        let mut asked = array.files(folder.path());
+        asked.devices.iter_mut().for_each(|device| device.offset = offset);
+        for existing in [Existing::Refuse, Existing::Adopt(destage_plan::DevSet::first(MEMBERS.into()))] {
+            let config = asked.clone();
+            let made = Files::create_on(Arc::new(disks.clone()), array.controller(), config, existing);
+            let error = made.expect_err("it cannot be served directly");
+            assert!(matches!(error, FilesError::Blocks { block: 4096, .. }), "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        let after: Vec<Vec<u8>> = (0..=OWN).map(|dev| fs::read(member(folder.path(), dev)).expect("a disk")).collect();
+        assert!(before == after, "{says}");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), usize::from(OWN) + 1, "{says}");
+        // Nor does such a disk take the place of one that has smaller blocks.
+        disks.state().block = 512;
+        let mut files = create(&disks, &array, asked, quiet()).expect("a new array");
+        disks.state().block = 4096;
+        fs::write(member(folder.path(), OWN), vec![0; DISK as usize]).expect("a disk");
+        let error = files.replace(Dev(1), &member(folder.path(), OWN)).expect_err("its blocks are too large");
+        assert!(error.to_string().contains("logical blocks of 4096 bytes"), "{error}");
+        assert!(files.errors().next().is_none(), "the member stays");
+        drop(files);
+        for name in ["nvram", "intents"] {
+            fs::remove_file(folder.path().join(name)).expect("a file");
+        }
     }
 }

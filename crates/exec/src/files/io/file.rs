@@ -130,6 +130,12 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     /// Bytes of a block device; none if it is something else.
     fn capacity(&self) -> io::Result<Option<u64>>;
 
+    /// Returns the bytes of a block device's logical block, of which no part alone is read or written directly, or made
+    /// zeros by a command; none if it is something else.
+    fn block_bytes(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Which file it is.
     fn identity(&self) -> io::Result<Identity>;
 

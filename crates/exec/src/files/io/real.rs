@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, fstatfs, fstatvfs, statx,
+    AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, fstatfs, fstatvfs,
+    ioctl_blksszget, statx,
 };
 use rustix::io::{Errno, retry_on_intr};
 
@@ -98,6 +99,13 @@ impl OsFile for File {
         }
         let mut file = self;
         file.seek(SeekFrom::End(0)).map(Some)
+    }
+
+    fn block_bytes(&self) -> io::Result<Option<u64>> {
+        if !self.metadata()?.file_type().is_block_device() {
+            return Ok(None);
+        }
+        Ok(Some(ioctl_blksszget(self)?.into()))
     }
 
     fn identity(&self) -> io::Result<Identity> {

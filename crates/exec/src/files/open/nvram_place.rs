@@ -10,7 +10,7 @@ use super::identify::{
 };
 use super::label::{self, LabelStamp};
 use super::prepare::make_anew;
-use super::vacancy::{check_ends, check_nothing_but};
+use super::vacancy::{check_blocks, check_ends, check_nothing_but};
 use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile, SyncPoint};
@@ -113,6 +113,7 @@ pub(crate) fn open_home(
     // A file of the array's is made anew, however long it is.
     if capacity(&*file, path)?.is_some() || !is_own && !is_unfinished(&*file, path)? {
         check_size(&*file, config, dev, path)?;
+        check_blocks(&*file, config, dev, path)?;
         if !is_own {
             // A label that is not whole was being written when an earlier start was cut short.
             let torn = config.label_offset(dev)..config.own_end(dev);

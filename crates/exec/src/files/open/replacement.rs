@@ -8,7 +8,7 @@ use super::folders::{folder, sync_folder};
 use super::identify::{check_size, is_unfinished, lock, make_file, open_file};
 use super::label::{self, LabelStamp};
 use super::prepare::clear;
-use super::vacancy::check_nothing;
+use super::vacancy::{check_blocks, check_nothing};
 use crate::buffer::Buffer;
 use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
@@ -96,6 +96,7 @@ pub(crate) fn open_replacement(
                 return Err(FilesError::Same(other.clone(), path.to_owned()));
             }
             check_size(&*file, config, dev, path)?;
+            check_blocks(&*file, config, dev, path)?;
             if !existing.loses(dev) {
                 check_unneeded(&*file, config, place, path)?;
             }

@@ -23,6 +23,7 @@ pub(crate) fn check_devices(os: &dyn Os, config: &FilesConfig, existing: Existin
         }
         let file = os.open(&device.path, Presence::There).map_err(FilesError::io(&device.path, OPEN))?;
         lock(&*file, &device.path)?;
+        check_blocks(&*file, config, dev, &device.path)?;
         if keeps {
             check_room(&*file, config, dev)?;
         } else {
@@ -38,6 +39,22 @@ pub(crate) fn check_devices(os: &dyn Os, config: &FilesConfig, existing: Existin
         }
     }
     Ok(())
+}
+
+/// Checks that a device's pages are made of whole logical blocks, if it is a block device: else none could be written
+/// directly, or trimmed.
+pub(super) fn check_blocks(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<(), FilesError> {
+    let block = file.block_bytes().map_err(FilesError::io(path, "ask for its logical block"))?;
+    let Some(block) = block.filter(|block| *block > 0) else { return Ok(()) };
+    let (page, offset) = (config.shape.page_bytes(), config.devices[dev].offset);
+    let found = if !page.is_multiple_of(block) {
+        format!("the array's pages have {page} bytes (--page)")
+    } else if !offset.is_multiple_of(block) {
+        format!("its pages are to begin at byte {offset} (--data-offset)")
+    } else {
+        return Ok(());
+    };
+    Err(FilesError::Blocks { path: path.to_owned(), block, found })
 }
 
 /// Sets the bytes at the beginning and the end of a device that are looked at.

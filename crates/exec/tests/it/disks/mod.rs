@@ -132,6 +132,10 @@ impl OsFile for DiskFile {
         if self.is_disk { self.file.length() } else { Ok(None) }
     }
 
+    fn block_bytes(&self) -> io::Result<Option<u64>> {
+        Ok(self.is_disk.then(|| self.disks.state().block))
+    }
+
     fn identity(&self) -> io::Result<Identity> {
         self.file.identity()
     }

@@ -110,7 +110,8 @@ impl Shared {
         if self.holes.load(Ordering::Relaxed) {
             let punched = self.file.punch_hole(offset, len);
             match punched.as_ref().err().and_then(Errno::from_io_error) {
-                Some(Errno::OPNOTSUPP | Errno::NOSYS) => self.holes.store(false, Ordering::Relaxed),
+                // The last one says that pages are not made of a block device's blocks.
+                Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.holes.store(false, Ordering::Relaxed),
                 _ => return punched,
             }
         }

@@ -139,7 +139,10 @@ impl UringDevice {
                 return;
             }
             (Operation::PunchHole { len, .. }, Ok(_)) => flight.done += len,
-            (Operation::PunchHole { .. }, Err(_)) if matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS)) => {
+            // The last one says that pages are not made of a block device's blocks.
+            (Operation::PunchHole { .. }, Err(_))
+                if matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL)) =>
+            {
                 self.holes = false;
             }
             (Operation::Read { .. }, Ok(0)) => {
