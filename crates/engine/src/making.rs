@@ -39,7 +39,7 @@ impl Description {
     /// there is overwritten.
     ///
     /// # Errors
-    /// If there can be no such array, something is there already, or it cannot be made.
+    /// If there can be no such array, something is there already, or it cannot be made. Nothing is left then.
     pub fn create(&self, path: &Path) -> Result<MadeArray, DescriptionError> {
         self.make(path, ArrayMaking::New)
     }
@@ -100,11 +100,14 @@ impl Description {
         // A block device may have to be written from end to end to read as zeros.
         (files.patience, files.device_timeout) = (Duration::from_hours(24 * 7), None);
         let made = MadeArray { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
+        let config = files.clone();
         let mut files = Files::create_on(Arc::clone(os), controller, files, existing)?;
-        files.wait_ready()?;
-        files.stop_clean()?;
-        self.save(&**os, path)?;
-        Ok(made)
+        let stopped = files.wait_ready().and_then(|()| files.stop_clean());
+        let described = stopped.map_err(DescriptionError::from).and_then(|_| self.save(&**os, path));
+        if described.is_err() {
+            Files::<Box<dyn Served>>::unmake(&**os, &config, existing);
+        }
+        described.map(|()| made)
     }
 
     /// Removes an array that is described there, as far as it is files; returns what of it the new one has.

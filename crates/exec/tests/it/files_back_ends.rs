@@ -492,7 +492,9 @@ fn a_ring_that_is_forbidden_is_told_of_and_threads_take_its_place_if_they_may() 
     let refused = Files::create_on(Arc::new(os.clone()), array.controller(), asked(Io::Ring), Existing::Refuse);
     let error = refused.expect_err("there is no ring").to_string();
     assert!(error.contains("io_uring") && error.contains("permission denied") && error.contains("threads"), "{error}");
-    let files = Files::open_on(Arc::new(os.clone()), array.controller(), asked(Io::Auto)).expect("threads do");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left of it");
+    let made = Files::create_on(Arc::new(os.clone()), array.controller(), asked(Io::Auto), Existing::Refuse);
+    let files = made.expect("threads do");
     assert_eq!((files.io(), files.no_ring().is_some()), (Io::Threads, true));
     drop(files);
     let files = Files::open_on(Arc::new(os), array.controller(), asked(Io::Threads)).expect("threads do");

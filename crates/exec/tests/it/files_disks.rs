@@ -1,4 +1,4 @@
-//! Arrays that are made on block devices: what these can do, and how large their blocks are.
+//! Arrays that are made on block devices: what these can do, how large their blocks are, and what is left of what fails.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -190,6 +190,60 @@ fn pages_that_are_not_made_of_blocks_are_refused_and_nothing_is_changed() {
         drop(files);
         for name in ["nvram", "intents"] {
             fs::remove_file(folder.path().join(name)).expect("a file");
+        }
+    }
+}
+
+/// Every write of a disk fails once, and the watch breaks off at each disk: nothing is left, so the array can be made then.
+#[test]
+fn nothing_is_left_of_an_array_that_was_not_made() {
+    let (array, folder) = (array(), folder());
+    for place in places(folder.path()) {
+        let config = || config(&array, folder.path(), place.clone());
+        let disks = disks(folder.path(), 512);
+        disks.state().ranges = true;
+        let is_empty = |what: &str| {
+            let left = fs::read_dir(folder.path()).expect("a folder").count();
+            assert_eq!(left, usize::from(OWN) + 1, "{place:?}, {what}");
+        };
+        for breaks_at in 0..=CACHE {
+            let at = member(folder.path(), breaks_at);
+            let watch: ZeroingWatch = Box::new(move |progress| {
+                let is_there = progress.path == at;
+                if is_there { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            let error = create(&disks, &array, config(), watch).expect_err("it is called off");
+            assert!(matches!(error, FilesError::CalledOff(_)), "{error}");
+            is_empty("called off");
+        }
+        let mut fails = 0;
+        let mut files = loop {
+            disks.state().fails_after = Some(fails);
+            match create(&disks, &array, config(), quiet()) {
+                Err(FilesError::Io { .. }) => is_empty("a write failed"),
+                Err(error) => panic!("{place:?}, write {fails}: {error}"),
+                // The write that fails is one of the service's.
+                Ok(files) => break files,
+            }
+            fails += 1;
+        };
+        // Zeros, label and event count of each device, and of members what goes behind it, and their marks.
+        assert!(fails >= 3 * u64::from(CACHE + 1) + 2 * u64::from(MEMBERS), "{place:?}: {fails}");
+        // Nor of one that was served.
+        disks.state().fails_after = None;
+        let mut dice = TestRng::new(5);
+        for tag in 0..50 {
+            let request = draw(&mut dice, &array.sizes(), tag);
+            let bytes = data(&request, array.sector);
+            assert!(serve(&mut files, request, bytes).ok, "{place:?}");
+        }
+        files.stop_clean().expect("it stops");
+        Files::<Box<dyn Served>>::unmake(&disks, &config(), Existing::Refuse);
+        is_empty("taken away");
+        let files = create(&disks, &array, config(), quiet()).expect("nothing is in its way");
+        drop(files);
+        for name in ["nvram", "intents"] {
+            drop(fs::remove_file(folder.path().join(name)));
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, Start, Status};
@@ -64,9 +65,25 @@ impl<C: Controller> Files<C> {
         existing: Existing,
         mut watch: ZeroingWatch,
     ) -> Result<Self, FilesError> {
-        Self::start_with(os, controller, config, move |os, config| {
-            Ok((create::create(os, config, existing, &mut watch)?, None))
-        })
+        let is_made = Arc::new(AtomicBool::new(false));
+        let (made, asked, whole) = (Arc::clone(&os), config.clone(), Arc::clone(&is_made));
+        let started = Self::start_with(os, controller, config, move |os, config| {
+            let opened = create::create(os, config, existing, &mut watch)?;
+            whole.store(true, Ordering::Relaxed);
+            Ok((opened, None))
+        });
+        if started.is_err() && is_made.load(Ordering::Relaxed) {
+            Self::unmake(&*made, &asked, existing);
+        }
+        started
+    }
+
+    /// Takes away what [`create`](Self::create) has made, which nobody serves: its files, and its labels on block devices. What cannot
+    /// be removed stays, and so does what was overwritten.
+    pub fn unmake(os: &dyn Os, config: &FilesConfig, existing: Existing) {
+        if existing != Existing::Overwrite {
+            create::unmake(os, config, existing);
+        }
     }
 
     /// What [`create`](Self::create) is to be told of what exists for a new array to take the place of an old one, whose files are

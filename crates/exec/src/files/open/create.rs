@@ -13,18 +13,19 @@ use super::identify::{Identities, lock, make_file, there};
 use super::label::{self, LabelStamp};
 use super::nvram_place::{NvramAt, at_home, empty_nvram};
 use super::opened::Opened;
-use super::prepare::{clear, emptied_bytes, empty, forget, make_intents, make_nvram};
-use super::vacancy::check_devices;
+use super::prepare::{clear, emptied_bytes, empty, forget, forget_nvram, make_intents, make_nvram};
+use super::vacancy::{check_devices, clear_device, clear_ends};
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::{Existing, FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::metadata::OPEN;
 use crate::files::io::os::{Os, Presence};
+use crate::files::io::sectors;
 use crate::files::layout::bad_page_list::BadPageList;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents;
-use crate::files::layout::journal::ArrayEpoch;
+use crate::files::layout::journal::{self, ArrayEpoch};
 use crate::files::layout::label::Origin;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store::Store;
@@ -69,12 +70,46 @@ pub(crate) fn create(
     let mut made = Vec::new();
     let opened = make(os, config, existing, (&mut made, watch));
     if existing != Existing::Overwrite && opened.is_err() {
-        // What cannot be removed stays; the error that counts is the first.
-        for path in made {
-            drop(os.remove(path));
-        }
+        take_away(os, config, existing, made);
     }
     opened
+}
+
+/// Takes away what was made of a new array, all of it.
+pub(crate) fn unmake(os: &dyn Os, config: &FilesConfig, existing: Existing) {
+    let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev));
+    let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents]).chain(config.own_nvram());
+    take_away(os, config, existing, paths.filter(|path| !os.is_block_device(path)));
+}
+
+/// Removes files of a new array, and what it has on block devices, so that they can be another's. What cannot be removed
+/// stays: the error that counts is that for which all is taken away.
+fn take_away<'a>(os: &dyn Os, config: &FilesConfig, existing: Existing, files: impl IntoIterator<Item = &'a Path>) {
+    for path in files {
+        drop(os.remove(path));
+    }
+    let on_device = |path: &Path| {
+        let file = if os.is_block_device(path) { there(os, path).ok().flatten() } else { None };
+        file.filter(|file| lock(&**file, path).is_ok())
+    };
+    for (dev, device) in config.devices.iter().enumerate() {
+        if let Some(file) = on_device(&device.path)
+            && label::is_of(&*file, config, dev)
+        {
+            // What the service has begun with is there as well, where nothing must be.
+            let is_new = !existing.keeps(dev);
+            let cleared = if is_new { clear_device(&*file, config, dev) } else { Ok(()) };
+            drop(cleared.and_then(|()| forget(os, &*file, config, dev)));
+        }
+    }
+    // The header that says that there is an NVRAM is the last one that is written.
+    let headers = [0, config.journal_layout().second_header()];
+    if let Some(file) = config.own_nvram().and_then(on_device)
+        && headers.into_iter().any(|at| sectors::is_of(&*file, at, journal::MAGIC, config.array))
+    {
+        let cleared = clear_ends(&*file, config).and_then(|()| forget_nvram(&*file, config, 0));
+        drop(cleared.and_then(|()| file.sync_all(SyncPoint::CreateEmptied)));
+    }
 }
 
 /// The paths of files that were opened are appended to `made`.

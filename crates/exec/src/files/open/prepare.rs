@@ -28,12 +28,18 @@ pub(super) fn forget(os: &dyn Os, file: &dyn OsFile, config: &FilesConfig, dev: 
         let from = config.label_offset(dev);
         file.write_all_at(&Buffer::zeroed((config.own_end(dev) - from) as usize), from)?;
         if let Some(nvram) = config.region(dev) {
-            file.write_all_at(&[0; SECTOR], nvram.start)?;
+            forget_nvram(file, config, nvram.start)?;
         }
     } else {
         file.set_len(0)?;
     }
     file.sync_all(SyncPoint::CreateEmptied)
+}
+
+/// Has there be no NVRAM on a block device, where it begins there; not durable yet.
+pub(super) fn forget_nvram(file: &dyn OsFile, config: &FilesConfig, from: u64) -> io::Result<()> {
+    file.write_all_at(&[0; SECTOR], from)?;
+    file.write_all_at(&[0; SECTOR], from + config.journal_layout().second_header())
 }
 
 /// Makes the intents of these rows, with this epoch, this event count and these generations, durably.

@@ -1,11 +1,13 @@
 //! Whether what is there has room for what an array puts on it, and holds nothing that must stay.
 
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::identify::{check_size, lock};
 use super::label;
+use crate::buffer::Buffer;
 use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::OsFile;
@@ -94,9 +96,41 @@ pub(crate) fn check_nothing_but(
         let samples = (0..SAMPLES).map(|nth| bytes / SAMPLE * nth / SAMPLES * SAMPLE);
         check_zeros(file, path, (bytes, SAMPLE), samples, but.clone())?;
     }
-    // Where tables of partitions, superblocks and their copies are, and where a label would be, and an NVRAM.
+    check_zeros(file, path, (bytes, LOOKED_AT), places(config, dev, bytes), but)
+}
+
+/// Returns where tables of partitions, superblocks and their copies are, and where a label would be, and an NVRAM.
+fn places(config: &FilesConfig, dev: usize, bytes: u64) -> [u64; 4] {
     let nvram = config.region(dev).map_or(0, |nvram| nvram.start);
-    check_zeros(file, path, (bytes, LOOKED_AT), [0, config.label_offset(dev), nvram, bytes], but)
+    [0, config.label_offset(dev), nvram, bytes]
+}
+
+/// Makes zeros of what an array has on its block device where [`check_nothing`] looks; not durable yet.
+pub(super) fn clear_device(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<()> {
+    let bytes = file.capacity()?.unwrap_or(0);
+    clear_places(file, bytes, places(config, dev, bytes), config.devices[dev].offset..config.file_bytes(dev))
+}
+
+/// Makes zeros of what an array has on a block device for the NVRAM alone where [`check_ends`] looks; not durable yet.
+pub(super) fn clear_ends(file: &dyn OsFile, config: &FilesConfig) -> io::Result<()> {
+    let bytes = file.capacity()?.unwrap_or(0);
+    clear_places(file, bytes, [0, bytes], 0..config.journal_layout().bytes())
+}
+
+fn clear_places(
+    file: &dyn OsFile,
+    length: u64,
+    places: impl IntoIterator<Item = u64>,
+    own: Range<u64>,
+) -> io::Result<()> {
+    let looked_at = LOOKED_AT.min(length);
+    for from in places.into_iter().map(|place| place.min(length - looked_at)) {
+        let (from, end) = (from.max(own.start), (from + looked_at).min(own.end));
+        if from < end {
+            file.write_all_at(&Buffer::zeroed((end - from) as usize), from)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a block device for the NVRAM alone holds nothing that must stay.
