@@ -45,7 +45,7 @@ pub use description::{
     ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, NvramOn, NvramPart, ServePart,
 };
 pub use descriptors::raise_descriptor_limit;
-pub use destage_exec::{Accepted, MemberFreshness};
+pub use destage_exec::{Accepted, MemberFreshness, ZeroingProgress, ZeroingWatch};
 pub use destage_raid::settings;
 pub use device_timeout::DeviceTimeout;
 pub use event::{EventSeverity, ServiceEvent};

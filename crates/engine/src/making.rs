@@ -1,12 +1,13 @@
 //! Makes arrays as they are described, and writes their descriptions.
 
 use std::io::ErrorKind;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use destage_cache::Served;
-use destage_exec::{Existing, Files, Os, Presence, RealOs, SyncPoint};
+use destage_exec::{Existing, Files, Os, Presence, RealOs, SyncPoint, ZeroingWatch};
 use destage_plan::DevSet;
 use destage_raid::MAX_DEVICES;
 use uuid::Uuid;
@@ -36,20 +37,20 @@ pub enum ArrayMaking<'a> {
 
 impl Description {
     /// Makes the array: its files, and then the description, without which there is none. Nothing that is
-    /// there is overwritten.
+    /// there is overwritten. `watch` is told how far block devices read as zeros.
     ///
     /// # Errors
-    /// If there can be no such array, something is there already, or it cannot be made. Nothing is left then.
-    pub fn create(&self, path: &Path) -> Result<MadeArray, DescriptionError> {
-        self.make(path, ArrayMaking::New)
+    /// If there can be no such array, something is there already, or it cannot be made; if `watch` breaks off. Nothing is left then.
+    pub fn create(&self, path: &Path, watch: ZeroingWatch) -> Result<MadeArray, DescriptionError> {
+        self.make(path, ArrayMaking::New, watch)
     }
 
     /// Makes the array over members that are there, and hold its data and parity: only labels are written to them.
     ///
     /// # Errors
     /// As [`create`](Self::create); if a member is not there, or has something where its label goes.
-    pub fn adopt(&self, path: &Path) -> Result<MadeArray, DescriptionError> {
-        self.make(path, ArrayMaking::Adopted)
+    pub fn adopt(&self, path: &Path, watch: ZeroingWatch) -> Result<MadeArray, DescriptionError> {
+        self.make(path, ArrayMaking::Adopted, watch)
     }
 
     /// Makes the array in the place of the one that is described there, whose number is named: that is given up, with all that it
@@ -59,7 +60,7 @@ impl Description {
     /// # Errors
     /// As [`create`](Self::create); if another array is described there, it is served, or something of it is another's. What is refused
     /// changes nothing.
-    pub fn create_over(&self, path: &Path, named: Uuid) -> Result<MadeArray, DescriptionError> {
+    pub fn create_over(&self, path: &Path, named: Uuid, watch: ZeroingWatch) -> Result<MadeArray, DescriptionError> {
         let old = Self::read(path).map_err(|error| match error {
             DescriptionError::Io { path, source } if source.kind() == ErrorKind::NotFound => {
                 DescriptionError::NoneThere(path)
@@ -69,13 +70,13 @@ impl Description {
         if old.uuid != named {
             return Err(DescriptionError::Other { path: path.to_owned(), found: old.uuid, named });
         }
-        self.make(path, ArrayMaking::Over(&old))
+        self.make(path, ArrayMaking::Over(&old), watch)
     }
 
-    fn make(&self, path: &Path, how: ArrayMaking<'_>) -> Result<MadeArray, DescriptionError> {
+    fn make(&self, path: &Path, how: ArrayMaking<'_>, watch: ZeroingWatch) -> Result<MadeArray, DescriptionError> {
         let missing: Vec<&Path> = folder(path).ancestors().take_while(|folder| !folder.exists()).collect();
         std::fs::create_dir_all(folder(path)).map_err(DescriptionError::io(path))?;
-        let made = self.make_on(&(Arc::new(RealOs) as Arc<dyn Os>), path, how);
+        let made = self.make_watched_on(&(Arc::new(RealOs) as Arc<dyn Os>), path, how, watch);
         if made.is_err() {
             // Those that were made for it, as far as nothing is in them.
             missing.into_iter().take_while(|folder| std::fs::remove_dir(folder).is_ok()).for_each(drop);
@@ -88,6 +89,16 @@ impl Description {
     /// # Errors
     /// As [`create`](Self::create), [`adopt`](Self::adopt) and [`create_over`](Self::create_over).
     pub fn make_on(&self, os: &Arc<dyn Os>, path: &Path, how: ArrayMaking<'_>) -> Result<MadeArray, DescriptionError> {
+        self.make_watched_on(os, path, how, Box::new(|_| ControlFlow::Continue(())))
+    }
+
+    fn make_watched_on(
+        &self,
+        os: &Arc<dyn Os>,
+        path: &Path,
+        how: ArrayMaking<'_>,
+        watch: ZeroingWatch,
+    ) -> Result<MadeArray, DescriptionError> {
         let existing = match how {
             ArrayMaking::New => Existing::Refuse,
             ArrayMaking::Adopted => Existing::Adopt(DevSet::first(self.array.members.len().min(MAX_DEVICES) as u32)),
@@ -97,11 +108,11 @@ impl Description {
             return Err(DescriptionError::Exists(path.to_owned()));
         }
         let Described { policy, controller, mut files, .. } = self.described(folder(path))?;
-        // A block device may have to be written from end to end to read as zeros.
+        // What was written to devices through the page cache is made durable at the end, which may take long.
         (files.patience, files.device_timeout) = (Duration::from_hours(24 * 7), None);
         let made = MadeArray { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
         let config = files.clone();
-        let mut files = Files::create_on(Arc::clone(os), controller, files, existing)?;
+        let mut files = Files::create_watched_on(Arc::clone(os), controller, files, existing, watch)?;
         let stopped = files.wait_ready().and_then(|()| files.stop_clean());
         let described = stopped.map_err(DescriptionError::from).and_then(|_| self.save(&**os, path));
         if described.is_err() {

@@ -1,8 +1,11 @@
 //! `destage create`: a new array.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
@@ -10,13 +13,17 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_engine::settings::{
     ArraySetting, CHUNK, DURABILITY, LAYOUT, LEVEL, MEMBER_SIZE, PAGE, PARITY, STRIPE_CACHE,
 };
-use destage_engine::{ArrayPart, ByteSize, CachePart, Description, MdArray, NvramPart, Uuid};
+use destage_engine::{
+    ArrayPart, ByteSize, CachePart, Description, MdArray, NvramPart, Uuid, ZeroingProgress, ZeroingWatch,
+};
 use destage_plan::quantity::{self, show_bytes};
 
 use super::free_space::{SpaceShortage, shortages};
 use super::served::array_arg;
 use crate::flags::of_array;
 use crate::screen::{self, Screen};
+use crate::share_bar::ShareBar;
+use crate::signals;
 
 /// The command.
 pub fn command() -> Command {
@@ -159,11 +166,17 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(nvram) = nvram {
         description.nvram = nvram;
     }
+    let (watch, called_off) = watch();
     let made = match matches.get_one::<Uuid>("overwrite") {
-        Some(uuid) => description.create_over(&path, *uuid)?,
-        None if adopt => description.adopt(&path)?,
-        None => description.create(&path)?,
+        Some(uuid) => description.create_over(&path, *uuid, watch),
+        None if adopt => description.adopt(&path, watch),
+        None => description.create(&path, watch),
     };
+    match (&made, called_off.load(Ordering::Relaxed)) {
+        (Err(_), signal) if signal != 0 => signals::end_now(signal),
+        _ => {}
+    }
+    let made = made?;
     let mut rows = vec![
         ("array", path.display().to_string()),
         ("uuid", description.uuid.to_string()),
@@ -181,6 +194,25 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     Screen::stderr().pairs(rows)?;
     warn_of_shortages(&description, &path);
     Ok(())
+}
+
+/// Shows how far block devices read as zeros. A signal calls the rest off, and its number is kept; another ends the program.
+fn watch() -> (ZeroingWatch, Arc<AtomicI32>) {
+    let called_off = Arc::new(AtomicI32::new(0));
+    let heard = Arc::clone(&called_off);
+    signals::call(move |signal| {
+        if heard.swap(signal, Ordering::Relaxed) != 0 {
+            signals::end_now(signal);
+        }
+    });
+    let (heard, mut bar) = (Arc::clone(&called_off), None);
+    let watch = Box::new(move |progress: ZeroingProgress<'_>| {
+        let ZeroingProgress { path, done_bytes, all_bytes } = progress;
+        let words = format!("zeros on {}, {} of {}", path.display(), show_bytes(done_bytes), show_bytes(all_bytes));
+        bar.get_or_insert_with(ShareBar::new).show(done_bytes as f64 / all_bytes.max(1) as f64, words);
+        if heard.load(Ordering::Relaxed) == 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    (watch, called_off)
 }
 
 /// Warns of file systems on which the array's files will find no room when they are full. The array is made all the same.

@@ -73,18 +73,24 @@ pub struct Loops {
 impl Loops {
     /// So many; none where this machine gives none, which is said.
     pub fn new(test: &str, count: usize, bytes: u64) -> Option<Self> {
+        Self::with_blocks(test, count, bytes, 512)
+    }
+
+    /// Makes so many, with logical blocks of so many bytes; none where this machine gives none, which is said.
+    pub fn with_blocks(test: &str, count: usize, bytes: u64, block: u32) -> Option<Self> {
+        let block = block.to_string();
         let folder = tempfile::tempdir().expect("a folder");
         let mut loops = Self { paths: Vec::new(), folder };
         for number in 0..count {
             let image = loops.folder.path().join(number.to_string());
             fs::File::create(&image).and_then(|file| file.set_len(bytes)).expect("a file");
-            let made = Command::new("losetup").args(["--find", "--show"]).arg(&image).output();
+            let made = Command::new("losetup").args(["--find", "--show", "--sector-size", &block]).arg(&image).output();
             match made {
                 Ok(made) if made.status.success() => {
                     loops.paths.push(String::from_utf8_lossy(&made.stdout).trim().to_owned());
                 }
                 _ => {
-                    eprintln_past_capture(&format!("SKIPPED: {test}: no loop devices"));
+                    eprintln_past_capture(&format!("SKIPPED: {test}: no loop devices with blocks of {block} bytes"));
                     return None;
                 }
             }
@@ -160,6 +166,105 @@ fn block_devices_are_members_and_keep_what_they_hold() {
     let refused = binary::destage(&args);
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains("holds data"), "{said}");
+}
+
+/// Arguments that make an array over loop devices: the members, and the cache's device.
+fn over<'a>(path: &'a str, loops: &'a Loops, more: &[&'a str]) -> Vec<&'a str> {
+    let (cache, members) = loops.paths.split_last().expect("there are some");
+    let mut args = vec!["create", path, "--level", "raid5:3", "--policy", "kdd", "--cache", "4MiB"];
+    args.extend(members.iter().flat_map(|path| ["--member", path]));
+    args.extend(["--cache-device", cache]);
+    args.extend(more);
+    args
+}
+
+#[test]
+fn disks_with_large_blocks_are_used_directly_or_refused() {
+    let test = "disks_with_large_blocks_are_used_directly_or_refused";
+    let Some(loops) = Loops::with_blocks(test, 4, 128 << 20, 4096) else { return };
+    let mut array = Array { folder: tempfile::tempdir().expect("a folder"), service: None };
+    let path = array.path();
+    for (more, says) in [
+        (&["--member-size", "6MiB", "--page", "512B"][..], "the array's pages have 512 bytes (--page)"),
+        (&["--member-size", "6MiB", "--data-offset", "512B"], "its pages are to begin at byte 512 (--data-offset)"),
+    ] {
+        let refused = binary::destage(&over(&path, &loops, more));
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains(says) && said.contains("of 4096 bytes"), "{said}");
+        assert!(!fs::exists(&path).expect("a folder"), "nothing is left of what was refused");
+        for device in &loops.paths {
+            let bytes = fs::read(device).expect("a device");
+            assert!(bytes == vec![0; bytes.len()], "{device} is as it was");
+        }
+    }
+    let made = binary::destage(&over(&path, &loops, &["--member-size", "6MiB"]));
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for life in 0..2 {
+        array.serve(&[]);
+        let status = array.status();
+        for device in status["array"]["devices"].as_array().expect("devices") {
+            assert_eq!(device["direct"], true, "life {life}: {device}");
+        }
+        let mut client = array.client();
+        for number in 0..300 {
+            // Sectors, too, which are parts of blocks.
+            let (at, len) = (number * 37 % 2500 * 512, 512 << (number % 5));
+            client.write(at, &page(number)[..len.min(4096)], number % 7 == 0).expect("a write");
+            let mut bytes = vec![0; len.min(4096)];
+            client.read(at, &mut bytes).expect("a read");
+            assert!(bytes == page(number)[..len.min(4096)], "life {life}: write {number}");
+        }
+        let status = array.status();
+        assert_eq!(status["array"]["state"], "serving", "{status}");
+        if life == 0 {
+            array.kill();
+        }
+    }
+    array.stop();
+}
+
+#[test]
+fn files_and_labels_go_if_the_description_cannot_be_written() {
+    let test = "files_and_labels_go_if_the_description_cannot_be_written";
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("array");
+    let in_the_way = path.join("array.toml.new");
+    fs::create_dir_all(&in_the_way).expect("a folder");
+    let name = path.to_str().expect("a name in ASCII");
+    let refused = binary::destage(&["create", name, "--dev"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
+    let left = || fs::read_dir(&path).expect("a folder").count();
+    assert_eq!(left(), 1, "nothing but what was there is left");
+    let Some(loops) = Loops::new(test, 4, 128 << 20) else { return };
+    let args = over(name, &loops, &["--member-size", "6MiB"]);
+    let refused = binary::destage(&args);
+    assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert_eq!(left(), 1, "nothing but what was there is left");
+    fs::remove_dir(&in_the_way).expect("a folder");
+    let made = binary::destage(&args);
+    assert!(made.status.success(), "devices hold nothing: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// Devices are so large that to make them read as zeros takes longer than it takes until the signal comes.
+#[test]
+fn an_interrupted_creation_leaves_nothing() {
+    let test = "an_interrupted_creation_leaves_nothing";
+    let Some(loops) = Loops::new(test, 4, 8 << 40) else { return };
+    let array = Array { folder: tempfile::tempdir().expect("a folder"), service: None };
+    let path = array.path();
+    let args = over(&path, &loops, &["--member-size", "7TiB"]);
+    let mut child = binary::signalled(&args).spawn().expect("it can be run");
+    while !fs::exists(&path).expect("a folder") {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let ended = child.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(130), "as by SIGINT");
+    assert!(!fs::exists(&path).expect("a folder"), "nothing is left of it");
+    let made = binary::destage(&over(&path, &loops, &["--member-size", "6MiB"]));
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
 /// The array is given up whose UUID is named, and nothing else: with a dirty cache, and on block devices in another shape.
