@@ -248,13 +248,13 @@ impl Feeder {
             let volume = match &mut self.volumes {
                 Taking::Each => request.volume,
                 Taking::Merge => 0,
-                Taking::Only(chosen) => match chosen.place(request.volume) {
-                    Some(place) => place,
-                    None => {
+                Taking::Only(chosen) => {
+                    let Some(place) = chosen.place(request.volume) else {
                         self.counts.left_out += 1;
                         continue;
-                    }
-                },
+                    };
+                    place
+                }
             };
             if self.ops == Ops::Writes && request.op == Op::Read {
                 self.counts.left_out += 1;

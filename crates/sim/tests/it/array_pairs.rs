@@ -37,7 +37,7 @@ fn sum(result: &ArrayResult, devices: std::ops::Range<usize>, figure: fn(&Device
 }
 
 fn agrees_with_itself(experiment: &ArrayExperiment, result: &ArrayResult, name: &str) {
-    let (t, s, c) = (&result.traffic, &result.steps, &result.counters);
+    let (t, steps, c) = (&result.traffic, &result.steps, &result.counters);
     let members = result.array.members as usize;
     let all = result.devices.len();
     assert_eq!(t.data_reads + t.parity_reads, sum(result, 0..members, |d| d.pages_read), "{name}: read");
@@ -54,20 +54,20 @@ fn agrees_with_itself(experiment: &ArrayExperiment, result: &ArrayResult, name: 
         assert_eq!(d.commands, d.reads + d.writes + d.flushes + d.trims + d.collects, "{name}: commands");
         // The journal's first pages are under way when the first request comes: an SSD has counted them by then.
         if device.model == "ssd" && experiment.service.journal.is_none() {
-            let f = &device.flash;
-            let (written, moved) = (f.flash_writes.expect("an SSD"), f.gc_pages_moved.expect("an SSD"));
+            let flash = &device.flash;
+            let (written, moved) = (flash.flash_writes.expect("an SSD"), flash.gc_pages_moved.expect("an SSD"));
             assert_eq!(written, d.pages_written + moved, "{name}: programmed");
             let worn: u64 = device.wear.iter().flatten().map(|class| class.from * class.blocks).sum();
-            assert_eq!(worn, f.erases.expect("an SSD"), "{name}: erased");
+            assert_eq!(worn, flash.erases.expect("an SSD"), "{name}: erased");
         }
     }
-    assert_eq!(s.flush, sum(result, 0..all, |d| d.flushes), "{name}: flushes");
-    assert_eq!(s.collect, sum(result, 0..all, |d| d.collects), "{name}: collects");
+    assert_eq!(steps.flush, sum(result, 0..all, |d| d.flushes), "{name}: flushes");
+    assert_eq!(steps.collect, sum(result, 0..all, |d| d.collects), "{name}: collects");
     assert_eq!(experiment.service.times.merge_pages, 1, "each step is a command");
-    assert_eq!(s.trim, sum(result, 0..all, |d| d.trims), "{name}: trims");
-    assert_eq!(s.read + s.meta_read, sum(result, 0..all, |d| d.reads), "{name}: reads");
+    assert_eq!(steps.trim, sum(result, 0..all, |d| d.trims), "{name}: trims");
+    assert_eq!(steps.read + steps.meta_read, sum(result, 0..all, |d| d.reads), "{name}: reads");
     if experiment.service.journal.is_none() {
-        assert_eq!(s.write + s.meta_write, sum(result, 0..all, |d| d.writes), "{name}: writes");
+        assert_eq!(steps.write + steps.meta_write, sum(result, 0..all, |d| d.writes), "{name}: writes");
     }
     assert_eq!(c.requests, c.read_requests + c.write_requests + c.flush_requests + c.discard_requests);
     let bins = &result.series.bins;

@@ -111,7 +111,7 @@ fn short_logs_that_were_joined_are_seen_too() {
 #[test]
 fn what_recorders_reorder_is_a_note() {
     // By some milliseconds, a third of all; and two seconds in turn, of a clock that counts in seconds.
-    let late = |n: u64| if n % 3 == 0 { n * 1_000 } else { n * 1_000 + 20_000 };
+    let late = |n: u64| if n.is_multiple_of(3) { n * 1_000 } else { n * 1_000 + 20_000 };
     for text in [recorded(6_000, late), recorded(6_000, |n| (1 + n % 2) * SECOND)] {
         let run = simulated(&over_an_ssd(), &text);
         assert!(matches!(findings(&run)[..], [("reversed", Severity::Note, _)]), "{:?}", findings(&run));

@@ -60,19 +60,19 @@ fn figures(result: &impl serde::Serialize) -> Value {
 
 /// Asserts that no figure differs, and names the first that does.
 fn assert_same(one: &impl serde::Serialize, other: &impl serde::Serialize, of: &str) {
-    fn differs(one: &Value, other: &Value, path: String) -> Option<String> {
+    fn differs(one: &Value, other: &Value, path: &str) -> Option<String> {
         match (one, other) {
             (Value::Object(a), Value::Object(b)) => {
-                a.iter().find_map(|(key, value)| differs(value, b.get(key)?, format!("{path}.{key}")))
+                a.iter().find_map(|(key, value)| differs(value, b.get(key)?, &format!("{path}.{key}")))
             }
             (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-                a.iter().zip(b).enumerate().find_map(|(n, (a, b))| differs(a, b, format!("{path}[{n}]")))
+                a.iter().zip(b).enumerate().find_map(|(n, (a, b))| differs(a, b, &format!("{path}[{n}]")))
             }
             _ => (one != other).then(|| format!("{path}: {one} and {other}")),
         }
     }
     let (one, other) = (figures(one), figures(other));
-    assert_eq!(differs(&one, &other, String::new()), None, "{of}");
+    assert_eq!(differs(&one, &other, ""), None, "{of}");
     assert_eq!(one, other, "{of}");
 }
 

@@ -336,19 +336,15 @@ struct Lines<const SEP: u8> {
 
 /// A whole number of units, in bytes: also in hexadecimal (`0x10`), or with decimals that are all zero (`4096.0`).
 fn scaled(name: &str, text: &[u8], unit: u64) -> Parsed<u64> {
-    let number = match text {
-        [b'0', b'x' | b'X', digits @ ..] => {
-            let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'));
-            digits
-                .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-                .ok_or_else(|| Fault::field(name, text, "a hexadecimal number below 2^64"))?
-        }
-        _ => {
-            let point =
-                text.iter().position(|&b| b == b'.').filter(|&at| at > 0 && text[at + 1..].iter().all(|&b| b == b'0'));
-            whole_number(name, &text[..point.unwrap_or(text.len())])
-                .map_err(|_| Fault::field(name, text, lost_digits(text).unwrap_or("a whole number")))?
-        }
+    let number = if let [b'0', b'x' | b'X', digits @ ..] = text {
+        let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'));
+        let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        number.ok_or_else(|| Fault::field(name, text, "a hexadecimal number below 2^64"))?
+    } else {
+        let point = text.iter().position(|&b| b == b'.');
+        let point = point.filter(|&at| at > 0 && text[at + 1..].iter().all(|&b| b == b'0'));
+        whole_number(name, &text[..point.unwrap_or(text.len())])
+            .map_err(|_| Fault::field(name, text, lost_digits(text).unwrap_or("a whole number below 2^64")))?
     };
     number.checked_mul(unit).ok_or_else(|| Fault::field(name, text, "a number of units below 2^64 bytes"))
 }
@@ -426,14 +422,13 @@ impl<const SEP: u8> LineFormat for Lines<SEP> {
         let Some(asked) = kind else {
             return Err(Fault::fatal("nothing says what kind of request it is"));
         };
-        let range = match asked.op {
-            None => None,
-            Some(_) => {
-                let bytes = scaled("len", len.0, len.1)?;
-                // A flush with nothing to write, whose sector is -1 in some kernels.
-                let is_flush = asked.flush_before && bytes == 0;
-                if is_flush { None } else { Some((scaled("off", offset.0, offset.1)?, bytes)) }
-            }
+        let range = if asked.op.is_some() {
+            let bytes = scaled("len", len.0, len.1)?;
+            // A flush with nothing to write, whose sector is -1 in some kernels.
+            let is_flush = asked.flush_before && bytes == 0;
+            if is_flush { None } else { Some((scaled("off", offset.0, offset.1)?, bytes)) }
+        } else {
+            None
         };
         let volume = match (device, minor) {
             (Some(major), Some(minor)) => sink.volumes.text(&[major, b",", minor].concat())?,

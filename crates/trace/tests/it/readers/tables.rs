@@ -29,12 +29,11 @@ fn systor_rows_without_a_type_are_no_requests() {
     for format in ["", "systor"] {
         assert_eq!(passed_over(few, format), (4, 2), "{format}");
     }
-    let many: String = (0..400)
-        .map(|n| {
-            let op = if n % 33 == 7 { "" } else { ["R", "R", "W"][n % 3] };
-            format!("1456135200.{n:09},0.001,{op},4,{},4096\n", n * 4096)
-        })
-        .collect();
+    let many = (0..400).fold(String::new(), |mut text, n| {
+        let op = if n % 33 == 7 { "" } else { ["R", "R", "W"][n % 3] };
+        writeln!(text, "1456135200.{n:09},0.001,{op},4,{},4096", n * 4096).unwrap();
+        text
+    });
     let blank = (0..400).filter(|n| n % 33 == 7).count();
     assert_eq!(passed_over(&many, ""), (400 - blank, blank as u64));
     assert!(error(few.replace(",R,", ",X,"), "systor").contains("expected R, W, or nothing"));

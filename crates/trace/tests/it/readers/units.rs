@@ -120,8 +120,9 @@ fn bytes_are_not_taken_for_sectors() {
 fn what_no_device_is_or_answers_is_asked_about() {
     // A request each nanosecond, each ten thousand years, and a device of exabytes.
     let fast = "0.001,W,2056,8\n0.002,R,16,24\n0.003,W,2056,8\n";
-    let slow: String = (0..4).map(|n| format!("{},0.1,R,4,{},4096\n", n * 2_000_000_000_u64, n * 4096)).collect();
-    let far: String = (0..4).map(|n| format!("{},W,{},8\n", n * 700, (1_u64 << 52) + n * 8)).collect();
+    let lines = |line: fn(u64) -> String| (0..4).map(line).collect::<Vec<_>>().join("\n");
+    let slow = lines(|n| format!("{},0.1,R,4,{},4096", n * 2_000_000_000, n * 4096));
+    let far = lines(|n| format!("{},W,{},8", n * 700, (1 << 52) + n * 8));
     for (text, reason) in [
         (fast, "read as microseconds there is a request every 1 ns"),
         (&slow, "read as seconds there is a request every 23148.1 days"),
