@@ -52,6 +52,7 @@ impl Array {
 
     /// Plans to write as many of the rows as fit, and returns them with the last steps. Writes that wait for this one alone are
     /// carried out with it where that `may` be. Returns nothing if the first row cannot be kept.
+    #[inline(never)]
     pub(super) fn plan_cached(
         &mut self,
         op: OpId,
@@ -79,8 +80,8 @@ impl Array {
             return None;
         }
         what.rows.count = count_of(&groups);
-        let task = self.write_task(op);
-        (task.batch, task.folded) = (what.rows.count, what.columns - asked.columns);
+        self.write_task(op).batch = what.rows.count;
+        held.folded_columns = what.columns - asked.columns;
         self.begin_intents(op, what.rows);
         let mut fresh = self.fresh(op, asked);
         for &other in &held.folded {
@@ -285,26 +286,35 @@ impl Array {
     /// Keeps the rows of a write whose steps are all done.
     #[inline]
     pub(super) fn keep_rows(&mut self, op: OpId) {
-        if self.row_cache.is_on()
-            && let Some(held) = self.write_task(op).held.take()
-        {
-            let what = self.left(op);
-            let rows = Rows::new(what.rows.first, self.write_task(op).batch);
-            let is_right = self.is_all_live(rows);
-            for &other in &held.folded {
-                let task = self.write_task(other);
-                (task.is_carried, task.batch) = (true, rows.count);
-            }
-            self.row_cache.keep(held, is_right);
+        if self.row_cache.is_on() {
+            self.keep_held_rows(op);
         }
+    }
+
+    #[inline(never)]
+    fn keep_held_rows(&mut self, op: OpId) {
+        let Some(held) = self.write_task(op).held.take() else { return };
+        let what = self.left(op);
+        let rows = Rows::new(what.rows.first, self.write_task(op).batch);
+        let is_right = self.is_all_live(rows);
+        for &other in &held.folded {
+            let task = self.write_task(other);
+            (task.is_carried, task.batch) = (true, rows.count);
+        }
+        self.row_cache.keep(held, is_right);
     }
 
     /// Forgets the rows of a write that is planned anew: what of it was written nobody knows.
     #[inline]
     pub(super) fn forget_rows(&mut self, op: OpId, out: &Out) {
-        if self.row_cache.is_on()
-            && let Some(held) = self.write_task(op).held.take()
-        {
+        if self.row_cache.is_on() {
+            self.forget_held_rows(op, out);
+        }
+    }
+
+    #[inline(never)]
+    fn forget_held_rows(&mut self, op: OpId, out: &Out) {
+        if let Some(held) = self.write_task(op).held.take() {
             let has_put = out.is_done(op, held.put);
             self.row_cache.forget(held, has_put);
         }

@@ -56,6 +56,8 @@ pub(super) struct HeldRows {
     pub(super) put: StepSet,
     /// Lists the writes that are carried out with this one.
     pub(super) folded: Vec<OpId>,
+    /// Holds the columns that these write beside this one's.
+    pub(super) folded_columns: ColumnSet,
     /// Numbers the life of the cache's content.
     epoch: u32,
 }
@@ -250,6 +252,7 @@ impl RowCache {
         }
     }
 
+    #[inline(never)]
     fn drop_some(&mut self, rows: Rows) {
         if rows.count as usize > self.index.len() {
             let is_of = |row: u64| (rows.first..rows.end()).contains(&Row(row));

@@ -51,8 +51,6 @@ pub(super) struct WriteTask {
     pub(super) freed: Vec<NvSlot>,
     /// The rows of the batch that are kept in memory.
     pub(super) held: Option<Box<HeldRows>>,
-    /// The columns that are written for other operations, beside the segment's.
-    pub(super) folded: ColumnSet,
     /// Another operation has written all of it.
     pub(super) is_carried: bool,
 }
@@ -99,7 +97,6 @@ impl WriteTask {
             written: false,
             freed: Vec::new(),
             held: None,
-            folded: ColumnSet::EMPTY,
             is_carried: false,
         }
     }
@@ -487,7 +484,7 @@ impl Array {
     /// The members that a write may have written are to be flushed.
     fn mark_dirty(&mut self, op: OpId) {
         let task = self.write_task(op);
-        let (seg, folded) = (task.seg, task.folded);
+        let (seg, folded) = (task.seg, task.held.as_ref().map_or(ColumnSet::EMPTY, |held| held.folded_columns));
         let touched = seg.columns | folded | self.parity();
         let map = self.config.geometry.map(seg.stripe);
         let devs: DevSet = touched.iter().map(|column| map.devices()[column.index()]).collect();
@@ -592,10 +589,10 @@ impl Array {
     /// their intents can be cleared after one, whatever the operation goes on to do.
     pub(super) fn rows_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         self.repair_missing_of(op, out);
-        self.keep_rows(op);
         self.tell_written(op, versions);
         self.reserve(op, 0);
         self.batch_ended(op);
+        self.keep_rows(op);
         self.write_task(op).written = true;
         self.after_batch(out);
     }
