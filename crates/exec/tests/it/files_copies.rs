@@ -97,6 +97,9 @@ fn what_a_cache_keeps_of_a_long_read_is_copied_once(io: Io) {
         let mut content = ExpectedContent::new(array.sizes());
         // A page that enters the cache is in hand while others of the same read are still on their way.
         let pages = 192;
+        // Before its log is ready a cache keeps nothing.
+        files.wait_ready().expect("it starts");
+        files.settle().expect("it comes to rest");
         let before = files.copied();
         copied(&mut files, &mut content, HostOp::Read, pages, 1);
         files.settle().expect("it comes to rest");
