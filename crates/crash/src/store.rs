@@ -171,6 +171,7 @@ fn config(kind: Kind) -> FilesConfig {
         devices: vec![device],
         every_write: kind.every_write,
         nvram: "/array/nvram".into(),
+        spare_nvram: None,
         nv_slots: kind.slots,
         intents: "/array/intents".into(),
         rows: ROWS,

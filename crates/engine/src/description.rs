@@ -550,6 +550,7 @@ impl Description {
             devices: members.chain(cache).map(device).collect(),
             every_write: config.regime == Regime::EveryWrite,
             nvram,
+            spare_nvram: None,
             nv_slots: config.nv_slots + policy.nv_slots(cache_pages, &config),
             intents: folder.join(&self.nvram.intents),
             rows: geometry.member_pages(),

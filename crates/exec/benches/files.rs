@@ -39,6 +39,7 @@ fn files(level: Level, members: u32, io: Io, direct: bool, folder: &Path) -> Fil
         devices: (0..members).map(device).collect(),
         every_write: false,
         nvram: folder.join("nvram").into(),
+        spare_nvram: None,
         nv_slots: config.nv_slots,
         intents: folder.join("intents"),
         rows: MEMBER,

@@ -70,6 +70,7 @@ impl Array {
             devices: devices.collect(),
             every_write: false,
             nvram: FILES[4].into(),
+            spare_nvram: None,
             nv_slots: array.nv_slots + spec.nv_slots(CACHE_PAGES, &array),
             intents: FILES[5].into(),
             rows: MEMBER_PAGES,

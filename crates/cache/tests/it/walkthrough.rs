@@ -299,6 +299,7 @@ fn the_three_executors_take_the_same_steps() {
         devices: ["0", "1", "2", "3"].map(device).to_vec(),
         every_write: false,
         nvram: path("nvram").into(),
+        spare_nvram: None,
         nv_slots: 16,
         intents: path("intents"),
         rows: DEVICE_PAGES,

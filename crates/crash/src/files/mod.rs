@@ -258,6 +258,7 @@ impl Scene {
             devices: paths.iter().zip(self.pages()).map(device).collect(),
             every_write: self.cell.every_write(),
             nvram: self.home.map_or_else(|| "/array/nvram".into(), NvramPlace::Behind),
+            spare_nvram: None,
             nv_slots: self.cell.nv_slots + self.cell.nv_slots_of(self.cache),
             intents: "/array/intents".into(),
             rows: self.cell.geometry.member_pages(),

@@ -17,8 +17,8 @@ use destage_exec::Slip::{
 };
 use destage_exec::SyncPoint::{
     self, Ahead, Answer, BadPages, Commit, Copied, CreateDevice, CreateEmptied, CreateIntents, CreateNvram,
-    Description, DescriptionFolder, EventCount, Flush, Fua, Intents, Marks, OpenDevice, OpenIntents, OpenMarks,
-    OpenNvram, ReplaceDevice, ReplaceFolder, Roster, Successor, Tail,
+    Description, DescriptionFolder, EventCount, Flush, Fua, Intents, Marks, MovedFolder, MovedNvram, MovedRoster,
+    OpenDevice, OpenIntents, OpenMarks, OpenNvram, ReplaceDevice, ReplaceFolder, Roster, Successor, Tail,
 };
 use destage_exec::Unfit::{Stale, Torn};
 use destage_raid::Level;
@@ -170,10 +170,11 @@ fn every_fault_of_marks() {
 
 /// Lists the syncs that histories of this file miss. [`in_steps_of_the_nvram`] has those of a journal that comes round;
 /// `commands` cuts descriptions, and what takes the place of a member that was copied. Lists of bad pages promise nothing:
-/// `files_bad_page_lists` of `crates/exec` cuts them.
+/// `files_bad_page_lists` of `crates/exec` cuts them, and `files_moves` an NVRAM that leaves its device.
 fn besides_marks() -> impl Iterator<Item = SyncPoint> {
     let elsewhere = |point: &_| {
         matches!(point, Marks | OpenMarks | BadPages | Copied | Tail | Successor | Description | DescriptionFolder)
+            || matches!(point, MovedNvram | MovedFolder | MovedRoster)
     };
     SyncPoint::ALL.into_iter().filter(move |point| !elsewhere(point))
 }

@@ -162,6 +162,7 @@ impl Whole {
             devices,
             every_write: false,
             nvram: "nvram".into(),
+            spare_nvram: None,
             nv_slots: setup.config.nv_slots + setup.policy.nv_slots(setup.cache, &setup.config),
             intents: "intents".into(),
             rows: pages,

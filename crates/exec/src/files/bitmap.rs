@@ -132,6 +132,12 @@ impl WriteIntentBitmap {
         self.is_due |= self.is_on();
     }
 
+    /// The NVRAM that counts is of this epoch.
+    pub(super) fn begin_epoch(&mut self, epoch: u32) {
+        self.wanted.head.epoch = epoch;
+        self.is_due |= self.is_on();
+    }
+
     /// This is how the array is, as its controller has it.
     pub(super) fn note(&mut self, condition: Condition) {
         if self.wanted.head.condition != condition {

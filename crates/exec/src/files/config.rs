@@ -28,6 +28,8 @@ pub struct FilesConfig {
     pub every_write: bool,
     /// Where the NVRAM lies.
     pub nvram: NvramPlace,
+    /// Names the file that the NVRAM goes to when the device that it lies on is lost. None: the executor stops then.
+    pub spare_nvram: Option<PathBuf>,
     /// Slots of the NVRAM, as many as the controller was told.
     pub nv_slots: u32,
     /// File of the intents.
@@ -266,6 +268,16 @@ impl FilesConfig {
             NvramPlace::Own(path) => path,
             NvramPlace::Behind(dev) => &self.devices[dev.index()].path,
         }
+    }
+
+    /// Returns the file that the NVRAM goes to, if it lies on a device and may leave that.
+    pub(super) fn spare(&self) -> Option<&Path> {
+        self.home().and(self.spare_nvram.as_deref())
+    }
+
+    /// Returns the configuration with the NVRAM in a file of its own.
+    pub(super) fn with_nvram_in(&self, path: &Path) -> Self {
+        Self { nvram: NvramPlace::Own(path.to_owned()), ..self.clone() }
     }
 
     /// That file if it is the NVRAM's own.

@@ -65,6 +65,30 @@ pub enum FilesError {
         /// Why it does not.
         why: String,
     },
+    /// Tells that the NVRAM had to leave its device, and cannot lie in its spare place either.
+    #[error("{why}the NVRAM cannot go on in its spare place: {error}")]
+    NoSpareNvram {
+        /// Says why it had to leave its device.
+        why: String,
+        /// Says why the other place cannot be had.
+        error: Box<FilesError>,
+    },
+    /// Tells that the device is lost on which the NVRAM lay, and that members are missing as well.
+    #[error(
+        "{}: the NVRAM lies on it, and {why}; {members} members are missing as well, and {rows} rows were being written: bring the \
+         device or the members back, or accept that what they held of such rows is lost (destage serve --accept-losses)",
+        path.display()
+    )]
+    HomeAndMembersLost {
+        /// Names the device's file.
+        path: PathBuf,
+        /// Says what is wrong with it.
+        why: String,
+        /// Counts the members that are missing or not filled.
+        members: usize,
+        /// Counts the rows that were being written.
+        rows: usize,
+    },
     /// The device on which the NVRAM lies cannot be replaced while the array is served.
     #[error(
         "{}: the NVRAM lies on it, without which nothing is served; stop the service, name another device in its place or \

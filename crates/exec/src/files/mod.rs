@@ -13,14 +13,15 @@
 //! * A device whose file is not there, or that answers with an error, has failed: its steps fail
 //!   from then on, and the controller is told. [`Files::errors`] says why; [`Files::replace`] puts
 //!   a file in its place.
-//! * The NVRAM does not fail as far as controllers know. If its file does, or the device that it lies on
-//!   (`region.rs`), the executor stops: nothing is acknowledged any more, and every later call is an error.
+//! * The NVRAM does not fail as far as controllers know. If it lies on a device (`region.rs`) that fails, it goes on in its
+//!   [spare place](FilesConfig::spare_nvram) with all that it holds (`moving.rs`). If there is none, or its own file fails, the
+//!   executor stops: nothing is acknowledged any more, and every later call is an error.
 //! * A sync that failed is believed: what was written before it may be gone, so the device has
 //!   failed, even if there was no room, and nothing of it is asked again. Only a write for which
 //!   there is no room stops the executor and costs no member.
 //! * A device whose command takes longer than [`FilesConfig::device_timeout`] is failed, and what it has in flight is
 //!   abandoned, if the controller can spare it. Otherwise it is kept, and requests that wait as long fail. NVRAM or intents
-//!   that hang so long stop the executor.
+//!   that hang so long stop the executor, but for an NVRAM with a spare place.
 //! * A device that hangs is replaced without waiting for it; its threads are left to themselves.
 //!   Opening, replacing, stopping and dropping wait for no file longer than
 //!   [`FilesConfig::patience`]: all but the last are errors then, and whatever thread is left keeps

@@ -126,6 +126,7 @@ impl Array {
             devices: (0..).zip(self.device_pages()).map(device).collect(),
             every_write: self.config().regime == Regime::EveryWrite,
             nvram: folder.join("nvram").into(),
+            spare_nvram: None,
             nv_slots: self.config().nv_slots + self.spec().nv_slots(self.cache_pages, &self.config()),
             intents: folder.join("intents"),
             rows: self.member_pages,

@@ -4,6 +4,7 @@
 mod arrays;
 mod disks;
 mod mirror;
+mod moving_array;
 mod probe;
 mod scribe;
 
@@ -24,6 +25,8 @@ mod files_life;
 mod files_losses;
 mod files_lost_rows;
 mod files_marks;
+mod files_moved_starts;
+mod files_moves;
 mod files_place;
 mod files_replacements;
 mod files_rotten_caches;

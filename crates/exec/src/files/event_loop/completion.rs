@@ -1,37 +1,52 @@
 //! What backends have done: results are taken in, and errors make devices fail.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, Step, StepOutcome};
 
 use super::executor::Files;
+use super::nvram_move::MoveReason;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::command;
 use crate::files::io::command::{Failure, Work};
 use crate::files::io::device::DeviceBackend;
-use crate::files::nvram::store::Change;
+use crate::files::nvram::store::{Change, Command, StoreFailure};
 
 impl<C: Controller> Files<C> {
     pub(super) fn take_in(&mut self) -> Result<(), FilesError> {
         self.reap();
+        self.take_store_results()?;
+        self.send_backlog();
+        self.send_sync();
+        for dev in 0..self.devices.len() {
+            // Most have nothing to say: of a hit all members.
+            if !self.devices[dev].is_quiet() {
+                self.finish_device(Dev(dev as u8))?;
+                self.finish_successor(Dev(dev as u8));
+                self.go_on()?;
+            }
+        }
+        if self.engine.next_timer().is_some_and(|at| at <= self.now()) {
+            let now = self.now();
+            self.engine.timers(now);
+            self.go_on()?;
+        }
+        self.check_timeouts()?;
+        self.send_backlog();
+        self.go_on_moving()
+    }
+
+    /// Takes in what the store has done.
+    pub(super) fn take_store_results(&mut self) -> Result<(), FilesError> {
         self.store.results(&mut self.store_results);
         while let Some((command, done)) = self.store_results.pop_front() {
             self.note_store_moved();
-            if let Err(source) = done {
-                let path = if matches!(command.change, Change::Intent { .. }) {
-                    &self.config.intents
-                } else {
-                    self.config.nvram_path()
-                };
-                let error = FilesError::Io { path: path.to_owned(), what: "carry out a step of the NVRAM", source };
-                if matches!(command.change, Change::EventCount(_)) {
-                    // Either count is right, whichever a start reads.
-                    return Err(self.stop(error));
-                }
-                let spoiled = self.home.as_ref().is_some_and(|home| home.is_spoiled());
-                return Err(self.leave_home(spoiled, error));
+            if let Err(failure) = done {
+                self.note_store_failure(command, failure)?;
+                continue;
             }
             let Some(issue) = command.issue else {
                 self.bytes.give_back(command.bytes);
@@ -66,23 +81,30 @@ impl<C: Controller> Files<C> {
             self.complete(issue, StepOutcome::Ok);
             self.go_on()?;
         }
-        self.send_backlog();
-        self.send_sync();
-        for dev in 0..self.devices.len() {
-            // Most have nothing to say: of a hit all members.
-            if !self.devices[dev].is_quiet() {
-                self.finish_device(Dev(dev as u8))?;
-                self.finish_successor(Dev(dev as u8));
-                self.go_on()?;
-            }
+        Ok(())
+    }
+
+    /// Takes in that the store did not make a change. If it failed over the NVRAM on a device that is made anew elsewhere.
+    #[cold]
+    fn note_store_failure(&mut self, command: Command, failure: StoreFailure) -> Result<(), FilesError> {
+        let Command { issue, change, bytes, lists, .. } = command;
+        let StoreFailure { source, is_of_intents } = failure;
+        let path = if is_of_intents { &self.config.intents } else { self.config.nvram_path() };
+        let is_full = source.kind() == io::ErrorKind::StorageFull;
+        let error = FilesError::Io { path: path.to_owned(), what: "carry out a step of the NVRAM", source };
+        let spoiled = self.home.as_ref().is_some_and(|home| home.is_spoiled());
+        // A full file system loses nothing: with room again it goes on.
+        if is_of_intents || self.home.is_none() || is_full && !spoiled {
+            return Err(self.stop(error));
         }
-        if self.engine.next_timer().is_some_and(|at| at <= self.now()) {
-            let now = self.now();
-            self.engine.timers(now);
-            self.go_on()?;
+        // Either event count is right, whichever a start reads.
+        let is_spoiled = spoiled && !matches!(change, Change::EventCount(_));
+        self.leave_home(if is_spoiled { MoveReason::Spoiled } else { MoveReason::Failed }, error)?;
+        self.bytes.give_back(bytes);
+        self.spare_lists.push(lists.emptied());
+        if let Some(issue) = issue {
+            self.keep_change(issue);
         }
-        self.check_timeouts()?;
-        self.send_backlog();
         Ok(())
     }
 
@@ -127,7 +149,13 @@ impl<C: Controller> Files<C> {
                     if self.config.home() == Some(dev.index()) {
                         let what = "use the device that the NVRAM lies on";
                         let spoiled = matches!(work, Work::Flush | Work::Write { fua: true, .. });
-                        return Err(self.leave_home(spoiled, FilesError::Io { path, what, source }));
+                        let reason = if spoiled { MoveReason::Spoiled } else { MoveReason::Failed };
+                        self.leave_home(reason, FilesError::Io { path, what, source })?;
+                        self.bytes.give_back(bytes);
+                        if let Some(issue) = issue {
+                            self.keep_failed_step(issue);
+                        }
+                        continue;
                     }
                     let error = FilesError::Io { path, what: work.what(), source };
                     self.devices[dev.index()].error.get_or_insert(error);
@@ -196,7 +224,7 @@ impl<C: Controller> Files<C> {
     }
 
     /// All commits that are told as done are durable: what waits for that goes on.
-    fn commits_durable(&mut self) -> Result<(), FilesError> {
+    pub(super) fn commits_durable(&mut self) -> Result<(), FilesError> {
         let durable = self.group_commit.all_durable();
         while let Some((_, completion)) = self.blocked.pop_front_if(|answer| answer.0 <= durable) {
             self.group_commit.acknowledge_blocked();
@@ -243,16 +271,5 @@ impl<C: Controller> Files<C> {
         let now = self.now();
         self.engine.device(now, dev, DeviceChange::Failed);
         self.distrust(DevSet::one(dev))
-    }
-
-    /// Nothing goes on without the device on which the NVRAM lies. If it was `spoiled` by a sync that failed, what it has
-    /// is not what the next start would read, and so not the array's any more.
-    fn leave_home(&mut self, spoiled: bool, error: FilesError) -> FilesError {
-        if let Some(dev) = self.config.home().filter(|_| spoiled)
-            && let Err(not_noted) = self.distrust(DevSet::one(Dev(dev as u8)))
-        {
-            return not_noted;
-        }
-        self.stop(error)
     }
 }

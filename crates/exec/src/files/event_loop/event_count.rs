@@ -7,6 +7,7 @@ use destage_plan::{Controller, Dev};
 
 use super::device::Device;
 use super::executor::Files;
+use super::nvram_move::MoveReason;
 use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::device::DeviceBackend;
@@ -30,9 +31,14 @@ impl<C: Controller> Files<C> {
             let path = self.config.devices[dev.index()].path.clone();
             let is_full = source.kind() == io::ErrorKind::StorageFull;
             let error = FilesError::Io { path, what: "write the event count", source };
-            if is_full || self.config.home() == Some(dev.index()) {
+            if is_full {
                 // Nothing is lost by that, as for any other write.
                 return Err(self.stop(error));
+            }
+            if self.config.home() == Some(dev.index()) {
+                self.leave_home(MoveReason::Failed, error)?;
+                self.await_nvram()?;
+                continue;
             }
             self.devices[dev.index()].error.get_or_insert(error);
             self.fail(dev)?;
@@ -58,9 +64,14 @@ impl<C: Controller> Files<C> {
     }
 
     fn count_in_nvram(&mut self, number: u64) -> Result<(), FilesError> {
-        let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
-        self.note_stored();
-        self.store.send(Command { issue: None, change: Change::EventCount(number), bytes, lists, is_covered: false });
+        // Where it goes it has the count from the beginning.
+        self.await_nvram()?;
+        if self.counted != number {
+            let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
+            self.note_stored(None);
+            let change = Change::EventCount(number);
+            self.store.send(Command { issue: None, change, bytes, lists, is_covered: false });
+        }
         self.until(|files| files.counted == number)
     }
 

@@ -1,7 +1,8 @@
 //! What an executor keeps, and how its life ends.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 use std::{fmt, io};
 
@@ -9,9 +10,10 @@ use destage_plan::{Controller, DevSet, Engine, Issue, Nanos, PageReport, ScrubTa
 
 use super::clock::Clock;
 use super::device::Device;
+use super::nvram_move::NvramMove;
 use super::request::{Completion, Request};
 use super::successor::DroppedSuccessor;
-use super::watch::TimeoutWatch;
+use super::watch::{StoredChange, TimeoutWatch};
 use crate::bytes::Bytes;
 use crate::files::bad_page_lists::BadPageLists;
 use crate::files::bitmap::WriteIntentBitmap;
@@ -29,7 +31,7 @@ use crate::files::layout::roster::Roster;
 use crate::files::nvram::group_commit::GroupCommit;
 use crate::files::nvram::region::Region;
 use crate::files::nvram::store;
-use crate::files::nvram::store::{Accounts, Lists, Store};
+use crate::files::nvram::store::{Accounts, IntentsGate, Lists, Store};
 use crate::files::open::opened::{DamagedIntents, DamagedNvram, Resynchronised};
 
 /// Serves an array in files.
@@ -53,8 +55,10 @@ pub struct Files<C> {
     pub(super) standing_in: DevSet,
     /// Steps for which the store has no room, or of which members are to know first.
     pub(super) store_backlog: VecDeque<Issue>,
-    /// Notes since when the store has each change, in order.
-    pub(super) store_under_way: VecDeque<Nanos>,
+    /// Keeps what the store has of the intents when it is abandoned.
+    pub(super) store_gate: IntentsGate,
+    /// Lists the changes that the store has, in order.
+    pub(super) store_under_way: VecDeque<StoredChange>,
     /// Notes when a change of the store ended last.
     pub(super) store_moved: Nanos,
     pub(super) timeout: TimeoutWatch,
@@ -74,6 +78,10 @@ pub struct Files<C> {
     pub(super) state: [Identity; 2],
     /// The NVRAM if it lies on a device.
     pub(super) home: Option<Arc<Region>>,
+    /// Holds what waits while the NVRAM leaves that device.
+    pub(super) moving: Option<NvramMove>,
+    /// Names the device that it has left, which a store that hangs may still write to.
+    pub(super) left_home: Option<(PathBuf, Weak<Region>)>,
     pub(super) wakeup: Arc<Wakeup>,
     /// By the number that the engine knows them by: the callers' tags may come twice.
     pub(super) requests: Vec<Option<Request>>,

@@ -7,6 +7,8 @@ mod device;
 mod dispatch;
 mod event_count;
 mod executor;
+mod moving;
+mod nvram_move;
 mod replace;
 mod request;
 mod roster;

@@ -1,7 +1,7 @@
 //! Putting another file in a device's place, be it that its thread hangs.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
@@ -15,6 +15,7 @@ use crate::files::io::device::{DeviceBackend, start_device};
 use crate::files::io::file::{Identity, OsFile};
 use crate::files::io::metadata::identity;
 use crate::files::io::patience::patiently;
+use crate::files::nvram::region::Region;
 use crate::files::open::label::LabelStamp;
 use crate::files::open::replacement::ReplacedPlace;
 use crate::files::open::{identify, replacement};
@@ -33,7 +34,7 @@ impl<C: Controller> Files<C> {
     ///
     /// # Errors
     /// If the file cannot be opened or made, holds something, or is another of the array's; the device stays as it
-    /// is then. If the NVRAM lies on the device. If it is the device's own, and a thread is still at work on it after the configured
+    /// is then. If the NVRAM lies on the device and has no [spare place](crate::FilesConfig::spare_nvram). If it is the device's own, and a thread is still at work on it after the configured
     /// patience; the device has failed then. If the new file hangs. If the executor has stopped, or does now.
     pub fn replace(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
         self.replace_by(dev, path, Existing::Refuse)
@@ -50,10 +51,11 @@ impl<C: Controller> Files<C> {
     /// Takes a device out: it counts as failed from now on, and its file is the array's no more. Nothing takes its place.
     ///
     /// # Errors
-    /// If there is no such device, or the NVRAM lies on it. If the executor has stopped, or does now.
+    /// If there is no such device, or the NVRAM lies on it and has no [spare place](crate::FilesConfig::spare_nvram). If the executor has stopped, or does now.
     pub fn take_out(&mut self, dev: Dev) -> Result<(), FilesError> {
         self.advance()?;
         self.check_replaceable(dev)?;
+        self.clear_home(dev)?;
         let path = self.config.devices[dev.index()].path.clone();
         self.drop_successor(dev, FilesError::TakenOut(path.clone()), false);
         self.devices[dev.index()].error.get_or_insert(FilesError::TakenOut(path));
@@ -69,7 +71,7 @@ impl<C: Controller> Files<C> {
         if dev.index() >= self.devices.len() {
             return Err(FilesError::NoDevice(dev));
         }
-        if self.config.home() == Some(dev.index()) {
+        if self.config.home() == Some(dev.index()) && self.config.spare().is_none() {
             return Err(FilesError::NvramThere(self.config.nvram_path().to_owned()));
         }
         Ok(())
@@ -78,6 +80,11 @@ impl<C: Controller> Files<C> {
     fn replace_by(&mut self, dev: Dev, path: &Path, existing: Existing) -> Result<(), FilesError> {
         self.advance()?;
         self.check_replaceable(dev)?;
+        self.clear_home(dev)?;
+        let is_left = |(left, region): &(PathBuf, Weak<Region>)| left == path && region.strong_count() > 0;
+        if self.left_home.as_ref().is_some_and(is_left) {
+            return Err(FilesError::AtWork(path.to_owned()));
+        }
         let device = &self.devices[dev.index()];
         device.check_not_at_work(path)?;
         let (known, abandoned) = (device.file, device.abandoned.as_ref().map(|file| file.identity));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -29,7 +29,20 @@ use crate::files::nvram::group_commit::GroupCommit;
 use crate::files::open::create::ZeroingWatch;
 use crate::files::open::force::MemberFreshness;
 use crate::files::open::opened::Opened;
+use crate::files::open::spare_nvram::{in_spare_place, spare_file};
 use crate::files::open::{assemble, create, force, order, overwrite, recover, replacement};
+
+/// Opens an array whose NVRAM may lie in its spare place by now, and whose members may be in each other's places; returns the
+/// configuration if it is another one.
+fn open_in_place(
+    os: &dyn Os,
+    config: &FilesConfig,
+    open: impl Fn(&dyn Os, &FilesConfig) -> Result<Opened, FilesError>,
+) -> Result<(Opened, Option<FilesConfig>), FilesError> {
+    let Some(placed) = in_spare_place(os, config)? else { return order::open_in_order(os, config, open) };
+    let (opened, ordered) = order::open_in_order(os, &placed, open)?;
+    Ok((opened, ordered.or(Some(placed))))
+}
 
 impl<C: Controller> Files<C> {
     /// Makes the files of a new array, of zeros unless they keep what they hold, and serves it. Their folders must exist.
@@ -97,6 +110,14 @@ impl<C: Controller> Files<C> {
         overwrite::check(os, old, new)
     }
 
+    /// Returns the spare place of an array's NVRAM if there is one of the array's, be it that the NVRAM lies elsewhere.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn find_spare_nvram<'a>(os: &dyn Os, config: &'a FilesConfig) -> Result<Option<&'a Path>, FilesError> {
+        Ok(spare_file(os, config)?.and(config.spare()))
+    }
+
     /// Returns the file of each member of an array that nobody serves, as their labels say, and how fresh it is. Nothing is
     /// changed.
     ///
@@ -133,12 +154,12 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(os: Arc<dyn Os>, controller: C, config: FilesConfig) -> Result<Self, FilesError> {
-        Self::start_with(os, controller, config, |os, config| order::open_in_order(os, config, assemble::open))
+        Self::start_with(os, controller, config, |os, config| open_in_place(os, config, assemble::open))
     }
 
     /// Serves an array whose NVRAM or intents are lost: they are made anew, and the rows that the members have marked are
     /// made consistent. What else is lost with them has to be [accepted](Accepted). What a cache's device holds is none of
-    /// the array's any more. One on which the NVRAM lies is made anew, be it another one that is empty or not there. If nothing is lost this is [`open`](Self::open).
+    /// the array's any more. One on which the NVRAM lies is made anew, be it another one that is empty or not there; if it is not there, or cannot be read, the NVRAM goes to its [spare place](FilesConfig::spare_nvram), if there is one. If nothing is lost this is [`open`](Self::open).
     ///
     /// # Errors
     /// As [`open`](Self::open); if something is lost that was not accepted, or no member has marks.
@@ -157,7 +178,7 @@ impl<C: Controller> Files<C> {
         accepted: Accepted,
     ) -> Result<Self, FilesError> {
         let open = move |os: &dyn Os, config: &FilesConfig| recover::resynchronise(os, config, accepted);
-        Self::start_with(os, controller, config, move |os, config| order::open_in_order(os, config, open))
+        Self::start_with(os, controller, config, move |os, config| open_in_place(os, config, open))
     }
 
     /// Opens the files, on a thread that may be left behind, and begins to serve them.
@@ -169,8 +190,10 @@ impl<C: Controller> Files<C> {
     ) -> Result<Self, FilesError> {
         config.check()?;
         let asked = config.clone();
-        let (opened, ordered) = patiently(&os, config.nvram_path(), config.patience, move |os| open(os, &asked))?;
-        Self::start(os, controller, ordered.unwrap_or(config), opened)
+        let (mut opened, ordered) = patiently(&os, config.nvram_path(), config.patience, move |os| open(os, &asked))?;
+        let config = ordered.unwrap_or(config);
+        let spare = opened.spare.take().map(|spare| config.with_nvram_in(&spare));
+        Self::start(os, controller, spare.unwrap_or(config), opened)
     }
 
     fn start(os: Arc<dyn Os>, controller: C, config: FilesConfig, opened: Opened) -> Result<Self, FilesError> {
@@ -211,7 +234,7 @@ impl<C: Controller> Files<C> {
         let damaged_lists =
             opened.bad_pages.iter().zip(0..).filter(|(list, _)| list.is_none()).map(|(_, dev)| Dev(dev));
         let damaged_lists = damaged_lists.collect();
-        let accounts = opened.store.accounts();
+        let (accounts, store_gate) = (opened.store.accounts(), opened.store.gate());
         let store = if os.is_in_line() {
             Ok(WorkerPool::in_line(config.depth, vec![opened.store]))
         } else {
@@ -235,6 +258,7 @@ impl<C: Controller> Files<C> {
             is_counting: false,
             standing_in: DevSet::EMPTY,
             store_backlog: VecDeque::new(),
+            store_gate,
             store_under_way: VecDeque::new(),
             store_moved: Nanos::ZERO,
             timeout: TimeoutWatch::default(),
@@ -247,6 +271,8 @@ impl<C: Controller> Files<C> {
             no_ring,
             state: opened.state,
             home: opened.home,
+            moving: None,
+            left_home: None,
             wakeup,
             requests: Vec::new(),
             free: Vec::new(),

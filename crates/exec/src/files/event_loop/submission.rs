@@ -104,7 +104,8 @@ impl<C: Controller> Files<C> {
     /// step they know all else that a start without the NVRAM has to know.
     pub(super) fn send_backlog(&mut self) {
         self.marks.note(self.engine.controller().condition());
-        while self.store.has_room()
+        while !self.is_moving()
+            && self.store.has_room()
             && let Some(&issue) = self.store_backlog.front()
         {
             let marked = match *self.engine.step(issue) {
@@ -193,7 +194,7 @@ impl<C: Controller> Files<C> {
             }
             ref other => unreachable!("{other:?} is no step of the NVRAM"),
         };
-        self.note_stored();
+        self.note_stored(Some(issue));
         self.store.send(store::Command { issue: Some(issue), change, bytes, lists, is_covered: false });
     }
 
@@ -203,12 +204,12 @@ impl<C: Controller> Files<C> {
         if self.group_commit.due().is_some_and(|due| due <= self.now()) {
             self.group_commit.want_sync(SyncPoint::Ahead);
         }
-        if !self.store.has_room() {
+        if !self.store.has_room() || self.is_moving() {
             return;
         }
         if let Some(at) = self.group_commit.begin_sync() {
             let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
-            self.note_stored();
+            self.note_stored(None);
             self.store.send(Command { issue: None, change: Change::Sync(at), bytes, lists, is_covered: false });
         }
     }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use destage_plan::{Controller, Dev, DevSet, Issue, Nanos};
 
 use super::executor::Files;
+use super::nvram_move::MoveReason;
 use super::request::Completion;
-use super::watch::InFlight;
+use super::watch::{InFlight, StoredChange};
 use crate::buffer::Buffer;
 use crate::files::error::FilesError;
 
@@ -29,9 +30,9 @@ impl<C: Controller> Files<C> {
     }
 
     /// Notes that the store is given a change now.
-    pub(super) fn note_stored(&mut self) {
+    pub(super) fn note_stored(&mut self, issue: Option<Issue>) {
         let since = self.now();
-        self.store_under_way.push_back(since);
+        self.store_under_way.push_back(StoredChange { issue, since });
         self.watch(since);
     }
 
@@ -87,7 +88,7 @@ impl<C: Controller> Files<C> {
     /// Returns since when the store is at work on the oldest change. One after the other is made: what waits behind others
     /// has not begun.
     fn store_since(&self) -> Option<Nanos> {
-        self.store_under_way.front().map(|since| (*since).max(self.store_moved))
+        self.store_under_way.front().map(|change| change.since.max(self.store_moved))
     }
 
     /// Fails what takes longer than it may. Results have been taken in before.
@@ -101,8 +102,16 @@ impl<C: Controller> Files<C> {
         if self.store_since().is_some_and(is_late) {
             let path = if self.accounts[1].is_at_work() { &self.config.intents } else { self.config.nvram_path() };
             let error = FilesError::NoAnswer { path: path.to_owned(), limit: Duration::from_nanos(limit.0) };
-            self.timeout.is_over = true;
-            return Err(self.stop(error));
+            let is_at_home = self.config.device_timeout.is_some() && self.config.spare().is_some();
+            if !is_at_home || self.accounts[1].is_at_work() {
+                self.timeout.is_over = true;
+                return Err(self.stop(error));
+            }
+            self.leave_home(MoveReason::Hangs, error)?;
+            if self.abandon_store() {
+                // What it has done until then counts.
+                self.take_store_results()?;
+            }
         }
         for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {
             if self.devices[dev.index()].successor.as_ref().and_then(|one| one.oldest()).is_some_and(is_late) {
@@ -132,13 +141,17 @@ impl<C: Controller> Files<C> {
         }
         let path = self.config.devices[dev.index()].path.clone();
         let error = FilesError::NoAnswer { path, limit: Duration::from_nanos(limit.0) };
-        if self.config.home() == Some(dev.index()) && self.config.device_timeout.is_some() {
+        let is_home = self.config.home() == Some(dev.index());
+        if is_home && self.config.device_timeout.is_some() && self.config.spare().is_none() {
             self.devices[dev.index()].hangs = true;
             return Err(self.stop(error));
         }
         if self.config.device_timeout.is_none() || !self.engine.controller().can_spare(dev) {
             self.devices[dev.index()].hangs = true;
             return Ok(());
+        }
+        if is_home {
+            return self.leave_home(MoveReason::Hangs, error);
         }
         self.devices[dev.index()].error.get_or_insert(error);
         self.fail(dev)?;

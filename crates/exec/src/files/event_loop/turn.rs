@@ -39,6 +39,7 @@ impl<C: Controller> Files<C> {
 
     pub(super) fn is_busy(&self) -> bool {
         self.store.is_busy()
+            || self.is_moving()
             || self.marks.is_busy()
             || self.bad_pages.is_busy()
             || self.devices.iter().any(|device| device.backends().any(DeviceBackend::is_busy))

@@ -17,6 +17,15 @@ pub(super) struct TimeoutWatch {
     pub(super) expired_bytes: u64,
 }
 
+/// Holds a change that the store has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoredChange {
+    /// Names the step; none if it is the executor's own.
+    pub(super) issue: Option<Issue>,
+    /// Notes when it was given to the store.
+    pub(super) since: Nanos,
+}
+
 /// Holds a command that a backend has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {

@@ -65,6 +65,12 @@ pub enum SyncPoint {
     Successor,
     /// Its name.
     ReplaceFolder,
+    /// Makes what the NVRAM holds durable in its spare place, before it lies there.
+    MovedNvram,
+    /// Makes the name of that file durable.
+    MovedFolder,
+    /// Makes it durable that the NVRAM lies there.
+    MovedRoster,
     /// Makes the description of an array durable, before it takes its name.
     Description,
     /// Makes its name durable, or that there is none.
@@ -73,7 +79,7 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::Flush,
         Self::Fua,
         Self::Marks,
@@ -100,6 +106,9 @@ impl SyncPoint {
         Self::ReplaceDevice,
         Self::Successor,
         Self::ReplaceFolder,
+        Self::MovedNvram,
+        Self::MovedFolder,
+        Self::MovedRoster,
         Self::Description,
         Self::DescriptionFolder,
     ];

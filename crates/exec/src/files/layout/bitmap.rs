@@ -9,7 +9,7 @@
 //!  32   8  sequence number; that of copy c is c modulo 2
 //!  40   8  rows
 //!  48   4  rows of a mark, a power of two
-//!  52   4  epoch: how often the NVRAM and the intents were made anew after a loss
+//!  52   4  epoch: how often the NVRAM and the intents were made anew after a loss, or the NVRAM left its device
 //!  56   4  bit 0: the NVRAM may hold what is nowhere else. Bit 1: it has notes of pages that are lost. Others: 0
 //!  60   4  0
 //!  64   8  members that are lost or not filled, a bit each

@@ -17,7 +17,7 @@
 //!  24   8  rows                             508    4  CRC-32C of bytes 0 .. 508
 //!  32  16  drawn when the array was made
 //!  48 256  of each of 64 devices the generation of its file: the roster (`roster.rs`)
-//! 304   4  epoch: how often NVRAM and intents were made anew after a loss
+//! 304   4  epoch: how often NVRAM and intents were made anew after a loss, or the NVRAM left its device
 //! 308   8  from: the event count that the NVRAM has or had (`event_count.rs`)
 //! 316   8  to: the one that it has or is to have
 //! 324 184  0

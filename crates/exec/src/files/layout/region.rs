@@ -3,11 +3,13 @@
 use std::ops::Range;
 use std::path::Path;
 
+use destage_plan::Dev;
+
 use super::bitmap::BitmapLayout;
 use super::event_count;
 use super::journal::JournalLayout;
 use super::label;
-use crate::files::config::FilesConfig;
+use crate::files::config::{FilesConfig, NvramPlace};
 use crate::files::error::FilesError;
 
 impl FilesConfig {
@@ -23,6 +25,12 @@ impl FilesConfig {
             let from = self.own_end(dev).next_multiple_of(self.grain());
             from..from + self.journal_layout().bytes().next_multiple_of(self.grain())
         })
+    }
+
+    /// Returns true if a device's file, a cache's, is as long as if the NVRAM lay on it, which it does not.
+    pub(crate) fn had_nvram(&self, dev: usize, found: u64) -> bool {
+        let is_home = || Self { nvram: NvramPlace::Behind(Dev(dev as u8)), ..self.clone() }.file_bytes(dev) == found;
+        dev >= self.members && self.home().is_none() && is_home()
     }
 
     /// Where the NVRAM begins and ends in whole pages, also of the operating system.

@@ -99,6 +99,13 @@ impl Roster {
         self.fill();
     }
 
+    /// The NVRAM lies elsewhere from now on, and has this epoch; durable when the [sector](Self::sector) is. What lies on the
+    /// device that it leaves is older.
+    pub(crate) fn move_nvram(&mut self, epoch: u32) {
+        put(&mut self.header, EPOCH, &epoch.to_le_bytes());
+        self.fill();
+    }
+
     /// The generation of the file that is named next.
     pub(crate) const fn next(&self, dev: usize) -> u32 {
         self.generations[dev] | 1

@@ -75,6 +75,11 @@ impl IntentsFile {
         Ok((made, roster))
     }
 
+    /// Goes on with a file that holds the intents of these rows, or is about to: what was being changed is changed once more.
+    pub(crate) fn resume(file: Arc<dyn OsFile>, rows: u64, open: &RowSet) -> Self {
+        Self { file, sectors: IntentSectors::new(rows, open) }
+    }
+
     /// Reads a file that is so long, and writes anew what it says, damaged sectors of the bitmap as well. Durable with the
     /// event count of the start.
     pub(crate) fn open(

@@ -162,6 +162,11 @@ impl NvramFile {
         self.file.believes(what)
     }
 
+    /// Tells whether the file hangs. Only who has no threads asks.
+    pub(crate) fn hangs(&self) -> bool {
+        self.file.hangs()
+    }
+
     /// Writes another event count to the header, durably. If all that was written is durable, the header says as well that
     /// it is there: what of it is not whole from then on is damaged, and not torn.
     pub(crate) fn set_event_count(&mut self, event_count: u64) -> io::Result<()> {

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
@@ -72,7 +72,45 @@ impl Lists {
 }
 
 /// A command that is done, and how it ended.
-pub(crate) type Done = (Command, io::Result<()>);
+pub(crate) type Done = (Command, Result<(), StoreFailure>);
+
+/// Says at which of the two files a command failed, and why.
+#[derive(Debug)]
+pub(crate) struct StoreFailure {
+    pub(crate) source: io::Error,
+    pub(crate) is_of_intents: bool,
+}
+
+impl StoreFailure {
+    const fn nvram(source: io::Error) -> Self {
+        Self { source, is_of_intents: false }
+    }
+
+    const fn intents(source: io::Error) -> Self {
+        Self { source, is_of_intents: true }
+    }
+}
+
+/// Keeps a store that hangs over the NVRAM from the file of the intents, which another store has by then.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IntentsGate {
+    is_shut: Arc<Mutex<bool>>,
+}
+
+impl IntentsGate {
+    /// Has the store write no more intents, and returns true, unless it is writing some.
+    pub(crate) fn shut(&self) -> bool {
+        self.is_shut.try_lock().is_ok_and(|mut is_shut| {
+            *is_shut = true;
+            true
+        })
+    }
+
+    /// Keeps the gate from being shut, until what is done meanwhile is told. None if it is.
+    fn pass(&self) -> Option<MutexGuard<'_, bool>> {
+        Some(self.is_shut.lock().unwrap_or_else(PoisonError::into_inner)).filter(|is_shut| !**is_shut)
+    }
+}
 
 /// What was asked of the file of the NVRAM, or of the intents, in this life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +138,7 @@ pub(crate) type Accounts = Arc<[Account; 2]>;
 
 impl Account {
     /// So many steps wrote so much, and so many syncs made it durable.
-    fn add(&self, steps: u64, written_bytes: u64, syncs: u64) {
+    pub(crate) fn add(&self, steps: u64, written_bytes: u64, syncs: u64) {
         self.steps.fetch_add(steps, Ordering::Relaxed);
         self.written_bytes.fetch_add(written_bytes, Ordering::Relaxed);
         self.syncs.fetch_add(syncs, Ordering::Relaxed);
@@ -123,23 +161,34 @@ impl Account {
 pub(crate) struct Store {
     nvram: NvramFile,
     intents: IntentsFile,
-    /// A step failed. Nothing more is done then: a later step must not be durable without the
+    /// A step failed, at the intents or not. Nothing more is done then: a later step must not be durable without the
     /// earlier one, nor may a later success be taken for the earlier one's.
-    broken: bool,
+    broken: Option<bool>,
     /// Commands that are made durable together.
     group: Vec<Command>,
     accounts: Accounts,
+    gate: IntentsGate,
 }
 
 impl Store {
     /// Serves these two.
     pub(crate) fn new(nvram: NvramFile, intents: IntentsFile) -> Self {
-        Self { nvram, intents, broken: false, group: Vec::new(), accounts: Accounts::default() }
+        Self::resume(nvram, intents, Accounts::default())
+    }
+
+    /// Serves these two, and goes on counting.
+    pub(crate) fn resume(nvram: NvramFile, intents: IntentsFile, accounts: Accounts) -> Self {
+        Self { nvram, intents, broken: None, group: Vec::new(), accounts, gate: IntentsGate::default() }
     }
 
     /// Where it counts what it writes.
     pub(crate) fn accounts(&self) -> Accounts {
         Arc::clone(&self.accounts)
+    }
+
+    /// Returns what keeps it from the intents.
+    pub(crate) fn gate(&self) -> IntentsGate {
+        self.gate.clone()
     }
 
     /// Takes the first commands for as long as they can be made durable together.
@@ -152,7 +201,8 @@ impl Store {
         }
     }
 
-    fn carry_out(&mut self) -> io::Result<()> {
+    /// Does what the group says to the NVRAM.
+    fn change_nvram(&mut self) -> io::Result<()> {
         let commits = self.group.iter().filter(|command| matches!(command.change, Change::Commit { .. })).count();
         let before = self.nvram.borne();
         let done = self.change();
@@ -178,18 +228,23 @@ impl Store {
                     let set = matches!(command.change, Change::Intent { set: true });
                     command.lists.rows.iter().for_each(|rows| self.intents.set(*rows, set));
                 }
-                let unwritten = self.intents.unwritten();
-                if unwritten > 0 {
-                    self.nvram.sync(SyncPoint::Ahead)?;
-                }
-                self.accounts[1].add(self.group.len() as u64, unwritten, u64::from(unwritten > 0));
-                // Whoever waits in vain is told for which of both files.
-                self.accounts[1].is_at_work.store(true, Ordering::Relaxed);
-                let synced = self.intents.sync();
-                self.accounts[1].is_at_work.store(false, Ordering::Relaxed);
-                synced
+                if self.intents.unwritten() > 0 { self.nvram.sync(SyncPoint::Ahead) } else { Ok(()) }
             }
         }
+    }
+
+    /// Does what the group says to the intents.
+    fn change_intents(&mut self) -> io::Result<()> {
+        if !matches!(self.group.first().map(|first| first.change), Some(Change::Intent { .. })) {
+            return Ok(());
+        }
+        let unwritten = self.intents.unwritten();
+        self.accounts[1].add(self.group.len() as u64, unwritten, u64::from(unwritten > 0));
+        // Whoever waits in vain is told for which of both files.
+        self.accounts[1].is_at_work.store(true, Ordering::Relaxed);
+        let synced = self.intents.sync();
+        self.accounts[1].is_at_work.store(false, Ordering::Relaxed);
+        synced
     }
 }
 
@@ -200,23 +255,37 @@ impl Worker for Store {
     const MOST: usize = usize::MAX;
 
     fn work(&mut self, commands: &mut VecDeque<Command>, done: &mut dyn FnMut(Done)) {
-        while !self.broken && !commands.is_empty() {
+        let gate = self.gate.clone();
+        while self.broken.is_none() && !commands.is_empty() {
             self.gather(commands);
-            let mut error = self.carry_out().err();
-            self.broken = error.is_some();
+            let mut failure = self.change_nvram().err().map(StoreFailure::nvram);
+            // What becomes of intents is told before the gate can be shut.
+            let passed = gate.pass();
+            if failure.is_none() {
+                failure = match &passed {
+                    Some(_) => self.change_intents().err().map(StoreFailure::intents),
+                    None => Some(StoreFailure::nvram(io::Error::other("the NVRAM lies elsewhere by now"))),
+                };
+            }
+            self.broken = failure.as_ref().map(|failure| failure.is_of_intents);
             let is_covered = self.nvram.is_durable();
             for mut command in self.group.drain(..) {
                 command.is_covered = is_covered;
-                let failed = self.broken.then(|| error.take().unwrap_or_else(after_error));
+                let failed = self.broken.map(|at| failure.take().unwrap_or_else(|| after_error(at)));
                 done((command, failed.map_or(Ok(()), Err)));
             }
+            drop(passed);
         }
         for command in commands.drain(..) {
-            done((command, Err(after_error())));
+            done((command, Err(after_error(self.broken.unwrap_or_default()))));
         }
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.nvram.hangs()
     }
 }
 
-fn after_error() -> io::Error {
-    io::Error::other("an earlier step of the NVRAM failed")
+fn after_error(is_of_intents: bool) -> StoreFailure {
+    StoreFailure { source: io::Error::other("an earlier step of the NVRAM failed"), is_of_intents }
 }

@@ -149,6 +149,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
         roster_file,
         state,
         home,
+        spare: None,
         nvram: found,
         marks,
         bad_pages,

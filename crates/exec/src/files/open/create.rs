@@ -58,6 +58,7 @@ pub(crate) fn create(
 ) -> Result<Opened, FilesError> {
     let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev) && !existing.loses(*dev));
     let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents]).chain(config.own_nvram());
+    let paths = paths.chain(config.spare());
     if existing != Existing::Overwrite {
         for path in paths.filter(|path| !os.is_block_device(path)) {
             if os.exists(path).map_err(FilesError::io(path, "look for it"))? {
@@ -210,6 +211,7 @@ fn make<'a>(
         roster_file,
         state,
         home,
+        spare: None,
         nvram,
         marks: first,
         bad_pages: vec![Some(BadPageList::default()); config.members],

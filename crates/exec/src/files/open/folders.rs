@@ -8,7 +8,7 @@ use crate::files::io::file::SyncPoint;
 use crate::files::io::os::Os;
 
 /// The folder that a file is in.
-pub(super) fn folder(path: &Path) -> &Path {
+pub(crate) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -26,6 +26,6 @@ pub(super) fn sync_folders<'a>(
 }
 
 /// Makes new files' names durable.
-pub(super) fn sync_folder(os: &dyn Os, folder: &Path, at: SyncPoint) -> Result<(), FilesError> {
+pub(crate) fn sync_folder(os: &dyn Os, folder: &Path, at: SyncPoint) -> Result<(), FilesError> {
     os.sync_folder(folder, at).map_err(FilesError::io(folder, "make its names durable"))
 }

@@ -71,6 +71,8 @@ pub(crate) struct Opened {
     pub(crate) state: [Identity; 2],
     /// The NVRAM if it lies on a device.
     pub(crate) home: Option<Arc<Region>>,
+    /// Names the spare place of the NVRAM if it lies there, since its device is lost.
+    pub(crate) spare: Option<PathBuf>,
     /// What the NVRAM and the intents say.
     pub(crate) nvram: Nvram,
     /// What the members say of that.

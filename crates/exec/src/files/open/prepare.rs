@@ -57,7 +57,7 @@ pub(super) fn make_intents(
 }
 
 /// Makes an NVRAM without content, durably.
-pub(super) fn make_nvram(
+pub(crate) fn make_nvram(
     file: Arc<dyn OsFile>,
     config: &FilesConfig,
     count: (ArrayEpoch, u64),

@@ -19,6 +19,7 @@ use super::mend::mend_intents;
 use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
 use super::opened::{Opened, Resynchronised};
 use super::prepare::{make_anew, make_intents, make_nvram};
+use super::spare_nvram::{failed_home, open_spare, spare_file, why_home_is_lost};
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::{Accepted, Existing, FilesConfig};
 use crate::files::error::FilesError;
@@ -32,15 +33,45 @@ use crate::files::nvram::store::Store;
 use crate::nvram::Nvram;
 
 /// Goes on with an array whose NVRAM or intents are lost: both are made anew, with the rows that members have marked as
-/// those that may be inconsistent. What a cache's device holds nobody knows any more: it is made anew as well.
+/// those that may be inconsistent. What a cache's device holds nobody knows any more: it is made anew as well. If that device
+/// is lost, and the NVRAM with it, the NVRAM goes on in its spare place, if it has one.
 pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepted) -> Result<Opened, FilesError> {
+    let Some(spare) = config.spare() else { return make_good(os, config, accepted, None) };
+    let why = match why_home_is_lost(os, config)? {
+        Some(why) => why,
+        None => match make_good(os, config, accepted, None) {
+            Err(error) => failed_home(config, error)?,
+            opened => return opened,
+        },
+    };
+    let home = config.home().map(|dev| LostHome { dev, why });
+    let opened = make_good(os, &config.with_nvram_in(spare), accepted, home)?;
+    Ok(Opened { spare: Some(spare.to_owned()), ..opened })
+}
+
+/// Names the device on which the NVRAM lay, which is lost.
+struct LostHome {
+    dev: usize,
+    why: io::Error,
+}
+
+/// Makes NVRAM and intents anew if they are lost, or the device with the NVRAM is.
+fn make_good(
+    os: &dyn Os,
+    config: &FilesConfig,
+    accepted: Accepted,
+    mut home: Option<LostHome>,
+) -> Result<Opened, FilesError> {
     let mut files = Identities::default();
     let mut lost = Vec::new();
-    if !nvram_is_there(os, config)? {
+    if let Some(home) = &home {
+        lost.push(config.devices[home.dev].path.clone());
+    } else if !nvram_is_there(os, config)? {
         lost.push(config.nvram_path().to_owned());
     }
     let why_unread = why_unread(os, config)?;
-    let mended = why_unread.as_ref().map(|why| mend_intents(os, config, why)).transpose()?.flatten();
+    let mended = why_unread.as_ref().filter(|_| home.is_none());
+    let mended = mended.map(|why| mend_intents(os, config, why)).transpose()?.flatten();
     if why_unread.is_some() && mended.is_none() {
         lost.push(config.intents.clone());
     }
@@ -64,7 +95,9 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let Some(first_lost) = lost.first().cloned() else { return open(os, config) };
     let (mut devices, mut sizes) = (Vec::with_capacity(config.devices.len()), FoundSizes::default());
     for dev in 0..config.devices.len() {
-        devices.push(if config.home() == Some(dev) {
+        devices.push(if let Some(LostHome { why, .. }) = home.as_mut().filter(|home| home.dev == dev) {
+            Err(std::mem::replace(why, io::Error::other(why.to_string())))
+        } else if config.home() == Some(dev) {
             open_home(os, config, dev, &mut files)?
         } else {
             open_device(os, config, dev, (&mut files, &mut sizes), (dev >= config.members, false))?
@@ -97,6 +130,18 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let (data, notes) = (before.holds && !accepted.data, before.condition.losses && !accepted.notes);
     if data || notes {
         return Err(behind.or(damaged).unwrap_or(FilesError::LostForGood { path: first_lost, data, notes }));
+    }
+    if let Some(LostHome { dev, why }) = home.as_ref().filter(|_| is_degraded && !rows.is_empty() && !accepted.notes) {
+        // Before anything is changed: with the device such rows are whole.
+        let (path, why) = (config.devices[*dev].path.clone(), why.to_string());
+        let members = config.members - counts.len() + before.condition.unfilled.len() as usize;
+        return Err(FilesError::HomeAndMembersLost { path, why, members, rows: rows.iter().count() });
+    }
+    if config.home().is_some()
+        && let Some(left) = spare_file(os, config)?
+    {
+        // What an earlier move has left must not be taken for what is made now.
+        empty_nvram(&*left, config.spare().unwrap_or(Path::new("")))?;
     }
     let mut generations = before.generations;
     for (dev, device) in devices.iter_mut().enumerate() {
@@ -149,7 +194,13 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     let nvram_file = match config.own_nvram() {
         None => at_home(os, config, &devices)?,
         Some(path) => {
-            let file = if os.is_block_device(path) { open_nvram_device(os, config, path)? } else { made(path)? };
+            let file = if home.is_some() {
+                open_spare(os, config, path)?.0
+            } else if os.is_block_device(path) {
+                open_nvram_device(os, config, path)?
+            } else {
+                made(path)?
+            };
             let identity = files.add(&*file, path)?;
             NvramAt { file, identity, home: None }
         }
@@ -189,6 +240,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
         roster_file,
         state,
         home,
+        spare: None,
         nvram: found,
         marks: new,
         bad_pages,

@@ -162,6 +162,7 @@ pub fn config(folder: &Path) -> FilesConfig {
         devices: vec![device],
         every_write: true,
         nvram: nvram(folder).into(),
+        spare_nvram: None,
         nv_slots: PAGES as u32,
         intents: intents(folder),
         rows: ROWS,

@@ -1,0 +1,41 @@
+//! Keeps how far the NVRAM has left the device that it lies on.
+
+use destage_plan::Issue;
+
+use crate::files::error::FilesError;
+
+/// Says why the NVRAM leaves its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MoveReason {
+    /// The device is to be replaced, or taken out.
+    Ordered,
+    /// Something takes too long.
+    Hangs,
+    /// An operation of the device failed.
+    Failed,
+    /// A sync did, and so what the device has is not what the next start would read.
+    Spoiled,
+}
+
+/// Tells how far the NVRAM has left its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MovePhase {
+    /// The store has changes under way.
+    Waiting,
+    /// The store hangs, and is left.
+    Abandoned,
+    /// It lies in its spare place, and the marks are to say so.
+    Moved,
+}
+
+/// Holds what waits until the NVRAM lies in its spare place.
+pub(super) struct NvramMove {
+    pub(super) phase: MovePhase,
+    pub(super) reason: MoveReason,
+    /// Says what failed, as the device's error.
+    pub(super) why: Option<FilesError>,
+    /// Lists steps of the device that failed.
+    pub(super) steps: Vec<Issue>,
+    /// Lists changes of the store that are to be made anew, in order.
+    pub(super) changes: Vec<Issue>,
+}
