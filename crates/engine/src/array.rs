@@ -1,5 +1,6 @@
 //! An array that is served: the executor with all that there is to say about it.
 
+mod moved_nvram;
 mod scrubbing;
 mod succession;
 
@@ -157,6 +158,7 @@ impl Array {
                         waiting: None,
                     };
                     array.take_order();
+                    array.note_nvram();
                     return Ok(array);
                 }
             }
@@ -366,7 +368,7 @@ impl Array {
                 }
                 // It answers for the NVRAM that lies on it.
                 PageFate::TooMany if self.files.answers(dev) => {
-                    let why = "more of its pages could not be used than max-corrected allows; the NVRAM on it goes on, and the next start makes a cache of it again";
+                    let why = "more of its pages could not be used than max-corrected allows; the NVRAM on it goes on; destage replace, or the next start, makes a cache of it again";
                     tell(ServiceEvent::DeviceLost { device, path, why: why.to_owned() });
                 }
                 // The device is lost, and its news says why.
@@ -486,6 +488,7 @@ impl Backend for Array {
         self.resume_filling();
         self.go_on_scrubbing()?;
         let first = self.files.poll()?;
+        self.note_nvram();
         self.go_on_copying()?;
         self.go_on_settling()?;
         Ok(first)

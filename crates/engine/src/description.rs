@@ -111,6 +111,9 @@ pub struct NvramPart {
     /// The device of the array that it lies on, if it has no file of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on: Option<NvramOn>,
+    /// Names the file that it goes to when that device is lost: if none is named, `nvram`.
+    #[serde(skip_serializing_if = "Option::is_none", with = "as_text")]
+    pub spare: Option<PathBuf>,
     /// Its own file or block device otherwise: if none is named, `nvram`.
     #[serde(skip_serializing_if = "Option::is_none", with = "as_text")]
     pub slots: Option<PathBuf>,
@@ -121,7 +124,7 @@ pub struct NvramPart {
 
 impl Default for NvramPart {
     fn default() -> Self {
-        Self { on: None, slots: None, intents: "intents".into() }
+        Self { on: None, spare: None, slots: None, intents: "intents".into() }
     }
 }
 
@@ -129,6 +132,16 @@ impl NvramPart {
     /// In a file, or on a block device, of its own.
     pub fn own(path: impl Into<PathBuf>) -> Self {
         Self { slots: Some(path.into()), ..Self::default() }
+    }
+
+    /// Returns the file that it goes to when the device that it lies on is lost.
+    fn spare_place(&self) -> &Path {
+        self.spare.as_deref().unwrap_or(Path::new(NVRAM))
+    }
+
+    /// Returns what it is once the NVRAM has gone to that file.
+    pub(crate) fn moved(&self) -> Self {
+        Self { on: None, spare: None, slots: Some(self.spare_place().to_owned()), intents: self.intents.clone() }
     }
 
     /// On the cache's device.
@@ -327,6 +340,11 @@ pub enum DescriptionError {
     /// The NVRAM is in two places.
     #[error("on and slots in [nvram]: it is on a device of the array, or in a file or on a block device of its own")]
     TwoPlaces,
+    /// Tells that a spare place is named for an NVRAM that has a place of its own.
+    #[error(
+        "spare in [nvram] is where an NVRAM goes that lies on the cache's device (on = \"cache-device\"); slots names its own place"
+    )]
+    SpareAlone,
     /// The NVRAM is to be on a device that there is not.
     #[error("on = \"cache-device\" in [nvram]: {policy} has no device; slots = \"nvram\" is a file")]
     NoHome {
@@ -521,6 +539,9 @@ impl Description {
             (None, Some(_)) => return Err(useless("device")),
             (_, device) => device.as_ref(),
         };
+        if self.nvram.on.is_none() && self.nvram.spare.is_some() {
+            return Err(DescriptionError::SpareAlone);
+        }
         let nvram = match (self.nvram.on, &self.nvram.slots) {
             (Some(_), Some(_)) => return Err(DescriptionError::TwoPlaces),
             (Some(NvramOn::CacheDevice), None) if own.is_empty() => {
@@ -550,7 +571,7 @@ impl Description {
             devices: members.chain(cache).map(device).collect(),
             every_write: config.regime == Regime::EveryWrite,
             nvram,
-            spare_nvram: None,
+            spare_nvram: self.nvram.on.map(|_| folder.join(self.nvram.spare_place())),
             nv_slots: config.nv_slots + policy.nv_slots(cache_pages, &config),
             intents: folder.join(&self.nvram.intents),
             rows: geometry.member_pages(),

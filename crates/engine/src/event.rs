@@ -256,6 +256,15 @@ pub enum ServiceEvent {
         /// Counts the slots whose bytes are damaged. Everything else of the NVRAM is kept.
         slots: u64,
     },
+    /// Reports that the NVRAM has left the cache's device, on which it lay, and goes on in a file.
+    NvramMoved {
+        /// Names the file of the device.
+        from: String,
+        /// Names the file that it lies in.
+        path: String,
+        /// Says why the description does not name that file, if it does not. The next start finds it all the same.
+        unnamed: Option<String>,
+    },
     /// Reports that a member's list of the pages that it cannot keep is damaged. It counts as empty: the next reads find such
     /// pages again.
     PageListDamaged {
@@ -342,6 +351,7 @@ impl ServiceEvent {
             | Self::Ordered { refused: Some(_), .. }
             | Self::IntentsDamaged { .. }
             | Self::NvramDamaged { .. }
+            | Self::NvramMoved { .. }
             | Self::PageListDamaged { .. }
             | Self::PageCorrected { .. }
             | Self::CachePageDropped { .. }
@@ -411,6 +421,7 @@ impl ServiceEvent {
             Self::Resynchronised { .. } => "resynchronised",
             Self::IntentsDamaged { .. } => "intents-damaged",
             Self::NvramDamaged { .. } => "nvram-damaged",
+            Self::NvramMoved { .. } => "nvram-moved",
             Self::PageListDamaged { .. } => "page-list-damaged",
             Self::DataLost { .. } => "data-lost",
             Self::MembersReordered { .. } => "members-reordered",
@@ -525,6 +536,11 @@ impl fmt::Display for ServiceEvent {
                     "{}; the bytes of {slots} slots are damaged, and everything else of the NVRAM is kept",
                     why.join("; ")
                 )
+            }
+            Self::NvramMoved { from, path, unnamed } => {
+                write!(f, "the NVRAM has left {from}, and lies in {path}, without any loss")?;
+                let why = unnamed.as_ref().map(|why| format!("; array.toml does not name that, since {why}"));
+                f.write_str(&why.unwrap_or_default())
             }
             Self::PageListDamaged { device, path } => write!(
                 f,

@@ -126,10 +126,12 @@ impl Description {
         let of_folder = folder(path);
         let (old, new) = (old.described(of_folder)?.files, self.described(of_folder)?.files);
         let existing = Files::<Box<dyn Served>>::check_given_up(os, &old, &new)?;
+        let spare = Files::<Box<dyn Served>>::find_spare_nvram(os, &old)?;
         // Without its description nobody takes what is left for the array.
         os.remove(path).map_err(DescriptionError::io(path))?;
         os.sync_folder(of_folder, SyncPoint::DescriptionFolder).map_err(DescriptionError::io(of_folder))?;
-        for path in old.devices.iter().map(|device| &*device.path).chain([old.nvram_path(), &old.intents]) {
+        for path in old.devices.iter().map(|device| &*device.path).chain([old.nvram_path(), &old.intents]).chain(spare)
+        {
             let io = DescriptionError::io(path);
             if !os.is_block_device(path) && os.exists(path).map_err(DescriptionError::io(path))? {
                 os.remove(path).map_err(io)?;

@@ -133,10 +133,12 @@ fn too_many_pages_cost_the_cache_and_not_the_nvram_on_its_device(io_mode: IoMode
     }
 }
 
-/// Cuts the cache's file short while it is served, so that reads of it fail as of a device that is gone.
+/// Cuts the cache's file short while it is served, so that reads of it fail as of a device that is gone, be it that the NVRAM
+/// lies on it.
 fn a_cache_that_fails_costs_what_it_alone_had(io_mode: IoMode) {
-    for policy in [LAZY, "kdd", "leavo"] {
-        let mut array = Array::new(io_mode, &["--policy", policy, "--cache", "1MiB"]);
+    let on_cache: &[&str] = &["--nvram", "cache-device"];
+    for (policy, place) in [(LAZY, &[][..]), ("kdd", &[]), ("leavo", &[]), (LAZY, on_cache), ("kdd", on_cache)] {
+        let mut array = Array::new(io_mode, &[&["--policy", policy, "--cache", "1MiB"], place].concat());
         array.serve(&["--log", "json"]);
         let mut client = array.client();
         for at in 0..20 {
@@ -174,6 +176,7 @@ fn a_cache_that_fails_costs_what_it_alone_had(io_mode: IoMode) {
         drop(client);
         array.stop();
         assert_eq!(array.events("device-lost").len(), 1, "{policy}: {}", array.log());
+        assert_eq!(array.events("nvram-moved").len(), usize::from(!place.is_empty()), "{policy}: {}", array.log());
         if policy == LAZY {
             // Which pages were lost is not known any more.
             let refused = array.command("serve", &["--run", "true"]);

@@ -2,12 +2,14 @@
 
 use std::fs;
 
+use super::losses::wait_for;
 use super::media::Loops;
 use super::{Array, Draws, IoMode, binary, page};
 
 io_mode_tests! {
     on_the_cache_device_it_outlives_the_service,
-    without_its_device_the_array_goes_on_with_another_or_a_file,
+    without_its_device_the_array_goes_on_with_a_file,
+    a_description_that_cannot_be_written_keeps_nothing_from_going_on,
     a_place_that_cannot_be_is_named,
     block_devices_have_it,
 }
@@ -59,12 +61,18 @@ fn on_the_cache_device_it_outlives_the_service(io_mode: IoMode) {
     let (worn, of_them) = (figure(", cache "), figure(", of which the nvram "));
     assert!(nvram > 0.0 && worn > cache + nvram - 0.01 && of_them > nvram - 0.01 && worn > of_them, "{told}");
     assert!(told.contains("on the device of the cache"), "{told}");
-    // Without it nothing is served, so it cannot be replaced meanwhile.
-    let refused = array.command("replace", &["cache"]);
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("the NVRAM lies on it"), "{said}");
     array.kill();
     array.serve(&[]);
+    assert!(array.status()["array"]["resynchronised"].is_null());
+    assert_holds(&array, &content);
+    // Before it is replaced the NVRAM leaves it.
+    let replaced = array.command("replace", &["cache", &array.file("other").display().to_string()]);
+    assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stderr));
+    assert_moved(&array);
+    assert_holds(&array, &content);
+    array.kill();
+    array.serve(&[]);
+    wait_for(&array, "serving");
     assert!(array.status()["array"]["resynchronised"].is_null());
     assert_holds(&array, &content);
     array.stop();
@@ -73,33 +81,78 @@ fn on_the_cache_device_it_outlives_the_service(io_mode: IoMode) {
     assert!(served.status.success(), "{}", String::from_utf8_lossy(&served.stderr));
 }
 
-fn without_its_device_the_array_goes_on_with_another_or_a_file(io_mode: IoMode) {
-    for (from, to) in [("device = \"cache\"", "device = \"other\""), ("on = \"cache-device\"", "slots = \"journal\"")] {
+/// Checks that the NVRAM lies in its spare place, and that everybody says so.
+fn assert_moved(array: &Array) {
+    let status = array.status();
+    let (nvram, spare) = (&status["array"]["nvram"], array.file("nvram"));
+    assert!(nvram["on"].is_null() && nvram["path"] == spare.display().to_string(), "{status}");
+    let text = fs::read_to_string(array.file("array.toml")).expect("a description");
+    assert!(text.contains("[nvram]\nslots = \"nvram\"\nintents = \"intents\"\n"), "{text}");
+    let told = String::from_utf8(array.command("status", &[]).stdout).expect("text");
+    assert!(told.contains(&spare.display().to_string()) && !told.contains("on the device of the cache"), "{told}");
+}
+
+/// The device is not there at a start, nor one that is named in its place: the NVRAM goes on in its spare place.
+fn without_its_device_the_array_goes_on_with_a_file(io_mode: IoMode) {
+    for named in ["cache", "other", "/dev/no-such-device"] {
         let mut array = Array::new(io_mode, &ON_CACHE);
         array.serve(&[]);
         let content = write(&array, 2, 1);
         array.kill();
-        fs::remove_file(array.file("cache")).expect("a file");
+        let gone = array.file("gone");
+        fs::rename(array.file("cache"), &gone).expect("a file");
         let text = fs::read_to_string(array.file("array.toml")).expect("a description");
-        // Where a device would be no file is made in its place.
-        fs::write(array.file("array.toml"), text.replace("device = \"cache\"", "device = \"/dev/no-such-device\""))
+        fs::write(array.file("array.toml"), text.replace("device = \"cache\"", &format!("device = {named:?}")))
             .expect("a description");
-        let refused = array.command("serve", &["--run", "true"]);
-        let said = String::from_utf8_lossy(&refused.stderr);
-        assert!(!refused.status.success() && said.contains("another place for the NVRAM"), "{said}");
-        assert!(text.contains(from), "{text}");
-        fs::write(array.file("array.toml"), text.replace(from, to)).expect("a description");
-        array.serve(&[]);
+        array.serve(&["--log", "json"]);
+        wait_for(&array, "degraded");
         let status = array.status();
         let lost = &status["array"]["resynchronised"]["lost"];
         assert_eq!(lost.as_array().map(Vec::len), Some(1), "{status}");
+        assert!(
+            status["array"]["state"] == "degraded" && status["array"]["devices"][4]["answers"] == false,
+            "{status}"
+        );
+        assert_moved(&array);
         assert_holds(&array, &content);
+        let events = array.events("nvram-moved");
+        let is_named = |event: &serde_json::Value| event["path"] == array.file("nvram").display().to_string();
+        assert!(events.len() == 1 && is_named(&events[0]) && events[0]["unnamed"].is_null(), "{events:?}");
+        assert!(array.events("resynchronised").len() == 1 && array.events("device-lost").len() == 1, "{}", array.log());
+        // What comes back has missed writes.
+        let other = array.file("another").display().to_string();
+        assert!(array.command("replace", &["cache", &other]).status.success());
+        let content =
+            write(&array, 3, 1_000).into_iter().zip(content).map(|(new, old)| new.max(old)).collect::<Vec<_>>();
         array.kill();
         array.serve(&[]);
+        wait_for(&array, "serving");
         assert!(array.status()["array"]["resynchronised"].is_null());
         assert_holds(&array, &content);
         array.stop();
     }
+}
+
+/// The description cannot be changed when the NVRAM moves: the next start finds it all the same.
+fn a_description_that_cannot_be_written_keeps_nothing_from_going_on(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &ON_CACHE);
+    array.serve(&["--log", "json"]);
+    let content = write(&array, 4, 1);
+    let text = fs::read_to_string(array.file("array.toml")).expect("a description");
+    // Where the new one is to be written.
+    fs::create_dir(array.file("array.toml.new")).expect("a folder");
+    assert!(array.command("detach", &[]).status.success());
+    let told = array.events("nvram-moved");
+    assert!(told.len() == 1 && told[0]["unnamed"].as_str().is_some_and(|why| why.contains("array.toml")), "{told:?}");
+    assert_eq!(fs::read_to_string(array.file("array.toml")).expect("a description"), text);
+    assert_holds(&array, &content);
+    array.kill();
+    fs::remove_dir(array.file("array.toml.new")).expect("a folder");
+    array.serve(&[]);
+    assert!(array.status()["array"]["resynchronised"].is_null());
+    assert_moved(&array);
+    assert_holds(&array, &content);
+    array.stop();
 }
 
 fn a_place_that_cannot_be_is_named(io_mode: IoMode) {
@@ -116,6 +169,7 @@ fn a_place_that_cannot_be_is_named(io_mode: IoMode) {
     let text = fs::read_to_string(array.file("array.toml")).expect("a description");
     for (place, says) in [
         ("on = \"cache-device\"\nslots = \"nvram\"", "on and slots in [nvram]"),
+        ("slots = \"nvram\"\nspare = \"other\"", "spare in [nvram] is where"),
         ("on = \"member\"", "unknown variant `member`, expected `cache-device`"),
         ("at = \"cache-device\"", "unknown field `at`"),
     ] {

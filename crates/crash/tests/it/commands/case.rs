@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_crash::{Dice, caught};
-use destage_engine::{ArrayMaking, Backend, Description, State};
+use destage_engine::{ArrayMaking, Backend, Description, NvramPart, State};
 use destage_exec::{Moment, Os, Recording, Slip};
 
 use super::killed::{AllowedLosses, CutTally, LossKind, look, make_again, replacement, taking_out};
@@ -47,6 +47,8 @@ pub enum CommandCase {
     Detach,
     /// Stands for `destage attach`, after that.
     Attach,
+    /// Stands for a failure of the cache's device while the array is served.
+    LoseCache,
     /// Stands for `destage flush`.
     Flush,
     /// Stands for `destage stop`.
@@ -54,7 +56,7 @@ pub enum CommandCase {
 }
 
 impl CommandCase {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Create,
         Self::CreateOver,
         Self::Adopt,
@@ -71,20 +73,21 @@ impl CommandCase {
         Self::Fail,
         Self::Detach,
         Self::Attach,
+        Self::LoseCache,
         Self::Flush,
         Self::Stop,
     ];
 
     /// Returns true if it is about a cache's device that can be replaced.
     pub const fn is_of_cache(self) -> bool {
-        matches!(self, Self::ReplaceCache | Self::Detach | Self::Attach)
+        matches!(self, Self::ReplaceCache | Self::Detach | Self::Attach | Self::LoseCache)
     }
 
     /// Names the devices that may be lost when it is cut short.
     const fn may_lose(self) -> &'static [&'static str] {
         match self {
             Self::StartDegraded | Self::StartTorn | Self::ReplaceLost | Self::ReplaceOwn | Self::Fail => &["member 1"],
-            Self::ReplaceCache | Self::Detach | Self::Attach | Self::StartBereft => &["cache"],
+            Self::ReplaceCache | Self::Detach | Self::Attach | Self::LoseCache | Self::StartBereft => &["cache"],
             _ => &[],
         }
     }
@@ -246,6 +249,11 @@ impl KilledCommand<'_> {
             CommandCase::Attach => served.replace(&replacement("cache", None)),
             CommandCase::Fail => served.replace(&taking_out("1")),
             CommandCase::Detach => served.replace(&taking_out("cache")),
+            CommandCase::LoseCache => {
+                os.set_broken(Path::new("/array/cache"), true);
+                served.until(true, "the cache is lost", |served| served.lost() == ["cache"]);
+                Ok(())
+            }
             CommandCase::Flush => {
                 served.flush(true);
                 Ok(())
@@ -362,6 +370,10 @@ impl KilledCommand<'_> {
             CommandCase::ReplaceLost | CommandCase::ReplaceWhole => expected.array.members[1] = "/array/other".into(),
             CommandCase::ReplaceCache => expected.cache.device = Some("/array/other".into()),
             _ => {}
+        }
+        let leaves_cache = self.case.is_of_cache() || self.case == CommandCase::StartBereft;
+        if leaves_cache && expected.nvram.on.is_some() {
+            expected.nvram = NvramPart::own("nvram");
         }
         assert_eq!(found, expected, "what the description says");
     }

@@ -24,7 +24,7 @@ use crate::share::{is_soak, seeds_of};
 const CACHES: [&str; 6] = ["write-back", "kdd@cache-device", "wow", "none", "kdd", "write-through"];
 
 /// Lists those with a device that can be replaced.
-const DEVICES: [&str; 4] = ["write-back", "kdd", "leavo", "write-through"];
+const DEVICES: [&str; 5] = ["write-back", "kdd@cache-device", "kdd", "leavo", "write-through"];
 
 /// Lists those with which a member is copied that nothing can be done without.
 const WITHOUT_PARITY: [&str; 2] = ["none@raid0", "write-back@raid0"];
@@ -40,6 +40,8 @@ fn cases() -> Vec<(CommandCase, &'static str)> {
     };
     let all = CommandCase::ALL.into_iter().flat_map(|case| of(case).iter().map(move |cache| (case, *cache)));
     let all = all.chain(WITHOUT_PARITY.map(|cache| (CommandCase::ReplaceWhole, cache)));
+    // What write-back alone has is lost with its device.
+    let all = all.filter(|(case, cache)| *case != CommandCase::LoseCache || *cache != "write-back");
     all.filter(|(case, cache)| only.as_ref().is_none_or(|only| *only == format!("{case:?}:{cache}"))).collect()
 }
 

@@ -232,9 +232,9 @@ impl RandomWalk {
             && (!has_cache || controller.is_caching() && self.served.lost().is_empty())
     }
 
-    /// Returns true if nothing is lost with the cache's device, on which the NVRAM does not lie.
+    /// Returns true if nothing is lost with the cache's device, be it that the NVRAM lies on it.
     fn can_lose_cache(&self) -> bool {
-        self.has_device() && !self.state.cache.starts_with("write-back") && !self.state.cache.ends_with("cache-device")
+        self.has_device() && !self.state.cache.starts_with("write-back")
     }
 
     fn has_device(&self) -> bool {

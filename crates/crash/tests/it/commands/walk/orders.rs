@@ -26,10 +26,8 @@ impl RandomWalk {
                 .broken
                 .iter()
                 .any(|path| (0..MEMBERS).any(|at| at != dev.index() && self.path_of(at) == *path));
-        let is_home = !is_member && self.state.cache.ends_with("cache-device");
         let is_copied = is_member && order.path.is_some() && files.copies(dev);
         let must_be_refused = order.takes_out && !answers
-            || is_home
             || is_else_broken
             || is_member && !others.is_empty()
             || is_member && is_stale && !self.degraded().contains(dev);

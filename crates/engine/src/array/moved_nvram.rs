@@ -1,0 +1,23 @@
+//! Has the description name the file in which an NVRAM lies that has left the cache's device.
+
+use destage_exec::NvramPlace;
+use destage_plan::{Dev, path_text};
+
+use super::Array;
+use crate::ServiceEvent;
+
+impl Array {
+    /// Has the description name where the NVRAM lies, if that is another place than it says. A start would find it without
+    /// that, so an error keeps nothing from going on.
+    pub(super) fn note_nvram(&mut self) {
+        let NvramPlace::Own(path) = &self.files.config().nvram else { return };
+        if self.description.nvram.on.is_none() {
+            return;
+        }
+        let path = path_text::of(path);
+        self.description.nvram = self.description.nvram.moved();
+        let unnamed = self.description.save(&*self.os, &self.path).err().map(|error| error.to_string());
+        let from = self.device_file(Dev(self.geometry.members()));
+        self.untold.push(ServiceEvent::NvramMoved { from, path, unnamed });
+    }
+}
