@@ -1,12 +1,13 @@
 //! A life of an array in files: opened, served, watched, its answers held against the model.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use destage_cache::Served;
 use destage_exec::{Accepted, Completion, Files, FilesConfig, FilesError, Moment, NvramPlace, Recording};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 
-use super::{FilesReport, Known, Life, Outcome, PATIENCE, Scene, count};
+use super::{FilesReport, Known, Life, Outcome, PATIENCE, SPARE, Scene, count};
 use crate::Dice;
 use crate::asked::Asked;
 use crate::cell::PAGE_SECTORS;
@@ -14,11 +15,24 @@ use crate::model::{SECTOR, sector_bytes};
 
 /// Takes away what may be lost beside the members.
 fn bereave(scene: &Scene, left: &Recording, known: &Known, dice: &mut Dice) {
-    let config = scene.config(&known.paths);
+    let mut config = scene.config(&known.paths);
+    if known.has_moved {
+        config.nvram = NvramPlace::Own(SPARE.into());
+    }
+    // Whether it has moved by then need not be known.
+    let lose_nvram = || {
+        left.take_away(config.nvram_path());
+        if scene.has_spare {
+            left.take_away(Path::new(SPARE));
+        }
+    };
     match dice.below(5) {
-        0 => left.take_away(config.nvram_path()),
+        0 => lose_nvram(),
         1 => left.take_away(&config.intents),
-        2 | 3 => [config.nvram_path(), &config.intents].into_iter().for_each(|path| left.take_away(path)),
+        2 | 3 => {
+            lose_nvram();
+            left.take_away(&config.intents);
+        }
         _ => return,
     }
     if dice.one_in(3) {
@@ -60,6 +74,7 @@ impl<'a> Life<'a> {
             before: DevSet::EMPTY,
             unnamed_before: DevSet::EMPTY,
             unfilled_before: DevSet::EMPTY,
+            was_at_home: scene.home.is_some(),
             was_starting: true,
             faulty: false,
             dice,
@@ -93,7 +108,11 @@ impl<'a> Life<'a> {
         let number = known.number;
         known.model.cut(number);
         known.depth += 1;
-        let (system, config) = (Arc::new(os.clone()), scene.config(&known.paths));
+        let (system, mut config) = (Arc::new(os.clone()), scene.config(&known.paths));
+        if known.has_moved && (scene.options.bereft || dice.clone().one_in(2)) {
+            // As the description has it by then, unless it could not be written.
+            config.nvram = NvramPlace::Own(SPARE.into());
+        }
         report.at_home += u64::from(scene.home.is_some());
         let may_be_lost = scene.options.bereft || known.homeless;
         // After a clean stop nothing is to be recovered, which is looked at when all is over.
@@ -111,6 +130,13 @@ impl<'a> Life<'a> {
         let files = match opened {
             Err(FilesError::LostForGood { data, notes, .. })
                 if may_be_lost && data && scene.holds_data() || notes && known.broken =>
+            {
+                report.refusals += 1;
+                return Ok(None);
+            }
+            // Which of both is missing may be found the other way round.
+            Err(FilesError::HomeAndMembersLost { .. })
+                if may_be_lost && !((known.lost | known.down | known.unfilled) & scene.members()).is_empty() =>
             {
                 report.refusals += 1;
                 return Ok(None);
@@ -136,6 +162,10 @@ impl<'a> Life<'a> {
         } else if may_be_lost && files.damaged_intents().is_some() {
             // Marks do not know so soon as the intents that a file has taken a device's place.
             known.bereave(scene);
+        }
+        if scene.has_spare {
+            known.has_moved = matches!(files.config().nvram, NvramPlace::Own(_));
+            known.homeless = false;
         }
         let mut life = Self::new(scene, os, files, known, dice);
         let news = life.dead - life.known.down;
@@ -176,7 +206,7 @@ impl<'a> Life<'a> {
     /// starts the array knows that they failed. What stands in their place may be there.
     pub(super) fn known(&self, left: &Recording) -> Known {
         // The NVRAM's device did not answer, and does now, unless what it shows is not what it has.
-        let home = self.scene.home.map(|home| &self.known.paths[home.index()]);
+        let home = self.scene.home.filter(|_| !self.scene.has_spare).map(|home| &self.known.paths[home.index()]);
         let struck = home.is_some() && self.os.struck().as_ref() == home;
         let homeless = self.known.homeless || struck || home.is_some_and(|home| left.is_spoiled(home) || self.faulty);
         if let Some(home) = home {
@@ -187,6 +217,9 @@ impl<'a> Life<'a> {
         // would show what is not durable.
         let gone = |dev: &Dev| !self.files.answers(*dev) || left.is_spoiled(&self.known.paths[dev.index()]);
         let failed: DevSet = (0..self.known.paths.len() as u8).map(Dev).filter(gone).collect();
+        let is_home_lost = |home: Dev| (self.dead | failed).contains(home) || self.faulty;
+        let homeless =
+            homeless || self.was_at_home && self.scene.has_spare && self.scene.home.is_some_and(is_home_lost);
         let lost = self.may_be_lost() | self.before | failed & self.scene.members();
         let new = failed - self.dead;
         for dev in (self.window & self.dead | new).iter() {
@@ -198,7 +231,9 @@ impl<'a> Life<'a> {
         let starting = self.files.status() == Status::Starting || self.was_starting;
         let excused = !(self.window | new).is_empty() || starting && self.known.excused;
         let unfilled = self.files.marked_unfilled() | self.unfilled_before;
-        let mut known = Known { lost, down, unfilled, excused, broken, homeless, ..self.known.clone() };
+        // Before it has moved no description names the spare place.
+        let has_moved = self.known.has_moved && !self.was_at_home;
+        let mut known = Known { lost, down, unfilled, excused, broken, homeless, has_moved, ..self.known.clone() };
         if self.scene.holder().is_some_and(|holder| new.contains(holder)) {
             known.doubt_all(self.scene);
         }
@@ -325,10 +360,15 @@ impl<'a> Life<'a> {
         self.was_starting = self.files.status() == Status::Starting;
         let polled = self.files.poll();
         self.took(report)?;
+        self.was_at_home = self.is_at_home();
         let first = match polled {
             Ok(first) => first,
             Err(error) => return self.stopped(&error, report),
         };
+        if self.scene.has_spare && !self.known.has_moved && !self.is_at_home() {
+            report.moves += 1;
+            self.known.has_moved = true;
+        }
         self.watch();
         self.heard()?;
         if let Status::Refused(why) = self.files.status() {
@@ -342,6 +382,11 @@ impl<'a> Life<'a> {
             self.answered(&completion, report)?;
         }
         Ok(Outcome::On)
+    }
+
+    /// Returns true if the NVRAM lies on its device.
+    pub(super) fn is_at_home(&self) -> bool {
+        matches!(self.files.config().nvram, NvramPlace::Behind(_))
     }
 
     /// Looks at the moments that were kept.
@@ -362,10 +407,12 @@ impl<'a> Life<'a> {
                 report.refusals += 1;
                 Ok(Outcome::Refused)
             }
+            FilesError::NoSpareNvram { error, .. } if self.faulty => self.stopped(error, report),
             FilesError::Io { path, .. } if self.faulty => {
                 report.stops += 1;
                 let config = self.scene.config(&self.known.paths);
                 let all = self.known.paths.iter().map(|path| &**path).chain([config.nvram_path(), &*config.intents]);
+                let all = all.chain([Path::new(SPARE), Path::new("/array")]);
                 if !all.clone().any(|one| one == path) {
                     return Err(format!("stopped over {}, which is none of its files", path.display()));
                 }

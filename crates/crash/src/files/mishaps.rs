@@ -90,14 +90,17 @@ impl Life<'_> {
 
     /// A device breaks, or hangs until it is replaced.
     pub(super) fn lose(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
-        let dev = Dev(self.dice.below(self.known.paths.len() as u64) as u8);
+        let mut dev = Dev(self.dice.below(self.known.paths.len() as u64) as u8);
+        if let Some(home) = self.scene.home.filter(|_| self.scene.has_spare && self.dice.one_in(2)) {
+            dev = home;
+        }
         let lost = self.may_be_lost() | DevSet::one(dev);
         let costs = self.scene.too_many(lost) || self.costs_what_parity_does_not_cover(dev);
         if self.faulty || self.dead.contains(dev) || costs {
             return Ok(Outcome::On);
         }
         report.losses += 1;
-        if self.scene.home == Some(dev) {
+        if self.scene.home == Some(dev) && !self.scene.has_spare {
             self.scene.diary.note(|| format!("{dev} breaks, and the NVRAM lies on it"));
             self.faulty = true;
             self.os.forget_struck();
@@ -224,7 +227,10 @@ impl Life<'_> {
         // What a moment of the stop is compared with is what is known now.
         let (lost, excused, degraded) = (self.may_be_lost(), !self.window.is_empty(), self.degraded());
         let (gone, unnamed) = (self.window & self.dead, self.unnamed());
-        let Self { os, files, known, dead, dice, .. } = self;
+        let is_home_lost =
+            scene.has_spare && self.is_at_home() && scene.home.is_some_and(|home| self.dead.contains(home));
+        let Self { os, files, mut known, dead, dice, .. } = self;
+        known.homeless |= is_home_lost;
         scene.diary.note(|| "it is stopped".to_owned());
         let stopped = files.stop_clean();
         os.keep_moments(0);

@@ -102,6 +102,8 @@ pub struct FilesReport {
     pub bereft: u64,
     /// Of all these, of an array whose NVRAM lies on its cache's device.
     pub at_home: u64,
+    /// Counts the lives in which it left that for its spare place.
+    pub moves: u64,
     /// Rows that were marked then, and all rows.
     pub marked: u64,
     /// All rows of these.
@@ -143,6 +145,7 @@ impl FilesReport {
         self.refusals += other.refusals;
         self.bereft += other.bereft;
         self.at_home += other.at_home;
+        self.moves += other.moves;
         self.marked += other.marked;
         self.rows += other.rows;
         self.faults += other.faults;
@@ -232,7 +235,12 @@ struct Scene {
     diary: Rc<Diary>,
     /// The cache's device if the NVRAM lies on it.
     home: Option<Dev>,
+    /// Tells that the NVRAM goes elsewhere when that is lost.
+    has_spare: bool,
 }
+
+/// Names the spare place of an NVRAM.
+const SPARE: &str = "/array/spare";
 
 impl Scene {
     fn controller(&self) -> Box<dyn Served> {
@@ -258,7 +266,7 @@ impl Scene {
             devices: paths.iter().zip(self.pages()).map(device).collect(),
             every_write: self.cell.every_write(),
             nvram: self.home.map_or_else(|| "/array/nvram".into(), NvramPlace::Behind),
-            spare_nvram: None,
+            spare_nvram: self.has_spare.then(|| SPARE.into()),
             nv_slots: self.cell.nv_slots + self.cell.nv_slots_of(self.cache),
             intents: "/array/intents".into(),
             rows: self.cell.geometry.member_pages(),
@@ -328,6 +336,8 @@ struct Known {
     doubt: Doubt,
     /// The NVRAM may be lost with the device that it lies on.
     homeless: bool,
+    /// Tells that it lies in its spare place.
+    has_moved: bool,
     /// Devices replaced so far.
     generation: u64,
     /// What ended before, in this history.
@@ -378,6 +388,8 @@ struct Life<'a> {
     /// Devices whose files might not have been theirs then.
     unnamed_before: DevSet,
     unfilled_before: DevSet,
+    /// Tells that the NVRAM lay on its device then.
+    was_at_home: bool,
     /// Whether it was starting then.
     was_starting: bool,
     /// An operation was made to fail, and it is not known what became of it.
@@ -404,7 +416,8 @@ fn history(
     let mut at_home = Dice::part(seed, u64::MAX - 10);
     let has_device = !cache.devices(cell.pages_of(cache)).is_empty();
     let home = (has_device && at_home.one_in(3)).then(|| Dev(cell.geometry.members()));
-    let scene = Scene { cache, cell, check, seed, options, diary: Rc::clone(diary), home };
+    let has_spare = home.is_some() && at_home.one_in(2);
+    let scene = Scene { cache, cell, check, seed, options, diary: Rc::clone(diary), home, has_spare };
     let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
     os.plant(options.slip);
     let paths: Vec<PathBuf> = (0..scene.pages().len()).map(|dev| path(dev, 0)).collect();
@@ -425,6 +438,7 @@ fn history(
         broken,
         doubt,
         homeless: false,
+        has_moved: false,
         generation: 0,
         depth,
         copies: None,
