@@ -9,20 +9,20 @@ use std::fmt;
 use destage_plan::quantity::show_time;
 use destage_plan::{Nanos, Request};
 
-/// Nanoseconds of the units in which clocks count, and their names.
+/// Lists the units in which clocks count: their nanoseconds and names.
 const UNITS: [(u64, &str); 4] = [(1, "ns"), (100, "ticks of 100 ns"), (1_000, "us"), (1_000_000, "ms")];
 const BITS: [u32; 2] = [31, 32];
-/// The gap around a wrap is at most this part of the clock's period.
+/// Bounds the gap around a wrap: this part of the clock's period.
 const GAP_PART: u64 = 64;
-/// It is at most so many times the longest gap before it.
+/// Bounds it as well: so many times the longest gap before it.
 const GAP_TIMES: u64 = 16;
 
-/// How often the clock of a trace wrapped, and how much was added to times for that.
+/// Counts how often the clock of a trace wrapped, with what was added to times for that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockWraps {
-    /// How often it began anew.
+    /// Counts how often it began anew.
     pub count: u64,
-    /// The number of the request, from 1, that is the first after a wrap.
+    /// Numbers the request, from 1, that is the first after a wrap.
     pub first_request: u64,
     bits: u32,
     unit: usize,
@@ -51,14 +51,14 @@ impl fmt::Display for ClockWraps {
 #[derive(Debug, Default)]
 pub(crate) struct TraceClock {
     wraps: ClockWraps,
-    /// The period, once it wrapped, and what is added to times.
+    /// Gives the period, once it wrapped, and what is added to times.
     period: u64,
     added: u64,
-    /// The time of the request before, and the latest.
+    /// Gives the time of the request before, and the latest.
     previous: u64,
     latest: u64,
     longest_gap: u64,
-    /// The earliest time as recorded: a clock that begins anew is there again, or earlier.
+    /// Gives the earliest time as recorded: a clock that begins anew is there again, or earlier.
     earliest: u64,
     requests: u64,
 }
@@ -74,23 +74,50 @@ impl TraceClock {
         if let (0, Some(first)) = (self.requests, requests.first()) {
             (self.previous, self.latest, self.earliest) = (first.time.0, first.time.0, first.time.0);
         }
-        for request in requests {
-            self.requests += 1;
-            let mut time = request.time.0.saturating_add(self.added);
-            if time < self.previous || self.added > 0 && time - self.previous > self.period / 2 {
-                match self.jump(time) {
-                    Ok(after) => time = after,
-                    Err(straggler) => {
-                        request.time = Nanos(straggler);
-                        continue;
-                    }
+        let mut at = 0;
+        while self.added == 0 {
+            at += self.in_order(&requests[at..]);
+            let Some(next) = requests.get_mut(at) else { return };
+            self.follow_one(next);
+            at += 1;
+        }
+        requests[at..].iter_mut().for_each(|request| self.follow_one(request));
+    }
+
+    /// Follows the times of the first requests up to one that is earlier than the one before it, and counts them: they stay
+    /// as they are where no clock began anew before.
+    fn in_order(&mut self, requests: &[Request]) -> usize {
+        let (mut previous, mut longest_gap) = (self.previous, self.longest_gap);
+        let is_in_order = |request: &&Request| {
+            let time = request.time.0;
+            let is_later = time >= previous;
+            if is_later {
+                (longest_gap, previous) = (longest_gap.max(time - previous), time);
+            }
+            is_later
+        };
+        let count = requests.iter().take_while(is_in_order).count();
+        (self.previous, self.longest_gap, self.latest) = (previous, longest_gap, self.latest.max(previous));
+        self.requests += count as u64;
+        count
+    }
+
+    fn follow_one(&mut self, request: &mut Request) {
+        self.requests += 1;
+        let mut time = request.time.0.saturating_add(self.added);
+        if time < self.previous || self.added > 0 && time - self.previous > self.period / 2 {
+            match self.jump(time) {
+                Ok(after) => time = after,
+                Err(straggler) => {
+                    request.time = Nanos(straggler);
+                    return;
                 }
             }
-            self.longest_gap = self.longest_gap.max(time.saturating_sub(self.previous));
-            self.previous = time;
-            self.latest = self.latest.max(time);
-            request.time = Nanos(time);
         }
+        self.longest_gap = self.longest_gap.max(time.saturating_sub(self.previous));
+        self.previous = time;
+        self.latest = self.latest.max(time);
+        request.time = Nanos(time);
     }
 
     /// Returns what a time that jumped is; an error is that of a request recorded before a wrap and told behind it.
@@ -132,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of these times, and what is told of the clock.
+    /// Returns what becomes of these times, and what is told of the clock.
     fn follow(times: impl IntoIterator<Item = u64>) -> (Vec<u64>, ClockWraps) {
         let request = |time| Request { time: Nanos(time), offset: 0, len: 512, volume: 0, op: Op::Read, fua: false };
         let mut requests: Vec<Request> = times.into_iter().map(request).collect();

@@ -104,7 +104,7 @@ enum Column {
     Offset(u64),
     Length(u64),
     Kind(RowKinds),
-    /// Rows with other values than these are passed over.
+    /// Passes over rows with other values than these.
     Only(Vec<String>),
 }
 
@@ -241,8 +241,10 @@ impl Table {
             ("op", count(|c| matches!(c, Column::Kind(_)))),
         ];
         // Seconds and nanoseconds, and major and minor numbers, may stand in columns of their own.
-        if let Some((name, _)) = once.iter().find(|(name, n)| *n > if matches!(*name, "ts" | "dev") { 2 } else { 1 }) {
-            return Err(format!("the column {name} is given too often"));
+        let is_too_often = |(name, n): &&(&str, usize)| *n > if matches!(*name, "ts" | "dev") { 2 } else { 1 };
+        if let Some((name, n)) = once.iter().find(is_too_often) {
+            let times = if *n == 2 { "twice".to_owned() } else { format!("{n} times") };
+            return Err(format!("the column {name} is given {times}"));
         }
         if let Some((name, _)) = once[2..4].iter().find(|(_, n)| *n == 0) {
             return Err(format!("there is no column {name}: it is required, such as {name}={}", example(name)));
@@ -330,26 +332,34 @@ impl fmt::Display for Table {
 /// A described table whose columns `SEP` separates.
 struct Lines<const SEP: u8> {
     table: Table,
-    /// Rows that are no requests.
+    /// Counts the rows that are no requests.
     passed_over: u64,
 }
 
-/// A whole number of units, in bytes: also in hexadecimal (`0x10`), or with decimals that are all zero (`4096.0`).
+/// Reads a whole number of units, in bytes: also in hexadecimal (`0x10`), or with decimals that are all zero (`4096.0`).
 fn scaled(name: &str, text: &[u8], unit: u64) -> Parsed<u64> {
-    let number = if let [b'0', b'x' | b'X', digits @ ..] = text {
-        let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'));
-        let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        number.ok_or_else(|| Fault::field(name, text, "a hexadecimal number below 2^64"))?
-    } else {
-        let point = text.iter().position(|&b| b == b'.');
-        let point = point.filter(|&at| at > 0 && text[at + 1..].iter().all(|&b| b == b'0'));
-        whole_number(name, &text[..point.unwrap_or(text.len())])
-            .map_err(|_| Fault::field(name, text, lost_digits(text).unwrap_or("a whole number below 2^64")))?
+    let number = match text {
+        [b'0', b'x' | b'X', digits @ ..] => {
+            let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'));
+            let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            number.ok_or_else(|| Fault::field(name, text, "a hexadecimal number below 2^64"))?
+        }
+        // Most are plain digits, and are looked at once.
+        _ => whole_number(name, text).or_else(|_| without_decimals(name, text))?,
     };
     number.checked_mul(unit).ok_or_else(|| Fault::field(name, text, "a number of units below 2^64 bytes"))
 }
 
-/// What to expect in place of a number with an exponent.
+/// Reads a whole number whose decimals are all zero.
+#[cold]
+fn without_decimals(name: &str, text: &[u8]) -> Parsed<u64> {
+    let point = text.iter().position(|&b| b == b'.');
+    let point = point.filter(|&at| at > 0 && text[at + 1..].iter().all(|&b| b == b'0'));
+    whole_number(name, &text[..point.unwrap_or(text.len())])
+        .map_err(|_| Fault::field(name, text, lost_digits(text).unwrap_or("a whole number below 2^64")))
+}
+
+/// Says what is expected in place of a number with an exponent.
 fn lost_digits(text: &[u8]) -> Option<&'static str> {
     let number = std::str::from_utf8(text).ok().filter(|text| text.contains(['e', 'E']));
     number.and_then(|text| text.parse::<f64>().ok()).map(|_| {
@@ -357,7 +367,7 @@ fn lost_digits(text: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// A time: a plain number of units, or a date with a time of day.
+/// Reads a time: a plain number of units, or a date with a time of day.
 fn moment(text: &[u8], unit: TimeUnit) -> Parsed<u64> {
     match text {
         [_, _, _, _, b'-', ..] => date_time("ts", text),
@@ -435,7 +445,14 @@ impl<const SEP: u8> LineFormat for Lines<SEP> {
             (Some(name), None) => sink.volumes.text(name)?,
             (None, _) => 0,
         };
-        asked.requests(range).try_for_each(|(op, fua, offset, len)| sink.push(time, volume, op, fua, offset, len))?;
+        match (asked, range) {
+            (Asked { flush_before: false, op: Some(op), fua }, Some((offset, len))) => {
+                sink.push(time, volume, op, fua, offset, len)?;
+            }
+            _ => asked
+                .requests(range)
+                .try_for_each(|(op, fua, offset, len)| sink.push(time, volume, op, fua, offset, len))?,
+        }
         Ok(Line::Data)
     }
 }
@@ -469,6 +486,7 @@ mod tests {
         assert!(wrong("off=bytes,len=bytes").contains("add a column op"));
         assert!(wrong("off=bytes,len=bytes,op,op=R").contains("a column op too"));
         assert_eq!(wrong("off=bytes,off=bytes,len=bytes,op"), "the column off is given twice");
+        assert_eq!(wrong("ts=s,ts=ns,ts=us,off=bytes,len=bytes,op"), "the column ts is given 3 times");
         assert!(wrong("off=blocks,len=bytes,op").contains("is not one of bytes, sectors, pages4k, or a number"));
         assert!(wrong("off=0,len=bytes,op").contains("between 1 and"));
         assert!(wrong("ts=min,off=bytes,len=bytes,op").contains("is not one of s, ms, us, ns, filetime"));
