@@ -172,9 +172,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         None if adopt => description.adopt(&path, watch),
         None => description.create(&path, watch),
     };
-    match (&made, called_off.load(Ordering::Relaxed)) {
-        (Err(_), signal) if signal != 0 => signals::end_now(signal),
-        _ => {}
+    let signal = called_off.load(Ordering::Relaxed);
+    if made.is_err() && signal != 0 {
+        signals::end_now(signal);
     }
     let made = made?;
     let mut rows = vec![
