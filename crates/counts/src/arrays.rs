@@ -56,7 +56,7 @@ fn planned<C: Controller + 'static>(config: &ArrayConfig, controller: C, op: Hos
     })
 }
 
-/// Plans: `raid5-write`, `raid5-read`, `raid6-write`, `kept-write` of rows that are in the stripe cache, or `cached-write`
+/// Builds plans: `raid5-write`, `raid5-read`, `raid6-write`, `kept-write` of rows that are in the stripe cache, or `cached-write`
 /// through the write-through cache.
 ///
 /// # Panics

@@ -329,7 +329,7 @@ pub enum DescriptionError {
         /// Gives what the description says.
         found: ByteSize,
     },
-    /// The stripe cache holds too few rows, or too many.
+    /// Tells that the stripe cache holds too few rows, or too many.
     #[error("[serve] stripe-cache = \"{found}\": expected {right}")]
     StripeCache {
         /// Gives what the description says.

@@ -48,7 +48,7 @@ pub struct NvSlot {
 impl NvSlot {
     /// The first slot of memory; those of the NVRAM come before it.
     pub const FIRST_IN_MEMORY: u32 = 1 << 31;
-    /// The first slot of memory for the pages of [recent rows](Self::is_of_row); the others come before it.
+    /// Numbers the first slot of memory for the pages of [recent rows](Self::is_of_row); the others come before it.
     pub const FIRST_OF_ROWS: u32 = 3 << 30;
 
     /// Whether it is a slot of memory, and not of the NVRAM.

@@ -61,7 +61,7 @@ pub struct Start<'a> {
     /// Devices that say when they collect garbage and can be [asked](crate::Step::Collect) to. What
     /// takes the place of one can do what that could. Others must not be asked.
     pub collectors: DevSet,
-    /// Pages that members could not keep in an earlier life, as far as they have that noted. None of them counts as a new
+    /// Lists the pages that members could not keep in an earlier life, as far as they have that noted. None of them counts as a new
     /// error.
     pub unwritable: &'a [BadPage],
 }

@@ -82,14 +82,14 @@ fn behind_mark(head: &[u8], whole: bool, format: FormatSpec, Held { bytes, prove
     )))
 }
 
-/// What holds the trace, of those whose marks have so many bytes.
+/// Returns what holds the trace, of those whose marks have so many bytes.
 fn container(head: &[u8], mark: usize) -> Option<String> {
     let is_one = |(at, magic, _): &&(usize, &[u8], &str)| head.get(*at..).is_some_and(|head| head.starts_with(magic));
     let found = CONTAINERS.iter().filter(|(_, magic, _)| magic.len() >= mark).find(is_one);
     found.map(|(_, _, what)| format!("is {what}"))
 }
 
-/// Why the content cannot be of a format that the user has named: it is an archive, or compressed otherwise. Records
+/// Says why the content cannot be of a format that the user has named: it is an archive, or compressed otherwise. Records
 /// may begin with a mark of two bytes by chance.
 pub(crate) fn refuse(head: &[u8], format: &FormatSpec) -> Option<String> {
     let is_text = matches!(format.id().sign(), Sign::Lines { .. }) || format.id() == FormatId::Columns;

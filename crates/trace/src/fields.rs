@@ -78,7 +78,7 @@ pub(crate) enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// All units.
+    /// Lists all units.
     pub(crate) const ALL: [Self; 5] = [Self::Seconds, Self::Millis, Self::Micros, Self::Filetime, Self::Nanos];
 
     /// Returns the word in descriptions of tables.
@@ -355,7 +355,7 @@ pub(crate) fn decimal_time(name: &str, text: &[u8], unit: TimeUnit) -> Parsed<u6
     nanos().ok_or_else(|| Fault::field(name, text, "a time below 2^64 nanoseconds (584 years)"))
 }
 
-/// A field that is a date and a time of day, `2024-01-15 10:30:45.123456`, in nanoseconds since 1970: with a `T` between
+/// Reads a field that is a date and a time of day, `2024-01-15 10:30:45.123456`, in nanoseconds since 1970: with a `T` between
 /// them, too, and behind them nothing, `Z` or a difference such as `+01:00`; nothing is UTC.
 pub(crate) fn date_time(name: &str, text: &[u8]) -> Parsed<u64> {
     moment(text).ok_or_else(|| {

@@ -175,14 +175,14 @@ pub(crate) struct Fit {
     pub(crate) fault: Option<(usize, String)>,
 }
 
-/// The units of a table of text, which another table with the same columns may not have.
+/// Gives the units of a table of text, which another table with the same columns may not have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableUnits {
     pub(crate) time: TimeUnit,
-    /// Bytes that an offset and a length count in.
+    /// Counts the bytes that an offset and a length count in.
     pub(crate) offset: u64,
     pub(crate) length: u64,
-    /// The table as the format `columns` has it, with TIME, OFFSET and LENGTH for the units.
+    /// Describes the table as the format `columns` has it, with TIME, OFFSET and LENGTH for the units.
     pub(crate) columns: &'static str,
 }
 
@@ -203,7 +203,7 @@ pub(crate) trait Format: Clone + fmt::Debug + PartialEq + Eq + Sized {
 
     const SIGN: Sign;
 
-    /// Its units, where it is a table that others may look like.
+    /// Gives its units, where it is a table that others may look like.
     const TABLE: Option<TableUnits> = None;
 
     /// The format without options, unless it requires some.
@@ -259,7 +259,7 @@ pub(crate) trait TextFormat: Clone + fmt::Debug + Default + PartialEq + Eq {
     /// See [`Sign::Lines`].
     const COUSIN_OF: Option<&'static str> = None;
 
-    /// See [`Format::TABLE`].
+    /// Returns [`Format::TABLE`].
     const TABLE: Option<TableUnits> = None;
 
     type Lines: LineFormat + 'static;

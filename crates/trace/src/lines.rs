@@ -324,7 +324,7 @@ pub(crate) struct Probe {
     pub(crate) first: Option<Request>,
     pub(crate) last: Option<Request>,
     pub(crate) times: Vec<u64>,
-    /// Offsets and lengths of reads and writes.
+    /// Lists offsets and lengths of reads and writes.
     pub(crate) ranges: Vec<(u64, u64)>,
     /// The trace's name for the first request's volume.
     pub(crate) volume: Option<String>,

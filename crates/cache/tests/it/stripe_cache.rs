@@ -1,4 +1,4 @@
-//! What is kept in memory of recently written rows is never older than what the members hold: each way in which rows change
+//! Checks that what is kept in memory of recently written rows is never older than what the members hold: each way in which rows change
 //! otherwise makes it forgotten.
 
 use destage_cache::{Served, serve};
@@ -11,12 +11,12 @@ use destage_raid::array::{ArrayConfig, ParityMethod};
 use destage_raid::{Geometry, Level};
 
 const PAGE: u64 = 64;
-/// Pages of a row.
+/// Counts the pages of a row.
 const DATA: u64 = 4;
-/// Steps after which nothing is waited for any more.
+/// Counts the steps after which nothing is waited for any more.
 const PATIENCE: u64 = 10_000;
 
-/// What was not flushed is gone.
+/// Loses what was not flushed.
 struct Nothing;
 
 impl CutChoice for Nothing {
@@ -29,7 +29,7 @@ impl CutChoice for Nothing {
     }
 }
 
-/// An array of 16 rows of four pages and parity, each of which is kept in memory.
+/// Drives an array of 16 rows of four pages and parity, each of which is kept in memory.
 struct Bench {
     memory: Memory<Box<dyn Served>>,
     geometry: Geometry,
@@ -119,7 +119,7 @@ impl Bench {
         panic!("page {page} is never read");
     }
 
-    /// Each row's parity is the sum of its data.
+    /// Checks that each row's parity is the sum of its data.
     fn check(&mut self, what: &str) {
         let p = self.geometry.p_column();
         for row in 0..self.geometry.member_pages() {

@@ -319,7 +319,7 @@ fn summary_rows(s: &TraceSummary) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// How many requests are earlier than one before them, and by how much.
+/// Tells how many requests are earlier than one before them, and by how much.
 fn out_of_order(s: &TraceSummary) -> String {
     let count = show_count(s.time_reversals);
     match s.longest_reversal {

@@ -150,7 +150,7 @@ fn statistics_of_a_trace_list_its_volumes() {
     assert!(rows.len() == 3 && rows[0].starts_with("web_1"), "{shown}");
 }
 
-/// The case `volume-by-name`: ASU 5 comes first.
+/// Holds the case `volume-by-name`: ASU 5 comes first.
 #[test]
 fn a_volume_is_chosen_by_the_name_that_all_tables_have() {
     let folder = temporary();

@@ -132,7 +132,7 @@ impl WriteIntentBitmap {
         self.is_due |= self.is_on();
     }
 
-    /// The NVRAM that counts is of this epoch.
+    /// Notes that the NVRAM that counts is of this epoch.
     pub(super) fn begin_epoch(&mut self, epoch: u32) {
         self.wanted.head.epoch = epoch;
         self.is_due |= self.is_on();

@@ -194,7 +194,7 @@ fn pages_that_are_not_made_of_blocks_are_refused_and_nothing_is_changed() {
     }
 }
 
-/// Every write of a disk fails once, and the watch breaks off at each disk: nothing is left, so the array can be made then.
+/// Fails every write of a disk once, and breaks off the watch at each disk: nothing is left, so the array can be made then.
 #[test]
 fn nothing_is_left_of_an_array_that_was_not_made() {
     let (array, folder) = (array(), folder());

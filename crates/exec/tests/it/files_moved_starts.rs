@@ -94,7 +94,7 @@ fn a_start_without_the_device_goes_on_where_nothing_is_lost() {
     }
 }
 
-/// With a member missing as well the parity of rows that were being written may say nothing of what it held.
+/// Takes a member away as well: the parity of rows that were being written may say nothing of what it held.
 #[test]
 fn a_start_without_a_member_as_well_is_refused_and_changes_nothing() {
     let mut moving = MovingArray::new("kdd", Regime::Flush, 3);
@@ -127,7 +127,7 @@ fn a_start_without_a_member_as_well_is_refused_and_changes_nothing() {
     }
 }
 
-/// Who names no spare place has the array refused, as ever.
+/// Names no spare place: the array is refused, as ever.
 #[test]
 fn without_a_spare_place_the_device_is_made_anew_or_waited_for() {
     let mut moving = MovingArray::new("kdd", Regime::Flush, 3);

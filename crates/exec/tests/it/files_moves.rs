@@ -167,7 +167,7 @@ fn every_sync_of_the_move_is_missed_when_it_is_left_out() {
     }
 }
 
-/// What of the move fails stops the array, which says all that went wrong; nothing is lost with that.
+/// Has steps of the move fail: the array stops and says all that went wrong; nothing is lost with that.
 #[test]
 fn a_spare_place_that_cannot_be_had_stops_the_array() {
     for way in 0..5 {
@@ -212,7 +212,7 @@ fn a_spare_place_that_cannot_be_had_stops_the_array() {
     }
 }
 
-/// What a move that was cut short has left is never taken for the NVRAM, and the next move writes over it.
+/// Cuts a move short: what it has left is never taken for the NVRAM, and the next move writes over it.
 #[test]
 fn what_an_earlier_move_has_left_is_overwritten() {
     let mut moving = MovingArray::new("kdd", Regime::Flush, 1);
@@ -239,7 +239,7 @@ fn what_an_earlier_move_has_left_is_overwritten() {
     assert_eq!(check(&mut files, &mut moving.model, false).expect("it is served"), 0);
 }
 
-/// Replaced, or taken out, while it answers: the NVRAM leaves it first.
+/// Replaces the device, or takes it out, while it answers: the NVRAM leaves it first.
 #[test]
 fn a_device_that_answers_is_replaced_without_the_nvram() {
     for name in CACHES {
@@ -271,7 +271,7 @@ fn a_device_that_answers_is_replaced_without_the_nvram() {
     }
 }
 
-/// A file that is refused changes where the NVRAM lies, and nothing else; the device stays the cache's.
+/// Names a file that is refused: that changes where the NVRAM lies, and nothing else; the device stays the cache's.
 #[test]
 fn a_refused_replacement_costs_no_cache() {
     let mut moving = MovingArray::new("write-back", Regime::Flush, 3);
@@ -288,7 +288,7 @@ fn a_refused_replacement_costs_no_cache() {
     assert_eq!(check(&mut files, &mut moving.model, false).expect("it is served"), 0, "what it alone has is there");
 }
 
-/// A device that hangs is lost at the limit, or kept without the NVRAM where it alone has data.
+/// Has the device hang: it is lost at the limit, or kept without the NVRAM where it alone has data.
 #[test]
 fn a_device_that_hangs_keeps_nobody_waiting_for_the_nvram() {
     for name in CACHES {
@@ -366,7 +366,7 @@ fn a_device_of_a_real_array_fails(io: Io) {
     }
 }
 
-/// The thread that hangs changes nothing when it goes on.
+/// Lets the thread that hangs go on, which changes nothing.
 fn a_sync_of_the_nvram_that_hangs_is_left(io: Io) {
     for call in [Call::Write, Call::Sync(SyncPoint::Ahead)] {
         let (os, folder) = (Probe::default(), folder());

@@ -18,7 +18,7 @@ use crate::arrays::{Array, cache, recording};
 
 pub const CACHE: Dev = Dev(4);
 pub const PAGE: usize = 512;
-/// Pages that are written.
+/// Counts the pages that are written.
 pub const PAGES: u64 = 40;
 /// Lists the caches with a device, of which the last alone has data there that is nowhere else.
 pub const CACHES: [&str; 5] = ["write-through", "write-around", "leavo", "kdd", "write-back"];
@@ -79,7 +79,7 @@ enum ClientRequest {
         page: u64,
         answered: u64,
     },
-    /// What had been answered when it was asked for.
+    /// Holds what had been answered when it was asked for.
     Flush(Vec<(u64, u64)>),
 }
 

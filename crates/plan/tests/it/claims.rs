@@ -51,7 +51,7 @@ impl Naive {
 }
 
 impl Naive {
-    /// The operations that wait for the one at a place and for such as were taken before them, and for nothing else; every
+    /// Returns the operations that wait for the one at a place and for such as were taken before them, and for nothing else; every
     /// third is not taken.
     fn followers(&self, at: usize) -> Vec<OpId> {
         let (mut together, mut offered) = (vec![at], Vec::new());

@@ -12,7 +12,7 @@ use crate::MAX_DEVICES;
 /// above.
 const STEPS: u32 = 40;
 
-/// Rows that one step can compute the parity of.
+/// Groups rows that one step can compute the parity of.
 struct RowGroup {
     /// Counts the rows of the plan before it.
     from: u32,

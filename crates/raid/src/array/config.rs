@@ -98,7 +98,7 @@ pub struct ArrayConfig {
     /// Limits the pages that a member may fail to read and that are made anew before it counts as lost. The count is halved
     /// every hour without another. 0: the first costs the member.
     pub max_corrected: u32,
-    /// Rows of which pages are kept in memory after a write, so that the next one need not read them: a multiple of
+    /// Counts the rows of which pages are kept in memory after a write, so that the next one need not read them: a multiple of
     /// [`ROW_UNIT`](Self::ROW_UNIT), or none. Arrays without parity keep none.
     pub cached_rows: u32,
     /// Pages of the array that may be lost: a start that would be refused over rows that may be torn
@@ -116,10 +116,10 @@ impl ArrayConfig {
     /// are written with two members lost.
     pub const MIN_NV_SLOTS: u32 = 16;
 
-    /// The unit of the number of rows that are kept in memory: they are in as many sets.
+    /// Sets the unit of the number of rows that are kept in memory: they are in as many sets.
     pub const ROW_UNIT: u32 = RowCache::UNIT;
 
-    /// The most rows that are kept in memory.
+    /// Limits the rows that are kept in memory.
     pub const MAX_CACHED_ROWS: u32 = 1 << 24;
 
     /// An array of pages of 4 KiB served as md would: flush regime, 16,384 open rows, discards passed on.
@@ -183,7 +183,7 @@ pub enum ArrayError {
     NvSlots(u32),
     /// `max_open_rows` or `rebuild_window` is 0.
     Zero,
-    /// `cached_rows` is no multiple of [`ArrayConfig::ROW_UNIT`], or above [`ArrayConfig::MAX_CACHED_ROWS`].
+    /// Tells that `cached_rows` is no multiple of [`ArrayConfig::ROW_UNIT`], or above [`ArrayConfig::MAX_CACHED_ROWS`].
     CachedRows(u32),
 }
 

@@ -82,9 +82,9 @@ pub struct ArrayStats {
     pub parity_reads: u64,
     /// Parity pages (or further copies) written.
     pub parity_writes: u64,
-    /// Data pages trimmed.
+    /// Counts data pages trimmed.
     pub data_trims: u64,
-    /// Parity pages (or further copies) trimmed: those of rows that are trimmed whole.
+    /// Counts parity pages (or further copies) trimmed: those of rows that are trimmed whole.
     pub parity_trims: u64,
     /// Writes of a segment whose parity came from all of its data, nothing read.
     pub full_writes: u64,

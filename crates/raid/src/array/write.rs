@@ -49,9 +49,9 @@ pub(super) struct WriteTask {
     written: bool,
     /// Slots whose pages were superseded.
     pub(super) freed: Vec<NvSlot>,
-    /// The rows of the batch that are kept in memory.
+    /// Holds the rows of the batch that are kept in memory.
     pub(super) held: Option<Box<HeldRows>>,
-    /// Another operation has written all of it.
+    /// Tells that another operation has written all of it.
     pub(super) is_carried: bool,
 }
 

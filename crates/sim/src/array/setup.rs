@@ -88,9 +88,9 @@ pub struct Service {
     pub rebuild_window: u32,
     /// Slots of the NVRAM.
     pub nv_slots: u32,
-    /// Whether discards of whole rows go on to the members; none: to those that [take](DeviceSetup::takes_discards) them.
+    /// Tells whether discards of whole rows go on to the members; none: to those that [take](DeviceSetup::takes_discards) them.
     pub passes_discards: Option<bool>,
-    /// What is kept in memory of recently written rows.
+    /// Sets what is kept in memory of recently written rows.
     pub stripe_cache: StripeCacheSize,
     /// What steps cost that are no device's.
     pub times: StepTimes,
@@ -132,12 +132,12 @@ pub enum SetupError {
         /// Pages of a block.
         pages_per_block: u32,
     },
-    /// A stripe cache that holds too few rows, or too many.
+    /// Tells that a stripe cache holds too few rows, or too many.
     #[error("raid.stripe-cache = {found}: {right}")]
     StripeCache {
-        /// The size asked for.
+        /// Gives the size asked for.
         found: StripeCacheSize,
-        /// What would be right.
+        /// Says what would be right.
         right: String,
     },
     /// Too few or too many members.

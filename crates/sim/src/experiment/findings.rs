@@ -10,19 +10,19 @@ use crate::measure::{Finding, LatencySummary, RunContext, Saturation, percent};
 const BEYOND: u64 = 10;
 /// Requests of which one lies beyond p99.9.
 const PER_TAIL: u64 = 1_000;
-/// Requests that were moved by more than a second are this many, and this part of all, where times mean nothing.
+/// Bounds times that mean nothing: so many requests, and this part of all, were moved by more than a second.
 const MANY_FAR: u64 = 10;
 const FAR_SHARE: f64 = 0.001;
-/// Of a log that was joined to another so many requests follow one step back, at least.
+/// Counts the requests that follow one step back, at least, of a log that was joined to another.
 const RUN: u64 = 20;
-/// So do times where so many requests, and this part of all, were moved by this part of the trace's duration in the
-/// mean of all requests.
+/// Bounds times that mean nothing as well: so many requests, and this part of all, moved by this part of the trace's
+/// duration in the mean of all requests.
 const MANY_REVERSED: u64 = 100;
 const REVERSED_SHARE: f64 = 0.1;
 const MOVED_SHARE: f64 = 0.02;
 
 impl PassEnd {
-    /// What was left out of the trace or changed in it. `fits` are the settings with which all of it lies on the device;
+    /// Notes what was left out of the trace or changed in it. `fits` are the settings with which all of it lies on the device;
     /// `times_matter` where there are response times, of an open loop.
     pub(crate) fn findings(&self, overflow: LbaOverflow, fits: &str, times_matter: bool) -> Vec<Finding> {
         let mut all = Vec::new();
@@ -81,7 +81,7 @@ impl PassEnd {
     }
 }
 
-/// That requests are earlier than one before them: by what recorders reorder, or by so much that times mean nothing.
+/// Tells that requests are earlier than one before them: by what recorders reorder, or by so much that times mean nothing.
 /// A closed loop does not look at them, nor what has no time.
 fn out_of_order(counts: FeedCounts, times_matter: bool) -> Option<Finding> {
     if counts.reversed == 0 {

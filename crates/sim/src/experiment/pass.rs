@@ -47,7 +47,7 @@ pub(crate) struct PassEnd {
     pub(crate) format: String,
     /// What the trace touches, where there is no device.
     pub(crate) extent: Option<Extent>,
-    /// The volumes that were chosen, and what was asked for and is none; nothing if all take part.
+    /// Lists the volumes that were chosen, and what was asked for and is none; nothing if all take part.
     pub(crate) chosen: Option<(String, Option<String>)>,
     /// The trace's names of its volumes, where the feeder keeps where requests come from.
     pub(crate) volume_names: Vec<String>,

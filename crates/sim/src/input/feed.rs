@@ -95,32 +95,32 @@ pub struct FeedCounts {
     pub left_out: u64,
     /// Reads and writes beyond the device: wrapped, or left out with `filter`.
     pub overflowed: u64,
-    /// Discards that reach beyond the device, cut at its end.
+    /// Counts discards that reach beyond the device, cut at its end.
     pub cut_discards: u64,
-    /// Bytes that they were cut by, in whole pages.
+    /// Counts the bytes that they were cut by, in whole pages.
     pub cut_bytes: u64,
     /// Requests earlier than one before them; they arrive together with it.
     pub reversed: u64,
-    /// Requests earlier than the one right before them: few where logs were joined, many where a recorder reorders.
+    /// Counts requests earlier than the one right before them: few where logs were joined, many where a recorder reorders.
     pub steps_back: u64,
-    /// Requests that are more than a second earlier than one before them, and the number of the first of these, from 1.
+    /// Counts requests that are more than a second earlier than one before them, and the number of the first of these, from 1.
     pub reversed_far: u64,
-    /// See there; 0 if there is none.
+    /// Counts as there; 0 if there is none.
     pub first_far: u64,
-    /// The number of the first that is earlier, from 1; 0 if there is none.
+    /// Numbers the first that is earlier, from 1; 0 if there is none.
     pub first_reversed: u64,
-    /// The most that one was moved by, in the trace's time.
+    /// Gives the most that one was moved by, in the trace's time.
     pub longest_move: Nanos,
-    /// What all of them were moved by together, in the trace's time, ns.
+    /// Sums what all of them were moved by, in the trace's time, ns.
     pub total_move: u128,
-    /// The latest arrival, in the trace's time.
+    /// Gives the latest arrival, in the trace's time.
     pub latest: Nanos,
 }
 
-/// A request that is earlier than one before it by more was reordered by no recorder; some traces count in seconds.
+/// Bounds what recorders reorder requests by, which may be earlier than one before them; some traces count in seconds.
 const FAR: Nanos = Nanos(1_000_000_000);
 
-/// Which volumes are taken.
+/// Says which volumes are taken.
 #[derive(Clone, Debug)]
 enum Taking {
     Each,
@@ -136,7 +136,7 @@ pub struct Feeder {
     volumes: Taking,
     speed: Speed,
     latest: Nanos,
-    /// The arrival of the request before.
+    /// Gives the arrival of the request before.
     previous: Nanos,
     counts: FeedCounts,
     keeps_heads: bool,

@@ -229,9 +229,9 @@ pub struct PageSpace {
     max_pages: u32,
     /// Reads and writes that touched a page beyond the device.
     pub overflowed: u64,
-    /// Discards that reached beyond the device, and were cut at its end.
+    /// Counts discards that reached beyond the device, and were cut at its end.
     pub cut_discards: u64,
-    /// Pages of these that the device does not hold.
+    /// Counts the pages of these that the device does not hold.
     pub cut_pages: u64,
 }
 

@@ -3,19 +3,19 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Which of the trace's volumes take part, and how they share one address space.
+/// Says which of the trace's volumes take part, and how they share one address space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Volumes {
-    /// Every volume keeps addresses of its own.
+    /// Gives every volume addresses of its own.
     #[default]
     Each,
-    /// All volumes lie over each other.
+    /// Lays all volumes over each other.
     Merge,
-    /// These volumes keep addresses of their own, and no other takes part.
+    /// Gives these volumes addresses of their own, and no other takes part.
     Only(VolumeChoice),
 }
 
-/// Volumes as a user names them: by the names that the trace has, and all tables, or, after `#`, by their number in order
+/// Names volumes as a user does: by the names that the trace has, and all tables, or, after `#`, by their number in order
 /// of first appearance. Commas separate them, and may be within a name (`8,16`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeChoice {
@@ -37,22 +37,22 @@ impl FromStr for VolumeChoice {
     }
 }
 
-/// The volumes of a trace that were chosen, as far as it was read.
+/// Lists the volumes of a trace that were chosen, as far as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenVolumes {
     asked: Arc<[String]>,
-    /// Parts of what was asked for that are in the name of a volume.
+    /// Tells which parts of what was asked for are in the name of a volume.
     found: Vec<bool>,
-    /// Of each volume its number among those that were chosen, if it was.
+    /// Gives each volume its number among those that were chosen, if it was.
     places: Vec<Option<u32>>,
-    /// The chosen ones, by name and number.
+    /// Lists the chosen ones, by name and number.
     chosen: Vec<(String, u32)>,
-    /// A few names of the trace's volumes, for messages.
+    /// Keeps a few names of the trace's volumes, for messages.
     some_names: Vec<String>,
     names: Vec<String>,
 }
 
-/// Names that a message lists.
+/// Limits the names that a message lists.
 const FEW_NAMES: usize = 8;
 
 impl ChosenVolumes {

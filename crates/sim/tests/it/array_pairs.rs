@@ -27,7 +27,7 @@ const PAGE: u64 = 4096;
 const LEVELS: [(Level, u32); 5] =
     [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid4, 4), (Level::Raid5, 5), (Level::Raid6, 6)];
 
-/// An SSD that writes no summaries of its own.
+/// Returns an SSD that writes no summaries of its own.
 fn ssd() -> SsdConfig {
     SsdConfig { summary_page: false, ..small_ssd() }
 }
@@ -142,7 +142,7 @@ fn what_is_counted_twice_is_counted_alike() {
     assert!(trimmed > 10_000 && runs > 100 && journals > 5, "{trimmed} {runs} {journals}");
 }
 
-/// The same with long discards, which cover whole rows.
+/// Compares the same with long discards, which cover whole rows.
 fn more_discards(random: &mut Random, requests: Vec<Request>) -> Vec<Request> {
     let mut all = Vec::new();
     for request in requests {
@@ -155,7 +155,7 @@ fn more_discards(random: &mut Random, requests: Vec<Request>) -> Vec<Request> {
     all
 }
 
-/// 1,001 page writes, and ten discards of 128 MiB (the case `array-trims-as-writes`).
+/// Makes 1,001 page writes, and ten discards of 128 MiB (the case `array-trims-as-writes`).
 #[test]
 fn trims_are_no_writes() {
     let request = |n: u64, op, offset, pages: u64| Request {

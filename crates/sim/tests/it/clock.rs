@@ -52,7 +52,7 @@ fn findings(run: &RunResult) -> Vec<(&str, Severity, &str)> {
     all.map(|finding| (&*finding.kind, finding.severity, finding.message.as_str())).collect()
 }
 
-/// The case `clock-wrap`: a counter of microseconds in 32 bits that wraps after 2 s.
+/// Holds the case `clock-wrap`: a counter of microseconds in 32 bits that wraps after 2 s.
 #[test]
 fn a_clock_that_wraps_goes_on() {
     let start = (1 << 32) - 2 * SECOND;
@@ -72,7 +72,7 @@ fn a_clock_that_wraps_goes_on() {
     assert!(right.response.is_some());
 }
 
-/// Two logs, one behind the other, as of two runs of fio; a clock that is set back by an hour.
+/// Joins two logs, one behind the other, as of two runs of fio; a clock that is set back by an hour.
 #[test]
 fn a_clock_that_jumps_back_makes_response_times_void() {
     let joined = recorded(6_000, |n| n % 3_000 * 1_000);

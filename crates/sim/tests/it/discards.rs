@@ -20,7 +20,7 @@ use crate::in_memory::{discard, experiment, flush, read, run_one, write};
 const PAGE: u64 = 4096;
 const PAGES_PER_BLOCK: u64 = 8;
 
-/// Figures that count the discards themselves, or look at the run whenever a request arrives.
+/// Lists the figures that count the discards themselves, or look at the run whenever a request arrives.
 const OF_DISCARDS: [&str; 15] = [
     "requests",
     "discard_requests",
@@ -51,7 +51,7 @@ fn without_discards(value: &mut Value) {
     }
 }
 
-/// All figures but those that count discards.
+/// Returns all figures but those that count discards.
 fn figures(result: &impl serde::Serialize) -> Value {
     let mut value = serde_json::to_value(result).expect("a result is JSON");
     without_discards(&mut value);
@@ -86,7 +86,7 @@ fn tiny_ssd(ftl: Ftl) -> SsdConfig {
     SsdConfig { reserve_bp: 3000, ftl, summary_page, stride, ..config }
 }
 
-/// Requests for the pages of `live`, a millisecond apart.
+/// Returns requests for the pages of `live`, a millisecond apart.
 fn requests(random: &mut Random, live: &[u64], count: u64, volumes: u64) -> Vec<Request> {
     let of = |random: &mut Random, micros| {
         let page = live[random.below(live.len() as u64) as usize];
@@ -103,7 +103,7 @@ fn requests(random: &mut Random, live: &[u64], count: u64, volumes: u64) -> Vec<
     (0..count).map(|n| of(random, n * 1_000)).collect()
 }
 
-/// The same with discards among them, of pages that none of them touches: of `blocks` of which none does.
+/// Returns the same with discards among them, of pages that none of them touches: of `blocks` of which none does.
 fn with_discards(random: &mut Random, requests: &[Request], far: &[u64], merged: bool, blocks: bool) -> Vec<Request> {
     let touched: BTreeSet<(u32, u64)> = requests
         .iter()
@@ -132,10 +132,10 @@ fn with_discards(random: &mut Random, requests: &[Request], far: &[u64], merged:
     all
 }
 
-/// Somewhere behind everything.
+/// Names a place behind everything.
 const FAR: [u64; 4] = [200, 1_000, 1 << 20, 1 << 33];
 
-/// 10^4 experiments, many more when the time is there.
+/// Counts experiments: 10^4, and many more when the time is there.
 fn share(few: u64) -> u64 {
     if std::env::var_os("DESTAGE_SOAK").is_some() { few * 50 } else { few }
 }
@@ -223,7 +223,7 @@ fn discarding_what_an_array_does_not_hold_changes_no_figure() {
     assert!(discards > 10_000 && cut > 5_000, "{discards} {cut}");
 }
 
-/// 8 MiB overwritten at random through a small buffer, and the free space behind it discarded now and then.
+/// Overwrites 8 MiB at random through a small buffer, and the free space behind it discarded now and then.
 fn live_eight_mib(trims: bool) -> Vec<Request> {
     let mut random = Random::new(7);
     let mut all: Vec<Request> = (0..2_048).map(|page| write(page * 1_000, page, 1)).collect();
@@ -238,7 +238,7 @@ fn live_eight_mib(trims: bool) -> Vec<Request> {
     all
 }
 
-/// The case `trim-beyond`.
+/// Holds the case `trim-beyond`.
 #[test]
 fn trims_beyond_a_fitted_device_leave_live_data_alone() {
     for ftl in [Ftl::Page, Ftl::Fast] {
@@ -260,7 +260,7 @@ fn trims_beyond_a_fitted_device_leave_live_data_alone() {
     }
 }
 
-/// A device whose size is given cuts a discard at its end, and forgets what lies before.
+/// Checks that a device whose size is given cuts a discard at its end, and forgets what lies before.
 #[test]
 fn a_discard_across_the_end_forgets_what_lies_before_it() {
     let device = DeviceConfig::Ssd(tiny_ssd(Ftl::Page), StartState::Full);

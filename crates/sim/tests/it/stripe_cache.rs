@@ -11,7 +11,7 @@ use crate::md_model::{MdModel, MemberTraffic};
 
 const TIMES: FixedTimes = FixedTimes { read: Nanos(1_000), write: Nanos(2_000), other: Nanos(300), page: Nanos(10) };
 
-/// An array without a cache, but for so many rows in memory.
+/// Describes an array without a cache, but for so many rows in memory.
 struct Beside {
     array: Executor<Box<dyn Served>>,
     members: u8,
@@ -24,7 +24,7 @@ impl Beside {
         Self::with_cache("none", 0, geometry, rows)
     }
 
-    /// As [`new`](Self::new), behind a cache of so many pages.
+    /// Starts as [`new`](Self::new) does, behind a cache of so many pages.
     fn with_cache(cache: &str, pages: u64, geometry: &Geometry, rows: u32) -> Self {
         let config = ArrayConfig { cached_rows: rows, ..config(geometry) };
         let controller = destage_cache::serve(cache, &config, pages).expect("an array");
@@ -96,7 +96,7 @@ impl Beside {
     }
 }
 
-/// The worked example of md's behaviour: what is asked for, together, and the pages that members read and write for it.
+/// Gives the worked example of md's behaviour: what is asked for, together, and the pages that members read and write for it.
 const EXAMPLE: [(HostOp, &[u64], (u64, u64)); 12] = [
     (HostOp::Write, &[0], (2, 2)),
     (HostOp::Write, &[0], (0, 2)),
@@ -141,7 +141,7 @@ impl Draws {
     }
 }
 
-/// Pages by how often they are asked for, zipf with exponent 1 or all alike.
+/// Draws pages by how often they are asked for, zipf with exponent 1 or all alike.
 struct Pages {
     order: Vec<u64>,
     sums: Vec<f64>,

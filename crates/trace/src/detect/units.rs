@@ -13,24 +13,24 @@ use crate::format::TableUnits;
 use crate::formats::FormatSpec;
 use crate::lines::{ABSURD_LEN, ABSURD_OFFSET, Probe};
 
-/// The usual time between requests is within these, in nanoseconds: 1 us and 100 s.
+/// Bounds the usual time between requests, in nanoseconds: 1 us and 100 s.
 const SHORTEST_GAP: u128 = 1_000;
 const LONGEST_GAP: u128 = 100_000_000_000;
-/// Shorter than this no trace is, in nanoseconds: two million requests a second.
+/// Bounds that time from below for any trace, in nanoseconds: two million requests a second.
 const IMPOSSIBLE_GAP: u128 = 500;
-/// Longer than this nobody waits, in nanoseconds: 11 days.
+/// Bounds it from above, in nanoseconds: 11 days.
 const IDLE_GAP: u128 = 1_000_000_000_000_000;
 /// Dates of traces: from 2000 to 2040, in nanoseconds since 1970.
 const DATES: std::ops::Range<u128> = 946_684_800_000_000_000..2_208_988_800_000_000_000;
-/// From the zero of file times to that of Unix times, in nanoseconds.
+/// Spans from the zero of file times to that of Unix times, in nanoseconds.
 const FILETIME_EPOCH: u128 = 11_644_473_600_000_000_000;
-/// Bytes of a sector, and of what tables of KiB count in.
+/// Counts the bytes of a sector, and of what tables of KiB count in.
 const SECTOR: u64 = 512;
 const KIB: u64 = 1024;
-/// Requests that say something of what all have in common.
+/// Counts the requests that say something of what all have in common.
 const FEW: usize = 3;
 
-/// A way to read a table.
+/// Names a way to read a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
     time: TimeUnit,
@@ -38,11 +38,11 @@ struct Reading {
     length: u64,
 }
 
-/// What speaks against a column's unit.
+/// Says what speaks against a column's unit.
 #[derive(Debug)]
 struct Doubt<T> {
     reasons: Vec<String>,
-    /// The unit of the format makes sense all the same.
+    /// Tells that the unit of the format makes sense all the same.
     is_possible: bool,
     others: Vec<T>,
 }
@@ -175,14 +175,14 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// The mean time from a request to a later one behind it, in nanoseconds: of logs that begin anew, too. None of fewer
+/// Returns the mean time from a request to a later one behind it, in nanoseconds: of logs that begin anew, too. None of fewer
 /// than two.
 fn gap(times: &[u64]) -> Option<u128> {
     let sum: u128 = times.windows(2).map(|pair| u128::from(pair[1].saturating_sub(pair[0]))).sum();
     (times.len() > 1).then(|| sum / (times.len() as u128 - 1))
 }
 
-/// A time that was read in one unit, read in another.
+/// Returns a time that was read in one unit, read in another.
 fn in_unit(time: u128, own: TimeUnit, other: TimeUnit) -> u128 {
     time * 10_u128.pow(other.exponent() as u32) / 10_u128.pow(own.exponent() as u32)
 }

@@ -81,7 +81,7 @@ pub(crate) fn volume(sink: &mut Sink<'_>, major: u64, minor: u64) -> Parsed<u32>
     sink.volumes.number_named(major << 32 | minor, |_| format!("{major},{minor}"))
 }
 
-/// What the letters ask in which the kernel tells kinds of requests (RWBS).
+/// Returns what the letters ask in which the kernel tells kinds of requests (RWBS).
 pub(crate) fn rwbs(text: &[u8]) -> Parsed<Asked> {
     let wrong =
         || Fault::field("RWBS", text, "an optional F, one of R, W, D or N, then flags out of F, A, S, M, B, E, P");

@@ -74,7 +74,7 @@ macro_rules! formats {
                 }
             }
 
-            /// The units of a table that others may look like.
+            /// Gives the units of a table that others may look like.
             pub(crate) fn table(self) -> Option<TableUnits> {
                 match self {
                     $(Self::$format => <$module::$format as Format>::TABLE,)+

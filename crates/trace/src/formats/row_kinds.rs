@@ -11,7 +11,7 @@ const fn plain(op: Op, fua: bool) -> Asked {
     Asked { flush_before: false, op: Some(op), fua }
 }
 
-/// A row that asks nothing: it is passed over.
+/// Stands for a row that asks nothing: it is passed over.
 const NOTHING: Asked = Asked { flush_before: false, op: None, fua: false };
 
 const KINDS: [(&str, Asked); 6] = [
@@ -23,15 +23,15 @@ const KINDS: [(&str, Asked); 6] = [
     ("_", NOTHING),
 ];
 
-/// The value that stands for all others.
+/// Names the value that stands for all others.
 const ANY: &str = "*";
 
-/// The letters of a kind.
+/// Returns the letters of a kind.
 pub(super) fn letters(asked: Asked) -> &'static str {
     KINDS.iter().find(|(_, kind)| *kind == asked).map_or("W", |(name, _)| name)
 }
 
-/// The kind that letters name.
+/// Returns the kind that letters name.
 pub(super) fn parse(text: &str) -> Result<Asked, String> {
     KINDS
         .iter()
@@ -40,7 +40,7 @@ pub(super) fn parse(text: &str) -> Result<Asked, String> {
         .ok_or_else(|| format!("the kind of request \"{}\" is not R, W, WF, F, D or _", text.escape_debug()))
 }
 
-/// The kind of a word, or of the letters in which the kernel tells it (RWBS).
+/// Returns the kind of a word, or of the letters in which the kernel tells it (RWBS).
 fn word(text: &[u8]) -> Option<Asked> {
     const WORDS: [(&[u8], usize); 10] = [
         (b"r", 0),
@@ -58,14 +58,14 @@ fn word(text: &[u8]) -> Option<Asked> {
     word.or_else(|| rwbs(text).ok())
 }
 
-/// How a column tells the kind.
+/// Says how a column tells the kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RowKinds {
-    /// The usual words.
+    /// Takes the usual words.
     Words,
-    /// One value and its kind; every other value is the second kind.
+    /// Has one value and its kind; every other value is the second kind.
     OneOf(String, Asked, Asked),
-    /// Exactly these values, unless one stands for all others.
+    /// Has exactly these values, unless one stands for all others.
     Exactly(Vec<(String, Asked)>),
 }
 
@@ -107,7 +107,7 @@ impl RowKinds {
         Ok(Self::OneOf(value, kind, other))
     }
 
-    /// What a value asks.
+    /// Returns what a value asks.
     pub(super) fn of(&self, text: &[u8]) -> Parsed<Asked> {
         match self {
             Self::Words => word(text).ok_or_else(|| {

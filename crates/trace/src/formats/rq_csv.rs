@@ -87,7 +87,7 @@ impl LineFormat for RqCsv {
     }
 }
 
-/// A request of one kind.
+/// Reads a request of one kind.
 const fn asked(op: Op, fua: bool) -> Asked {
     Asked { flush_before: false, op: Some(op), fua }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Systor;
 
 #[derive(Default)]
 pub(crate) struct Lines {
-    /// Rows whose request had no response, and so has no type.
+    /// Counts the rows whose request had no response, and so has no type.
     without_type: u64,
 }
 

@@ -91,7 +91,7 @@ pub struct TraceSummary {
     pub duration: Nanos,
     /// Requests that arrive before the request in front of them.
     pub time_reversals: u64,
-    /// The most that one of these is earlier.
+    /// Gives the most that one of these is earlier.
     pub longest_reversal: Nanos,
     /// Different volumes.
     pub volumes: u64,

@@ -92,7 +92,7 @@ fn assert_moved(array: &Array) {
     assert!(told.contains(&spare.display().to_string()) && !told.contains("on the device of the cache"), "{told}");
 }
 
-/// The device is not there at a start, nor one that is named in its place: the NVRAM goes on in its spare place.
+/// Starts without the device, and without one that is named in its place: the NVRAM goes on in its spare place.
 fn without_its_device_the_array_goes_on_with_a_file(io_mode: IoMode) {
     for named in ["cache", "other", "/dev/no-such-device"] {
         let mut array = Array::new(io_mode, &ON_CACHE);
@@ -133,7 +133,7 @@ fn without_its_device_the_array_goes_on_with_a_file(io_mode: IoMode) {
     }
 }
 
-/// The description cannot be changed when the NVRAM moves: the next start finds it all the same.
+/// Moves the NVRAM when the description cannot be changed: the next start finds it all the same.
 fn a_description_that_cannot_be_written_keeps_nothing_from_going_on(io_mode: IoMode) {
     let mut array = Array::new(io_mode, &ON_CACHE);
     array.serve(&["--log", "json"]);

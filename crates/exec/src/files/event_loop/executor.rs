@@ -65,7 +65,7 @@ pub struct Files<C> {
     pub(super) group_commit: GroupCommit,
     pub(super) marks: WriteIntentBitmap,
     pub(super) bad_pages: BadPageLists,
-    /// Members whose lists of bad pages were damaged at the start.
+    /// Names the members whose lists of bad pages were damaged at the start.
     pub(super) damaged_lists: DevSet,
     pub(super) resynchronised: Option<Resynchronised>,
     pub(super) damaged: Option<DamagedIntents>,

@@ -7,24 +7,24 @@ use crate::files::error::FilesError;
 /// Says why the NVRAM leaves its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MoveReason {
-    /// The device is to be replaced, or taken out.
+    /// Has the device replaced, or taken out.
     Ordered,
-    /// Something takes too long.
+    /// Tells that something takes too long.
     Hangs,
-    /// An operation of the device failed.
+    /// Tells that an operation of the device failed.
     Failed,
-    /// A sync did, and so what the device has is not what the next start would read.
+    /// Tells that a sync did, and so what the device has is not what the next start would read.
     Spoiled,
 }
 
 /// Tells how far the NVRAM has left its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MovePhase {
-    /// The store has changes under way.
+    /// Waits for changes that the store has under way.
     Waiting,
-    /// The store hangs, and is left.
+    /// Leaves the store, which hangs.
     Abandoned,
-    /// It lies in its spare place, and the marks are to say so.
+    /// Has it in its spare place, which the marks are to say.
     Moved,
 }
 

@@ -67,7 +67,7 @@ impl<C: Controller> Files<C> {
         Self::create_watched_on(os, controller, config, existing, Box::new(|_| ControlFlow::Continue(())))
     }
 
-    /// As [`create_on`](Self::create_on), and tells how far block devices read as zeros, which may take long.
+    /// Creates as [`create_on`](Self::create_on) does, and tells how far block devices read as zeros, which may take long.
     ///
     /// # Errors
     /// As [`create`](Self::create); if `watch` breaks off.

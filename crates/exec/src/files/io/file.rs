@@ -19,7 +19,7 @@ pub enum SyncPoint {
     Fua,
     /// Rows are marked on a member.
     Marks,
-    /// The list of pages that a member cannot keep.
+    /// Syncs the list of pages that a member cannot keep.
     BadPages,
     /// Slots of the NVRAM were put and freed, and every acknowledged write is durable.
     Commit,

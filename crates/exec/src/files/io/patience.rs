@@ -53,7 +53,7 @@ pub(crate) fn patiently<T: Send + 'static>(
 #[derive(Debug)]
 struct Watched {
     os: Arc<dyn Os>,
-    /// How often it was asked for a file or folder or told that one goes on, and for which.
+    /// Counts how often it was asked for a file or folder or told that one goes on, and names which.
     at: Arc<Mutex<(u64, PathBuf)>>,
 }
 

@@ -17,11 +17,11 @@ const WRITE: usize = 1 << 20;
 /// Names a way to make zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ZeroingMethod {
-    /// A command of the device, which may give back what held the data.
+    /// Uses a command of the device, which may give back what held the data.
     Hole,
-    /// A command of the device, or writes of the kernel's.
+    /// Uses a command of the device, or writes of the kernel's.
     Range,
-    /// Writes.
+    /// Writes zeros.
     Writes,
 }
 

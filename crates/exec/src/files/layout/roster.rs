@@ -99,7 +99,7 @@ impl Roster {
         self.fill();
     }
 
-    /// The NVRAM lies elsewhere from now on, and has this epoch; durable when the [sector](Self::sector) is. What lies on the
+    /// Notes that the NVRAM lies elsewhere from now on, and has this epoch; durable when the [sector](Self::sector) is. What lies on the
     /// device that it leaves is older.
     pub(crate) fn move_nvram(&mut self, epoch: u32) {
         put(&mut self.header, EPOCH, &epoch.to_le_bytes());

@@ -161,7 +161,7 @@ impl Account {
 pub(crate) struct Store {
     nvram: NvramFile,
     intents: IntentsFile,
-    /// A step failed, at the intents or not. Nothing more is done then: a later step must not be durable without the
+    /// Tells that a step failed, at the intents or not. Nothing more is done then: a later step must not be durable without the
     /// earlier one, nor may a later success be taken for the earlier one's.
     broken: Option<bool>,
     /// Commands that are made durable together.

@@ -77,7 +77,7 @@ pub(crate) struct Opened {
     pub(crate) nvram: Nvram,
     /// What the members say of that.
     pub(crate) marks: WriteIntentBitmap,
-    /// What each member says that it cannot keep; none if that is damaged.
+    /// Lists what each member says that it cannot keep; none if that is damaged.
     pub(crate) bad_pages: Vec<Option<BadPageList>>,
     /// What was made anew because it was lost.
     pub(crate) resynchronised: Option<Resynchronised>,

@@ -33,7 +33,7 @@ pub struct DiskState {
     pub unaligned: u64,
 }
 
-/// An operating system with such disks. Clones are the same one.
+/// Imitates an operating system with such disks. Clones are the same one.
 #[derive(Clone, Debug, Default)]
 pub struct Disks(Arc<Mutex<DiskState>>);
 

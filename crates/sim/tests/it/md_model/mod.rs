@@ -12,18 +12,18 @@ pub(crate) struct MemberTraffic {
     pub(crate) writes: u64,
 }
 
-/// A row of the cache: its number, and the columns that are valid in memory. Column `data` is the parity.
+/// Holds a row of the cache: its number, and the columns that are valid in memory. Column `data` is the parity.
 struct CachedRow {
     row: u64,
     valid: BTreeSet<u64>,
 }
 
-/// The array.
+/// Models the array.
 pub(crate) struct MdModel {
     data: u64,
     chunk: u64,
     ways: usize,
-    /// By set, the row first that was not used for longest.
+    /// Lists rows by set, the one first that was not used for longest.
     sets: Vec<Vec<CachedRow>>,
     pub(crate) traffic: MemberTraffic,
 }

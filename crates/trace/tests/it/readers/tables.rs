@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// What a table holds.
+/// Returns what a table holds.
 fn ranges(text: &str, format: &str) -> Vec<(u64, Op, u64, u64, bool)> {
     let read = read(text, format, false).unwrap_or_else(|error| panic!("{format}: {error}"));
     read.0.iter().map(|r| (r.time.0, r.op, r.offset, r.len, r.fua)).collect()
@@ -16,7 +16,7 @@ fn passed_over(text: &str, format: &str) -> (usize, u64) {
     (requests, trace.passed_over())
 }
 
-/// The case `systor-blank-type`.
+/// Holds the case `systor-blank-type`.
 #[test]
 fn systor_rows_without_a_type_are_no_requests() {
     let few = "Timestamp,Response,IOType,LUN,Offset,Size\n\
@@ -39,7 +39,7 @@ fn systor_rows_without_a_type_are_no_requests() {
     assert!(error(few.replace(",R,", ",X,"), "systor").contains("expected R, W, or nothing"));
 }
 
-/// The case `flush-minus-one`.
+/// Holds the case `flush-minus-one`.
 #[test]
 fn a_flush_has_any_address_or_none() {
     let text = "8,0    1        1     0.000000000   446  D  WS 34898224 + 56 [jbd2/dm-8-44]\n\
@@ -62,7 +62,7 @@ fn a_flush_has_any_address_or_none() {
     assert!(error("0,W,18446744073709551615,8\n", "rq-csv").contains("more than 2^64 bytes"));
 }
 
-/// The case `header-line`.
+/// Holds the case `header-line`.
 #[test]
 fn a_first_line_that_names_columns_is_a_header() {
     let msr = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n128166372003061629,hm,0,Write,8192,4096,120\n\
@@ -82,7 +82,7 @@ fn a_first_line_that_names_columns_is_a_header() {
     assert!(error("hello world\n1,R,0,8\n", "rq-csv").contains("line 1"));
 }
 
-/// The case `rwbs-letters`.
+/// Holds the case `rwbs-letters`.
 #[test]
 fn the_kernels_letters_are_read_in_tables() {
     let right = [
@@ -107,7 +107,7 @@ fn the_kernels_letters_are_read_in_tables() {
     assert!(error("0,XS,8,8\n", "rq-csv").contains("RWBS letters such as WS"));
 }
 
-/// The case `rows-that-are-no-requests`.
+/// Holds the case `rows-that-are-no-requests`.
 #[test]
 fn rows_are_passed_over_by_value() {
     let etw = "         DiskWriteInit,      64190,         store.exe (4312),      5120, 0xfffffa8012340000\n\
@@ -146,7 +146,7 @@ fn rows_are_passed_over_by_value() {
     }
 }
 
-/// The case `wall-clock-times`.
+/// Holds the case `wall-clock-times`.
 #[test]
 fn dates_decimals_and_split_columns_are_read() {
     let tracer = "timestamp,pid,command,sector,operation,size,latency_ms\n\

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is asked of a table whose format is not given, and the formats that are offered.
+/// Returns what is asked of a table whose format is not given, and the formats that are offered.
 fn question(text: &str) -> (String, Vec<String>) {
     let asked = error(text, "");
     let offers = asked.lines().filter_map(|line| line.trim_start().strip_prefix("--format "));
@@ -10,7 +10,7 @@ fn question(text: &str) -> (String, Vec<String>) {
     (asked, names)
 }
 
-/// Whether one of the readings that are offered has these requests, in bytes, and this time between them.
+/// Tells whether one of the readings that are offered has these requests, in bytes, and this time between them.
 fn offers(text: &str, requests: &[(Op, u64, u64)], gap: u64) -> Option<String> {
     let (_, names) = question(text);
     names.into_iter().find(|name| {
@@ -22,7 +22,7 @@ fn offers(text: &str, requests: &[(Op, u64, u64)], gap: u64) -> Option<String> {
 
 const UNITS: [(&str, u64); 5] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("filetime", 100), ("ns", 1)];
 const SIZES: [(&str, u64); 3] = [("bytes", 1), ("sectors", 512), ("KiB", 1024)];
-/// The formats, their units of time, offset and length, and a line of the columns.
+/// Lists the formats, their units of time, offset and length, and a line of the columns.
 type Table = (&'static str, u64, (u64, u64), fn(&str, bool, u64, u64) -> String);
 const TABLES: [Table; 6] = [
     ("rq-csv", 1_000, (512, 512), |time, write, offset, len| {
@@ -45,7 +45,7 @@ const TABLES: [Table; 6] = [
     }),
 ];
 
-/// Every table in every unit of time and of sizes: the format's own are taken, all others are refused, and where the
+/// Tries every table in every unit of time and of sizes: the format's own are taken, all others are refused, and where the
 /// format's columns can be read in them they are among the readings that are offered.
 #[test]
 fn no_mistake_of_units_is_silent() {
@@ -84,7 +84,7 @@ fn no_mistake_of_units_is_silent() {
     assert!(mistakes >= 80 && offered >= 30, "{mistakes} {offered}");
 }
 
-/// The case `units-silent`.
+/// Holds the case `units-silent`.
 #[test]
 fn bytes_are_not_taken_for_sectors() {
     let bytes4 = "0,W,1048576,4096\n120,W,1052672,8192\n260,R,20480000,4096\n900,W,1048576,65536\n";
@@ -133,7 +133,7 @@ fn what_no_device_is_or_answers_is_asked_about() {
     }
 }
 
-/// The case `five-numbers-none-of-them`.
+/// Holds the case `five-numbers-none-of-them`.
 #[test]
 fn five_numbers_may_be_none_of_the_formats() {
     let midas = "0.000123 1 66786 4096 0\n0.000189 3 432713 4096 0\n0.000476 1 924345 4096 0\n";
@@ -146,7 +146,7 @@ fn five_numbers_may_be_none_of_the_formats() {
     assert_eq!(requests[1], request(66_000, Discard, 432_713 * 4096, 4096, 0));
 }
 
-/// The case `tar-forced`.
+/// Holds the case `tar-forced`.
 #[test]
 fn a_format_that_is_given_does_not_make_an_archive_a_trace() {
     let mut tar = vec![0_u8; 512];
