@@ -12,7 +12,7 @@ use destage_policy::buffer::{
     Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Built, EvictionKind, Evictions, NoDevice,
     NoVeto, Visitor, build, policies,
 };
-use destage_sim::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
+use destage_sim::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, VolumeSelection};
 use destage_trace::TraceStat;
 
 use crate::bytes::Bytes;
@@ -43,9 +43,9 @@ pub(crate) fn check(bytes: &[u8]) {
     };
     let ops = bytes.choice(&[Ops::All, Ops::Writes]);
     let volumes = match bytes.choice(&["each", "merge", "#1"]) {
-        "each" => Volumes::Each,
-        "merge" => Volumes::Merge,
-        choice => Volumes::Only(choice.parse().expect("a choice")),
+        "each" => VolumeSelection::Each,
+        "merge" => VolumeSelection::Merge,
+        choice => VolumeSelection::Only(choice.parse().expect("a choice")),
     };
     let speed = Speed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() };
     let capacity_pages = u32::from(bytes.u8() % 64) + 1;

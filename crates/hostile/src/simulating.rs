@@ -9,7 +9,7 @@ use destage_sim::buffer::{
     Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, Report, RunConfig, SimError,
 };
 use destage_sim::experiment::{ExperimentError, Input, Resources, TraceReplay};
-use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
+use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, VolumeSelection, Warmup};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 use destage_trace::{Source, TraceError};
 
@@ -52,9 +52,9 @@ pub(crate) fn check(bytes: &[u8]) {
             lba_overflow: bytes.choice(&[LbaOverflow::Wrap, LbaOverflow::Filter, LbaOverflow::Compact]),
             ops: bytes.choice(&[Ops::All, Ops::Writes]),
             volumes: match bytes.choice(&["each", "merge", "#1"]) {
-                "each" => Volumes::Each,
-                "merge" => Volumes::Merge,
-                choice => Volumes::Only(choice.parse().expect("a choice")),
+                "each" => VolumeSelection::Each,
+                "merge" => VolumeSelection::Merge,
+                choice => VolumeSelection::Only(choice.parse().expect("a choice")),
             },
             speed: Speed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() },
             limit: bytes.choice(&[None, Some(1), Some(100)]),

@@ -17,9 +17,9 @@ const DATA: u64 = 4;
 const PATIENCE: u64 = 10_000;
 
 /// Loses what was not flushed.
-struct Nothing;
+struct NothingUnflushed;
 
-impl CutChoice for Nothing {
+impl CutChoice for NothingUnflushed {
     fn page(&mut self, _: usize, _: u64, _: u128) -> u128 {
         0
     }
@@ -30,13 +30,13 @@ impl CutChoice for Nothing {
 }
 
 /// Drives an array of 16 rows of four pages and parity, each of which is kept in memory.
-struct Bench {
+struct StripeCacheRun {
     memory: Memory<Box<dyn Served>>,
     geometry: Geometry,
     tags: u64,
 }
 
-impl Bench {
+impl StripeCacheRun {
     fn new(level: Level, parity: ParityMethod, rows: u32) -> Self {
         let members = DATA as u32 + if level == Level::Raid6 { 2 } else { 1 };
         let geometry = Geometry::new(level, None, members, 4, 16).expect("a shape that can be");
@@ -151,7 +151,7 @@ impl Bench {
 
 #[test]
 fn what_was_read_or_written_for_a_row_is_not_read_again() {
-    let mut bench = Bench::new(Level::Raid5, ParityMethod::Min, 16);
+    let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Min, 16);
     // Of four columns the old page and the old parity are read.
     bench.write(0, 0);
     // Then the old page alone; of as many either way what is not written, which is column 3.
@@ -169,7 +169,7 @@ fn parity_fits_data_whatever_is_written_in_which_way() {
     for level in [Level::Raid4, Level::Raid5, Level::Raid6] {
         for method in ParityMethod::ALL {
             for rows in [8, 16] {
-                let mut bench = Bench::new(level, method, rows);
+                let mut bench = StripeCacheRun::new(level, method, rows);
                 let mut at = 1_u64;
                 for round in 0..400 {
                     at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -197,7 +197,7 @@ fn parity_fits_data_whatever_is_written_in_which_way() {
 
 #[test]
 fn a_trimmed_row_is_forgotten() {
-    let mut bench = Bench::new(Level::Raid5, ParityMethod::Rmw, 16);
+    let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Rmw, 16);
     bench.write(0, 0);
     bench.submit(HostOp::Discard, 0, 4 * DATA);
     bench.settle();
@@ -208,11 +208,11 @@ fn a_trimmed_row_is_forgotten() {
 
 #[test]
 fn a_lost_member_makes_everything_forgotten() {
-    let mut bench = Bench::new(Level::Raid5, ParityMethod::Rmw, 16);
+    let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Rmw, 16);
     (0..16).for_each(|row| bench.write(row, row % DATA));
     assert_eq!(bench.kept(), 32);
     let lost = bench.member(0, 1);
-    bench.memory.fail(lost, &mut Nothing);
+    bench.memory.fail(lost, &mut NothingUnflushed);
     bench.memory.announce_all();
     bench.settle();
     assert_eq!(bench.kept(), 0);
@@ -229,16 +229,16 @@ fn a_lost_member_makes_everything_forgotten() {
 fn what_a_write_held_as_a_member_failed_is_forgotten() {
     for step in 0..12 {
         for column in 0..=DATA as u8 {
-            let mut bench = Bench::new(Level::Raid5, ParityMethod::Rmw, 16);
+            let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Rmw, 16);
             bench.write(0, 0);
             let lost = bench.member(0, column);
-            bench.submit(HostOp::Write, Bench::page(0, 0), 1);
+            bench.submit(HostOp::Write, StripeCacheRun::page(0, 0), 1);
             for _ in 0..step {
                 if bench.memory.runnable() > 0 {
                     bench.memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
                 }
             }
-            bench.memory.fail(lost, &mut Nothing);
+            bench.memory.fail(lost, &mut NothingUnflushed);
             bench.memory.announce_all();
             bench.settle();
             assert_eq!(bench.kept(), 0, "member {lost} fails after {step} steps");
@@ -252,12 +252,12 @@ fn what_a_write_held_as_a_member_failed_is_forgotten() {
 
 #[test]
 fn a_row_with_a_page_made_anew_is_forgotten() {
-    let mut bench = Bench::new(Level::Raid5, ParityMethod::Rmw, 16);
+    let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Rmw, 16);
     bench.write(0, 0);
     bench.write(1, 0);
     let bad = BadPage { dev: bench.member(0, 0), page: 0 };
     bench.memory.spoil(bad, false);
-    bench.read(Bench::page(0, 0));
+    bench.read(StripeCacheRun::page(0, 0));
     bench.settle();
     assert_eq!(bench.kept(), 2, "the other row is kept");
     bench.write(0, 0);
@@ -267,7 +267,7 @@ fn a_row_with_a_page_made_anew_is_forgotten() {
 #[test]
 fn a_row_that_a_scrub_finds_inconsistent_is_forgotten() {
     for repairs in [false, true] {
-        let mut bench = Bench::new(Level::Raid5, ParityMethod::Rmw, 16);
+        let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Rmw, 16);
         (0..2).for_each(|column| bench.write(0, column));
         bench.write(1, 0);
         // What is flushed can rot.
@@ -289,23 +289,27 @@ fn a_row_that_a_scrub_finds_inconsistent_is_forgotten() {
 
 #[test]
 fn what_is_carried_out_with_another_write_is_as_durable_as_was_asked_for() {
-    let mut bench = Bench::new(Level::Raid5, ParityMethod::Min, 16);
+    let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Min, 16);
     // The first holds the row, the second takes the others along.
     let writes = [(0, false), (1, false), (2, true), (3, false)];
-    let tags = writes.map(|(column, fua)| bench.submit_fua(HostOp::Write, Bench::page(0, column), 1, fua));
+    let tags = writes.map(|(column, fua)| bench.submit_fua(HostOp::Write, StripeCacheRun::page(0, column), 1, fua));
     assert!(bench.settle());
     assert_eq!(bench.memory.engine().out().counts()[StepKind::Write as usize], 2 + 4);
-    let image = bench.memory.cut(&mut Nothing).disks[bench.member(0, 2).index()].image.clone();
-    assert_eq!(image[..PAGE as usize], Bench::bytes(tags[2], Bench::page(0, 2), 1));
+    let image = bench.memory.cut(&mut NothingUnflushed).disks[bench.member(0, 2).index()].image.clone();
+    assert_eq!(image[..PAGE as usize], StripeCacheRun::bytes(tags[2], StripeCacheRun::page(0, 2), 1));
     // A flush covers the members of all of them, as if each had been alone.
     bench.tags += 1;
     let flush = HostRequest { tag: bench.tags, op: HostOp::Flush, offset: 0, len: 0, fua: false };
     bench.memory.submit(flush, &[]).expect("a flush");
     bench.settle();
-    let remains = bench.memory.cut(&mut Nothing);
+    let remains = bench.memory.cut(&mut NothingUnflushed);
     for (tag, (column, _)) in tags.into_iter().zip(writes) {
         let image = &remains.disks[bench.member(0, column as u8).index()].image;
-        assert_eq!(image[..PAGE as usize], Bench::bytes(tag, Bench::page(0, column), 1), "column {column}");
+        assert_eq!(
+            image[..PAGE as usize],
+            StripeCacheRun::bytes(tag, StripeCacheRun::page(0, column), 1),
+            "column {column}"
+        );
     }
     bench.check("after all of them");
 }

@@ -13,7 +13,7 @@ use destage_raid::Level;
 use destage_testkit::{ExpectedContent, TestRng, data, draw, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
-use crate::disks::Disks;
+use crate::disks::DiskSystem;
 
 const MEMBERS: u8 = 4;
 const CACHE: u8 = MEMBERS;
@@ -34,13 +34,13 @@ fn array() -> Array {
 }
 
 /// Makes disks for an array's devices, and one for the NVRAM alone, that hold something.
-fn disks(folder: &Path, block: u64) -> Disks {
+fn disks(folder: &Path, block: u64) -> DiskSystem {
     let paths: Vec<PathBuf> = (0..=OWN).map(|dev| member(folder, dev)).collect();
     for path in &paths {
         let file = fs::File::create(path).expect("a file");
         file.set_len(DISK).and_then(|()| file.write_all_at(&[7; 4096], DIRT)).expect("room");
     }
-    Disks::new(block, paths)
+    DiskSystem::new(block, paths)
 }
 
 /// Returns the array's files, all on disks but the intents.
@@ -57,7 +57,7 @@ fn quiet() -> ZeroingWatch {
 }
 
 fn create(
-    disks: &Disks,
+    disks: &DiskSystem,
     array: &Array,
     config: FilesConfig,
     watch: ZeroingWatch,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use destage_plan::Nanos;
-use destage_sim::input::{Ops, Volumes};
+use destage_sim::input::{Ops, VolumeSelection};
 use destage_trace::{FormatSpec, OpenOptions, Window};
 
 use super::Result;
@@ -97,7 +97,7 @@ declare_settings! {
         "Simulate all these requests so many times, one time after the other [default: 1]",
         positive32,
     );
-    pub(crate) const VOLUMES: Setting<Volumes> = Setting::one(
+    pub(crate) const VOLUMES: Setting<VolumeSelection> = Setting::one(
         "volumes",
         "NAME,...|merge|each",
         "each",
@@ -179,11 +179,11 @@ fn positive32(text: &str) -> std::result::Result<u32, String> {
     }
 }
 
-fn volumes(text: &str) -> std::result::Result<Volumes, String> {
+fn volumes(text: &str) -> std::result::Result<VolumeSelection, String> {
     match text {
-        "each" => Ok(Volumes::Each),
-        "merge" => Ok(Volumes::Merge),
-        names => names.parse().map(Volumes::Only),
+        "each" => Ok(VolumeSelection::Each),
+        "merge" => Ok(VolumeSelection::Merge),
+        names => names.parse().map(VolumeSelection::Only),
     }
 }
 

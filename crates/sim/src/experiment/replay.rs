@@ -3,7 +3,7 @@
 use destage_plan::PageGeometry;
 
 use super::{Capacity, PassEnd, Reading};
-use crate::input::{Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
+use crate::input::{Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, VolumeSelection};
 use crate::measure::{RecordedSetting, RunContext};
 
 /// Which requests of a trace take part, when they arrive, and where they lie.
@@ -21,7 +21,7 @@ pub struct TraceReplay {
     /// Operations that take part.
     pub ops: Ops,
     /// Volumes that take part.
-    pub volumes: Volumes,
+    pub volumes: VolumeSelection,
     /// Factor by which the trace is played faster.
     pub speed: Speed,
     /// At most so many requests are read.
@@ -39,7 +39,7 @@ impl TraceReplay {
             capacity: Capacity::Given,
             lba_overflow: LbaOverflow::Wrap,
             ops: Ops::All,
-            volumes: Volumes::Each,
+            volumes: VolumeSelection::Each,
             speed: Speed::default(),
             limit: None,
             settings: Vec::new(),

@@ -4,7 +4,7 @@ use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::Border;
 
 use super::space::{Extent, PageSpace, PageSpan, SpaceError};
-use super::volumes::{ChosenVolumes, Volumes};
+use super::volumes::{ChosenVolumes, VolumeSelection};
 
 /// Arrivals lie before this (146 years), so that a run's times stay in range whatever devices add
 /// to them.
@@ -122,7 +122,7 @@ const FAR: Nanos = Nanos(1_000_000_000);
 
 /// Says which volumes are taken.
 #[derive(Clone, Debug)]
-enum Taking {
+enum VolumeFilter {
     Each,
     Merge,
     Only(ChosenVolumes),
@@ -133,7 +133,7 @@ enum Taking {
 pub struct Feeder {
     space: PageSpace,
     ops: Ops,
-    volumes: Taking,
+    volumes: VolumeFilter,
     speed: Speed,
     latest: Nanos,
     /// Gives the arrival of the request before.
@@ -145,14 +145,14 @@ pub struct Feeder {
 
 impl Feeder {
     /// A feeder into `space`.
-    pub fn new(space: PageSpace, ops: Ops, volumes: Volumes, speed: Speed) -> Self {
+    pub fn new(space: PageSpace, ops: Ops, volumes: VolumeSelection, speed: Speed) -> Self {
         Self {
             space,
             ops,
             volumes: match volumes {
-                Volumes::Each => Taking::Each,
-                Volumes::Merge => Taking::Merge,
-                Volumes::Only(choice) => Taking::Only(ChosenVolumes::new(&choice)),
+                VolumeSelection::Each => VolumeFilter::Each,
+                VolumeSelection::Merge => VolumeFilter::Merge,
+                VolumeSelection::Only(choice) => VolumeFilter::Only(ChosenVolumes::new(&choice)),
             },
             speed,
             latest: Nanos::ZERO,
@@ -189,7 +189,7 @@ impl Feeder {
     /// Takes in the names of the trace's volumes, as far as they are known: all of those of the requests that are
     /// appended next. They choose volumes.
     pub fn learn_volumes(&mut self, names: &[String]) {
-        if let Taking::Only(chosen) = &mut self.volumes {
+        if let VolumeFilter::Only(chosen) = &mut self.volumes {
             chosen.learn(names);
         }
     }
@@ -197,8 +197,8 @@ impl Feeder {
     /// Returns the volumes that were chosen, and what was asked for and is none; nothing if all take part.
     pub(crate) fn chosen_volumes(&self) -> Option<(String, Option<String>)> {
         match &self.volumes {
-            Taking::Only(chosen) => Some((chosen.describe(), chosen.missing())),
-            Taking::Each | Taking::Merge => None,
+            VolumeFilter::Only(chosen) => Some((chosen.describe(), chosen.missing())),
+            VolumeFilter::Each | VolumeFilter::Merge => None,
         }
     }
 
@@ -246,9 +246,9 @@ impl Feeder {
             taken += 1;
             self.counts.read += 1;
             let volume = match &mut self.volumes {
-                Taking::Each => request.volume,
-                Taking::Merge => 0,
-                Taking::Only(chosen) => {
+                VolumeFilter::Each => request.volume,
+                VolumeFilter::Merge => 0,
+                VolumeFilter::Only(chosen) => {
                     let Some(place) = chosen.place(request.volume) else {
                         self.counts.left_out += 1;
                         continue;
@@ -337,7 +337,7 @@ impl Feeder {
     /// there were. Most requests of most traces are such.
     #[inline]
     fn append_plain(&mut self, requests: &[Request], feed: &mut Feed) -> usize {
-        if !matches!(self.volumes, Taking::Each)
+        if !matches!(self.volumes, VolumeFilter::Each)
             || self.ops != Ops::All
             || self.speed.times != self.speed.per
             || self.keeps_heads

@@ -11,4 +11,4 @@ pub use feed::{Feed, FeedCounts, FeedRequest, Feeder, Ops, Origin, Speed};
 pub use host::{HostModel, Subpage, TrimMode, Warmup};
 pub(crate) use host_queue::{HostQueue, Places};
 pub use space::{Directory, Extent, LbaOverflow, PageSpace, PageSpan, SpaceError};
-pub use volumes::{VolumeChoice, Volumes};
+pub use volumes::{VolumeChoice, VolumeSelection};

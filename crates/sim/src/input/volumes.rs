@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Says which of the trace's volumes take part, and how they share one address space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Volumes {
+pub enum VolumeSelection {
     /// Gives every volume addresses of its own.
     #[default]
     Each,

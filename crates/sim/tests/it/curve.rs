@@ -8,7 +8,7 @@ use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_sim::buffer::{DeviceConfig, Experiment, FlushMode};
 use destage_sim::curve::{self, Found, Scope};
 use destage_sim::experiment::{ExperimentError, Input, Resources};
-use destage_sim::input::{Ops, Speed, TrimMode, Volumes, Warmup};
+use destage_sim::input::{Ops, Speed, TrimMode, VolumeSelection, Warmup};
 
 use crate::in_memory::{InMemory, ONE_THREAD, discard, experiment, flush, read, try_run, write};
 use crate::mixed::{PAGE, mixed};
@@ -77,7 +77,9 @@ fn the_curve_is_that_of_runs_whatever_takes_part() {
         };
         experiment.replay.ops = if seed % 5 == 4 { Ops::Writes } else { Ops::All };
         experiment.replay.volumes =
-            [Volumes::Each, Volumes::Merge, Volumes::Only("#1".parse().expect("a choice"))][seed as usize / 4].clone();
+            [VolumeSelection::Each, VolumeSelection::Merge, VolumeSelection::Only("#1".parse().expect("a choice"))]
+                [seed as usize / 4]
+                .clone();
         experiment.replay.speed = Speed { times: 1 + seed % 2, per: 1 };
         experiment.replay.limit = (seed % 6 == 5).then_some(2_000);
         let found = check(experiment, &requests);

@@ -10,7 +10,7 @@ use destage_sim::array::DeviceSetup;
 use destage_sim::buffer::{DeviceConfig, RunResult};
 use destage_sim::disk::Scheduler;
 use destage_sim::experiment::Capacity;
-use destage_sim::input::{HostModel, LbaOverflow, Volumes};
+use destage_sim::input::{HostModel, LbaOverflow, VolumeSelection};
 use destage_sim::ssd::{Ftl, SsdConfig, StartState};
 use serde_json::Value;
 
@@ -158,9 +158,9 @@ fn discarding_what_nothing_touched_changes_no_figure() {
         let mut experiment = experiment(&[policy], &[PAGE * (1 + random.below(30))], geometry(), device);
         experiment.run.host = [HostModel::Open, HostModel::Closed { depth: 3 }][random.below(2) as usize];
         experiment.replay.volumes = match random.below(3) {
-            0 => Volumes::Each,
-            1 => Volumes::Merge,
-            _ => Volumes::Only("#0".parse().expect("a choice")),
+            0 => VolumeSelection::Each,
+            1 => VolumeSelection::Merge,
+            _ => VolumeSelection::Only("#0".parse().expect("a choice")),
         };
         experiment.replay.lba_overflow =
             [LbaOverflow::Wrap, LbaOverflow::Filter, LbaOverflow::Compact][random.below(3) as usize];
@@ -170,12 +170,12 @@ fn discarding_what_nothing_touched_changes_no_figure() {
         let pads = info.unit == EvictionUnit::Block;
         let live: Vec<u64> = (if full { 0 } else { 24 }..104).filter(|page| full || page % 7 > 1).collect();
         // Whose size is given may have the pages of several volumes in one place: these touch each other.
-        let apart = experiment.replay.volumes == Volumes::Each && experiment.replay.capacity == Capacity::Given;
+        let apart = experiment.replay.volumes == VolumeSelection::Each && experiment.replay.capacity == Capacity::Given;
         let volumes = if apart { 1 } else { 1 + random.below(3) };
         let plain = requests(random, &live, 40, volumes);
         // What begins full holds all that its size says, be it touched or not: behind everything is behind that, too.
         let far = if full { &FAR[1..] } else { &[0, 2, 200, 1_000, 1 << 20, 1 << 33][..] };
-        let merged = experiment.replay.volumes != Volumes::Each;
+        let merged = experiment.replay.volumes != VolumeSelection::Each;
         let with = with_discards(random, &plain, far, merged, pads);
         let result = run_one(&experiment, &with);
         assert_same(&run_one(&experiment, &plain), &result, &format!("seed {seed}, {policy}"));

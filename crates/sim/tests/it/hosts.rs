@@ -10,7 +10,7 @@ use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::policies;
 use destage_sim::buffer::{DeviceConfig, Experiment, FlushMode, RunResult, SimError};
 use destage_sim::experiment::ExperimentError;
-use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Volumes, Warmup};
+use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, VolumeSelection, Warmup};
 use destage_sim::measure::Saturation;
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
 
@@ -460,10 +460,10 @@ fn volumes_are_apart_or_over_each_other_or_alone() {
             let r = &report.results[0];
             (r.counters.requests, r.counters.hits, r.context.input.left_out_requests)
         };
-        assert_eq!(with(Volumes::Merge), (5, 3, 0));
-        assert_eq!(with(Volumes::Only("0".parse().expect("a choice"))), (2, 1, 3));
-        assert_eq!(with(Volumes::Only("1".parse().expect("a choice"))), (2, 0, 3));
-        assert_eq!(with(Volumes::Only("7".parse().expect("a choice"))), (0, 0, 5));
+        assert_eq!(with(VolumeSelection::Merge), (5, 3, 0));
+        assert_eq!(with(VolumeSelection::Only("0".parse().expect("a choice"))), (2, 1, 3));
+        assert_eq!(with(VolumeSelection::Only("1".parse().expect("a choice"))), (2, 0, 3));
+        assert_eq!(with(VolumeSelection::Only("7".parse().expect("a choice"))), (0, 0, 5));
     }
     let each = run(&no_device("lru", 8), &requests);
     assert_eq!((each.results[0].counters.hits, of_the_trace(&each.results[0]).len()), (1, 0));

@@ -7,7 +7,7 @@ use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::{EvictionUnit, info, policies};
 use destage_sim::buffer::{AnalyticConfig, DeviceConfig, Experiment, FlushMode, RunResult};
 use destage_sim::experiment::Resources;
-use destage_sim::input::{HostModel, LbaOverflow, Volumes, Warmup};
+use destage_sim::input::{HostModel, LbaOverflow, VolumeSelection, Warmup};
 use destage_sim::measure::VolumeResult;
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 
@@ -124,7 +124,7 @@ fn volumes_add_up_to_the_run_for_every_policy_and_device() {
     // Volumes share pages.
     let on_ssd = over(ssd(Allocation::Static, Ftl::Page), &anywhere);
     let mut merged = on_ssd.clone();
-    merged.replay.volumes = Volumes::Merge;
+    merged.replay.volumes = VolumeSelection::Merge;
     let mut wrapped = on_ssd;
     wrapped.replay.lba_overflow = LbaOverflow::Wrap;
     experiments.extend([merged, wrapped]);
@@ -244,7 +244,7 @@ fn lru(requests: &[Request], capacity: usize, merged: bool) -> Model {
 
 #[test]
 fn a_small_model_of_lru_finds_the_same() {
-    for (seed, way) in [Volumes::Each, Volumes::Merge].into_iter().enumerate() {
+    for (seed, way) in [VolumeSelection::Each, VolumeSelection::Merge].into_iter().enumerate() {
         let requests: Vec<_> =
             workload(10 + seed as u64, 4).into_iter().filter(|request| request.op != Op::Discard).collect();
         for capacity in [3, 40, 500] {
@@ -259,7 +259,11 @@ fn a_small_model_of_lru_finds_the_same() {
                     (v.volume.expect("few volumes") as u32, counts.map(|count| count.expect("a buffer")))
                 })
                 .collect();
-            assert_eq!(found, lru(&requests, capacity as usize, way == Volumes::Merge), "{capacity} pages, {way:?}");
+            assert_eq!(
+                found,
+                lru(&requests, capacity as usize, way == VolumeSelection::Merge),
+                "{capacity} pages, {way:?}"
+            );
         }
     }
 }
@@ -269,7 +273,7 @@ fn a_small_model_of_lru_finds_the_same() {
 fn the_volume_that_takes_part_is_told_by_its_number() {
     let mut experiment = over(DeviceConfig::None, &["lru"]);
     experiment.caches.truncate(1);
-    experiment.replay.volumes = Volumes::Only("#2".parse().expect("a choice"));
+    experiment.replay.volumes = VolumeSelection::Only("#2".parse().expect("a choice"));
     let r = run_one(&experiment, &workload(5, 4));
     assert_eq!(volumes(&r).iter().map(|v| v.volume).collect::<Vec<_>>(), [Some(2)]);
     adds_up(&r, "the third volume");

@@ -12,14 +12,14 @@ use crate::md_model::{MdModel, MemberTraffic};
 const TIMES: FixedTimes = FixedTimes { read: Nanos(1_000), write: Nanos(2_000), other: Nanos(300), page: Nanos(10) };
 
 /// Describes an array without a cache, but for so many rows in memory.
-struct Beside {
+struct CachedRowsRun {
     array: Executor<Box<dyn Served>>,
     members: u8,
     requests: u64,
     answered: u64,
 }
 
-impl Beside {
+impl CachedRowsRun {
     fn new(geometry: &Geometry, rows: u32) -> Self {
         Self::with_cache("none", 0, geometry, rows)
     }
@@ -130,9 +130,9 @@ fn the_model_does_what_the_worked_example_says() {
 }
 
 /// Draws as `SplitMix64` does.
-struct Draws(u64);
+struct SplitMixDraws(u64);
 
-impl Draws {
+impl SplitMixDraws {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -142,14 +142,14 @@ impl Draws {
 }
 
 /// Draws pages by how often they are asked for, zipf with exponent 1 or all alike.
-struct Pages {
+struct PagePopularity {
     order: Vec<u64>,
     sums: Vec<f64>,
 }
 
-impl Pages {
+impl PagePopularity {
     fn new(count: u64) -> Self {
-        let (mut order, mut draws): (Vec<_>, _) = ((0..count).collect(), Draws(42));
+        let (mut order, mut draws): (Vec<_>, _) = ((0..count).collect(), SplitMixDraws(42));
         for i in (1..order.len()).rev() {
             order.swap(i, (draws.next() % (i as u64 + 1)) as usize);
         }
@@ -176,14 +176,14 @@ fn members_read_what_they_were_counted_to_read_under_md() {
     // Counted with linux 6.1 on RAID-5 of 5 members of 96 MiB in chunks of 64 KiB, with 256 rows: pages read and written for
     // each write of a page, among 32,768 pages, one at a time, after a warm-up.
     let geometry = geometry(Level::Raid5, 5, 16, (96 << 20) / PAGE);
-    let pages = Pages::new(32_768);
+    let pages = PagePopularity::new(32_768);
     for (reads, is_zipf, counted) in [(0, true, 1.147), (50, true, 2.137), (0, false, 1.960)] {
-        let (mut array, mut md) = (Beside::new(&geometry, 256), MdModel::new(5, 16, 8, 32));
+        let (mut array, mut md) = (CachedRowsRun::new(&geometry, 256), MdModel::new(5, 16, 8, 32));
         let mut before = (MemberTraffic::default(), 0);
         let mut writes = 0;
         for (seed, count) in [(1, 4_000), (2, 12_000)] {
             before = (array.traffic(), writes);
-            let mut draws = Draws(seed);
+            let mut draws = SplitMixDraws(seed);
             for _ in 0..count {
                 let (a, b) = (draws.next(), draws.next());
                 let page = if is_zipf { pages.zipf(a) } else { pages.uniform(a) };
@@ -214,9 +214,9 @@ fn random_loads_of_all_sizes_ask_members_for_what_md_does() {
         let chunk = 1 << random.below(5);
         let rows = 8 * (2 + random.below(20) as u32);
         let geometry = geometry(Level::Raid5, members, chunk, 4_096);
-        let mut array = Beside::new(&geometry, rows);
+        let mut array = CachedRowsRun::new(&geometry, rows);
         let mut md = MdModel::new(members.into(), chunk.into(), 8, (rows / 8) as usize);
-        let pages = Pages::new(geometry.data_pages());
+        let pages = PagePopularity::new(geometry.data_pages());
         for request in 0..2_000 {
             let page = pages.zipf(random.below(u64::MAX));
             let left = u64::from(chunk) - page % u64::from(chunk);
@@ -243,7 +243,7 @@ fn members_are_asked_for_what_the_worked_example_says() {
     let (chunk, unit) = (16, 8);
     let spread = |page: u64| page / 2 * chunk + page % 2 * unit;
     let geometry = geometry(Level::Raid5, 4, chunk as u32, 4_096);
-    let mut array = Beside::new(&geometry, 32);
+    let mut array = CachedRowsRun::new(&geometry, 32);
     for (line, (op, pages, (read, written))) in EXAMPLE.into_iter().enumerate() {
         let before = array.traffic();
         let requests: Vec<_> = pages.iter().map(|page| (op, spread(*page), 1)).collect();
@@ -259,12 +259,12 @@ fn members_are_asked_for_what_the_worked_example_says() {
 #[test]
 fn neighbours_of_a_column_are_read_and_written_as_one() {
     let geometry = geometry(Level::Raid5, 4, 2, 64);
-    let mut array = Beside::new(&geometry, 256);
+    let mut array = CachedRowsRun::new(&geometry, 256);
     array.ask(HostOp::Write, &[(24, 2)]);
     let MemberTraffic { pages_read, pages_written, reads, writes } = array.traffic();
     assert_eq!((pages_read, reads, pages_written, writes), (4, 2, 4, 2));
     // One row of the two is known: of the other two pages are read.
-    let mut array = Beside::new(&geometry, 256);
+    let mut array = CachedRowsRun::new(&geometry, 256);
     array.ask(HostOp::Write, &[(24, 1)]);
     array.ask(HostOp::Write, &[(24, 2)]);
     let MemberTraffic { pages_read, pages_written, reads, writes } = array.traffic();
@@ -274,7 +274,7 @@ fn neighbours_of_a_column_are_read_and_written_as_one() {
 #[test]
 fn writes_that_wait_for_one_row_are_carried_out_as_one() {
     let geometry = geometry(Level::Raid5, 5, 16, 1_024);
-    let mut array = Beside::new(&geometry, 256);
+    let mut array = CachedRowsRun::new(&geometry, 256);
     let row = |column: u64| (HostOp::Write, column * 16, 1);
     // The first begins at once; the others wait for it, one of them for a page that the next but one writes again.
     array.ask_all([row(0), row(1), row(2), row(3), row(1)]);
@@ -291,9 +291,9 @@ fn writes_that_wait_for_one_row_are_carried_out_as_one() {
 /// Returns the commands of members for each of 12,000 zipf writes after 4,000, 32 at a time.
 fn commands_of_zipf_writes(cache: &str, pages: u64, rows: u32) -> f64 {
     let geometry = geometry(Level::Raid5, 5, 16, (96 << 20) / PAGE);
-    let asked = Pages::new(32_768);
-    let mut array = Beside::with_cache(cache, pages, &geometry, rows);
-    let (mut draws, mut of_warm_up) = (Draws(1), 0);
+    let asked = PagePopularity::new(32_768);
+    let mut array = CachedRowsRun::with_cache(cache, pages, &geometry, rows);
+    let (mut draws, mut of_warm_up) = (SplitMixDraws(1), 0);
     let (warm_up, count) = (4_000, 12_000_u64);
     for request in 0..warm_up + count {
         if request == warm_up {

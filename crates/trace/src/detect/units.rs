@@ -32,7 +32,7 @@ const FEW: usize = 3;
 
 /// Names a way to read a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reading {
+struct TableReading {
     time: TimeUnit,
     offset: u64,
     length: u64,
@@ -40,14 +40,14 @@ struct Reading {
 
 /// Says what speaks against a column's unit.
 #[derive(Debug)]
-struct Doubt<T> {
+struct UnitDoubt<T> {
     reasons: Vec<String>,
     /// Tells that the unit of the format makes sense all the same.
     is_possible: bool,
     others: Vec<T>,
 }
 
-impl<T> Doubt<T> {
+impl<T> UnitDoubt<T> {
     const fn none() -> Self {
         Self { reasons: Vec::new(), is_possible: true, others: Vec::new() }
     }
@@ -69,7 +69,7 @@ pub(super) fn question(format: &FormatSpec, probe: &Probe) -> Option<String> {
     )];
     for time in own_time.into_iter().chain(times.others) {
         for (offset, length) in own_size.into_iter().chain(sizes.others.iter().copied()) {
-            let reading = Reading { time, offset, length };
+            let reading = TableReading { time, offset, length };
             let name = if (time, offset, length) == (table.time, table.offset, table.length) {
                 format.to_string()
             } else {
@@ -80,18 +80,18 @@ pub(super) fn question(format: &FormatSpec, probe: &Probe) -> Option<String> {
     }
     lines.push(format!(
         "  neither: describe the columns yourself, such as --format '{}'",
-        Reading::from(table).columns(table)
+        TableReading::from(table).columns(table)
     ));
     Some(lines.join("\n"))
 }
 
-impl From<TableUnits> for Reading {
+impl From<TableUnits> for TableReading {
     fn from(table: TableUnits) -> Self {
         Self { time: table.time, offset: table.offset, length: table.length }
     }
 }
 
-impl Reading {
+impl TableReading {
     /// Returns the description of a table that is read so.
     fn columns(self, table: TableUnits) -> String {
         let size = |unit: u64| match unit {
@@ -121,8 +121,8 @@ impl Reading {
     }
 }
 
-fn doubt_sizes(table: TableUnits, probe: &Probe) -> Doubt<(u64, u64)> {
-    let mut doubt = Doubt::none();
+fn doubt_sizes(table: TableUnits, probe: &Probe) -> UnitDoubt<(u64, u64)> {
+    let mut doubt = UnitDoubt::none();
     let lens = || probe.ranges.iter().map(|range| range.1).filter(|len| *len > 0);
     let offsets = || probe.ranges.iter().map(|range| range.0).filter(|offset| *offset > 0);
     let count = lens().count();
@@ -187,8 +187,8 @@ fn in_unit(time: u128, own: TimeUnit, other: TimeUnit) -> u128 {
     time * 10_u128.pow(other.exponent() as u32) / 10_u128.pow(own.exponent() as u32)
 }
 
-fn doubt_times(own: TimeUnit, times: &[u64]) -> Doubt<TimeUnit> {
-    let mut doubt = Doubt::none();
+fn doubt_times(own: TimeUnit, times: &[u64]) -> UnitDoubt<TimeUnit> {
+    let mut doubt = UnitDoubt::none();
     let (Some(&first), Some(gap)) = (times.first(), gap(times)) else { return doubt };
     let is_date = |unit: TimeUnit| {
         let time = in_unit(first.into(), own, unit);

@@ -21,7 +21,7 @@ use crate::sink::Sink;
 pub(crate) struct Systor;
 
 #[derive(Default)]
-pub(crate) struct Lines {
+pub(crate) struct SystorLines {
     /// Counts the rows whose request had no response, and so has no type.
     without_type: u64,
 }
@@ -48,14 +48,14 @@ impl TextFormat for Systor {
         columns: "ts=TIME,_,op,dev,off=OFFSET,len=LENGTH",
     });
 
-    type Lines = Lines;
+    type Lines = SystorLines;
 
-    fn lines(&self) -> Lines {
-        Lines::default()
+    fn lines(&self) -> SystorLines {
+        SystorLines::default()
     }
 }
 
-impl LineFormat for Lines {
+impl LineFormat for SystorLines {
     fn header(&mut self, line: &[u8]) -> Parsed<bool> {
         Ok(line.len() >= 9 && line[..9].eq_ignore_ascii_case(b"timestamp"))
     }

@@ -35,9 +35,9 @@ pub struct DiskState {
 
 /// Imitates an operating system with such disks. Clones are the same one.
 #[derive(Clone, Debug, Default)]
-pub struct Disks(Arc<Mutex<DiskState>>);
+pub struct DiskSystem(Arc<Mutex<DiskState>>);
 
-impl Disks {
+impl DiskSystem {
     /// Makes disks of these files, with blocks of so many bytes.
     pub fn new(block: u64, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let state = DiskState { block, paths: paths.into_iter().collect(), ..DiskState::default() };
@@ -50,7 +50,7 @@ impl Disks {
     }
 }
 
-impl Os for Disks {
+impl Os for DiskSystem {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         RealOs.exists(path)
     }
@@ -84,7 +84,7 @@ impl Os for Disks {
 
 #[derive(Debug)]
 struct DiskFile {
-    disks: Disks,
+    disks: DiskSystem,
     file: Arc<dyn OsFile>,
     is_disk: bool,
     is_direct: AtomicBool,
