@@ -16,7 +16,7 @@ pub fn run_cells(levels: &[Level], usual: u64, options: FilesOptions) -> FilesRe
             let run = |seed| {
                 run_files(cache, seed, options).unwrap_or_else(|failure| panic!("{} {level}: {failure}", cache.name))
             };
-            let reports: Vec<_> = seeds_of(usual, 60).into_par_iter().map(run).collect();
+            let reports: Vec<_> = seeds_of(usual, 20).into_par_iter().map(run).collect();
             for report in &reports {
                 all.add(report);
             }

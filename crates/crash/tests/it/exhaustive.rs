@@ -18,7 +18,7 @@ fn try_all(cache: &'static HostCacheInfo, level: Level, lost: bool) {
     let limits = Limits { level: Some(level), no_losses: !lost, no_cuts: true, ..Limits::default() };
     // Subsets of up to three pages are tried one by one, in the soak of up to five.
     // One of the first twelve takes as long as the twenty after them.
-    let (seeds, cap) = if is_soak() { (0..104, 1 << 5) } else { (12..17, 1 << 3) };
+    let (seeds, cap) = if is_soak() { (0..44, 1 << 5) } else { (12..17, 1 << 3) };
     let histories = seeds.end - seeds.start;
     match exhaust(cache, seeds, &limits, cap) {
         Ok(done) => {

@@ -12,7 +12,7 @@ use crate::shown_by::seeds;
 /// Returns the seeds of a cell: in the suite enough for 2·10⁵ cuts in all. Those of caches whose device holds more than
 /// copies take twenty times as long.
 fn histories(cache: &HostCacheInfo) -> std::ops::Range<u64> {
-    seeds_of(if cache.holds_dirty || cache.delays_parity { 2 } else { 8 }, 200)
+    seeds_of(if cache.holds_dirty || cache.delays_parity { 2 } else { 8 }, 60)
 }
 
 /// What is told of a failure: the smallest history found that fails so, and how to run it.
@@ -70,7 +70,7 @@ levels! {
 
 #[test]
 fn steps_of_the_nvram_are_whole_durable_and_in_order() {
-    let histories = share_of(300, 20_000);
+    let histories = share_of(300, 6_000);
     let cuts: Result<Vec<u64>, _> = (0..histories).into_par_iter().map(|seed| run_store(seed, None)).collect();
     let cuts: u64 = cuts.unwrap_or_else(|failure| panic!("{failure}")).iter().sum();
     println!("{histories} histories, {cuts} cuts");

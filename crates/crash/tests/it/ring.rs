@@ -18,7 +18,7 @@ fn histories_over_a_ring_keep_what_they_promise() {
         for cache in host_caches_of(level) {
             let options = FilesOptions { level: Some(level), ..OVER_A_RING };
             let reports: Result<Vec<_>, Box<FilesFailure>> =
-                seeds_of(if cache.holds_dirty || cache.delays_parity { 1 } else { 2 }, 50)
+                seeds_of(if cache.holds_dirty || cache.delays_parity { 1 } else { 2 }, 20)
                     .into_par_iter()
                     .map(|seed| run_files(cache, seed, options))
                     .collect();

@@ -1,4 +1,4 @@
-//! How many histories a test looks at. The shares of the soak are chosen by what each takes, such that it ends in hours.
+//! How many histories a test looks at. The shares of the soak are chosen by what each takes.
 
 use std::ops::Range;
 
