@@ -492,7 +492,7 @@ mod tests {
         assert!(wrong("ts=min,off=bytes,len=bytes,op").contains("is not one of s, ms, us, ns, filetime"));
         assert_eq!(wrong("ts,off=bytes,len=bytes,op"), "ts needs a unit, such as ts=ms");
         assert!(wrong("off=bytes,len=bytes,op(1=D)").contains("must be R or W"));
-        assert!(wrong("off=bytes,len=bytes,op(1=X)").contains("not R, W, WF, F or D"));
+        assert!(wrong("off=bytes,len=bytes,op(1=X)").contains("not R, W, WF, F, D or _"));
         assert!(wrong("off=bytes,len=bytes,op(1=R,1=W)").contains("is given twice"));
         assert!(wrong("off=bytes,len=bytes,op(R)").contains("expected VALUE=KIND"));
         assert!(wrong("off=bytes,len=bytes,op(1=R").contains("not closed"));
