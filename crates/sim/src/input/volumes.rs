@@ -43,8 +43,8 @@ pub(crate) struct ChosenVolumes {
     asked: Arc<[String]>,
     /// Tells which parts of what was asked for are in the name of a volume.
     found: Vec<bool>,
-    /// Gives each volume its number among those that were chosen, if it was.
-    places: Vec<Option<u32>>,
+    /// Gives each volume its number among those that were chosen, if it was and as far as that was asked for.
+    places: Vec<Option<VolumePlace>>,
     /// Lists the chosen ones, by name and number.
     chosen: Vec<(String, u32)>,
     /// Keeps a few names of the trace's volumes, for messages.
@@ -52,6 +52,11 @@ pub(crate) struct ChosenVolumes {
     names: Vec<String>,
 }
 
+/// A volume's number among those that were chosen, if it was.
+type VolumePlace = Option<u32>;
+
+/// Bounds the volumes that are remembered: a reader numbers at most so many. Others are decided about anew each time.
+const REMEMBERED: u32 = 1 << 20;
 /// Limits the names that a message lists.
 const FEW_NAMES: usize = 8;
 
@@ -69,24 +74,29 @@ impl ChosenVolumes {
 
     /// Takes in the names of the trace's volumes, as far as they are known.
     pub(crate) fn learn(&mut self, names: &[String]) {
-        self.names.extend_from_slice(names.get(self.names.len()..).unwrap_or_default());
+        let known = self.names.len();
+        self.names.extend_from_slice(names.get(known..).unwrap_or_default());
+        // Those without a request are volumes of the trace as well.
+        (known..self.names.len()).for_each(|volume| _ = self.place(volume as u32));
     }
 
-    /// Returns a volume's number among those that were chosen, if it was.
+    /// Returns a volume's number among those that were chosen, if it was: in the order in which they are known.
     #[inline]
-    pub(crate) fn place(&mut self, volume: u32) -> Option<u32> {
-        while self.places.len() <= volume as usize {
-            self.decide();
+    pub(crate) fn place(&mut self, volume: u32) -> VolumePlace {
+        match self.places.get(volume as usize) {
+            Some(Some(place)) => *place,
+            _ => self.decide(volume),
         }
-        self.places[volume as usize]
     }
 
-    /// Decides about the next volume.
+    /// Decides about a volume.
     #[cold]
-    fn decide(&mut self) {
-        let volume = self.places.len() as u32;
+    fn decide(&mut self, volume: u32) -> VolumePlace {
+        if let Some(place) = self.chosen.iter().position(|(_, chosen)| *chosen == volume) {
+            return Some(place as u32);
+        }
         let name = self.names.get(volume as usize).cloned().unwrap_or_else(|| volume.to_string());
-        if self.some_names.len() <= FEW_NAMES {
+        if self.some_names.len() <= FEW_NAMES && !self.some_names.contains(&name) {
             self.some_names.push(name.clone());
         }
         let parts: Vec<&str> = name.split(',').map(str::trim).collect();
@@ -102,7 +112,12 @@ impl ChosenVolumes {
         if is_chosen {
             self.chosen.push((name, volume));
         }
-        self.places.push(place);
+        if volume < REMEMBERED {
+            let known = self.places.len().max(volume as usize + 1);
+            self.places.resize(known, None);
+            self.places[volume as usize] = Some(place);
+        }
+        place
     }
 
     /// Returns what was chosen, as results have it.
@@ -131,6 +146,14 @@ impl ChosenVolumes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn volumes_with_large_numbers_take_no_room_and_no_time() {
+        let mut volumes = ChosenVolumes::new(&"4294967295,#3000000000".parse().expect("a choice"));
+        let asked = [u32::MAX, 0, 3_000_000_000, u32::MAX - 1, u32::MAX];
+        assert_eq!(asked.map(|volume| volumes.place(volume)), [Some(0), None, Some(1), None, Some(0)]);
+        assert!(volumes.places.len() <= 1 && volumes.missing().is_none());
+    }
 
     fn chosen(asked: &str, names: &[&str]) -> (Vec<Option<u32>>, String, Option<String>) {
         let mut volumes = ChosenVolumes::new(&asked.parse().expect("a choice"));
