@@ -21,8 +21,8 @@
 //! Before the events blkparse can print `Input file ... added`, after them a summary (from
 //! `CPU0 (...)` or `Total (...)` on); both are passed over.
 
-use super::block_events::{Event, Seen, rwbs};
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, whole_number};
+use super::block_events::{Event, Seen, device, range, rwbs};
+use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
 use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::options::{FormatError, Options};
@@ -69,13 +69,6 @@ pub(crate) struct Lines {
     in_summary: bool,
 }
 
-/// `major,minor`, if the text is that.
-fn device(text: &[u8]) -> Option<(u64, u64)> {
-    let comma = text.iter().position(|&b| b == b',')?;
-    let part = |t: &[u8]| whole_number("", t).ok().filter(|&n| u32::try_from(n).is_ok());
-    Some((part(&text[..comma])?, part(&text[comma + 1..])?))
-}
-
 impl LineFormat for Lines {
     fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
         let mut fields = Fields::<BLANKS>::new(line);
@@ -111,25 +104,4 @@ impl LineFormat for Lines {
     fn why_none(&self) -> Option<String> {
         self.seen.why_none(<Blkparse as TextFormat>::INFO.name, self.event)
     }
-}
-
-/// `sector + sectors` in bytes. Anything else (a process in brackets, a length and a command in
-/// parentheses) is no range, and neither is one of no sectors.
-fn range(fields: &mut Fields<'_, BLANKS>) -> Parsed<Option<(u64, u64)>> {
-    let sector = match fields.next() {
-        Some(text) if text.first().is_some_and(u8::is_ascii_digit) => text,
-        None | Some([b'[' | b'(', ..]) => return Ok(None),
-        Some(text) => return Err(Fault::field("the sector", text, "sector + sectors, or [process]")),
-    };
-    match fields.next() {
-        Some(b"+") => {}
-        None | Some([b'[' | b'(', ..]) => return Ok(None),
-        Some(text) => return Err(Fault::field("the text after the sector", text, "+")),
-    }
-    let len = fields.sectors("the number of sectors")?;
-    // Kernels give a flush the sector -1.
-    if len == 0 {
-        return whole_number("the sector", sector).map(|_| None);
-    }
-    Ok(Some((Fields::<BLANKS>::new(sector).sectors("the sector")?, len)))
 }

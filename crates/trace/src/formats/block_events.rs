@@ -3,7 +3,7 @@
 
 use destage_plan::Op;
 
-use crate::fields::{Fault, Parsed};
+use crate::fields::{BLANKS, Fault, Fields, Parsed, whole_number};
 use crate::options::{FormatError, Options};
 use crate::sink::Sink;
 
@@ -81,6 +81,13 @@ pub(crate) fn volume(sink: &mut Sink<'_>, major: u64, minor: u64) -> Parsed<u32>
     sink.volumes.number_named(major << 32 | minor, |_| format!("{major},{minor}"))
 }
 
+/// Returns the numbers of a device that is given as `major,minor`.
+pub(crate) fn device(text: &[u8]) -> Option<(u64, u64)> {
+    let comma = text.iter().position(|&b| b == b',')?;
+    let part = |t: &[u8]| whole_number("", t).ok().filter(|&n| u32::try_from(n).is_ok());
+    Some((part(&text[..comma])?, part(&text[comma + 1..])?))
+}
+
 /// Returns what the letters ask in which the kernel tells kinds of requests (RWBS).
 pub(crate) fn rwbs(text: &[u8]) -> Parsed<Asked> {
     let wrong =
@@ -111,6 +118,27 @@ pub(crate) fn rwbs(text: &[u8]) -> Parsed<Asked> {
         }
     }
     Ok(Asked { flush_before, op, fua: fua && op == Some(Op::Write) })
+}
+
+/// Reads `sector + sectors`, in bytes. Anything else (a process in brackets, a length and a command in parentheses) is no
+/// range, and neither is one of no sectors.
+pub(crate) fn range(fields: &mut Fields<'_, BLANKS>) -> Parsed<Option<(u64, u64)>> {
+    let sector = match fields.next() {
+        Some(text) if text.first().is_some_and(u8::is_ascii_digit) => text,
+        None | Some([b'[' | b'(', ..]) => return Ok(None),
+        Some(text) => return Err(Fault::field("the sector", text, "sector + sectors, or [process]")),
+    };
+    match fields.next() {
+        Some(b"+") => {}
+        None | Some([b'[' | b'(', ..]) => return Ok(None),
+        Some(text) => return Err(Fault::field("the text after the sector", text, "+")),
+    }
+    let len = fields.sectors("the number of sectors")?;
+    // Kernels give a flush the sector -1.
+    if len == 0 {
+        return whole_number("the sector", sector).map(|_| None);
+    }
+    Ok(Some((Fields::<BLANKS>::new(sector).sectors("the sector")?, len)))
 }
 
 /// Events of each action by its first letter, to say what a file without the chosen event holds.
