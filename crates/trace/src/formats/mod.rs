@@ -21,6 +21,7 @@ mod msr_cut;
 mod native;
 mod oracle_general;
 mod row_kinds;
+mod row_values;
 mod rq_csv;
 mod spc;
 mod srt;
