@@ -276,6 +276,12 @@ impl<'a, const SEP: u8> Fields<'a, SEP> {
         decimal_time(name, self.next().ok_or_else(|| Fault::missing(name))?, unit)
     }
 
+    /// Returns what has not been read.
+    #[inline]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.line[self.at.min(self.line.len())..]
+    }
+
     /// Nothing may follow.
     #[inline]
     pub(crate) fn end(&mut self) -> Parsed<()> {

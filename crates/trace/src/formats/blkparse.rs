@@ -12,9 +12,9 @@
 //! | range | `sector + sectors`, in 512 B; absent for requests without data |
 //!
 //! RWBS: an optional `F` (flush before), then `R` read, `W` write, `D` discard or `N` none, then
-//! flags: `F` FUA, `A` read-ahead, `S` synchronous, `M` metadata, `B` barrier (old kernels: flush
-//! before, and FUA), `E` secure (after `D`), `P` (priority). A flush before yields a flush request
-//! of its own; `FN`, `F`, `FF` and `FWS` without a range yield only that. `N` without a flush is a
+//! flags: `F` FUA, `A` read-ahead, `S` synchronous, `M` metadata, `U` atomic, `B` barrier (old
+//! kernels: flush before, and FUA), `E` secure (after `D`), `P` (priority). A flush before yields a
+//! flush request of its own; `FN`, `F`, `FF` and `FWS` without a range yield only that. `N` without a flush is a
 //! command passed through to the device, whose range blkparse does not show: no request. Zone
 //! commands (`Z`) are not read: an error.
 //!

@@ -91,7 +91,7 @@ pub(crate) fn device(text: &[u8]) -> Option<(u64, u64)> {
 /// Returns what the letters ask in which the kernel tells kinds of requests (RWBS).
 pub(crate) fn rwbs(text: &[u8]) -> Parsed<Asked> {
     let wrong =
-        || Fault::field("RWBS", text, "an optional F, one of R, W, D or N, then flags out of F, A, S, M, B, E, P");
+        || Fault::field("RWBS", text, "an optional F, one of R, W, D or N, then flags out of F, A, S, M, U, B, E, P");
     let (mut flush_before, rest) = match text {
         [b'F', rest @ ..] => (true, rest),
         _ => (false, text),
@@ -113,7 +113,7 @@ pub(crate) fn rwbs(text: &[u8]) -> Parsed<Asked> {
                 flush_before = true;
                 fua = true;
             }
-            b'A' | b'S' | b'M' | b'E' | b'P' => {}
+            b'A' | b'S' | b'M' | b'U' | b'E' | b'P' => {}
             _ => return Err(wrong()),
         }
     }
@@ -198,6 +198,7 @@ mod tests {
         assert_eq!(asked("RF"), (false, Some(Op::Read), false));
         assert_eq!(asked("WS"), (false, Some(Op::Write), false));
         assert_eq!(asked("WFSM"), (false, Some(Op::Write), true));
+        assert_eq!(asked("WSU"), (false, Some(Op::Write), false));
         assert_eq!(asked("FWS"), (true, Some(Op::Write), false));
         assert_eq!(asked("FWFSM"), (true, Some(Op::Write), true));
         assert_eq!(asked("WB"), (true, Some(Op::Write), true));

@@ -16,6 +16,7 @@ mod columns;
 mod diskmon;
 mod disksim;
 mod fio;
+mod ftrace;
 mod msr;
 mod msr_cut;
 mod native;
@@ -157,6 +158,7 @@ formats! {
     wiscsee::Wiscsee,
     blkparse::Blkparse,
     blktrace::Blktrace,
+    ftrace::Ftrace,
     fio::Fio,
     vscsi::Vscsi,
     srt::Srt,

@@ -5,6 +5,7 @@
 mod compression;
 mod damage;
 mod detection;
+mod kernel_text;
 mod lines;
 mod real;
 mod tables;
