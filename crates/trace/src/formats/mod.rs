@@ -9,6 +9,7 @@
 //! completions, and the tests and fuzzing over all formats go through the list.
 
 mod alibaba;
+mod biosnoop;
 mod blkparse;
 mod blktrace;
 mod block_events;
@@ -159,6 +160,7 @@ formats! {
     blkparse::Blkparse,
     blktrace::Blktrace,
     ftrace::Ftrace,
+    biosnoop::Biosnoop,
     fio::Fio,
     vscsi::Vscsi,
     srt::Srt,

@@ -119,3 +119,69 @@ fn malformed_events_are_errors() {
     );
     assert!(error("fio-1 [000] block_rq_issue: 8,0 R 8 + 8 [x]\n", "ftrace").contains("expected a processor, a time"));
 }
+
+#[test]
+fn biosnoop_is_read_as_its_tools_print_it() {
+    let python = "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES   LAT(ms)\n\
+                  0.000004    supervise      1950   xvda1   W 13092560   4096       0.74\n\
+                  0.001469    Web Content    1956   xvdb    R 13092440   8192       1.24\n\
+                  2.003920    jbd2/xvda1     456    xvda1   W 18446744073709551615 0    0.23\n";
+    // Dated when they were issued, in the order of completion: at -0.736, 0.229 and 2003.69 ms.
+    let right = [
+        (0, W, 13_092_560 * 512, 4096, false),
+        (965_000, R, 13_092_440 * 512, 8192, false),
+        (2_004_426_000, Flush, 0, 0, false),
+    ];
+    for format in ["", "biosnoop"] {
+        assert_eq!(ranges(python, format), right);
+        let without_header = python.split_once('\n').unwrap().1;
+        assert_eq!(ranges(without_header, format), right);
+    }
+    let mut trace = memory(python, &OpenOptions::default()).unwrap();
+    drain(&mut trace).unwrap();
+    assert_eq!(
+        (trace.format(), trace.volume_names()),
+        (FormatId::Biosnoop, &["xvda1".to_owned(), "xvdb".to_owned()][..])
+    );
+    // With the pattern, with the time in the queue, and both; the C tool's letters; commands are counted.
+    let more = "TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  P QUE(ms) LAT(ms)\n\
+                1.000000    a              1       sda       W 8          4096    S    0.01    1.00\n\
+                1.001000    a              1       sda       R 16         4096    ?    1.00\n\
+                1.002000    a              1       sda       R 24         4096      -1.000   1.000\n\
+                1.003000    a              1       sda       FWFS 32         4096      0.001   1.000\n\
+                1.004000    a              1       sda       FF 18446744073709551615         0      1.000\n\
+                1.005000    a              1       sda       N 0         36      1.000\n";
+    let mut trace = memory(more, &OpenOptions::default()).unwrap();
+    let read: Vec<_> = drain(&mut trace).unwrap().iter().map(|r| (r.time.0 / 1000, r.op, r.offset, r.fua)).collect();
+    let right = [
+        (0, W, 4096, false),
+        (1000, R, 8192, false),
+        (2000, R, 12_288, false),
+        (3000, Flush, 0, false),
+        (3000, W, 16_384, true),
+        (4000, Flush, 0, false),
+    ];
+    assert_eq!((&read[..], trace.passed_over()), (&right[..], 1));
+    let unknown = "0.000004    ?              0              R 0 4096 0.74\n";
+    assert!(
+        error(unknown, "biosnoop").contains("PID is \"?\", expected a whole number"),
+        "{}",
+        error(unknown, "biosnoop")
+    );
+    assert!(error("1.0 a 1 sda W 8 4096 74\n", "biosnoop").contains("milliseconds with decimals"));
+    assert!(error("1.0 a 1 sda D 8 0 0.74\n", "biosnoop").contains("the bytes of a discard"));
+    assert!(error("1.0 sda W 8 4096 0.74\n", "biosnoop").contains("PID"));
+    // bpftrace's tool of this name tells too little.
+    for text in [
+        "Attaching 4 probes...\nTIME(ms)     COMM             PID    LAT(ms)\n611          bash             4179        10\n",
+        "TIME(ms)     DISK    COMM             PID    LAT(ms)\n611          nvme0n1 bash             4179        10\n",
+    ] {
+        for format in ["", "biosnoop"] {
+            assert!(
+                error(text, format).contains("biosnoop.bt tells neither sectors nor bytes"),
+                "{}",
+                error(text, format)
+            );
+        }
+    }
+}
