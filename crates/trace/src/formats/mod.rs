@@ -18,6 +18,7 @@ mod diskmon;
 mod disksim;
 mod fio;
 mod ftrace;
+mod lcs;
 mod msr;
 mod msr_cut;
 mod native;
@@ -164,6 +165,7 @@ formats! {
     fio::Fio,
     vscsi::Vscsi,
     srt::Srt,
+    lcs::Lcs,
     oracle_general::OracleGeneral,
     columns::Columns,
 }

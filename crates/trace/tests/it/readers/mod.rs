@@ -6,6 +6,7 @@ mod compression;
 mod damage;
 mod detection;
 mod kernel_text;
+mod libcachesim;
 mod lines;
 mod real;
 mod tables;
