@@ -1,8 +1,12 @@
 //! The bytes of a trace: a file or standard input, with its compression undone.
 //!
 //! Compression is known by its magic bytes, never by the file's name: gzip (several members follow
-//! one another), Zstandard (several frames), xz (several streams) and bzip2 (several streams). Data
-//! cut short and anything else that follows the last member are errors.
+//! one another), Zstandard (several frames), xz (several streams), bzip2 (several streams), LZ4
+//! (several frames) and zip (several files). Data cut short and anything else that follows the last
+//! member are errors.
+
+mod lz4;
+mod zip;
 
 use std::fmt;
 use std::fs::File;
@@ -34,10 +38,14 @@ pub enum Compression {
     Xz,
     /// bzip2.
     Bzip2,
+    /// LZ4's frames.
+    Lz4,
+    /// A zip archive.
+    Zip,
 }
 
 impl Compression {
-    /// The word for tables: `none`, `gzip`, `zstd`, `xz` or `bzip2`.
+    /// The word for tables: `none`, `gzip`, `zstd`, `xz`, `bzip2`, `lz4` or `zip`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -45,6 +53,8 @@ impl Compression {
             Self::Zstd => "zstd",
             Self::Xz => "xz",
             Self::Bzip2 => "bzip2",
+            Self::Lz4 => "lz4",
+            Self::Zip => "zip",
         }
     }
 
@@ -57,6 +67,9 @@ impl Compression {
             // The block's magic (pi), or that of an empty stream's end (the square root of pi).
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
             | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Self::Bzip2,
+            [0x04, 0x22, 0x4d, 0x18, ..] => Self::Lz4,
+            // The header of a file, or the end of an archive without any.
+            [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Self::Zip,
             _ => Self::None,
         }
     }
@@ -162,6 +175,8 @@ impl Input {
             ),
             Compression::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(buffered(whole), true, XZ_MEMORY_KIB)),
             Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(buffered(whole))),
+            Compression::Lz4 => Box::new(lz4::Lz4Frames::new(buffered(whole))),
+            Compression::Zip => Box::new(zip::ZipFiles::new(buffered(whole))),
         };
         let input =
             Self { reader, file: file.to_owned(), compression, head: Vec::new(), head_at: 0, at: 0, ended: false };

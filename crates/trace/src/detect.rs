@@ -18,11 +18,10 @@ const BINARY_SIGN: usize = 1024;
 const FIRST_LINE: usize = 120;
 
 /// Files that are not traces, but often hold one.
-const CONTAINERS: [(usize, &[u8], &str); 6] = [
+const CONTAINERS: [(usize, &[u8], &str); 5] = [
     (257, b"ustar", "a tar archive: extract it and give the file inside"),
-    (0, b"PK\x03\x04", "a zip archive: extract it and give the file inside"),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive: extract it and give the file inside"),
-    (0, b"\x04\x22\x4d\x18", "lz4-compressed, which is not read: decompress it, or use gzip, zstd, xz or bzip2"),
+    (0, b"\x02\x21\x4c\x18", "lz4-compressed in lz4's old format, which is not read: decompress it (lz4 -d)"),
     (0, b"\x1f\x9d", "compressed by compress (.Z), which is not read: decompress it"),
     (0, b"\xff\xfe", "UTF-16 text: convert it to UTF-8 or ASCII"),
 ];
@@ -272,7 +271,7 @@ mod tests {
         assert!(text.starts_with("fits no known format; it begins \"hello world\". Known formats: native, msr,"));
         assert!(text.contains("--format columns:"));
         assert!(refusal(&vec![b'x'; HEAD]).contains("no end of line"));
-        assert!(refusal(b"PK\x03\x04").contains("zip archive"));
+        assert!(refusal(b"7z\xbc\xaf\x27\x1c").contains("7z archive"));
         let mut tar = vec![0_u8; 512];
         tar[257..262].copy_from_slice(b"ustar");
         assert!(refusal(&tar).contains("tar archive"));

@@ -63,11 +63,20 @@ pub(super) fn xz(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn xz_files_as_the_usual_tool_writes_them() {
-    let mut trace = open(sample("rq40.csv.xz"), &OpenOptions::default()).unwrap();
-    assert_eq!((trace.format(), trace.compression()), (FormatId::RqCsv, Compression::Xz));
+fn files_as_the_usual_tools_write_them() {
     let once = std::fs::read(sample("rq.csv")).unwrap();
-    assert_eq!(drain(&mut trace).unwrap(), read(once.repeat(40), "", false).unwrap().0);
+    let expected = read(once.repeat(40), "", false).unwrap().0;
+    for (file, compression) in [
+        ("rq40.csv.xz", Compression::Xz),
+        ("rq40.csv.lz4", Compression::Lz4),
+        ("rq40.csv.zip", Compression::Zip),
+        // Out of a pipe into a pipe.
+        ("rq40-piped.zip", Compression::Zip),
+    ] {
+        let mut trace = open(sample(file), &OpenOptions::default()).unwrap();
+        assert_eq!((trace.format(), trace.compression()), (FormatId::RqCsv, compression), "{file}");
+        assert_eq!(drain(&mut trace).unwrap(), expected, "{file}");
+    }
 }
 
 pub(super) fn bzip2(bytes: &[u8]) -> Vec<u8> {
@@ -76,17 +85,192 @@ pub(super) fn bzip2(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// Returns one frame of LZ4, in blocks of 64 KiB with a checksum behind all of them.
+pub(super) fn lz4(bytes: &[u8]) -> Vec<u8> {
+    use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
+    let info = FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(BlockMode::Linked).content_checksum(true);
+    let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Returns an archive with one file, deflated.
+pub(super) fn zip(bytes: &[u8]) -> Vec<u8> {
+    archive(&[("trace.csv", Zipped::Deflated, bytes)])
+}
+
+/// Says how a file is put into an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Zipped {
+    Stored,
+    Deflated,
+    /// Has the length behind the data, as who writes to a pipe has it.
+    Piped,
+    /// The same with a length of 64 bits.
+    PipedLong,
+    /// Has lengths of 64 bits in front.
+    Long,
+    Encrypted,
+    /// Is compressed by zstd.
+    Other,
+    /// Is stored with its length behind it.
+    StoredPiped,
+}
+
+/// Returns an archive with these files.
+fn archive(files: &[(&str, Zipped, &[u8])]) -> Vec<u8> {
+    let (mut out, mut directory) = (Vec::new(), Vec::new());
+    for (name, how, bytes) in files {
+        let data = if matches!(how, Zipped::Stored | Zipped::StoredPiped) {
+            bytes.to_vec()
+        } else {
+            let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        };
+        let mut crc = flate2::Crc::new();
+        crc.update(bytes);
+        let is_piped = matches!(how, Zipped::Piped | Zipped::PipedLong | Zipped::StoredPiped);
+        let is_long = matches!(how, Zipped::Long | Zipped::PipedLong);
+        let flags = u16::from(*how == Zipped::Encrypted) | u16::from(is_piped) << 3;
+        let method: u16 = match how {
+            Zipped::Stored | Zipped::StoredPiped => 0,
+            Zipped::Other => 93,
+            _ => 8,
+        };
+        let lengths = [data.len() as u64, bytes.len() as u64];
+        let [short, behind] = [(!is_piped).then_some(lengths), is_piped.then_some(lengths)];
+        let mut header = [20_u16, flags, method, 0, 0].map(u16::to_le_bytes).concat();
+        header.extend(if is_piped { 0 } else { crc.sum() }.to_le_bytes());
+        for length in short.unwrap_or_default() {
+            header.extend(if is_long { u32::MAX } else { length as u32 }.to_le_bytes());
+        }
+        // A field of another kind first, then the lengths, the original one first.
+        let mut extra = vec![0x55, 0x54, 1, 0, 7];
+        if is_long {
+            extra.extend([1, 0, 16, 0]);
+            extra.extend(short.unwrap_or_default().into_iter().rev().flat_map(u64::to_le_bytes));
+        }
+        header.extend((name.len() as u16).to_le_bytes());
+        header.extend((extra.len() as u16).to_le_bytes());
+        out.extend(b"PK\x03\x04");
+        out.extend(&header);
+        out.extend(name.as_bytes());
+        out.extend(&extra);
+        out.extend(&data);
+        if let Some(lengths) = behind {
+            // The mark in front may be left out.
+            out.extend(if *how == Zipped::Piped { &b"PK\x07\x08"[..] } else { b"" });
+            out.extend(crc.sum().to_le_bytes());
+            for length in lengths {
+                out.extend(&length.to_le_bytes()[..if is_long { 8 } else { 4 }]);
+            }
+        }
+        directory.extend(b"PK\x01\x02\x14\0");
+        directory.extend(&header[..24]);
+        directory.extend([0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        directory.extend(name.as_bytes());
+        directory.extend(b"??");
+    }
+    out.extend(&directory);
+    out.extend(b"PK\x05\x06\0\0\0\0");
+    out.extend([files.len() as u16; 2].map(u16::to_le_bytes).concat());
+    out.extend((directory.len() as u32).to_le_bytes());
+    out.extend([0, 0, 0, 0, 2, 0]);
+    out.extend(b"!!");
+    out
+}
+
+#[test]
+fn files_of_an_archive_are_one_trace_in_order() {
+    let text = |from: u64| [from, from + 1, from + 2].map(|n| format!("{n},W,{},8\n", n * 8)).concat();
+    let (first, second) = (text(0), text(3));
+    let expected = read(first.clone() + &second, "", false).unwrap().0;
+    // The first file lacks its last end of line.
+    let first = first.trim_end().as_bytes();
+    let second = second.as_bytes();
+    for how in [Zipped::Stored, Zipped::Deflated, Zipped::Piped, Zipped::PipedLong, Zipped::Long] {
+        let bytes = archive(&[
+            ("traces/", Zipped::Stored, b""),
+            ("traces/a.csv", how, first),
+            ("traces/empty", how, b""),
+            ("__MACOSX/._a.csv", Zipped::Deflated, b"no trace"),
+            ("b.csv", how, second),
+        ]);
+        let mut trace = memory(bytes.clone(), &OpenOptions::default()).unwrap();
+        assert_eq!((trace.compression(), drain(&mut trace).unwrap()), (Compression::Zip, expected.clone()), "{how:?}");
+        // Cut anywhere, it is never a shorter trace.
+        for cut in 4..bytes.len() {
+            let message = read(&bytes[..cut], "rq-csv", true).unwrap_err();
+            assert!(
+                message.contains("zip data is cut short") || message.contains("is empty"),
+                "{how:?} {cut}: {message}"
+            );
+        }
+    }
+    let one = |how| error(archive(&[("a\n.csv", how, first)]), "");
+    assert!(
+        one(Zipped::Encrypted).contains("the file a\\n.csv is encrypted; extract it"),
+        "{}",
+        one(Zipped::Encrypted)
+    );
+    assert!(one(Zipped::Other).contains("is compressed by method 93, expected deflate or none"));
+    assert!(one(Zipped::StoredPiped).contains("is stored with its length behind it"));
+    let whole = archive(&[("a.csv", Zipped::Stored, first)]);
+    let at = whole.windows(5).position(|bytes| bytes == b"0,W,0").unwrap();
+    let mut damaged = whole.clone();
+    damaged[at] = b'9';
+    assert!(error(damaged, "").contains("does not have its checksum"));
+    // A file of which the directory does not know was removed, or comes from elsewhere.
+    let unlisted = [&whole[..whole.windows(4).position(|mark| mark == b"PK\x01\x02").unwrap()], &zip(second)].concat();
+    assert!(error(unlisted, "").contains("its directory lists 1 files, but it holds 2"));
+    assert!(error(archive(&[]), "").contains("is empty, expected a trace"));
+    assert!(error([&whole[..], b"x"].concat(), "").contains("something follows the archive"));
+}
+
+#[test]
+fn lz4_frames_are_read_with_what_may_stand_between() {
+    let text = many_lines(60_000, "\n");
+    let expected = read(text.clone(), "", false).unwrap().0;
+    let whole = lz4(text.as_bytes());
+    let skippable = b"\x5a\x2a\x4d\x18\x03\0\0\0abc";
+    let (first, second) = text.as_bytes().split_at(text.len() / 2);
+    let parts = [&lz4(first)[..], skippable, &lz4(b""), &lz4(second), skippable].concat();
+    assert_eq!(read(parts, "", false).unwrap().0, expected);
+    // Between two blocks, too, the end of the input is not that of the frame.
+    let block = u32::from_le_bytes(whole[7..11].try_into().unwrap()) as usize;
+    for cut in [11 + block, 15 + block, whole.len() - 8, whole.len() - 4] {
+        let message = error(&whole[..cut], "");
+        assert!(message.contains("lz4 data is cut short"), "{cut}: {message}");
+    }
+    let old = [&b"\x02\x21\x4c\x18"[..], &whole[7..]].concat();
+    assert!(error(old, "").contains("lz4-compressed in lz4's old format"));
+}
+
 #[test]
 fn compression_is_undone_and_its_damage_reported() {
     let text: String = many_lines(60_000, "\n");
     let (first, second) = text.as_bytes().split_at(text.len() / 3);
     let expected = read(text.clone(), "", false).unwrap().0;
-    let kinds: [(Compression, Compress); 4] =
-        [(Compression::Gzip, gzip), (Compression::Zstd, zstd), (Compression::Xz, xz), (Compression::Bzip2, bzip2)];
+    let kinds: [(Compression, Compress); 6] = [
+        (Compression::Gzip, gzip),
+        (Compression::Zstd, zstd),
+        (Compression::Xz, xz),
+        (Compression::Bzip2, bzip2),
+        (Compression::Lz4, lz4),
+        (Compression::Zip, zip),
+    ];
     for (kind, compress) in kinds {
         let whole = compress(text.as_bytes());
-        // Members, frames and streams that follow one another.
-        let parts = [compress(first), compress(second)].concat();
+        // Members, frames and streams that follow one another; archives have several files instead.
+        let parts = match kind {
+            Compression::Zip => {
+                // Files end with a line.
+                let (first, second) = text.split_at(text[..first.len()].rfind('\n').unwrap() + 1);
+                archive(&[("a", Zipped::Deflated, first.as_bytes()), ("b", Zipped::Deflated, second.as_bytes())])
+            }
+            _ => [compress(first), compress(second)].concat(),
+        };
         for bytes in [&whole, &parts] {
             let mut trace = memory(bytes.clone(), &OpenOptions::default()).unwrap();
             assert_eq!(trace.compression(), kind);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::compression::{bzip2, gzip, xz, zstd};
+use super::compression::{bzip2, gzip, lz4, xz, zip, zstd};
 use super::*;
 
 /// A short valid sample of every format: one made by hand, or else the beginning of one that the
@@ -123,7 +123,7 @@ proptest! {
     #[test]
     fn mutated_compression_never_panics(at in any::<prop::sample::Index>(), value in any::<u8>(), cut in any::<bool>()) {
         let text: String = many_lines(500, "\n");
-        for compress in [gzip, zstd, xz, bzip2] {
+        for compress in [gzip, zstd, xz, bzip2, lz4, zip] {
             let mut bytes = compress(text.as_bytes());
             let at = at.index(bytes.len());
             bytes[at] = value;

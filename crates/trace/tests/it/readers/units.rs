@@ -156,7 +156,7 @@ fn a_format_that_is_given_does_not_make_an_archive_a_trace() {
     for format in ["msr", "rq-csv", "columns:ts=s,op,off=bytes,len=bytes", "vscsi", "oracle-general:op=R"] {
         assert!(error(tar.clone(), format).contains("is a tar archive: extract it"), "{format}");
     }
-    for mark in [&b"PK\x03\x04"[..], b"7z\xbc\xaf\x27\x1c", b"\x1f\x9d"] {
+    for mark in [&b"7z\xbc\xaf\x27\x1c"[..], b"\x1f\x9d"] {
         let text = [mark, b"\n128166372003061629,hm,0,Write,8192,4096,120\n"].concat();
         assert!(read(text, "msr", true).unwrap_err().contains(" is "), "{mark:?}");
     }
