@@ -3,9 +3,10 @@
 //! Compression is known by its magic bytes, never by the file's name: gzip (several members follow
 //! one another), Zstandard (several frames), xz (several streams), bzip2 (several streams), LZ4
 //! (several frames) and zip (several files). Data cut short and anything else that follows the last
-//! member are errors.
+//! member are errors. UTF-16 that says so is read as UTF-8.
 
 mod lz4;
+mod utf16;
 mod zip;
 
 use std::fmt;
@@ -14,6 +15,8 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use utf16::looks_unmarked;
 
 use crate::error::{Place, TraceError};
 
@@ -208,6 +211,16 @@ impl Input {
         Ok(&self.head)
     }
 
+    /// Reads UTF-16 as UTF-8 from here on, if the beginning is marked as UTF-16. Call it behind [`Self::look_ahead`] and
+    /// before the first read.
+    pub(crate) fn decode_utf16(&mut self) {
+        let Some(order) = utf16::marked(&self.head) else { return };
+        let head = Cursor::new(std::mem::take(&mut self.head));
+        let rest = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        self.reader = Box::new(utf16::Utf16Text::new(head.chain(rest), order));
+        (self.at, self.ended) = (0, false);
+    }
+
     /// Reads some bytes; 0 only at the end (`buf` must not be empty).
     pub(crate) fn read_some(&mut self, buf: &mut [u8]) -> Result<usize, TraceError> {
         if self.head_at < self.head.len() {
@@ -245,6 +258,7 @@ impl Input {
     fn failed(&mut self, e: io::Error) -> TraceError {
         self.ended = true;
         let doing = match self.compression {
+            _ if matches!(e.get_ref(), Some(inner) if inner.is::<utf16::Utf16Error>()) => "cannot be read".to_owned(),
             Compression::None => "cannot be read".to_owned(),
             c if e.kind() == io::ErrorKind::UnexpectedEof => {
                 format!("the {c} data is cut short after this decompressed byte; the file is not complete")

@@ -8,6 +8,7 @@
 mod units;
 mod weigh;
 
+use crate::compress::looks_unmarked;
 use crate::fields::shown;
 use crate::format::{Fit, HEAD, Held, Sign, Title};
 use crate::formats::{FORMATS, FormatId, FormatSpec, names};
@@ -23,7 +24,7 @@ const CONTAINERS: [(usize, &[u8], &str); 5] = [
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive: extract it and give the file inside"),
     (0, b"\x02\x21\x4c\x18", "lz4-compressed in lz4's old format, which is not read: decompress it (lz4 -d)"),
     (0, b"\x1f\x9d", "compressed by compress (.Z), which is not read: decompress it"),
-    (0, b"\xff\xfe", "UTF-16 text: convert it to UTF-8 or ASCII"),
+    (0, b"\xff\xfe\0", "UTF-32 text: convert it to UTF-8 (iconv -f UTF-32 -t UTF-8)"),
 ];
 
 /// Why no format was found, and what to tell the user.
@@ -91,12 +92,19 @@ fn container(head: &[u8], mark: usize) -> Option<String> {
 /// Says why the content cannot be of a format that the user has named: it is an archive, or compressed otherwise. Records
 /// may begin with a mark of two bytes by chance.
 pub(crate) fn refuse(head: &[u8], format: &FormatSpec) -> Option<String> {
-    let is_text = matches!(format.id().sign(), Sign::Lines { .. }) || format.id() == FormatId::Columns;
-    container(head, if is_text { 1 } else { 4 })
+    container(head, if format.is_text() { 1 } else { 4 }).or_else(|| unmarked_utf16(head).filter(|_| format.is_text()))
+}
+
+/// Says that a text is UTF-16 and lacks the byte order mark, without which it is not read.
+fn unmarked_utf16(head: &[u8]) -> Option<String> {
+    looks_unmarked(head).then(|| {
+        "looks like UTF-16 without a byte order mark: convert it to UTF-8 (iconv -f UTF-16LE -t UTF-8, or UTF-16BE)"
+            .to_owned()
+    })
 }
 
 fn unmarked(head: &[u8], whole: bool) -> Found {
-    if let Some(what) = container(head, 1) {
+    if let Some(what) = container(head, 1).or_else(|| unmarked_utf16(head)) {
         return Err(Refusal::Unknown(what));
     }
     if !head[..head.len().min(BINARY_SIGN)].contains(&0) {

@@ -213,6 +213,11 @@ fn open_input(
 ) -> Result<Trace, TraceError> {
     let file = input.file().to_owned();
     let compression = input.compression();
+    input.look_ahead(HEAD)?;
+    // Records may begin like the mark of UTF-16 by chance.
+    if options.format.as_ref().is_none_or(FormatSpec::is_text) {
+        input.decode_utf16();
+    }
     let head = input.look_ahead(HEAD)?;
     if head.is_empty() {
         return Err(TraceError::new(&file, Place::File, "is empty, expected a trace"));

@@ -219,6 +219,13 @@ pub(crate) fn suggestion(name: &str, formats: impl Iterator<Item = FormatId>) ->
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatSpec(Any);
 
+impl FormatSpec {
+    /// Returns true if files of the format are text.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.id().sign(), Sign::Lines { .. }) || self.id() == FormatId::Columns
+    }
+}
+
 impl FromStr for FormatSpec {
     type Err = FormatError;
 

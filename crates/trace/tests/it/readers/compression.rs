@@ -248,6 +248,44 @@ fn lz4_frames_are_read_with_what_may_stand_between() {
 }
 
 #[test]
+fn utf16_is_read_where_it_says_so() {
+    let text = "fio version 3 iolog\n0 /\u{e9}\u{10348} add\n5 /\u{e9}\u{10348} write 4096 8192\n".repeat(2000);
+    let text =
+        text.split_once('\n').unwrap().0.to_owned() + "\n" + &"5 /\u{e9}\u{10348} write 4096 8192\n".repeat(9000);
+    let units: Vec<u16> = text.encode_utf16().collect();
+    let little: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+    let big: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+    let expected = read(text, "", false).unwrap().0;
+    for (mark, bytes, order) in [(b"\xff\xfe", &little, "little"), (b"\xfe\xff", &big, "big")] {
+        let marked = [&mark[..], bytes].concat();
+        for file in [marked.clone(), gzip(&marked)] {
+            for format in ["", "fio"] {
+                let mut trace = memory(file.clone(), &options(format, false)).unwrap();
+                assert_eq!(drain(&mut trace).unwrap(), expected, "{order}");
+                assert_eq!(trace.volume_names(), ["/\u{e9}\u{10348}"]);
+            }
+        }
+        let odd = error(&marked[..marked.len() - 1], "");
+        assert!(odd.contains("a last byte alone is no UTF-16"), "{odd}");
+        // Without the mark it is not guessed at.
+        let ascii: Vec<u8> =
+            "0,W,8,8\n1,R,8,8\n".bytes().flat_map(|b| if order == "big" { [0, b] } else { [b, 0] }).collect();
+        for format in ["", "rq-csv", "columns:ts=us,op,off=sectors,len=sectors"] {
+            let message = error(ascii.clone(), format);
+            assert!(message.contains("looks like UTF-16 without a byte order mark: convert it"), "{format}: {message}");
+        }
+        let with_mark = [&mark[..], &ascii].concat();
+        assert_eq!(read(with_mark, "rq-csv", false).unwrap().0.len(), 2);
+    }
+    let half = [0xff, 0xfe, b'0', 0, 0x00, 0xd8, b'1', 0, b'\n', 0];
+    assert!(error(half, "").contains("half a pair of surrogates is no UTF-16"));
+    assert!(error(b"\xff\xfe\0\x000\0\0\0", "").contains("is UTF-32 text: convert it"));
+    // Records may begin so by chance.
+    let record = [&b"\xff\xfe\0\0"[..], &[0; 20]].concat();
+    assert_eq!(read(record, "oracle-general:op=R", false).unwrap().0.len(), 1);
+}
+
+#[test]
 fn compression_is_undone_and_its_damage_reported() {
     let text: String = many_lines(60_000, "\n");
     let (first, second) = text.as_bytes().split_at(text.len() / 3);
