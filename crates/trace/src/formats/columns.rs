@@ -18,8 +18,9 @@
 //! (seconds and nanoseconds), two columns `dev` are major and minor number.
 //!
 //! and, anywhere among them, settings that are no column: `op=KIND` (all requests are of this
-//! kind), `sep=comma`, `tab`, `semicolon` or `blanks` (found in the first line unless given),
-//! `skip=N` (lines to pass over at the start).
+//! kind), `sign=R` or `sign=W` (an offset with a minus sign is a read, or a write, of the address
+//! behind it, and any other offset the other of the two), `sep=comma`, `tab`, `semicolon` or
+//! `blanks` (found in the first line unless given), `skip=N` (lines to pass over at the start).
 //!
 //! `off`, `len` and the kind are required. Without `ts` all requests come at time 0; without `dev`
 //! there is one volume. Columns after the last one described are passed over.
@@ -50,7 +51,7 @@ impl Format for Columns {
         columns: "as described: columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)",
         options: &[
             "ts=s|ms|us|ns|filetime, dev, off=UNIT, len=UNIT, op, op(VALUE=KIND,...), only(VALUE,...), _: the columns in order",
-            "op=KIND, sep=comma|tab|semicolon|blanks, skip=LINES: settings",
+            "op=KIND, sign=R|W (what a minus sign before the offset says), sep=comma|tab|semicolon|blanks, skip=LINES: settings",
         ],
         finding: Finding::Never,
         examples: &[
@@ -117,6 +118,15 @@ struct Table {
     skip: u64,
     /// The kind of all requests, where no column tells it.
     kind: Option<Asked>,
+    /// Gives the kinds that an offset tells by its sign, where no column does.
+    signs: Option<SignKinds>,
+}
+
+/// Gives the kinds of requests whose offsets have a minus sign, and of all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SignKinds {
+    minus: Asked,
+    others: Asked,
 }
 
 const SEPARATORS: [(&str, u8); 4] = [("comma", b','), ("tab", b'\t'), ("semicolon", b';'), ("blanks", BLANKS)];
@@ -175,7 +185,7 @@ fn items(text: &str) -> Result<Vec<&str>, String> {
 impl Table {
     /// Parses what follows `columns:`.
     fn parse(text: &str) -> Result<Self, String> {
-        let mut table = Self { columns: Vec::new(), separator: None, skip: 0, kind: None };
+        let mut table = Self { columns: Vec::new(), separator: None, skip: 0, kind: None, signs: None };
         let mut skip = None;
         for item in items(text)? {
             let (key, value) = match item.split_once('=') {
@@ -194,6 +204,17 @@ impl Table {
                 ("op", Some(kind)) => {
                     if table.kind.replace(row_kinds::parse(kind)?).is_some() {
                         return Err("op= is given twice".to_owned());
+                    }
+                }
+                ("sign", Some(kind)) => {
+                    let (read, write) = (row_kinds::parse("R")?, row_kinds::parse("W")?);
+                    let signs = match kind {
+                        "R" => SignKinds { minus: read, others: write },
+                        "W" => SignKinds { minus: write, others: read },
+                        _ => return Err(format!("sign={}: expected R or W", kind.escape_debug())),
+                    };
+                    if table.signs.replace(signs).is_some() {
+                        return Err("sign= is given twice".to_owned());
                     }
                 }
                 ("sep", Some(name)) => {
@@ -220,7 +241,7 @@ impl Table {
                     _ => {
                         return Err(format!(
                             "\"{}\" is not an item: expected ts=UNIT, dev, off=UNIT, len=UNIT, op, op(VALUE=KIND,...), \
-                             only(VALUE,...), _, op=KIND, sep=NAME or skip=N",
+                             only(VALUE,...), _, op=KIND, sign=R, sign=W, sep=NAME or skip=N",
                             item.escape_debug()
                         ));
                     }
@@ -251,9 +272,14 @@ impl Table {
             return Err(format!("there is no column {name}: it is required, such as {name}={}", example(name)));
         }
         match (once[4].1, self.kind) {
-            (0, None) => Err("nothing tells reads from writes: add a column op or op(VALUE=R), or op=R or op=W \
-                              if all requests are the same"
-                .to_owned()),
+            (0, None) if self.signs.is_none() => Err(
+                "nothing tells reads from writes: add a column op or op(VALUE=R), op=R or op=W if all requests are \
+                     the same, or sign=W if writes have a minus sign before the offset"
+                    .to_owned(),
+            ),
+            (1, _) | (0, Some(_)) if self.signs.is_some() => {
+                Err("sign= says that the offset tells the kind, but op does too".to_owned())
+            }
             (1, Some(_)) => Err("op= says that all requests are the same, but there is a column op too".to_owned()),
             _ => Ok(()),
         }
@@ -319,6 +345,9 @@ impl fmt::Display for Table {
             .collect();
         if let Some(kind) = self.kind {
             items.push(format!("op={}", row_kinds::letters(kind)));
+        }
+        if let Some(signs) = self.signs {
+            items.push(format!("sign={}", row_kinds::letters(signs.minus)));
         }
         if let Some(name) = self.separator.and_then(|s| name_of(&SEPARATORS, s)) {
             items.push(format!("sep={name}"));
@@ -386,6 +415,11 @@ impl<const SEP: u8> LineFormat for Lines<SEP> {
                     }
                 }
             }
+        }
+        if let Some(signs) = self.table.signs {
+            let behind_sign = offset.0.strip_prefix(b"-");
+            kind = Some(if behind_sign.is_some() { signs.minus } else { signs.others });
+            offset.0 = behind_sign.unwrap_or(offset.0);
         }
         // The description was checked to name the kind.
         let Some(asked) = kind else {

@@ -176,3 +176,24 @@ fn dates_decimals_and_split_columns_are_read() {
     assert_eq!(trace.volume_names(), ["8,16", "8,0"]);
     assert!("columns:ts=s,ts=s,ts=s,off=1,len=1,op".parse::<FormatSpec>().is_err());
 }
+
+#[test]
+fn the_sign_of_an_address_can_tell_the_kind() {
+    let text = "0.5 -2048 8\n0.7 4096 8\n0.9 -0 16\n";
+    let writes = "columns:ts=ms,off=sectors,len=sectors,sign=W,sep=blanks";
+    let right = [(0, W, 2048 * 512, 4096, false), (200_000, R, 4096 * 512, 4096, false), (400_000, W, 0, 8192, false)];
+    assert_eq!(ranges(text, writes), right);
+    let swapped = right.map(|(time, op, offset, len, fua)| (time, if op == W { R } else { W }, offset, len, fua));
+    assert_eq!(ranges(text, "columns:ts=ms,off=sectors,len=sectors,sign=R"), swapped);
+    assert_eq!(writes.parse::<FormatSpec>().unwrap().to_string(), writes);
+    // Without it a sign is an error, and two of them always.
+    assert!(error(text, "columns:ts=ms,off=sectors,len=sectors,op=W").contains("off is \"-2048\""));
+    assert!(error("0.5 --8 8\n", writes).contains("off is \"-8\", expected a whole number"));
+    let wrong = |format: &str| format.parse::<FormatSpec>().unwrap_err().to_string();
+    assert!(wrong("columns:off=bytes,len=bytes,sign=D").contains("sign=D: expected R or W"));
+    assert!(wrong("columns:off=bytes,len=bytes,sign=W,sign=W").contains("sign= is given twice"));
+    for both in ["columns:off=bytes,len=bytes,op,sign=W", "columns:off=bytes,len=bytes,op=W,sign=W"] {
+        assert!(wrong(both).contains("the offset tells the kind, but op does too"), "{both}");
+    }
+    assert!(wrong("columns:off=bytes,len=bytes").contains("or sign=W if writes have a minus sign"));
+}
