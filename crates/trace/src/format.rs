@@ -184,6 +184,8 @@ pub(crate) struct TableUnits {
     pub(crate) length: u64,
     /// Describes the table as the format `columns` has it, with TIME, OFFSET and LENGTH for the units.
     pub(crate) columns: &'static str,
+    /// Tells that the clock may count from when the machine began, else it tells dates or counts from the trace's beginning.
+    pub(crate) counts_from_boot: bool,
 }
 
 /// What is read.

@@ -20,6 +20,10 @@ const LONGEST_GAP: u128 = 100_000_000_000;
 const IMPOSSIBLE_GAP: u128 = 500;
 /// Bounds it from above, in nanoseconds: 11 days.
 const IDLE_GAP: u128 = 1_000_000_000_000_000;
+/// Bounds it from above, in nanoseconds, where a time since the machine began is taken for a date: 2 s. The microseconds of
+/// a machine that has been up for 16 to 37 minutes are dates in seconds, and those of 11 to 26 days in milliseconds; but a
+/// table of requests that come so seldom in these units is one of microseconds.
+const DATE_GAP: u128 = 2_000_000_000;
 /// Dates of traces: from 2000 to 2040, in nanoseconds since 1970.
 const DATES: std::ops::Range<u128> = 946_684_800_000_000_000..2_208_988_800_000_000_000;
 /// Spans from the zero of file times to that of Unix times, in nanoseconds.
@@ -56,7 +60,7 @@ impl<T> UnitDoubt<T> {
 /// Returns what to ask the user where a table may count in other units than the one format that it fits.
 pub(super) fn question(format: &FormatSpec, probe: &Probe) -> Option<String> {
     let table = format.id().table()?;
-    let (sizes, times) = (doubt_sizes(table, probe), doubt_times(table.time, &probe.times));
+    let (sizes, times) = (doubt_sizes(table, probe), doubt_times(table, &probe.times));
     let reasons: Vec<&str> = times.reasons.iter().chain(&sizes.reasons).map(String::as_str).collect();
     if reasons.is_empty() {
         return None;
@@ -187,7 +191,8 @@ fn in_unit(time: u128, own: TimeUnit, other: TimeUnit) -> u128 {
     time * 10_u128.pow(other.exponent() as u32) / 10_u128.pow(own.exponent() as u32)
 }
 
-fn doubt_times(own: TimeUnit, times: &[u64]) -> UnitDoubt<TimeUnit> {
+fn doubt_times(table: TableUnits, times: &[u64]) -> UnitDoubt<TimeUnit> {
+    let own = table.time;
     let mut doubt = UnitDoubt::none();
     let (Some(&first), Some(gap)) = (times.first(), gap(times)) else { return doubt };
     let is_date = |unit: TimeUnit| {
@@ -203,10 +208,16 @@ fn doubt_times(own: TimeUnit, times: &[u64]) -> UnitDoubt<TimeUnit> {
         doubt.others =
             others().filter(|unit| (SHORTEST_GAP..LONGEST_GAP).contains(&in_unit(gap.into(), own, *unit))).collect();
     }
+    let longest = if table.counts_from_boot { DATE_GAP } else { LONGEST_GAP };
     if !is_date(own)
-        && let Some(date) = others().find(|unit| is_date(*unit) && in_unit(gap, own, *unit) <= LONGEST_GAP)
+        && let Some(date) = others().find(|unit| is_date(*unit) && in_unit(gap, own, *unit) <= longest)
     {
-        doubt.reasons.push(format!("in {} the first time is a date, in {} it is none", date.words(), own.words()));
+        let age = describe_time(first);
+        doubt.reasons.push(format!(
+            "in {} the first time is a date, in {} it is {age} behind the zero of the clock",
+            date.words(),
+            own.words()
+        ));
         doubt.others = vec![date];
     }
     doubt

@@ -38,6 +38,7 @@ impl TextFormat for Alibaba {
         offset: 1,
         length: 1,
         columns: "dev,op,off=OFFSET,len=LENGTH,ts=TIME",
+        counts_from_boot: false,
     });
 
     type Lines = Self;

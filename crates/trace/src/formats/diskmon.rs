@@ -40,6 +40,7 @@ impl TextFormat for Diskmon {
         offset: SECTOR_BYTES,
         length: SECTOR_BYTES,
         columns: "_,ts=TIME,_,dev,op,off=OFFSET,len=LENGTH,sep=tab",
+        counts_from_boot: false,
     });
 
     type Lines = Self;

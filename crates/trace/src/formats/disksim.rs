@@ -47,6 +47,7 @@ impl TextFormat for Disksim {
         offset: SECTOR_BYTES,
         length: SECTOR_BYTES,
         columns: "ts=TIME,dev,off=OFFSET,len=LENGTH,op(1=R)",
+        counts_from_boot: false,
     });
 
     type Lines = Self;

@@ -39,6 +39,7 @@ impl TextFormat for Msr {
         offset: 1,
         length: 1,
         columns: "ts=TIME,_,dev,op,off=OFFSET,len=LENGTH",
+        counts_from_boot: false,
     });
 
     type Lines = Self;

@@ -49,6 +49,7 @@ impl TextFormat for MsrCut {
         offset: 1,
         length: 1,
         columns: "ts=TIME,dev,off=OFFSET,len=LENGTH,op(1=R)",
+        counts_from_boot: false,
     });
 
     type Lines = Self;

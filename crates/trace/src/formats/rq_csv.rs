@@ -39,6 +39,7 @@ impl TextFormat for RqCsv {
         offset: SECTOR_BYTES,
         length: SECTOR_BYTES,
         columns: "ts=TIME,op,off=OFFSET,len=LENGTH",
+        counts_from_boot: true,
     });
 
     type Lines = Self;

@@ -41,6 +41,7 @@ impl TextFormat for Spc {
         offset: SECTOR_BYTES,
         length: 1,
         columns: "dev,off=OFFSET,len=LENGTH,op,ts=TIME",
+        counts_from_boot: false,
     });
 
     type Lines = Self;

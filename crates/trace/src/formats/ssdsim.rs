@@ -43,6 +43,7 @@ impl TextFormat for Ssdsim {
         offset: SECTOR_BYTES,
         length: SECTOR_BYTES,
         columns: "ts=TIME,dev,off=OFFSET,len=LENGTH,op(1=R)",
+        counts_from_boot: false,
     });
 
     type Lines = Self;

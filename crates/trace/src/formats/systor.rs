@@ -46,6 +46,7 @@ impl TextFormat for Systor {
         offset: 1,
         length: 1,
         columns: "ts=TIME,_,op,dev,off=OFFSET,len=LENGTH",
+        counts_from_boot: false,
     });
 
     type Lines = SystorLines;

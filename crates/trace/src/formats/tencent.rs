@@ -37,6 +37,7 @@ impl TextFormat for Tencent {
         offset: SECTOR_BYTES,
         length: SECTOR_BYTES,
         columns: "ts=TIME,off=OFFSET,len=LENGTH,op(0=R,1=W),dev",
+        counts_from_boot: false,
     });
 
     type Lines = Self;

@@ -116,6 +116,32 @@ fn bytes_are_not_taken_for_sectors() {
     assert!(offers(unixms, &expected, 10_000_000).is_some(), "{:?}", question(unixms));
 }
 
+/// Microseconds since a machine began are dates in other units: in seconds after 16 to 37 minutes, in milliseconds after 11
+/// to 26 days.
+#[test]
+fn a_clock_since_boot_is_asked_about_only_where_a_date_is_as_likely() {
+    let table = |first: u64, gap: u64| {
+        let line = |n: u64| format!("{},{},{},8\n", first + n * gap, ["R", "W"][n as usize % 2], n * 8);
+        (0..20).map(line).collect::<Vec<_>>().concat()
+    };
+    let (minutes, days) = (1_500_000_000, 1_600_000_000_000);
+    for (first, gap) in [(minutes, 3), (minutes, 50), (minutes, 800), (days, 2_001), (days, 10_000), (days, 90_000)] {
+        assert_eq!(read(table(first, gap), "", false).unwrap().0.len(), 20, "{first} {gap}");
+    }
+    // A request each 0.5 ms here, or each 0.5 s there: both are offered, the clock since boot first.
+    let (asked, names) = question(&table(days, 500));
+    assert_eq!(names, ["rq-csv", "columns:ts=ms,op,off=sectors,len=sectors"]);
+    assert!(
+        asked.contains(
+            "(in milliseconds the first time is a date, in microseconds it is 18.5 days behind the zero of the clock)"
+        ),
+        "{asked}"
+    );
+    // A request each second of 2020, or each microsecond.
+    let (_, names) = question(&table(1_600_000_000, 1));
+    assert_eq!(names, ["rq-csv", "columns:ts=s,op,off=sectors,len=sectors"]);
+}
+
 #[test]
 fn what_no_device_is_or_answers_is_asked_about() {
     // A request each nanosecond, each ten thousand years, and a device of exabytes.
