@@ -60,6 +60,7 @@ impl QueuePolicy<2, 4> for Arc {
                 without its data. A miss on a page that is remembered says which of the two lists was too short, and \
                 moves the border between them.",
         paper: "ARC, FAST 2003",
+        year: 2003,
         unit: EvictionUnit::Page,
         chooses_channels: false,
         params: &[READS],

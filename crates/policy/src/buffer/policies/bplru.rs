@@ -67,6 +67,7 @@ impl BlockPolicy for Bplru {
                 written whole and in order (padding), so that log-block FTLs switch instead of merge. A block that \
                 was written completely and in order leaves next, since it is unlikely to be written again soon.",
         paper: "BPLRU, FAST 2008, as described by LB-CLOCK §III",
+        year: 2008,
         unit: EvictionUnit::Block,
         chooses_channels: false,
         params: &[Padding::PARAM, COMPENSATION, SEQ_DETECT, PROTECT_CURRENT],

@@ -19,6 +19,7 @@ impl Registered for Bypass {
         about: "There is no buffer: each page of a request goes to the device by itself. It shows what a buffer is \
                 worth, and runs once whatever the cache sizes.",
         paper: "baseline",
+        year: 0,
         unit: EvictionUnit::Page,
         chooses_channels: false,
         params: &[],

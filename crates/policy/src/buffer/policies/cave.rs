@@ -73,6 +73,7 @@ impl Registered for Cave {
                 and when there are enough for all channels as many of the oldest are programmed at the same time, \
                 one through each. Whether pages follow each other is ignored.",
         paper: "CAVE, SAC 2011, over CCF-LRU as in CAWR §V-E",
+        year: 2011,
         unit: EvictionUnit::Page,
         chooses_channels: true,
         params: &[NEW_CLEAN_TO, NEW_DIRTY_COLD],

@@ -116,6 +116,7 @@ impl Registered for Cawr {
                 programmed, all at the same time: pages that follow each other end in one channel, and all channels \
                 are busy. Clean pages leave first.",
         paper: "CAWR, ETRI Journal 2015",
+        year: 2015,
         unit: EvictionUnit::Page,
         chooses_channels: true,
         params: &[CDL_MAX, SEQ, NEW_CLEAN_TO, WAIT],

@@ -82,6 +82,7 @@ impl ListPolicy for CcfLru {
                 the end of an LRU list: a cold page leaves, a hot dirty one becomes cold and gets a second chance, \
                 and a hot clean one joins those that leave first.",
         paper: "CCF-LRU, TCE 2009, as described by CAWR §II",
+        year: 2009,
         unit: EvictionUnit::Page,
         chooses_channels: false,
         params: &[READS, NEW_CLEAN_TO, NEW_DIRTY_COLD, HOT_CLEAN],

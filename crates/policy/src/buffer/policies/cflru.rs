@@ -134,6 +134,7 @@ impl ListPolicy for Cflru {
                 clean one leaves, and only if there is none the least recently used page. The window is a fixed \
                 share of the buffer, or adapts to what replacements cost.",
         paper: "CFLRU, CASES 2006, as described by GCaR and LB-CLOCK",
+        year: 2006,
         unit: EvictionUnit::Page,
         chooses_channels: false,
         params: &[READS, WINDOW, PERIOD, STEP, WRITE_COST],

@@ -99,6 +99,7 @@ impl BlockPolicy for Clc {
                 others are cold, and of these the one with the most pages leaves, of several the least recently \
                 written. The paper's text was not at hand: docs/specs says how gaps are filled.",
         paper: "CLC, IEEE TC 2009",
+        year: 2009,
         unit: EvictionUnit::Block,
         chooses_channels: false,
         params: &[SI_MAX, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],

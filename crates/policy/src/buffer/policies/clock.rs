@@ -51,6 +51,7 @@ impl Registered for Clock {
                 it stands on a page whose bit is clear, and that page leaves: nearly LRU, without a list to be kept \
                 in order at each hit.",
         paper: "Corbató 1968, as described by LB-CLOCK §IV.A",
+        year: 1968,
         unit: EvictionUnit::Page,
         chooses_channels: false,
         params: &[READS],

@@ -43,6 +43,7 @@ impl BlockPolicy for Fab {
         about: "Pages are grouped by logical block, and the block with the most buffered pages leaves whole, of \
                 several the least recently used. Large blocks cost the fewest page copies when they reach flash.",
         paper: "FAB, TCE 2006, as described by LB-CLOCK §III",
+        year: 2006,
         unit: EvictionUnit::Block,
         chooses_channels: false,
         params: &[READS, PROTECT_CURRENT],

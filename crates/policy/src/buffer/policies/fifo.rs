@@ -30,6 +30,7 @@ impl QueuePolicy<1, 1> for Fifo {
         about: "Pages leave in the order in which they came in, however often they are used in between. What another \
                 policy gains by looking at uses is what it gains over this one.",
         paper: "baseline of S3-FIFO, SOSP 2023",
+        year: 1966,
         unit: EvictionUnit::Page,
         chooses_channels: false,
         params: &[READS],

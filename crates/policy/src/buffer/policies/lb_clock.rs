@@ -121,6 +121,7 @@ impl BlockPolicy for LbClock {
                 the one with the most pages leaves. A block whose last page is written is offered as a victim at \
                 once when it is full, or larger than the previous victim.",
         paper: "LB-CLOCK, 2010",
+        year: 2010,
         unit: EvictionUnit::Block,
         chooses_channels: false,
         params: &[OPT_PREEMPT, OPT_SEQ, INSERT_ANCHOR, CANDIDATE_RULE, PREV_INIT, READ_SETS_BIT, PROTECT_CURRENT],

@@ -23,6 +23,7 @@ impl ListPolicy for Lru {
         about: "All pages stand in one list in the order of their last use, and the page at its end leaves. A clean \
                 page leaves at no cost, a dirty one is written to flash.",
         paper: "baseline of GCaR and CAWR",
+        year: 1970,
         unit: EvictionUnit::Page,
         chooses_channels: false,
         params: &[READS],

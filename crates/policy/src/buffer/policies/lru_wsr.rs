@@ -46,6 +46,7 @@ impl ListPolicy for LruWsr {
                 marked as cold and goes to the front, and it leaves when its turn comes again without a hit in \
                 between. Clean pages leave at once.",
         paper: "LRU-WSR, TCE 2008, as described by CAWR §II",
+        year: 2008,
         unit: EvictionUnit::Page,
         chooses_channels: false,
         params: &[READS],

@@ -276,6 +276,7 @@ impl BlockPolicy for PudLru {
                 one with the most pages leaves. The paper's text was not at hand: docs/specs says how gaps are \
                 filled.",
         paper: "PUD-LRU, MASCOTS 2010",
+        year: 2010,
         unit: EvictionUnit::Block,
         chooses_channels: false,
         params: &[THRESHOLD, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],

@@ -156,6 +156,7 @@ impl ListPolicy for RecentlyEvicted {
                 evicted recently leaves first. The paper's text was not at hand: docs/specs says how gaps are \
                 filled.",
         paper: "REF, TCE 2008, as described by CAWR §II",
+        year: 2008,
         unit: EvictionUnit::Page,
         chooses_channels: false,
         params: &[READS, VW, NVB, NEW_VB],

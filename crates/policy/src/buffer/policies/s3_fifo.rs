@@ -100,6 +100,7 @@ impl QueuePolicy<2, 3> for S3Fifo {
                 goes to the main queue, and others leave and are remembered, so that they enter the main queue if \
                 they come again. There a page is put back at the head as often as it was used, up to three times.",
         paper: "S3-FIFO, SOSP 2023",
+        year: 2023,
         unit: EvictionUnit::Page,
         chooses_channels: false,
         params: &[READS, SMALL_SHARE, GHOSTS, USES],

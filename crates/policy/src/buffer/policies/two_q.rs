@@ -76,6 +76,7 @@ impl QueuePolicy<2, 3> for TwoQ {
                 remembered without its data. Only a page that comes again while it is remembered enters an LRU list, \
                 so that a scan passes through the queue and leaves the list alone.",
         paper: "2Q, VLDB 1994",
+        year: 1994,
         unit: EvictionUnit::Page,
         chooses_channels: false,
         params: &[READS, IN, OUT],
