@@ -112,11 +112,20 @@ pub fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Bytes for display: the largest binary unit that leaves a whole number.
+/// Returns bytes for display, exactly: in the largest binary unit of which they are a whole number of hundredths.
 pub fn show_bytes(bytes: u64) -> String {
     let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let fitting = units.iter().find(|(size, _)| bytes >= *size && bytes.is_multiple_of(*size));
-    fitting.map_or_else(|| format!("{bytes} B"), |(size, unit)| format!("{} {unit}", bytes / size))
+    let shown = units.iter().filter(|(size, _)| bytes >= *size).find_map(|(size, unit)| {
+        let hundredths = u128::from(bytes) * 100;
+        let (whole, rest) = (bytes / size, hundredths / u128::from(*size) % 100);
+        match (hundredths.is_multiple_of(u128::from(*size)), rest) {
+            (false, _) => None,
+            (true, 0) => Some(format!("{whole} {unit}")),
+            (true, tenths) if tenths.is_multiple_of(10) => Some(format!("{whole}.{} {unit}", tenths / 10)),
+            (true, hundredths) => Some(format!("{whole}.{hundredths:02} {unit}")),
+        }
+    });
+    shown.unwrap_or_else(|| format!("{bytes} B"))
 }
 
 /// A device's capacity for display: as [`show_bytes`] where that is a short number, in decimal units where it is not, as
@@ -194,7 +203,12 @@ mod tests {
         assert_eq!(decimal("2.5", 1000), Ok(2500));
         assert_eq!(factor("0.25"), Ok((25, 100)));
         assert!(factor("0").is_err());
-        assert_eq!(show_bytes(3 << 19), "1536 KiB");
+        let shown = [(3 << 19, "1.5 MiB"), (12_800 << 10, "12.5 MiB"), (5 << 18, "1.25 MiB"), (1088 << 10, "1088 KiB")];
+        for (size, text) in
+            shown.into_iter().chain([(4096, "4 KiB"), (1_000, "1000 B"), (0, "0 B"), (1 << 40, "1 TiB")])
+        {
+            assert_eq!((show_bytes(size).as_str(), bytes(text)), (text, Ok(size)));
+        }
         assert_eq!(show_capacity(8 << 30), "8 GiB");
         assert_eq!(show_capacity(1_007_104_960 << 10), "1.031 TB");
         assert_eq!(show_capacity(73_407_865_856), "73.4 GB");
