@@ -164,7 +164,7 @@ fn sound(experiment: &Experiment, report: &Report, requests: u64) {
         let share = |ratio: Option<f64>| ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio));
         assert!(share(result.hit_ratio), "{:?}", result.hit_ratio);
         if let Some(ssd) = &result.ssd {
-            assert!(ssd.write_amplification.is_none_or(|wa| wa >= 1.0), "{:?}", ssd.write_amplification);
+            assert!(ssd.collection_amplification.is_none_or(|wa| wa >= 1.0), "{:?}", ssd.collection_amplification);
             assert!(ssd.host_pages < ssd.raw_pages);
             let merges = [ssd.switch_merges, ssd.partial_merges, ssd.full_merges];
             assert!(merges.iter().all(|count| count.is_some() == ssd.log_blocks.is_some()), "{merges:?}");

@@ -161,10 +161,10 @@ fn wear(group: &Group, runs: &[ReportRun], best: Point) -> String {
         _ => format!("{} erases nothing.", strong(group, best)),
     };
     if let Some(amplification) = decimals("ssd.write_amplification") {
-        let _ = write!(answer, " Its write amplification is {amplification}.");
-    }
-    if let Some(pages) = decimals("ssd.flash_writes_per_host_page") {
-        let _ = write!(answer, " The flash programs {pages} pages for each page that the host writes.");
+        let _ = write!(
+            answer,
+            " Its write amplification is {amplification}: flash pages programmed for each page that the host wrote."
+        );
     }
     if let Some(lifetime) = LIFETIME.of(run) {
         let _ = write!(answer, " At that rate the flash lasts for {} of host writes.", shown(lifetime, Show::Bytes));

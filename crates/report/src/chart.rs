@@ -244,7 +244,7 @@ const SSD: &[Chart] = &[
     over_time(
         "wa-time",
         "Write amplification over time",
-        "pages programmed per page of the host",
+        "pages programmed per page that the host wrote",
         "decimal",
         false,
         &[("series", "wa")],

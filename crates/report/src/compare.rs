@@ -10,7 +10,7 @@ use destage_scenario::quantity::show_bytes;
 use serde_json::{Value, json};
 
 use crate::ReportRun;
-use crate::figures::{DEVICES_ERASES, ERASES, Figure, HIT_RATIO, MEAN, P99_9, PROGRAMS_PER_WRITE, WRITE_AMPLIFICATION};
+use crate::figures::{DEVICES_ERASES, ERASES, Figure, HIT_RATIO, MEAN, P99_9, PROGRAMS_PER_PAGE, WRITE_AMPLIFICATION};
 use crate::group::{circumstances, scheduler};
 
 /// What is compared of buffers inside an SSD, by its name in JSON.
@@ -26,7 +26,7 @@ const OF_ARRAYS: [(&str, Figure); 5] = [
     ("mean_response", MEAN),
     ("p99_9_response", P99_9),
     ("hit_ratio", HIT_RATIO),
-    ("write_amplification", PROGRAMS_PER_WRITE),
+    ("write_amplification", PROGRAMS_PER_PAGE),
     ("erases", DEVICES_ERASES),
 ];
 

@@ -355,9 +355,11 @@ catalogue! {
         "parity pages read to clean rows, per page that the host wrote";
     LATE_PARITY_WRITES_PER_PAGE = Per(&LATE_PARITY_WRITES, &HOST_PAGES) "parity written late/page" Decimals Less
         "parity pages written to clean rows, per page that the host wrote";
-    PROGRAMS_PER_WRITE = Per(&DEVICES_PROGRAMS, &MEMBER_WRITES) "write ampl." Decimals Less
-        "pages programmed in the devices, those moved by collections and summary pages among them, per page written to them"
-        ["Write amplification", "pages programmed per page written to the devices"];
+    PROGRAMS_PER_WRITE = Per(&DEVICES_PROGRAMS, &MEMBER_WRITES) "programs/write" Decimals Less
+        "pages programmed in the devices, those moved by collections and summary pages among them, per page written to the members";
+    PROGRAMS_PER_PAGE = Per(&DEVICES_PROGRAMS, &HOST_PAGES) "write ampl." Decimals Less
+        "flash pages programmed in all devices, for whatever reason, for each page that the host wrote"
+        ["Write amplification", "pages programmed per page that the host wrote"];
     MEMBER_FLUSHES of ArrayResult "traffic.flushes";
     INTENTS of ArrayResult "steps.intent";
     CLAIM_WAITS = Total("claims", "wait_time") "waited" Time Less "time that operations waited for others on their stripes";

@@ -27,10 +27,9 @@ pub(crate) fn margin(objective: Objective, a: &ReportRun, b: &ReportRun) -> Opti
             Some((field(bin, "read_response_sum")? + field(bin, "write_response_sum")?, field(bin, "responses")?))
         }),
         Objective::Hits => paired(a, b, |bin| (field(bin, "hits")?, field(bin, "accesses")?).into()),
-        Objective::WriteAmplification => paired(a, b, |bin| {
-            let programs = field(bin, "host_programs")?;
-            Some((programs + field(bin, "gc_pages_moved")?, programs))
-        }),
+        Objective::WriteAmplification => {
+            paired(a, b, |bin| Some((field(bin, "flash_writes")?, field(bin, "write_pages")?)))
+        }
         Objective::Erases => {
             let requests: f64 = a.list("series.bins").iter().map(|bin| of(bin, "requests")).sum();
             let each = paired(a, b, |bin| Some((field(bin, "erases")?, of(bin, "requests"))));

@@ -3,7 +3,7 @@
 use crate::ReportRun;
 use crate::figures::{
     CACHE_HIT_RATIO, DEVICES_ERASES, ERASES, Figure, HIT_RATIO, MEAN, MODEL_THROUGHPUT, P99, P99_9, PLACES,
-    PROGRAMS_PER_WRITE, WRITE_AMPLIFICATION,
+    PROGRAMS_PER_PAGE, WRITE_AMPLIFICATION,
 };
 use crate::kind::GroupKind;
 
@@ -16,7 +16,7 @@ pub enum Objective {
     P99,
     /// Its 99.9th percentile.
     P999,
-    /// Pages programmed per page of the host.
+    /// Flash pages programmed for each page that the host wrote.
     WriteAmplification,
     /// Blocks erased.
     Erases,
@@ -43,6 +43,11 @@ impl Objective {
         })
     }
 
+    /// Returns true if it is a high percentile of response times.
+    pub(crate) const fn is_tail(self) -> bool {
+        matches!(self, Self::P99 | Self::P999)
+    }
+
     /// What runs of a kind are ranked by unless something else is asked for.
     pub(crate) const fn of_kind(kind: GroupKind) -> Self {
         match kind {
@@ -59,7 +64,7 @@ impl Objective {
             Self::Mean => &MEAN,
             Self::P99 => &P99,
             Self::P999 => &P99_9,
-            Self::WriteAmplification if is_array => &PROGRAMS_PER_WRITE,
+            Self::WriteAmplification if is_array => &PROGRAMS_PER_PAGE,
             Self::WriteAmplification => &WRITE_AMPLIFICATION,
             Self::Erases if is_array => &DEVICES_ERASES,
             Self::Erases => &ERASES,

@@ -107,7 +107,7 @@ pub(crate) fn compare(step: Step) -> Result<String, EvidenceError> {
          | start | as specified | without summary pages | at 10 % free | at 14 % free |\n|---|--:|--:|--:|--:|\n",
     );
     let amplification = |settings: &[(&str, &str)]| -> Result<f64, EvidenceError> {
-        Ok(rw80(settings)?.ssd.and_then(|ssd| ssd.write_amplification).expect("an SSD that was written to"))
+        Ok(rw80(settings)?.ssd.and_then(|ssd| ssd.collection_amplification).expect("an SSD that was written to"))
     };
     let no_summary = ("ssd.summary-page", "false");
     for start in ["full", "empty"] {

@@ -145,7 +145,7 @@ fn amplification(effort: Effort, pages: u32, nominal: f64) -> Result<Amplificati
         let ssd = result.ssd.expect("an SSD");
         assert_eq!(ssd.host_pages, host_pages, "the device exports what was asked for");
         let rho = host_pages as f64 / ((blocks - ssd.mean_free_blocks) * f64::from(pages));
-        Ok::<_, EvidenceError>((rho, ssd.write_amplification.expect("writes")))
+        Ok::<_, EvidenceError>((rho, ssd.collection_amplification.expect("writes")))
     })?;
     let (rhos, measured): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
     Ok(Amplification { pages, nominal, rho: Estimate::of(&rhos).mean, measured: Estimate::of(&measured) })

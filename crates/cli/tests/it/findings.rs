@@ -100,7 +100,7 @@ fn an_ssd_that_does_not_collect() {
 
 #[test]
 fn a_start_that_is_not_steady() {
-    weak("--read 0 --length 40000", "--start empty --warmup 0", "unsteady", "weak", "write amplification was 1.0");
+    weak("--read 0 --length 40000", "--start empty --warmup 0", "unsteady", "weak", "took 1.0");
 }
 
 #[test]

@@ -31,7 +31,7 @@ const report = (() => {
     queue: (b, i) => per(b.backlog_sum[i], b.requests[i]),
     gc: (b, i, run, width) => b.gc_time[i] / (width * run.ssd.elements.length),
     delayed: (b, i) => per(b.gc_delayed[i], b.responses[i]),
-    wa: (b, i) => per(b.host_programs[i] + b.gc_pages_moved[i], b.host_programs[i]),
+    wa: (b, i) => per(b.flash_writes[i], b.write_pages[i]),
     hits: (b, i) => per(b.hits[i], b.accesses[i]),
     evictions: (b, i, run, width) => (b.evictions[i] * 1e9) / width,
     debt: (b, i) => b.stale_rows_mean[i],

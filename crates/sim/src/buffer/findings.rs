@@ -10,7 +10,7 @@ use crate::measure::{Finding, SeriesBin, percent};
 const COLD: f64 = 0.1;
 /// Collections below which what they cost is a matter of chance.
 const FEW_COLLECTIONS: u64 = 10;
-/// Write amplification of the two halves of a run may differ by so much.
+/// What collection adds in the two halves of a run may differ by so much.
 const DRIFT: f64 = 0.2;
 /// Reads of pages that were never written may be so many of all.
 const UNMAPPED: f64 = 0.01;
@@ -109,7 +109,8 @@ fn times(n: u64) -> String {
     }
 }
 
-/// That write amplification is not what it will be.
+/// Tells that collection does not yet cost what it will. Of pages that leave the buffer, since what the buffer absorbs varies with
+/// the requests.
 fn unsteady(run: &RunResult, ssd: &SsdResult, collections: u64) -> Option<Finding> {
     if collections < 2 * FEW_COLLECTIONS || run.flash.gc_pages_moved.is_none() {
         return None;
@@ -130,8 +131,8 @@ fn unsteady(run: &RunResult, ssd: &SsdResult, collections: u64) -> Option<Findin
         return None;
     }
     let what = format!(
-        "write amplification was {first:.2} while the first half of what is written was, and {second:.2} in the second: \
-         it is not yet what it will be"
+        "with collection each page from the buffer took {first:.2} programs in the first half of what was written, and \
+         {second:.2} in the second: write amplification is not yet what it will be"
     );
     let mend = if run.start_state.starts_with("steady") { "--repeat 4 --warmup 75%" } else { "--start steady" };
     Some(Finding::weak("unsteady", what).mended_by(mend))

@@ -18,6 +18,7 @@ struct Sample {
     host_bytes_read: u64,
     host_bytes_written: u64,
     accesses: u64,
+    write_pages: u64,
     hits: u64,
     evictions: u64,
     evicted_pages: u64,
@@ -71,6 +72,7 @@ impl OverTime {
         bin.host_bytes_read += c.host_bytes_read - before.host_bytes_read;
         bin.host_bytes_written += c.host_bytes_written - before.host_bytes_written;
         bin.accesses += c.read_pages + c.write_pages - before.accesses;
+        bin.write_pages += c.write_pages - before.write_pages;
         bin.hits += c.read_hits + c.write_hits - before.hits;
         bin.evictions += c.evictions - before.evictions;
         bin.evicted_pages += c.evicted_pages - before.evicted_pages;
@@ -90,6 +92,7 @@ impl OverTime {
             host_bytes_read: c.host_bytes_read,
             host_bytes_written: c.host_bytes_written,
             accesses: c.read_pages + c.write_pages,
+            write_pages: c.write_pages,
             hits: c.read_hits + c.write_hits,
             evictions: c.evictions,
             evicted_pages: c.evicted_pages,

@@ -108,10 +108,9 @@ record! {
             { column "partial merges" / "partial" Count Neither "log blocks that took a block's place once its other pages were copied there" },
         full_merges: Option<u64> ["1"] "merges in which a block was copied into a clean one; null with ssd.ftl = page"
             { column "full merges" Count Less "blocks copied together into a clean one" },
-        write_amplification: Option<f64> ["1"] "(host_programs + gc_pages_moved) / host_programs; summaries apart"
-            { figure "write ampl." Decimals Less "pages programmed for the host and moved by collection, per page programmed for the host" ["Write amplification", "pages programmed per page of the host"] },
-        write_amplification_with_summaries: Option<f64> ["1"] "flash_writes / host_programs",
-        flash_writes_per_host_page: Option<f64> ["1"] "flash_writes / write_pages: what buffer and flash make of a host's page",
+        write_amplification: Option<f64> ["1"] "flash_writes / write_pages: flash pages programmed, for whatever reason, for each page that the host wrote; padding is not the host's, and below 1 the buffer absorbs more than collection adds"
+            { figure "write ampl." Decimals Less "flash pages programmed, for whatever reason, for each page that the host wrote" ["Write amplification", "pages programmed per page that the host wrote"] },
+        collection_amplification: Option<f64> ["1"] "(host_programs + gc_pages_moved) / host_programs: what collection makes of each page that leaves the buffer, padding included; summaries apart",
         mean_free_blocks: f64 ["1"] "free blocks of the device, averaged over the arrivals",
         erases_per_block_mean: f64 ["1"] "erases per block since the start, warm-up included",
         erases_per_block_max: u64 ["1"] "erases of the most erased block since the start, warm-up included"

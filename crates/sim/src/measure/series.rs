@@ -17,6 +17,7 @@ record! {
         host_bytes_read: u64 ["B"] "bytes asked for by reads that arrived",
         host_bytes_written: u64 ["B"] "bytes asked for by writes that arrived",
         accesses: u64 ["1"] "pages accessed",
+        write_pages: u64 ["1"] "pages among them that are written",
         hits: u64 ["1"] "pages found in the buffer",
         evictions: u64 ["1"] "victim units",
         evicted_pages: u64 ["1"] "pages of these units",
@@ -88,6 +89,7 @@ impl Bin for SeriesBin {
         self.host_bytes_read += other.host_bytes_read;
         self.host_bytes_written += other.host_bytes_written;
         self.accesses += other.accesses;
+        self.write_pages += other.write_pages;
         self.hits += other.hits;
         self.evictions += other.evictions;
         self.evicted_pages += other.evicted_pages;
