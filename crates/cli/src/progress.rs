@@ -59,8 +59,11 @@ impl Experiment {
     fn words(&self, trace: &str, now: Duration) -> Option<String> {
         let progress = self.progress.as_ref()?;
         let requests = show_count(progress.requests);
-        // Without the length of a trace nobody knows how far it is.
         let far = match progress.share {
+            // Without the length of a trace nobody knows how far it is, nor how long what follows it takes.
+            Some(share) if share >= 1.0 && progress.runs > 0 => {
+                ", all requests are read, ending what is in flight and rebuilds".into()
+            }
             Some(_) => format!(", {:.0} %, {}", 100.0 * Self::share(progress), self.pace.words(now)),
             None => String::new(),
         };
@@ -69,8 +72,15 @@ impl Experiment {
         }
         let rate = progress.simulated as f64 / now.as_secs_f64().max(1e-3);
         let known = if self.known > 0 { format!(" ({} known)", self.known) } else { String::new() };
-        let (runs, rate) = (progress.runs, show_count(rate as u64));
-        Some(format!("{trace}: {requests} requests x {runs} runs{known}{far}, {rate}/s"))
+        let (ended, all) = progress.ended;
+        if progress.simulated == 0 {
+            return Some(format!("{trace}: {ended} of {all} runs done{known}, {} begin", progress.runs));
+        }
+        let (simulated, rate) = (show_count(progress.simulated), show_count(rate as u64));
+        Some(format!(
+            "{trace}: {ended} of {all} runs done{known}, {} at a time, {simulated} requests simulated{far}, {rate}/s",
+            progress.runs
+        ))
     }
 }
 
@@ -367,15 +377,24 @@ mod tests {
         let running = Progress { ended: (4, 8), share: Some(0.5), requests: 2_000, runs: 4, simulated: 80_000 };
         experiment.progress = Some(running);
         experiment.pace.reach(second(10), Experiment::share(&running));
-        let told = "t.spc: 2,000 requests x 4 runs, 75 %, about 5 s left, 8,000/s";
+        let told = "t.spc: 4 of 8 runs done, 4 at a time, 80,000 requests simulated, 75 %, about 5 s left, 8,000/s";
         assert_eq!(experiment.words("t.spc", second(10)).as_deref(), Some(told));
         experiment.known = 12;
-        let told = "t.spc: 2,000 requests x 4 runs (12 known), 75 %, about 5 s left, 8,000/s";
+        let told =
+            "t.spc: 4 of 8 runs done (12 known), 4 at a time, 80,000 requests simulated, 75 %, about 5 s left, 8,000/s";
         assert_eq!(experiment.words("t.spc", second(10)).as_deref(), Some(told));
         experiment.known = 0;
         // A pipe has no end that is known.
         experiment.progress = Some(Progress { share: None, ..running });
-        assert_eq!(experiment.words("-", second(10)).as_deref(), Some("-: 2,000 requests x 4 runs, 8,000/s"));
+        let told = "-: 4 of 8 runs done, 4 at a time, 80,000 requests simulated, 8,000/s";
+        assert_eq!(experiment.words("-", second(10)).as_deref(), Some(told));
+        // Of what comes after the last request nobody knows how long it takes.
+        experiment.progress = Some(Progress { share: Some(1.0), ..running });
+        let words = experiment.words("t.spc", second(10)).unwrap();
+        assert!(
+            words.contains("all requests are read, ending what is in flight") && !words.contains("left"),
+            "{words}"
+        );
     }
 
     #[test]

@@ -16,14 +16,21 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// Writes what `line` has to say to the standard error every ten seconds, unless that is a terminal, where it is
-    /// shown otherwise.
+    /// Writes what `line` has to say to the standard error every ten seconds, but nothing twice in a row, unless that is a
+    /// terminal, where it is shown otherwise.
     pub fn to_stderr(line: impl Fn() -> Option<String> + Send + 'static) -> Option<Self> {
-        (!std::io::stderr().is_terminal())
-            .then(|| Self::new(EVERY, move || line().iter().for_each(|line| eprintln!("{line}"))))
+        let mut last = None;
+        let tell = move || {
+            let now = line();
+            if now != last {
+                now.iter().for_each(|line| eprintln!("{line}"));
+                last = now;
+            }
+        };
+        (!std::io::stderr().is_terminal()).then(|| Self::new(EVERY, tell))
     }
 
-    fn new(every: Duration, tell: impl Fn() + Send + 'static) -> Self {
+    fn new(every: Duration, mut tell: impl FnMut() + Send + 'static) -> Self {
         let (stop, stopped) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
