@@ -1,9 +1,9 @@
-//! What is advised, as `destage advise --json` prints it.
+//! Advice as `destage advise --json` prints it.
 
 use std::borrow::Cow;
 
-use destage_report::findings::{Gravity, found};
-use destage_report::{Judge, ReportRun};
+use destage_report::findings::{Found, Gravity, found};
+use destage_report::{Judge, ReportRun, device_words};
 use destage_sim::measure::{ResultVersion, record};
 
 use crate::candidates::LeftOut;
@@ -11,6 +11,8 @@ use crate::search::{Outcome, Tried};
 
 /// Choosing by one half of the trace may cost this much over the other for confidence to be high, and to be fair.
 const LOST: [f64; 2] = [0.01, 0.05];
+/// So many weak warnings together leave little to rely on.
+const MANY_WEAK: usize = 3;
 
 record! {
     /// A policy at a size, and what it shows.
@@ -18,7 +20,7 @@ record! {
         policy: String ["-"] "the policy, with layers and the parameters that are not at their defaults",
         cache_bytes: Option<u64> ["B"] "its size in data held; null of what holds nothing",
         value: Option<f64> ["unit"] "what it shows of the objective; null where that is no result",
-        ahead: Option<f64> ["1"] "how much more it costs than what is advised, as a share; null where that is not known",
+        ahead: Option<f64> ["1"] "how much more it costs than what is advised, as a share, less where that is negative; null where that is not known",
     }
 }
 
@@ -52,17 +54,19 @@ record! {
 record! {
     /// Holds the advice for a trace.
     pub struct Advice {
+        device: String ["-"] "what was simulated: the SSD or the array that the advice is for",
         trace: String ["-"] "the trace or workload, as the user gave it",
         requests: u64 ["1"] "requests of it",
         footprint_bytes: u64 ["B"] "all different pages that are read or written",
-        budget_bytes: u64 ["B"] "the largest size that was considered",
+        budget_bytes: u64 ["B"] "the largest size that was considered: no more than is touched",
         objective: Cow<'static, str> ["-"] "what decides, such as mean response time",
         unit: Cow<'static, str> ["-"] "the unit of its values",
-        best: Choice ["-"] "what is advised: the best at the least size that is within 1 % of the best at any" = Choice,
-        runner_up: Option<Choice> ["-"] "what comes next at that size; null where nothing else was compared" = Choice,
-        ties: Vec<String> ["-"] "policies that differ from what is advised by no more than 1 %, or than may be chance",
-        bare: Option<Choice> ["-"] "without any of the policies; null where that cannot be simulated" = Choice,
-        sizes: Vec<Choice> ["-"] "the best at each size that was simulated over all requests, ascending" = Choice,
+        best: Choice ["-"] "what is advised: of all that is within 1 % of the best, what holds nothing, or else the smallest size and there the simplest policy" = Choice,
+        runner_up: Option<Choice> ["-"] "the best other policy at that size, or what holds nothing if that is better; if that is advised, the best that holds something; null where nothing else was compared" = Choice,
+        simplest: Option<Choice> ["-"] "the simplest policy that was simulated at that size; null where none was" = Choice,
+        ties: Vec<String> ["-"] "policies that differ from the best at that size by no more than 1 %, or than may be chance, but for the one that is advised",
+        bare: Option<Choice> ["-"] "what holds nothing, which is advised where nothing is better; null where that cannot be simulated" = Choice,
+        sizes: Vec<Choice> ["-"] "the best at each size that was simulated over all requests, ascending; at the size that is advised what is advised" = Choice,
         halves: Vec<Half> ["-"] "the two best over each half of the requests; empty where nothing was compared" = Half,
         confidence: Cow<'static, str> ["-"] "high, fair or low: see docs/advise.md",
         findings: Vec<Doubt> ["-"] "what the run of what is advised lacks, the gravest first" = Doubt,
@@ -86,7 +90,6 @@ pub(crate) struct Considered<'a> {
     pub(crate) policies: Vec<String>,
     pub(crate) left_out: Vec<LeftOut>,
     pub(crate) changed: Option<String>,
-    pub(crate) bare: Option<(String, &'a ReportRun)>,
 }
 
 /// How much more this costs than that, as a share.
@@ -98,32 +101,35 @@ impl Advice {
     pub(crate) fn new(judge: Judge, outcome: &Outcome<ReportRun>, considered: Considered<'_>) -> Self {
         let sizes = considered.sizes;
         let winner = &outcome.tried[outcome.best];
-        let least = winner.cost.unwrap_or(f64::NAN);
-        let choice = |policy: &str, cache_bytes, cost: Option<f64>| Choice {
-            policy: policy.to_owned(),
-            cache_bytes,
-            value: cost.map(|cost| judge.value(cost)),
-            ahead: cost.and_then(|cost| share(cost, least)),
+        let own = winner.cost.unwrap_or(f64::NAN);
+        let of = |tried: &Tried<ReportRun>| Choice {
+            policy: tried.policy.clone(),
+            cache_bytes: tried.size.map(|size| sizes[size]),
+            value: tried.cost.map(|cost| judge.value(cost)),
+            ahead: tried.cost.and_then(|cost| share(cost, own)),
         };
-        let of = |tried: &Tried<ReportRun>| choice(&tried.policy, Some(sizes[tried.size]), tried.cost);
-        let at = |size: usize| outcome.tried.iter().filter(move |tried| tried.size == size);
+        let at = |size: Option<usize>| outcome.tried.iter().filter(move |tried| tried.size == size);
         let by_size = (0..sizes.len()).filter_map(|size| {
-            let best = at(size).filter_map(|tried| Some((tried, tried.cost?)));
+            if winner.size == Some(size) {
+                return Some(of(winner));
+            }
+            let best = at(Some(size)).filter_map(|tried| Some((tried, tried.cost?)));
             best.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(tried, _)| of(tried))
         });
-        let rivals = at(winner.size).filter(|tried| tried.policy != winner.policy);
-        let mut ties: Vec<_> = rivals.filter_map(|tried| Some((tried, tried.cost?))).collect();
-        ties.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let ranked = winner.cost.map(|cost| (winner, cost)).into_iter().chain(ties.iter().copied());
-        ties.truncate(judge.tied(ranked.map(|(tried, cost)| (&tried.run, cost))).saturating_sub(1));
+        let mut rivals: Vec<_> = at(winner.size).filter_map(|tried| Some((tried, tried.cost?))).collect();
+        rivals.sort_by(|a, b| a.1.total_cmp(&b.1));
+        rivals.truncate(judge.tied(rivals.iter().map(|(tried, cost)| (&tried.run, *cost))));
+        let ties =
+            rivals.iter().filter(|(tried, _)| tried.policy != winner.policy).map(|(tried, _)| tried.policy.clone());
         let halves: Vec<Half> = outcome.halves.iter().map(|&[best, runner_up]| half(judge, best, runner_up)).collect();
-        let found = found(std::slice::from_ref(&winner.run));
+        let found = found(std::slice::from_ref(&winner.run), Some(judge.objective()));
+        let trust = Trust { halves: &halves, findings: &found, has_tail: judge.has_tail(&winner.run) };
         let (ran, work) = outcome
             .effort
             .iter()
             .fold((0, 0.0), |(runs, work), &(more, share)| (runs + more, work + more as f64 * share));
-        let bare_runs = usize::from(considered.bare.is_some());
         Self {
+            device: device_words(&winner.run),
             trace: considered.trace,
             requests: considered.requests,
             footprint_bytes: considered.footprint_bytes,
@@ -132,10 +138,11 @@ impl Advice {
             unit: judge.unit().into(),
             best: of(winner),
             runner_up: outcome.runner_up.map(|index| of(&outcome.tried[index])),
-            ties: ties.iter().map(|(tried, _)| tried.policy.clone()).collect(),
-            bare: considered.bare.map(|(policy, run)| choice(&policy, None, judge.cost(run))),
+            simplest: outcome.simplest.map(|index| of(&outcome.tried[index])),
+            ties: ties.collect(),
+            bare: at(None).next().map(of),
             sizes: by_size.collect(),
-            confidence: confidence(&halves, found.iter().map(|found| found.severity)).into(),
+            confidence: trust.confidence().into(),
             halves,
             findings: found
                 .into_iter()
@@ -151,8 +158,8 @@ impl Advice {
             policies: considered.policies,
             left_out: considered.left_out.into_iter().map(|LeftOut { policy, why }| Omitted { policy, why }).collect(),
             considered_bytes: sizes.to_vec(),
-            runs: ran + bare_runs,
-            work: work + bare_runs as f64,
+            runs: ran,
+            work,
             version: ResultVersion::current(),
         }
     }
@@ -163,16 +170,62 @@ fn half(judge: Judge, best: Option<f64>, runner_up: Option<f64>) -> Half {
     Half { best: best.map(|cost| judge.value(cost)), runner_up: runner_up.map(|cost| judge.value(cost)), lost }
 }
 
-/// High if either half alone would have led to the same choice, or to one that is as good, and nothing was found; of what was compared
-/// with nothing that is not known.
-fn confidence(halves: &[Half], findings: impl Iterator<Item = Gravity>) -> &'static str {
-    let lost = halves.iter().map(|half| half.lost.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
-    match findings.min() {
-        Some(Gravity::Void) => "low",
-        _ if lost > LOST[1] => "low",
-        Some(Gravity::Weak) => "fair",
-        _ if halves.is_empty() => "fair",
-        _ if lost > LOST[0] => "fair",
-        _ => "high",
+/// What confidence rests on.
+struct Trust<'a> {
+    halves: &'a [Half],
+    findings: &'a [Found],
+    /// Whether enough requests lie beyond the percentile that decides, if one does.
+    has_tail: bool,
+}
+
+impl Trust<'_> {
+    /// Returns high if either half alone would have led to the same choice, or to one that is as good, and nothing was found; of
+    /// what was compared with nothing that is not known. Warnings are counted: each is a way in which figures may be wrong.
+    fn confidence(&self) -> &'static str {
+        let lost = self.halves.iter().map(|half| half.lost.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
+        let of = |gravity| self.findings.iter().filter(|found| found.severity == gravity).count();
+        let weak = of(Gravity::Weak);
+        if of(Gravity::Void) > 0 || weak >= MANY_WEAK || lost > LOST[1] || !self.has_tail {
+            "low"
+        } else if weak > 0 || self.halves.is_empty() || lost > LOST[0] {
+            "fair"
+        } else {
+            "high"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confidence_counts_warnings() {
+        let half = |lost| Half { best: Some(1.0), runner_up: Some(1.0), lost };
+        let finding = |severity| Found {
+            kind: String::new(),
+            severity,
+            runs: vec![0],
+            message: String::new(),
+            is_same: true,
+            mend: None,
+        };
+        let of = |lost: &[f64], gravities: &[Gravity], has_tail| {
+            let halves: Vec<_> = lost.iter().map(|lost| half(Some(*lost))).collect();
+            let findings: Vec<_> = gravities.iter().map(|gravity| finding(*gravity)).collect();
+            Trust { halves: &halves, findings: &findings, has_tail }.confidence()
+        };
+        use Gravity::{Note, Void, Weak};
+        assert_eq!(of(&[0.0, 0.01], &[Note], true), "high");
+        assert_eq!(of(&[0.0, 0.02], &[], true), "fair");
+        assert_eq!(of(&[0.0, 0.06], &[], true), "low");
+        assert_eq!(of(&[], &[], true), "fair");
+        assert_eq!(of(&[0.0; 2], &[Weak; 2], true), "fair");
+        assert_eq!(of(&[0.0; 2], &[Weak; 3], true), "low");
+        assert_eq!(of(&[0.0; 2], &[Note; 3], true), "high");
+        assert_eq!(of(&[0.0; 2], &[Void], true), "low");
+        assert_eq!(of(&[0.0; 2], &[], false), "low");
+        let unknown = [half(None)];
+        assert_eq!(Trust { halves: &unknown, findings: &[], has_tail: true }.confidence(), "low");
     }
 }

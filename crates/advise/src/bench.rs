@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use destage_cache::host_caches;
+use destage_plan::PolicySpec;
 use destage_policy::buffer::{self, EvictionUnit};
 use destage_report::findings::found;
 use destage_report::{Judge, Objective, ReportRun};
@@ -15,11 +17,13 @@ use destage_sim::experiment::{Capacity, Progress, Resources};
 use destage_sim::input::Extent;
 use destage_sweep::{Elsewhere, Group, elsewhere};
 
-use crate::search::{self, Part};
+use crate::search::{self, Complexity, Part};
 use crate::{AdviseError, Stage, Watch};
 
 /// The share of a stretch that fills the buffer and is not measured.
 const WARMUP: &str = "25%";
+/// Of what nobody has listed.
+const UNKNOWN: Complexity = Complexity { layers: usize::MAX, changes: usize::MAX, year: u16::MAX, place: usize::MAX };
 
 /// Simulations by settings.
 pub(crate) struct Bench<'a> {
@@ -30,10 +34,6 @@ pub(crate) struct Bench<'a> {
     pub(crate) resources: Resources<'static>,
     /// In bytes, ascending.
     pub(crate) sizes: Vec<u64>,
-    /// What holds nothing, until it was simulated over all requests.
-    pub(crate) bare: Option<String>,
-    /// Its run.
-    pub(crate) bare_run: Option<ReportRun>,
     pub(crate) watch: &'a dyn Watch,
     /// Who simulates, unless that is done here.
     pub(crate) on: Option<&'a dyn Elsewhere>,
@@ -147,16 +147,21 @@ impl search::Bench for Bench<'_> {
     type Run = ReportRun;
     type Error = AdviseError;
 
-    fn run(&mut self, part: Part, policies: &[String], sizes: &[usize]) -> Result<Vec<ReportRun>, AdviseError> {
-        let sizes: Vec<u64> = sizes.iter().map(|&size| self.sizes[size]).collect();
-        // Beside the first others, since the trace is read once for all.
-        let bare = if part == Part::Whole { self.bare.take() } else { None };
-        let all: Vec<String> = policies.iter().chain(&bare).cloned().collect();
-        let mut runs = self.simulate(part, &all, &sizes)?;
-        if bare.is_some() {
-            self.bare_run = runs.pop();
+    fn run(
+        &mut self,
+        part: Part,
+        policies: &[String],
+        sizes: &[usize],
+        bare: Option<&str>,
+    ) -> Result<Vec<ReportRun>, AdviseError> {
+        let mut sizes: Vec<u64> = sizes.iter().map(|&size| self.sizes[size]).collect();
+        if sizes.is_empty() {
+            // The settings demand some, also of what has none.
+            sizes.extend(self.sizes.last());
         }
-        if runs.len() != policies.len() * sizes.len() {
+        let all: Vec<String> = policies.iter().cloned().chain(bare.map(str::to_owned)).collect();
+        let runs = self.simulate(part, &all, &sizes)?;
+        if runs.len() != policies.len() * sizes.len() + usize::from(bare.is_some()) {
             return Err(AdviseError::Asked(
                 "one policy at one size is to be one run: give one order of service, and policies that hold something"
                     .to_owned(),
@@ -175,8 +180,24 @@ impl search::Bench for Bench<'_> {
         usize::from(buffer::info(base).is_ok_and(|info| info.unit == EvictionUnit::Block))
     }
 
+    fn complexity(&self, policy: &str) -> Complexity {
+        let Ok(spec) = policy.parse::<PolicySpec>() else { return UNKNOWN };
+        let mut parts = spec.name.rsplit('+');
+        let base = parts.next().unwrap_or_default();
+        let layers = parts.count();
+        let changes = spec.given.len();
+        if let Some((place, info)) = buffer::policies().iter().enumerate().find(|(_, info)| info.name == base) {
+            return Complexity { layers, changes, year: info.year, place };
+        }
+        // Host caches are listed from simple to complex.
+        match host_caches().position(|info| info.name == base) {
+            Some(place) => Complexity { layers, changes, year: 0, place },
+            None => Complexity { layers, changes, ..UNKNOWN },
+        }
+    }
+
     fn tells(&self, run: &ReportRun) -> bool {
-        found(std::slice::from_ref(run)).iter().all(|found| found.kind != "never-full")
+        found(std::slice::from_ref(run), None).iter().all(|found| found.kind != "never-full")
     }
 }
 

@@ -23,7 +23,7 @@ pub struct LeftOut {
 /// What can be advised.
 pub(crate) struct Candidates {
     pub(crate) policies: Vec<String>,
-    /// What is compared with, since it holds nothing.
+    /// What holds nothing, and is a candidate without a size.
     pub(crate) bare: Option<String>,
     pub(crate) left_out: Vec<LeftOut>,
 }
@@ -90,6 +90,6 @@ impl Candidates {
 
     /// What the search goes through.
     pub(crate) fn space(&self, sizes: usize, requests: u64) -> Space {
-        Space { policies: self.policies.clone(), sizes, requests }
+        Space { policies: self.policies.clone(), bare: self.bare.clone(), sizes, requests }
     }
 }

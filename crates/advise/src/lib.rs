@@ -25,6 +25,7 @@ use destage_scenario::keys::cache::CACHE;
 use destage_scenario::keys::device::DEVICE;
 use destage_scenario::keys::host::HOST;
 use destage_scenario::keys::output::OBJECTIVE;
+use destage_scenario::keys::ssd::PRESET;
 use destage_scenario::sim::Requests;
 use destage_scenario::{Settings, simulation};
 use destage_sim::curve;
@@ -34,6 +35,9 @@ use search::{SearchError, search};
 
 /// How many requests are outstanding where as many as the trace has come faster than they can be served.
 const INSTEAD: &str = "closed:32";
+
+/// The SSD where none is named: a drive that can be bought, and that is fitted to the trace.
+const DRIVE: &str = "pm9a3";
 
 /// What is simulated now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,20 @@ pub struct Advised {
     pub judge: Judge,
 }
 
+/// Has buffers be inside an SSD unless something else is asked for, and the SSD be a current drive unless another is named.
+fn settle_device(settings: &mut Settings) -> Result<(), AdviseError> {
+    if ARRAY.is_given(settings) {
+        return Ok(());
+    }
+    if !DEVICE.is_given(settings) {
+        settings.flag(DEVICE.name(), vec!["ssd".to_owned()])?;
+    }
+    if DEVICE.get(settings)? == "ssd" && !PRESET.is_given(settings) {
+        settings.flag(PRESET.name(), vec![DRIVE.to_owned()])?;
+    }
+    Ok(())
+}
+
 /// Looks for the best policy and size up to a budget, by the settings of `destage sim`, whose policies are the candidates if
 /// they are given. What is simulated is simulated here, unless there is somebody `on` whom it is; what it finds is the same.
 ///
@@ -84,9 +102,7 @@ pub fn advise(
             requests.name()
         )));
     }
-    if !DEVICE.is_given(&settings) && !ARRAY.is_given(&settings) {
-        settings.flag(DEVICE.name(), vec!["ssd".to_owned()])?;
-    }
+    settle_device(&mut settings)?;
     let objective = OBJECTIVE.optional_by(&settings, Objective::named)?;
     let resources = bench::resources(&settings)?;
     watch.begin(Stage { part: Part::Whole, policies: 0, sizes: 0 });
@@ -105,8 +121,6 @@ pub fn advise(
         objective,
         resources,
         sizes: Vec::new(),
-        bare: candidates.bare.clone(),
-        bare_run: None,
         watch,
         on,
         extent: Cell::new(None),
@@ -121,7 +135,6 @@ pub fn advise(
             Ok(outcome) => break outcome,
             Err(SearchError::Bench(error)) => return Err(error),
             Err(SearchError::NoResult) if changed.is_none() && !HOST.is_given(&bench.settings) => {
-                bench.bare.clone_from(&candidates.bare);
                 bench.settings.flag(HOST.name(), vec![INSTEAD.to_owned()])?;
                 changed = Some(format!(
                     "requests come faster than any of these serves them: simulated with --host {INSTEAD}, \
@@ -145,9 +158,8 @@ pub fn advise(
         policies: space.policies.clone(),
         left_out: candidates.left_out,
         changed,
-        bare: candidates.bare.zip(bench.bare_run.as_ref()),
     };
     let advice = Advice::new(judge, &outcome, considered);
-    let runs = outcome.tried.into_iter().map(|tried| tried.run).chain(bench.bare_run).collect();
+    let runs = outcome.tried.into_iter().map(|tried| tried.run).collect();
     Ok(Advised { advice, runs, judge })
 }

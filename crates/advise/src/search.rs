@@ -12,7 +12,7 @@ const SHORTEST: u64 = 5_000;
 const NEARLY_ALL: u64 = 2;
 /// Policies that the stretch leaves, and one size over all requests.
 const LEFT: [usize; 2] = [18, 4];
-/// A size does as well as the largest if it costs no more than this much more.
+/// What costs no more than this much more, as a share, is as good.
 pub const AS_GOOD: f64 = 0.01;
 
 /// Which requests are simulated.
@@ -29,27 +29,50 @@ pub enum Part {
     },
 }
 
-/// What brings runs.
+/// Brings the runs that a search asks for.
 pub trait Bench {
-    /// A run.
+    /// Is a run.
     type Run;
-    /// Why there is none.
+    /// Says why there is none.
     type Error;
 
-    /// Simulates each policy at each size, given by indices into the sizes: policies in the outer loop.
+    /// Simulates each policy at each size, given by indices into the sizes: policies in the outer loop. With `bare` the last
+    /// run is that of what holds nothing.
     ///
     /// # Errors
     /// Where that cannot be done.
-    fn run(&mut self, part: Part, policies: &[String], sizes: &[usize]) -> Result<Vec<Self::Run>, Self::Error>;
+    fn run(
+        &mut self,
+        part: Part,
+        policies: &[String],
+        sizes: &[usize],
+        bare: Option<&str>,
+    ) -> Result<Vec<Self::Run>, Self::Error>;
 
-    /// What a run costs; none if that is no result.
+    /// Returns what a run costs; none if that is no result.
     fn cost(&self, run: &Self::Run) -> Option<f64>;
 
-    /// The kind of a policy: what is true of one kind over a stretch, by chance, need not be of another.
+    /// Returns the kind of a policy: what is true of one kind over a stretch, by chance, need not be of another.
     fn kind(&self, policy: &str) -> usize;
 
-    /// Whether a run over a stretch says anything of the policy: nothing does where nothing had to leave.
+    /// Returns how simple a policy is: of several that cost as little, the one with the least is chosen.
+    fn complexity(&self, policy: &str) -> Complexity;
+
+    /// Returns true if a run over a stretch says anything of the policy: nothing does where nothing had to leave.
     fn tells(&self, run: &Self::Run) -> bool;
+}
+
+/// Orders policies from simple to complex: plain before layered, older before newer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Complexity {
+    /// Layers around the policy.
+    pub layers: usize,
+    /// Parameters that are not at their defaults.
+    pub changes: usize,
+    /// The year in which it was published.
+    pub year: u16,
+    /// Its place among those of a year.
+    pub place: usize,
 }
 
 /// A run over all requests.
@@ -57,8 +80,8 @@ pub trait Bench {
 pub struct Tried<R> {
     /// The policy, with layers.
     pub policy: String,
-    /// Index of the size.
-    pub size: usize,
+    /// Index of the size; none of what holds nothing.
+    pub size: Option<usize>,
     /// What it costs.
     pub cost: Option<f64>,
     /// The run.
@@ -70,10 +93,14 @@ pub struct Tried<R> {
 pub struct Outcome<R> {
     /// Every run over all requests.
     pub tried: Vec<Tried<R>>,
-    /// Index of the best of them: that of the least size that does as well as any.
+    /// Index of the choice: of all that cost as little as any, what holds nothing, or the smallest size and there the simplest
+    /// policy.
     pub best: usize,
-    /// Index of what comes next at that size, of another policy.
+    /// Index of the best other policy at that size, or of what holds nothing if that is better; if that is chosen, of the best
+    /// that holds something.
     pub runner_up: Option<usize>,
+    /// Index of the simplest policy at that size, or at any if what holds nothing is chosen.
+    pub simplest: Option<usize>,
     /// The costs of the two over each half of the requests.
     pub halves: Vec<[Option<f64>; 2]>,
     /// Runs of each round, and the share of the requests in it.
@@ -100,6 +127,8 @@ impl<E> From<E> for SearchError<E> {
 pub struct Space {
     /// Policies, each in every layer: what is bad alone can be the best within one.
     pub policies: Vec<String>,
+    /// What holds nothing and has no size, if that can be simulated.
+    pub bare: Option<String>,
     /// How many sizes there are, in ascending order; at least one.
     pub sizes: usize,
     /// How many requests there are.
@@ -110,6 +139,8 @@ pub struct Space {
 struct Search<'a, B: Bench> {
     bench: &'a mut B,
     requests: u64,
+    /// What holds nothing, until it was simulated over all requests.
+    bare: Option<String>,
     tried: Vec<Tried<B::Run>>,
     effort: Vec<(usize, f64)>,
 }
@@ -119,7 +150,8 @@ struct Search<'a, B: Bench> {
 /// # Errors
 /// Where the bench fails, or no run of a round is a result.
 pub fn search<B: Bench>(bench: &mut B, space: &Space) -> Result<Outcome<B::Run>, SearchError<B::Error>> {
-    let mut search = Search { bench, requests: space.requests, tried: Vec::new(), effort: Vec::new() };
+    let Space { requests, bare, .. } = space;
+    let mut search = Search { bench, requests: *requests, bare: bare.clone(), tried: Vec::new(), effort: Vec::new() };
     let mut policies = space.policies.clone();
     let last = space.sizes - 1;
     let thirds = distinct([last / 3, last * 2 / 3, last]);
@@ -141,30 +173,24 @@ pub fn search<B: Bench>(bench: &mut B, space: &Space) -> Result<Outcome<B::Run>,
     if !rest.is_empty() {
         search.whole(&policies, &rest)?;
     }
-    let size = search.smallest()?;
-    let first = search.least(|tried| tried.size == size).ok_or(SearchError::NoResult)?;
-    // Who was not compared at this size.
-    let known = |search: &Search<B>, policy: &String| search.at(size).any(|tried| tried.policy == *policy);
-    let others: Vec<_> = policies.iter().filter(|policy| !known(&search, policy)).cloned().collect();
-    if !others.is_empty() {
+    while let Some(size) = search.smallest()? {
+        // Who was not compared at this size, and may be better there than at those at which it was.
+        let known = |policy: &String| search.at(size).any(|tried| tried.policy == *policy);
+        let others: Vec<_> = policies.iter().filter(|policy| !known(policy)).cloned().collect();
+        if others.is_empty() {
+            break;
+        }
         search.whole(&others, &[size])?;
     }
-    let best = search.least(|tried| tried.size == size).unwrap_or(first);
-    let winner = search.tried[best].policy.clone();
-    let runner_up = search.least(|tried| tried.size == size && tried.policy != winner);
-    let mut compared = vec![winner];
-    compared.extend(runner_up.map(|index| search.tried[index].policy.clone()));
-    let mut halves = Vec::new();
-    if compared.len() == 2 && space.requests >= 2 {
-        let half = space.requests / 2;
-        for part in [(0, half), (half, space.requests - half)] {
-            let part = Part::Stretch { first: part.0, requests: part.1 };
-            let costs = search.costs(part, &compared, &[size])?;
-            halves.push([costs[0][0], costs[1][0]]);
-        }
-    }
+    let best = search.choice(|_| true).ok_or(SearchError::NoResult)?;
+    let runner_up = search.runner_up(best);
+    let simplest = search.simplest(best);
+    let halves = match runner_up {
+        Some(other) if space.requests >= 2 => search.halves(best, other)?,
+        _ => Vec::new(),
+    };
     let Search { tried, effort, .. } = search;
-    Ok(Outcome { tried, best, runner_up, halves, effort })
+    Ok(Outcome { tried, best, runner_up, simplest, halves, effort })
 }
 
 /// The middle of what is not empty.
@@ -185,8 +211,14 @@ fn stretch(requests: u64) -> Option<Part> {
 }
 
 impl<B: Bench> Search<'_, B> {
-    fn run(&mut self, part: Part, policies: &[String], sizes: &[usize]) -> Result<Vec<B::Run>, B::Error> {
-        let runs = self.bench.run(part, policies, sizes)?;
+    fn run(
+        &mut self,
+        part: Part,
+        policies: &[String],
+        sizes: &[usize],
+        bare: Option<&str>,
+    ) -> Result<Vec<B::Run>, B::Error> {
+        let runs = self.bench.run(part, policies, sizes, bare)?;
         let share = match part {
             Part::Whole => 1.0,
             Part::Stretch { requests, .. } => requests as f64 / self.requests.max(1) as f64,
@@ -195,11 +227,25 @@ impl<B: Bench> Search<'_, B> {
         Ok(runs)
     }
 
-    /// What each policy costs at each of the sizes.
-    fn costs(&mut self, part: Part, policies: &[String], sizes: &[usize]) -> Result<Vec<Vec<Option<f64>>>, B::Error> {
-        let runs = self.run(part, policies, sizes)?;
-        let costs: Vec<_> = runs.iter().map(|run| self.bench.cost(run)).collect();
-        Ok(costs.chunks(sizes.len()).map(<[_]>::to_vec).collect())
+    /// The costs of two that were tried over each half of the requests.
+    fn halves(&mut self, best: usize, other: usize) -> Result<Vec<[Option<f64>; 2]>, B::Error> {
+        let half = self.requests / 2;
+        let pair = [best, other].map(|index| (self.tried[index].policy.clone(), self.tried[index].size));
+        let sized: Vec<String> =
+            pair.iter().filter(|(_, size)| size.is_some()).map(|(policy, _)| policy.clone()).collect();
+        let bare = pair.iter().find(|(_, size)| size.is_none()).map(|(policy, _)| policy.clone());
+        let size: Vec<usize> = pair.iter().find_map(|&(_, size)| size).into_iter().collect();
+        let mut halves = Vec::new();
+        for (first, requests) in [(0, half), (half, self.requests - half)] {
+            let runs = self.run(Part::Stretch { first, requests }, &sized, &size, bare.as_deref())?;
+            let mut costs = [0, 1].map(|index| runs.get(index).and_then(|run| self.bench.cost(run)));
+            // What holds nothing comes last.
+            if pair[0].1.is_none() {
+                costs.reverse();
+            }
+            halves.push(costs);
+        }
+        Ok(halves)
     }
 
     /// The policies that are best of their kinds over a part at any of the sizes, so many of them.
@@ -210,7 +256,7 @@ impl<B: Bench> Search<'_, B> {
         sizes: &[usize],
         left: usize,
     ) -> Result<Vec<String>, SearchError<B::Error>> {
-        let runs = self.run(part, policies, sizes)?;
+        let runs = self.run(part, policies, sizes, None)?;
         let costs: Vec<_> = runs.iter().map(|run| self.bench.cost(run).filter(|_| self.bench.tells(run))).collect();
         let costs: Vec<&[Option<f64>]> = costs.chunks(sizes.len()).collect();
         let kinds: Vec<usize> = policies.iter().map(|policy| self.bench.kind(policy)).collect();
@@ -236,8 +282,15 @@ impl<B: Bench> Search<'_, B> {
                 }
             }
         }
+        // What is as good as the best, and simpler, goes on whatever its place.
+        let at_largest = || costs.iter().enumerate().filter_map(|(i, costs)| Some((i, (*costs.last()?)?)));
+        if let Some(least) = at_largest().map(|(_, cost)| cost).min_by(f64::total_cmp) {
+            let as_good = at_largest().filter(|&(_, cost)| is_as_good(cost, least)).map(|(i, _)| i);
+            let simplest = as_good.min_by_key(|&i| self.bench.complexity(&policies[i]));
+            chosen.extend(simplest.filter(|simplest| !chosen.contains(simplest)));
+        }
         if chosen.is_empty() {
-            if runs.iter().all(|run| self.bench.cost(run).is_none()) {
+            if runs.iter().all(|run| self.bench.cost(run).is_none()) && !self.is_result_without(part)? {
                 return Err(SearchError::NoResult);
             }
             // Nothing tells them apart.
@@ -247,11 +300,19 @@ impl<B: Bench> Search<'_, B> {
         Ok(chosen.into_iter().map(|policy| policies[policy].clone()).collect())
     }
 
-    /// Tries over all requests.
+    /// Returns true if what holds nothing has a result over a part.
+    fn is_result_without(&mut self, part: Part) -> Result<bool, B::Error> {
+        let Some(bare) = self.bare.clone() else { return Ok(false) };
+        let runs = self.run(part, &[], &[], Some(&bare))?;
+        Ok(runs.iter().any(|run| self.bench.cost(run).is_some()))
+    }
+
+    /// Tries over all requests, the first time with what holds nothing, since the trace is read once for all.
     fn whole(&mut self, policies: &[String], sizes: &[usize]) -> Result<(), B::Error> {
-        let runs = self.run(Part::Whole, policies, sizes)?;
-        let pairs = policies.iter().flat_map(|policy| sizes.iter().map(move |&size| (policy.clone(), size)));
-        for ((policy, size), run) in pairs.zip(runs) {
+        let bare = self.bare.take();
+        let runs = self.run(Part::Whole, policies, sizes, bare.as_deref())?;
+        let pairs = policies.iter().flat_map(|policy| sizes.iter().map(move |&size| (policy.clone(), Some(size))));
+        for ((policy, size), run) in pairs.chain(bare.map(|bare| (bare, None))).zip(runs) {
             let cost = self.bench.cost(&run);
             self.tried.push(Tried { policy, size, cost, run });
         }
@@ -260,67 +321,110 @@ impl<B: Bench> Search<'_, B> {
 
     /// What was tried over all requests at a size.
     fn at(&self, size: usize) -> impl Iterator<Item = &Tried<B::Run>> {
-        self.tried.iter().filter(move |tried| tried.size == size)
+        self.tried.iter().filter(move |tried| tried.size == Some(size))
     }
 
-    /// Whether a run at this size says anything of its policy.
+    /// Returns true if a run at this size says anything of its policy.
     fn tells(&self, size: usize) -> bool {
         self.at(size).any(|tried| self.bench.tells(&tried.run))
     }
 
-    /// So many policies, of those that were tried at a size, that cost least.
+    /// Returns the policies that cost least of those that were tried at a size, so many of them, and the simplest of those that
+    /// cost as little as the best. Where there is no result but without them, all.
     fn best_at(&self, size: usize, left: usize) -> Result<Vec<String>, SearchError<B::Error>> {
         let costs = self.at(size).filter_map(|tried| Some((tried.cost?, &tried.policy)));
         let mut costs: Vec<_> = costs.collect();
         costs.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if costs.is_empty() {
-            return Err(SearchError::NoResult);
-        }
-        Ok(costs.into_iter().take(left).map(|(_, policy)| policy.clone()).collect())
+        let Some(&(least, _)) = costs.first() else {
+            return if self.tried.iter().any(|tried| tried.cost.is_some()) {
+                Ok(self.at(size).take(left).map(|tried| tried.policy.clone()).collect())
+            } else {
+                Err(SearchError::NoResult)
+            };
+        };
+        let as_good = costs.iter().take_while(|&&(cost, _)| is_as_good(cost, least)).map(|&(_, policy)| policy);
+        let simplest = as_good.min_by_key(|policy| self.bench.complexity(policy));
+        let mut best: Vec<&String> = costs.iter().take(left).map(|&(_, policy)| policy).collect();
+        best.extend(simplest.filter(|simplest| !best.contains(simplest)));
+        Ok(best.into_iter().cloned().collect())
     }
 
-    /// Index of what costs least of those that were tried and are such; of several that of the smallest size, and of these
-    /// the first.
+    /// Returns the index of what costs least of those that were tried and are such; of several that of the smallest size, and of
+    /// these the first.
     fn least(&self, such: impl Fn(&Tried<B::Run>) -> bool) -> Option<usize> {
         let costs = self.tried.iter().enumerate().filter(|(_, tried)| such(tried));
         let costs = costs.filter_map(|(index, tried)| Some((tried.cost?, tried.size, index)));
         costs.min_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2)))).map(|(.., index)| index)
     }
 
-    /// The least size at which something costs as little as the best at any, found by halving the gaps beside it.
-    fn smallest(&mut self) -> Result<usize, SearchError<B::Error>> {
+    /// Returns the index of the smallest, and there the simplest, of those that were tried, are such and cost as little as the
+    /// best of these.
+    fn choice(&self, such: impl Fn(&Tried<B::Run>) -> bool) -> Option<usize> {
+        let least = self.tried[self.least(&such)?].cost?;
+        let all = self.tried.iter().enumerate().filter(|(_, tried)| such(tried));
+        let as_good = all.filter(|(_, tried)| tried.cost.is_some_and(|cost| is_as_good(cost, least)));
+        let order = |tried: &Tried<B::Run>| (tried.size, self.bench.complexity(&tried.policy));
+        as_good.min_by_key(|&(index, tried)| (order(tried), index)).map(|(index, _)| index)
+    }
+
+    /// Returns the index of what the choice is compared with.
+    fn runner_up(&self, best: usize) -> Option<usize> {
+        let Tried { policy, size, .. } = &self.tried[best];
+        if size.is_none() {
+            return self.choice(|tried| tried.size.is_some());
+        }
+        self.least(|tried| (tried.size.is_none() || tried.size == *size) && tried.policy != *policy)
+    }
+
+    /// Returns the index of the simplest policy at the size of the choice, or at any where that has none.
+    fn simplest(&self, best: usize) -> Option<usize> {
+        let size = self.tried[best].size;
+        let all = self
+            .tried
+            .iter()
+            .enumerate()
+            .filter(|(_, tried)| tried.size.is_some() && (size.is_none() || tried.size == size));
+        let with_cost = all.filter(|(_, tried)| tried.cost.is_some());
+        with_cost.min_by_key(|&(index, tried)| (self.bench.complexity(&tried.policy), index)).map(|(index, _)| index)
+    }
+
+    /// Returns the least size at which something costs as little as the best at any, found by halving the gaps beside it; none
+    /// where only what has no size has a result.
+    fn smallest(&mut self) -> Result<Option<usize>, B::Error> {
         loop {
-            let best = self.least(|_| true).ok_or(SearchError::NoResult)?;
-            let upper = self.least_size(best);
-            let tried = || self.tried.iter().map(|tried| tried.size);
+            let Some(best) = self.least(|tried| tried.size.is_some()) else { return Ok(None) };
+            let (Some(upper), Some(own)) = (self.least_size(best), self.tried[best].size) else { return Ok(None) };
+            let tried = || self.tried.iter().filter_map(|tried| tried.size);
             let lower = tried().filter(|&size| size < upper).max();
             let mut sizes = Vec::new();
             sizes.extend(middle(lower.map_or(0, |lower| lower + 1)..upper));
-            if self.tried[best].size == upper {
+            if own == upper {
                 // Where larger does worse the best may lie above.
                 let above = tried().filter(|&size| size > upper).min();
                 sizes.extend(above.and_then(|above| middle(upper + 1..above)));
             }
             if sizes.is_empty() {
-                return Ok(upper);
+                return Ok(Some(upper));
             }
             // Who is best at either end is best between.
             let mut finalists: Vec<String> = Vec::new();
             for size in [upper, lower.unwrap_or(upper)] {
-                let best = self.least(|tried| tried.size == size && !finalists.contains(&tried.policy));
+                let best = self.least(|tried| tried.size == Some(size) && !finalists.contains(&tried.policy));
                 finalists.extend(best.map(|best| self.tried[best].policy.clone()));
             }
             self.whole(&finalists, &sizes)?;
         }
     }
 
-    /// The least size that was tried at which something costs as little as the best.
-    fn least_size(&self, best: usize) -> usize {
-        let best = &self.tried[best];
-        let is_enough = |tried: &&Tried<B::Run>| match (tried.cost, best.cost) {
-            (Some(cost), Some(least)) => cost <= least + AS_GOOD * least.abs(),
-            _ => false,
-        };
-        self.tried.iter().filter(is_enough).map(|tried| tried.size).min().unwrap_or(best.size)
+    /// Returns the least size that was tried at which something costs as little as the best.
+    fn least_size(&self, best: usize) -> Option<usize> {
+        let least = self.tried[best].cost?;
+        let as_good = |tried: &Tried<B::Run>| tried.cost.is_some_and(|cost| is_as_good(cost, least));
+        self.tried.iter().filter(|tried| as_good(tried)).filter_map(|tried| tried.size).min()
     }
+}
+
+/// Returns true if a cost is as good as the least.
+fn is_as_good(cost: f64, least: f64) -> bool {
+    cost <= least + AS_GOOD * least.abs()
 }

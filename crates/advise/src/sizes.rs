@@ -29,7 +29,8 @@ pub(crate) fn considered(budget: Option<Budget>, found: &Found) -> Result<Vec<u6
     let page = found.footprint.page_bytes;
     let wrong = |right: String| AdviseError::Asked(format!("--budget: {right}"));
     let largest = if let Some(size) = budget {
-        chosen(&[CacheSize::One(size)], page, Some(found)).map_err(wrong)?[0] / page
+        // More than is touched nothing can hold.
+        (chosen(&[CacheSize::One(size)], page, Some(found)).map_err(wrong)?[0] / page).min(found.footprint.pages)
     } else {
         let knee = found.knee().ok_or_else(|| {
             wrong(

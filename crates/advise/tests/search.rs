@@ -1,12 +1,14 @@
 //! The search over costs that are known at once, beside all of them.
 
-use destage_advise::search::{AS_GOOD, Bench, Outcome, Part, SearchError, Space, search};
+use destage_advise::search::{AS_GOOD, Bench, Complexity, Outcome, Part, SearchError, Space, search};
 use proptest::prelude::*;
 
 /// Costs of each policy, with and without a layer, at each size.
 struct Known {
     costs: Vec<Vec<Option<f64>>>,
     layered: Vec<Vec<Option<f64>>>,
+    /// What holds nothing costs.
+    bare: Option<f64>,
     /// The same for each part, but for what is added over stretches.
     strange: f64,
     /// Runs, each counted as the share of the requests that it is of.
@@ -15,6 +17,9 @@ struct Known {
 }
 
 fn number(policy: &str) -> (bool, usize) {
+    if policy == "none" {
+        return (false, 0);
+    }
     let name = policy.rsplit('+').next().unwrap();
     (policy.contains('+'), name[1..].parse().unwrap())
 }
@@ -28,7 +33,7 @@ impl Known {
     fn space(&self) -> Space {
         let layered = (0..self.layered.len()).map(|policy| format!("around+p{policy}"));
         let policies = (0..self.costs.len()).map(|policy| format!("p{policy}")).chain(layered).collect();
-        Space { policies, sizes: self.costs[0].len(), requests: self.requests }
+        Space { policies, bare: Some("none".to_owned()), sizes: self.costs[0].len(), requests: self.requests }
     }
 
     /// Every pair that there is, with its cost.
@@ -42,12 +47,18 @@ impl Bench for Known {
     type Run = Option<f64>;
     type Error = String;
 
-    fn run(&mut self, part: Part, policies: &[String], sizes: &[usize]) -> Result<Vec<Option<f64>>, String> {
+    fn run(
+        &mut self,
+        part: Part,
+        policies: &[String],
+        sizes: &[usize],
+        bare: Option<&str>,
+    ) -> Result<Vec<Option<f64>>, String> {
         let share = match part {
             Part::Whole => 1.0,
             Part::Stretch { requests, .. } => requests as f64 / self.requests as f64,
         };
-        self.work += share * (policies.len() * sizes.len()) as f64;
+        self.work += share * (policies.len() * sizes.len() + usize::from(bare.is_some())) as f64;
         let mut runs = Vec::new();
         for policy in policies {
             for &size in sizes {
@@ -55,6 +66,7 @@ impl Bench for Known {
                 runs.push(self.cost_of(policy, size).map(|cost| cost + strange));
             }
         }
+        runs.extend(bare.map(|_| self.bare));
         Ok(runs)
     }
 
@@ -64,6 +76,11 @@ impl Bench for Known {
 
     fn kind(&self, policy: &str) -> usize {
         number(policy).1 % 2
+    }
+
+    fn complexity(&self, policy: &str) -> Complexity {
+        let (layered, place) = number(policy);
+        Complexity { layers: usize::from(layered), place, ..Complexity::default() }
     }
 
     fn tells(&self, _: &Option<f64>) -> bool {
@@ -84,7 +101,7 @@ fn known(shapes: &[(f64, f64, f64)], layer: f64) -> Known {
         };
         shapes.iter().map(of).collect::<Vec<_>>()
     };
-    Known { costs: costs(1.0), layered: costs(layer), strange: 0.0, work: 0.0, requests: 10_000_000 }
+    Known { costs: costs(1.0), layered: costs(layer), bare: None, strange: 0.0, work: 0.0, requests: 10_000_000 }
 }
 
 /// p3 is the best at each size; around it a layer costs a tenth less. From size 7 on it costs its floor and a little.
@@ -96,10 +113,10 @@ fn the_least_size_that_is_as_good_as_the_largest() {
     let best = &outcome.tried[outcome.best];
     // 0.9 (50 + 100/1000) against 0.9 (50 + 100/50625) at the largest: 0.196 % more; 0.9 (50 + 100/625): 0.3 %; 0.9 (50 + 100/256): 0.78 %;
     // 0.9 (50 + 100/81): 2.5 %.
-    assert_eq!((best.policy.as_str(), best.size), ("around+p3", 3));
+    assert_eq!((best.policy.as_str(), best.size), ("around+p3", Some(3)));
     let runner_up = &outcome.tried[outcome.runner_up.unwrap()];
     assert_ne!(runner_up.policy, best.policy);
-    assert_eq!(runner_up.size, 3);
+    assert_eq!(runner_up.size, Some(3));
     assert_eq!(outcome.halves.len(), 2);
 }
 
@@ -118,9 +135,50 @@ fn what_is_no_result_is_not_advised() {
 /// One policy, one size: nothing to choose, and still an answer.
 #[test]
 fn a_space_of_one() {
-    let mut known = Known { costs: vec![vec![Some(1.0)]], layered: vec![], strange: 0.0, work: 0.0, requests: 1 };
+    let mut known =
+        Known { costs: vec![vec![Some(1.0)]], layered: vec![], bare: None, strange: 0.0, work: 0.0, requests: 1 };
     let outcome = found(&mut known).unwrap();
-    assert_eq!((outcome.tried.len(), outcome.best, outcome.runner_up), (1, 0, None));
+    // What holds nothing was tried, too, and has no result.
+    assert_eq!((outcome.tried.len(), outcome.best, outcome.runner_up), (2, 0, None));
+}
+
+/// What holds nothing is advised where nothing costs over 1 % less, and only there.
+#[test]
+fn nothing_is_held_where_nothing_is_better() {
+    let shapes: Vec<_> = (0..10).map(|policy| (0.0, 1.0, 100.0 + f64::from(policy))).collect();
+    let mut known = known(&shapes, 1.5);
+    for (bare, advised, runner_up) in
+        [(100.9, "none", "p0"), (101.0, "none", "p0"), (100.0, "none", "p0"), (28.0, "none", "p0"), (101.5, "p0", "p1")]
+    {
+        known.bare = Some(bare);
+        let outcome = found(&mut known).unwrap();
+        let best = &outcome.tried[outcome.best];
+        let other = &outcome.tried[outcome.runner_up.unwrap()];
+        assert_eq!((best.policy.as_str(), best.size.is_none()), (advised, advised == "none"), "{bare}");
+        assert_eq!(other.policy, runner_up, "{bare}");
+        assert_eq!(outcome.halves, [[best.cost, other.cost]; 2], "{bare}");
+    }
+    // p1 costs 1.5 % more than p0, and what holds nothing 1.2 %.
+    known.bare = Some(101.2);
+    known.costs[1].fill(Some(101.5));
+    let outcome = found(&mut known).unwrap();
+    assert_eq!(outcome.tried[outcome.best].policy, "p0");
+    assert_eq!(outcome.tried[outcome.runner_up.unwrap()].policy, "none");
+    // Where nothing else has a result it is what remains.
+    known.costs.iter_mut().chain(&mut known.layered).for_each(|costs| costs.fill(None));
+    let outcome = found(&mut known).unwrap();
+    assert_eq!((outcome.tried[outcome.best].policy.as_str(), outcome.runner_up), ("none", None));
+}
+
+/// Of policies that cost as little as the best the plain one is advised before the layered, and the older before the newer.
+#[test]
+fn ties_go_to_the_simpler_policy() {
+    let shapes: Vec<_> = (0..10).map(|policy| (0.0, 4.0, 60.0 - f64::from(policy) * 0.02)).collect();
+    // The best is around+p9: 59.82 * 0.999. p0 costs 0.4 % more, at any size.
+    let mut known = known(&shapes, 0.999);
+    let outcome = found(&mut known).unwrap();
+    assert_eq!((outcome.tried[outcome.best].policy.as_str(), outcome.tried[outcome.best].size), ("p0", Some(0)));
+    assert!(outcome.tried[outcome.best].cost > outcome.tried[outcome.runner_up.unwrap()].cost);
 }
 
 /// A few requests are simulated as a whole: there is no stretch of them that would tell.
@@ -179,6 +237,6 @@ proptest! {
         let all = known.all();
         let least = all.iter().map(|(cost, _)| *cost).fold(f64::INFINITY, f64::min);
         let size = all.iter().filter(|(cost, _)| *cost <= least * (1.0 + AS_GOOD)).map(|(_, size)| *size).min().unwrap();
-        prop_assert_eq!(best.size, size);
+        prop_assert_eq!(best.size, Some(size));
     }
 }

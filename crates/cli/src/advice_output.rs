@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use destage_advise::{Advice, Choice, Half};
-use destage_report::{Judge, ahead_of};
-use destage_scenario::quantity::{show_bytes, show_count};
+use destage_advise::{Advice, Choice, Doubt, Half};
+use destage_report::{Judge, PageAdvice, ahead, show_size};
+use destage_scenario::quantity::show_count;
 
 use crate::screen::Screen;
 use crate::table::{Cell, Column, Table};
@@ -15,12 +15,22 @@ const ADVISED: anstyle::Style = anstyle::Style::new().bold();
 /// Policies that are named as being as good, at most.
 const NAMED: usize = 5;
 
-/// A policy with its size.
+/// Returns a policy with its size.
 fn name(choice: &Choice) -> String {
     match choice.cache_bytes {
-        Some(bytes) => format!("{} with {}", choice.policy, show_bytes(bytes)),
+        Some(bytes) => format!("{} with {}", choice.policy, show_size(bytes)),
         None => choice.policy.clone(),
     }
+}
+
+/// Returns what to do, in a sentence.
+fn advised(advice: &Advice) -> String {
+    let best = &advice.best;
+    let Some(bytes) = best.cache_bytes else {
+        return format!("no buffer: nothing up to {} is more than 1 % better", show_size(advice.budget_bytes));
+    };
+    let share = percent(bytes as f64 / advice.footprint_bytes.max(1) as f64);
+    format!("{}, {share} of what is touched", name(best))
 }
 
 /// How much more something costs.
@@ -38,13 +48,13 @@ fn percent(share: f64) -> String {
     if percent.abs() < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
-/// How what is advised compares with another.
+/// Returns what another shows, and how that compares with what is advised.
 fn beside(judge: Judge, best: &Choice, other: &Choice) -> String {
     match (best.value, other.value) {
         (_, None) => "does not keep up with the requests".to_owned(),
         (None, Some(value)) => judge.told(value),
         _ if other.ahead == Some(0.0) => "the same".to_owned(),
-        (Some(best), Some(value)) => format!("{}, so that this is {} that", judge.told(value), ahead_of(best, value)),
+        (Some(best), Some(value)) => format!("{} ({})", judge.told(value), ahead(value, best)),
     }
 }
 
@@ -65,38 +75,41 @@ fn confidence(judge: Judge, advice: &Advice) -> String {
     let of_halves = match (advice.halves.is_empty(), lost) {
         (true, _) => "nothing else could be compared".to_owned(),
         (_, None) => "a half of the trace has no result".to_owned(),
-        (_, Some(0.0)) => "either half of the trace alone would choose it over the runner-up".to_owned(),
+        (_, Some(0.0)) => "better than the runner-up over either half of the trace".to_owned(),
         (_, Some(lost)) => format!("over one half of the trace the runner-up is better, by {}", percent(lost)),
     };
     let halves = if advice.halves.is_empty() { String::new() } else { format!(" ({})", halves(judge, &advice.halves)) };
     format!("{level}: {of_halves}{halves}")
 }
 
-/// The advice.
-pub fn text(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()> {
+/// Returns what the advice is for, then what it rests on: each with a name.
+fn facts(judge: Judge, advice: &Advice) -> [Vec<(&'static str, String)>; 2] {
     let best = &advice.best;
-    let share = |bytes: u64| percent(bytes as f64 / advice.footprint_bytes.max(1) as f64);
-    let trace = format!(
-        "{}: {} requests, which touch {}",
-        advice.trace,
-        show_count(advice.requests),
-        show_bytes(advice.footprint_bytes)
-    );
-    screen.paragraph("trace       ", &trace)?;
     let order = if judge.is_more_better() { "highest" } else { "lowest" };
-    let asked = format!("the {order} {} with up to {}", advice.objective, show_bytes(advice.budget_bytes));
-    screen.paragraph("asked       ", &asked)?;
-    writeln!(screen)?;
-    let size = best.cache_bytes.map_or_else(String::new, |bytes| format!(", {} of what is touched", share(bytes)));
-    screen.paragraph("advice      ", &format!("{}{size}", name(best)))?;
-    if best.cache_bytes == Some(advice.budget_bytes) && advice.considered_bytes.len() > 1 {
-        screen.paragraph("            ", "the largest that was considered: see what more would do with --budget")?;
+    let all = if advice.budget_bytes >= advice.footprint_bytes { ", which is all that is touched" } else { "" };
+    let asked = vec![
+        ("device", advice.device.clone()),
+        (
+            "trace",
+            format!(
+                "{}: {} requests, which touch {}",
+                advice.trace,
+                show_count(advice.requests),
+                show_size(advice.footprint_bytes)
+            ),
+        ),
+        ("asked", format!("the {order} {} with up to {}{all}", advice.objective, show_size(advice.budget_bytes))),
+    ];
+    let mut rests = vec![("advice", advised(advice))];
+    if best.cache_bytes == Some(advice.budget_bytes) && advice.considered_bytes.len() > 1 && all.is_empty() {
+        rests.push(("", "the largest that was considered: see what more would do with --budget".to_owned()));
     }
     if let Some(value) = best.value {
-        screen.paragraph("gives       ", &format!("{} of {}", advice.objective, judge.told(value)))?;
+        rests.push(("gives", format!("{} of {}", advice.objective, judge.told(value))));
     }
     if let Some(other) = &advice.runner_up {
-        screen.paragraph("runner-up   ", &format!("{}: {}", other.policy, beside(judge, best, other)))?;
+        let other_name = if best.cache_bytes.is_some() { other.policy.clone() } else { name(other) };
+        rests.push(("runner-up", format!("{other_name}: {}", beside(judge, best, other))));
     }
     if !advice.ties.is_empty() {
         let named: Vec<_> = advice.ties.iter().take(NAMED).map(String::as_str).collect();
@@ -104,38 +117,71 @@ pub fn text(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let ties = format!("{}{more}: the difference is below 1 %, or may be chance", named.join(", "));
-        screen.paragraph("as good     ", &ties)?;
+        rests.push(("as good", format!("{}{more}: the difference is below 1 %, or may be chance", named.join(", "))));
     }
-    if let Some(bare) = &advice.bare {
-        screen.paragraph("without any ", &beside(judge, best, bare))?;
+    if let Some(bare) = advice.bare.as_ref().filter(|_| best.cache_bytes.is_some()) {
+        rests.push(("without any", beside(judge, best, bare)));
     }
-    screen.paragraph("confidence  ", &confidence(judge, advice))?;
-    if let Some(changed) = &advice.changed {
-        screen.paragraph("changed     ", changed)?;
+    rests.push(("confidence", confidence(judge, advice)));
+    rests.extend(advice.changed.iter().map(|changed| ("changed", changed.clone())));
+    for Doubt { severity, kind, message, mend } in &advice.findings {
+        let mend = mend.as_ref().map_or_else(String::new, |mend| format!("; try {mend}"));
+        let name = match severity.as_str() {
+            "void" => "void",
+            "weak" => "weak",
+            _ => "note",
+        };
+        rests.push((name, format!("{kind}: {message}{mend}")));
     }
-    for finding in &advice.findings {
-        let mend = finding.mend.as_ref().map_or_else(String::new, |mend| format!("; try {mend}"));
-        screen
-            .paragraph(&format!("{:12}", finding.severity), &format!("{}: {}{mend}", finding.kind, finding.message))?;
-    }
+    [asked, rests]
+}
+
+/// Writes the advice.
+pub fn text(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()> {
+    let [asked, rests] = facts(judge, advice);
+    let write = |screen: &mut Screen, (name, text): &(&str, String)| screen.paragraph(&format!("{name:12}"), text);
+    asked.iter().try_for_each(|fact| write(screen, fact))?;
+    writeln!(screen)?;
+    rests.iter().try_for_each(|fact| write(screen, fact))?;
     writeln!(screen)?;
     sizes(screen, judge, advice)?;
     writeln!(screen)?;
+    screen.paragraph("searched    ", &effort(advice))?;
+    for (policies, why) in left_out(advice) {
+        screen.paragraph("left out    ", &format!("{}: {why}", policies.join(", ")))?;
+    }
+    screen.paragraph("again       ", &advice.call)
+}
+
+/// Returns the same for the head of a page.
+pub fn page(judge: Judge, advice: &Advice) -> PageAdvice {
+    let [asked, rests] = facts(judge, advice);
+    let (answer, rests) = rests.split_first().expect("the answer comes first");
+    let facts = asked
+        .into_iter()
+        .chain(rests.iter().cloned())
+        .chain([("searched", effort(advice)), ("again", advice.call.clone())]);
+    let contenders = [Some(&advice.best), advice.runner_up.as_ref(), advice.bare.as_ref(), advice.simplest.as_ref()];
+    PageAdvice {
+        headline: answer.1.clone(),
+        facts: facts.map(|(name, text)| (name.to_owned(), text)).collect(),
+        columns: size_columns(advice).map(str::to_owned).to_vec(),
+        sizes: size_rows(judge, advice).map(|(cells, is_best)| (cells.to_vec(), is_best)).collect(),
+        contenders: contenders.into_iter().flatten().map(|choice| choice.policy.clone()).collect(),
+    }
+}
+
+/// Returns what the search cost, beside all pairs.
+fn effort(advice: &Advice) -> String {
     let pairs = advice.policies.len() * advice.considered_bytes.len();
-    let effort = format!(
+    format!(
         "{} runs, as much work as {:.0} over the whole trace, in place of {} policies at {} sizes, which are {}",
         advice.runs,
         advice.work,
         advice.policies.len(),
         advice.considered_bytes.len(),
         show_count(pairs as u64)
-    );
-    screen.paragraph("searched    ", &effort)?;
-    for (policies, why) in left_out(advice) {
-        screen.paragraph("left out    ", &format!("{}: {why}", policies.join(", ")))?;
-    }
-    screen.paragraph("again       ", &advice.call)
+    )
 }
 
 /// The policies that were not considered, those with the same reason together.
@@ -151,28 +197,41 @@ fn left_out(advice: &Advice) -> Vec<(Vec<&str>, String)> {
     all
 }
 
-/// The best at each size.
+/// Returns what stands above the columns of the sizes.
+fn size_columns(advice: &Advice) -> [&str; 5] {
+    ["size", "% touched", "policy", &advice.objective, "beside it"]
+}
+
+/// Returns the best at each size, after what holds nothing, and whether it is what is advised.
+fn size_rows(judge: Judge, advice: &Advice) -> impl Iterator<Item = ([String; 5], bool)> {
+    advice.bare.iter().chain(&advice.sizes).map(move |choice| {
+        let is_best = choice.cache_bytes == advice.best.cache_bytes;
+        let of_touched = |bytes: u64| format!("{:.2}", 100.0 * bytes as f64 / advice.footprint_bytes.max(1) as f64);
+        let none = || "-".to_owned();
+        let cells = [
+            choice.cache_bytes.map_or_else(none, show_size),
+            choice.cache_bytes.map_or_else(none, of_touched),
+            choice.policy.clone(),
+            choice.value.map_or_else(none, |value| judge.told(value)),
+            if is_best { "advised".to_owned() } else { choice.ahead.map_or_else(none, more) },
+        ];
+        (cells, is_best)
+    })
+}
+
+/// Writes the best at each size.
 fn sizes(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()> {
     screen.paragraph("", "The best at each size that was simulated over the whole trace:")?;
+    let [size, touched, policy, value, beside] = size_columns(advice);
     let mut table = Table::new([
-        Column::key("size"),
-        Column::number("% touched"),
-        Column::word("policy"),
-        Column::number(&advice.objective),
-        Column::number("beside it"),
+        Column::key(size),
+        Column::number(touched),
+        Column::word(policy),
+        Column::number(value),
+        Column::number(beside),
     ]);
-    for choice in &advice.sizes {
-        let Some(bytes) = choice.cache_bytes else { continue };
-        let is_best = choice.cache_bytes == advice.best.cache_bytes;
-        let cell = |text: String| if is_best { Cell::styled(text, ADVISED) } else { Cell::from(text) };
-        let of_touched = 100.0 * bytes as f64 / advice.footprint_bytes.max(1) as f64;
-        table.add([
-            cell(show_bytes(bytes)),
-            cell(format!("{of_touched:.2}")),
-            cell(choice.policy.clone()),
-            cell(choice.value.map_or_else(|| "-".to_owned(), |value| judge.told(value))),
-            cell(if is_best { "advised".to_owned() } else { choice.ahead.map_or_else(|| "-".to_owned(), more) }),
-        ]);
+    for (cells, is_best) in size_rows(judge, advice) {
+        table.add(cells.map(|text| if is_best { Cell::styled(text, ADVISED) } else { Cell::from(text) }));
     }
     table.print(screen)
 }

@@ -172,7 +172,7 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult], objective: Option<Obje
     best_output::text(screen, &runs, &names, objective)?;
     let volumes = results.iter().filter_map(|r| Some(Volumes { keys: keys.texts(r), volumes: r.volumes.as_deref()? }));
     volume_table::print(screen, &volumes.collect::<Vec<_>>())?;
-    findings_output::text(screen, &runs)
+    findings_output::text(screen, &runs, objective)
 }
 
 fn over_time(result: &ArrayResult, keys: Keys) -> spark::SparkLine {

@@ -112,7 +112,7 @@ pub fn text(screen: &mut Screen, results: &[RunResult], objective: Option<Object
     let volumes =
         results.iter().filter_map(|r| Some(Volumes { keys: vec![name(r), size(r)], volumes: r.volumes.as_deref()? }));
     volume_table::print(screen, &volumes.collect::<Vec<_>>())?;
-    findings_output::text(screen, &runs)
+    findings_output::text(screen, &runs, objective)
 }
 
 /// Whether several runs have the same size.

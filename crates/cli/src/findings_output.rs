@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use destage_report::ReportRun;
 use destage_report::findings::found;
+use destage_report::{Objective, ReportRun};
 
 use crate::screen::Screen;
 
 /// A paragraph for each kind of finding, the gravest first, with what mends it.
-pub fn text(screen: &mut Screen, runs: &[ReportRun]) -> io::Result<()> {
-    let all = found(runs);
+pub fn text(screen: &mut Screen, runs: &[ReportRun], objective: Option<Objective>) -> io::Result<()> {
+    let all = found(runs, objective);
     if all.is_empty() {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use destage_scenario::quantity::{show_bytes, show_count, show_time};
+use destage_scenario::quantity::{show_count, show_time};
 
 use crate::ReportRun;
 use crate::answers::{list, raised};
@@ -14,6 +14,7 @@ use crate::group::{Group, Point};
 use crate::judge::TIE;
 use crate::kind::GroupKind;
 use crate::ranking::{CLOSE, Ranking, ahead, ahead_of};
+use crate::size::show_size;
 use crate::summary::shown;
 
 /// A card; all of it is text.
@@ -50,7 +51,7 @@ pub(crate) fn cards(group: &Group, runs: &[ReportRun]) -> Vec<Card> {
 
 /// The size of a point in words, where it is a buffer's.
 fn sized(group: &Group, point: Point) -> String {
-    group.sizes[point.size].map_or(String::new(), |bytes| format!(" at {}", show_bytes(bytes)))
+    group.sizes[point.size].map_or(String::new(), |bytes| format!(" at {}", show_size(bytes)))
 }
 
 fn best(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> Card {
@@ -129,7 +130,7 @@ fn smallest(group: &Group, ranking: &Ranking) -> Option<Card> {
     }
     let title = "Smallest size that will do";
     let words = ranking.objective.words();
-    let name = |point: Point| group.sizes[point.size].map_or("no cache".to_owned(), show_bytes);
+    let name = |point: Point| group.sizes[point.size].map_or("no cache".to_owned(), show_size);
     if let Some((knee, own)) = ranking.knee {
         let sentence = format!(
             "{} has a {words} of {} there, within {} % of the best.",

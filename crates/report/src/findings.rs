@@ -1,8 +1,12 @@
-//! What was found of several runs that makes their results say less than they seem to, each kind once.
+//! Warnings of several runs: what makes their results say less than they seem to, each kind once.
 
 use std::borrow::Borrow;
 
-use crate::ReportRun;
+use crate::figures::{DEVICES_ERASES, ERASES};
+use crate::{Objective, ReportRun};
+
+/// Kind of the warning that a tail has collections in it which drives interrupt.
+const NOT_INTERRUPTED: &str = "collection-not-interrupted";
 
 /// What was found of some runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +55,9 @@ impl Gravity {
     }
 }
 
-/// What was found, the gravest first, and of these what concerns most runs.
-pub fn found<R: Borrow<ReportRun>>(runs: &[R]) -> Vec<Found> {
+/// Returns the warnings, the gravest first, and of these what concerns most runs. Where a tail decides, that is `objective`, a
+/// tail of collections is one.
+pub fn found<R: Borrow<ReportRun>>(runs: &[R], objective: Option<Objective>) -> Vec<Found> {
     let mut all: Vec<Found> = Vec::new();
     for (index, run) in runs.iter().enumerate() {
         for finding in run.borrow().list("findings") {
@@ -74,8 +79,31 @@ pub fn found<R: Borrow<ReportRun>>(runs: &[R]) -> Vec<Found> {
             }
         }
     }
+    if objective.is_some_and(Objective::is_tail) {
+        all.extend(not_interrupted(runs));
+    }
     all.sort_by_key(|found| (found.severity, usize::MAX - found.runs.len()));
     all
+}
+
+/// Returns the warning that a simulated SSD ends a collection before it serves a request.
+fn not_interrupted<R: Borrow<ReportRun>>(runs: &[R]) -> Option<Found> {
+    let collects = |run: &ReportRun| {
+        let erases = if run.is_array { &DEVICES_ERASES } else { &ERASES };
+        erases.of(run).is_some_and(|erases| erases > 0.0)
+    };
+    let runs: Vec<_> =
+        runs.iter().enumerate().filter(|(_, run)| collects((*run).borrow())).map(|(index, _)| index).collect();
+    (!runs.is_empty()).then(|| Found {
+        kind: NOT_INTERRUPTED.to_owned(),
+        severity: Gravity::Weak,
+        runs,
+        message: "the simulated SSD ends each collection before it serves the requests behind it; drives suspend collection for \
+                  reads, and their tail is shorter"
+            .to_owned(),
+        is_same: true,
+        mend: None,
+    })
 }
 
 impl Found {

@@ -8,6 +8,7 @@ use destage_scenario::quantity::show_bytes;
 use crate::ReportRun;
 use crate::kind::GroupKind;
 use crate::objective::Objective;
+use crate::size::show_size;
 
 /// Runs that can be compared.
 #[derive(Clone, Debug)]
@@ -143,13 +144,13 @@ impl Group {
     /// A point in words: label and size.
     pub(crate) fn name(&self, point: Point) -> String {
         match self.sizes[point.size] {
-            Some(bytes) => format!("{} at {}", self.labels[point.label], show_bytes(bytes)),
+            Some(bytes) => format!("{} at {}", self.labels[point.label], show_size(bytes)),
             None => self.labels[point.label].clone(),
         }
     }
 
     /// The sizes in words.
     pub(crate) fn size_words(&self) -> Vec<String> {
-        self.sizes.iter().map(|size| size.map_or_else(|| "no cache".to_owned(), show_bytes)).collect()
+        self.sizes.iter().map(|size| size.map_or_else(|| "no cache".to_owned(), show_size)).collect()
     }
 }

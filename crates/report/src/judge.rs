@@ -9,6 +9,9 @@ use crate::objective::Objective;
 /// Values this close to each other are a tie, as are those that chance may have put apart: nobody would notice.
 pub(crate) const TIE: f64 = 0.01;
 
+/// Requests beyond a percentile below which it is a matter of a few of them.
+const TAIL: f64 = 10.0;
+
 /// What runs of a kind are judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judge {
@@ -43,6 +46,17 @@ impl Judge {
     pub fn cost(self, run: &ReportRun) -> Option<f64> {
         let value = self.objective.of(self.kind, run).filter(|_| !run.is_saturated());
         value.map(|value| self.value(value))
+    }
+
+    /// Returns true if so many requests of a run lie beyond the percentile that is judged by that it is no matter of a few; for
+    /// what is no percentile always.
+    pub fn has_tail(self, run: &ReportRun) -> bool {
+        let beyond = match self.objective {
+            Objective::P99 => 0.01,
+            Objective::P999 => 0.001,
+            _ => return true,
+        };
+        run.number("response.all.count").is_some_and(|requests| requests * beyond >= TAIL)
     }
 
     /// What a run of this cost shows.

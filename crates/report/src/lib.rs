@@ -20,6 +20,7 @@ mod command;
 mod compare;
 mod csv;
 mod description;
+mod device;
 mod durability;
 mod embed;
 mod error;
@@ -40,12 +41,14 @@ mod ranking;
 pub mod results;
 mod rows;
 mod run;
+mod size;
 mod summary;
 mod table;
 
 pub use cells::{Cell, Column, ColumnKind, Table};
 pub use compare::{ComparedFigure, ComparedName, ComparedRun, Comparison};
 pub use description::{DescriptionError, TraceDescription};
+pub use device::device_words;
 pub use durability::durability;
 pub use error::ReportError;
 pub use escape::escaped;
@@ -53,11 +56,12 @@ pub use input::read;
 pub use judge::Judge;
 pub use log::LATENCY_LOG;
 pub use objective::Objective;
-pub use page::{Document, breakable};
+pub use page::{Document, PageAdvice, breakable};
 pub use parquet::read as read_parquet;
-pub use ranking::{BestOfSize, Bests, ahead_of, bests};
+pub use ranking::{BestOfSize, Bests, ahead, bests};
 pub use rows::TableWriter;
 pub use run::ReportRun;
+pub use size::show_size;
 pub use table::FlatRuns;
 
 use group::Group;
@@ -96,6 +100,7 @@ pub fn json(runs: &[ReportRun]) -> Result<Vec<u8>, ReportError> {
 pub struct Report {
     runs: Vec<ReportRun>,
     groups: Vec<Group>,
+    advice: Option<PageAdvice>,
 }
 
 impl Report {
@@ -109,7 +114,7 @@ impl Report {
             }
         }
         let groups = group::groups(&runs, None);
-        Self { runs, groups }
+        Self { runs, groups, advice: None }
     }
 
     /// The same with runs ranked by `objective`, in place of the mean response time, or, where
@@ -120,6 +125,12 @@ impl Report {
         Self { groups, ..self }
     }
 
+    /// Returns the same with advice at the head of the page.
+    #[must_use]
+    pub fn advised(self, advice: PageAdvice) -> Self {
+        Self { advice: Some(advice), ..self }
+    }
+
     /// The tables `runs` (a row per run), `series` and `debt` (a row per span of time), `cdf` (a row per
     /// class of response times) and `wear` (a row per class of erases).
     pub fn tables(&self) -> Vec<Table> {
@@ -128,7 +139,7 @@ impl Report {
 
     /// The page.
     pub fn page(&self) -> String {
-        page::page(&self.runs, &self.groups)
+        page::page(&self.runs, &self.groups, self.advice.as_ref())
     }
 
     /// Every file of the report's folder: name, of [`FILES`], and content.

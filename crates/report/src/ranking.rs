@@ -134,7 +134,7 @@ impl Ranking {
 }
 
 /// How a value compares with another, in words: `21 % less`, `12 times less`, `3.1 times as much`.
-pub(crate) fn ahead(value: f64, other: f64) -> String {
+pub fn ahead(value: f64, other: f64) -> String {
     let round = |x: f64| if x >= 9.95 { format!("{x:.0}") } else { format!("{x:.1}") };
     if other == 0.0 || value == 0.0 {
         return if value < other { "less" } else { "more" }.to_owned();
@@ -148,7 +148,7 @@ pub(crate) fn ahead(value: f64, other: f64) -> String {
 }
 
 /// The same before what it is compared with: `21 % less than`.
-pub fn ahead_of(value: f64, other: f64) -> String {
+pub(crate) fn ahead_of(value: f64, other: f64) -> String {
     let ahead = ahead(value, other);
     let joint = if ahead.ends_with("as much") { "as" } else { "than" };
     format!("{ahead} {joint}")

@@ -2,13 +2,13 @@
 
 use destage_cache::host_cache;
 use destage_policy::buffer;
-use destage_scenario::quantity::show_bytes;
 use destage_sim::array::ArrayResult;
 use destage_sim::buffer::RunResult;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::Cell;
+use crate::size::show_size;
 
 /// One run's result, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,15 +87,23 @@ impl ReportRun {
     pub(crate) fn policy(&self) -> String {
         let name = self.text("policy");
         let mut declared = Vec::new();
+        // Parameters that have one value only within a layer are no choice, and no part of a name.
+        let mut settled: Vec<(&str, &str)> = Vec::new();
         if self.is_array {
             declared.extend(host_cache(name).map(|info| info.params));
         } else {
             let mut parts = name.rsplit('+');
             declared.extend(parts.next().and_then(|base| buffer::info(base).ok()).map(|info| info.params));
             let layer = |name| buffer::layers().iter().find(|layer| layer.name == name);
-            declared.extend(parts.filter_map(layer).map(|layer| layer.params));
+            for layer in parts.filter_map(layer) {
+                declared.push(layer.params);
+                settled.extend(layer.settles);
+            }
         }
         let is_default = |(name, value): &(&str, &str)| {
+            if settled.contains(&(*name, *value)) {
+                return true;
+            }
             let spec = declared.iter().copied().flatten().find(|spec| spec.name == *name);
             spec.is_some_and(|spec| spec.default == *value)
         };
@@ -110,7 +118,7 @@ impl ReportRun {
 
     /// The size of the cache in words.
     pub(crate) fn cache_words(&self) -> String {
-        self.cache().map_or_else(|| "no cache".to_owned(), show_bytes)
+        self.cache().map_or_else(|| "no cache".to_owned(), show_size)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Result, anyhow};
 use clap::{Arg, ArgMatches, Command, ValueHint};
@@ -33,8 +34,9 @@ pub fn command() -> Command {
         .about("Find the policy and size for a trace: one recommendation, with its reason, its cost and how far to trust it")
         .after_help(
             "All policies are simulated on a short stretch of the trace, some on a longer one, and few on all of it, at sizes up to \
-             the budget. What is advised is the best at the least size that is within 1 % of the best at any (docs/advise.md). \
-             Without --device and --array it is a buffer inside an SSD that fits the trace; with --policy these are the candidates.",
+             the budget. Of all that is within 1 % of the best, no buffer is advised first, then the smallest size and the simplest policy \
+             (docs/advise.md). Without --device and --array it is a buffer inside a current drive, scaled to the trace; with --policy these \
+             are the candidates.",
         )
         .arg(
             Arg::new("positional")
@@ -65,15 +67,27 @@ pub fn command() -> Command {
 struct Shown {
     wanted: bool,
     trace: String,
+    /// Rounds that have begun.
+    rounds: AtomicU32,
     bar: Mutex<Option<Bar>>,
 }
 
 impl Shown {
     fn of(&self, stage: Stage) -> String {
-        match stage.part {
-            Part::Whole => self.trace.clone(),
-            Part::Stretch { requests, .. } => format!("{}, a stretch of {} requests", self.trace, show_count(requests)),
+        if stage.policies == 0 {
+            return self.trace.clone();
         }
+        let round = self.rounds.fetch_add(1, Ordering::Relaxed) + 1;
+        let part = match stage.part {
+            Part::Whole => "all requests".to_owned(),
+            Part::Stretch { requests, .. } => format!("a stretch of {} requests", show_count(requests)),
+        };
+        let several = |count: usize, one: &str, many: &str| match count {
+            1 => format!("1 {one}"),
+            count => format!("{count} {many}"),
+        };
+        let (policies, sizes) = (several(stage.policies, "policy", "policies"), several(stage.sizes, "size", "sizes"));
+        format!("{}, round {round}: {policies} at {sizes} over {part}", self.trace)
     }
 
     fn end(&self) {
@@ -116,7 +130,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let report = REPORT.path(&settings)?;
     let report = report.map(|path| Folder::begin(&mut outputs, &path, &FILES)).transpose()?;
     let json = JSON.path(&settings)?.map(|path| outputs.file(&path)).transpose()?;
-    let shown = Shown { wanted: PROGRESS.get(&settings)?, trace: requests.name(), bar: Mutex::new(None) };
+    let shown = Shown {
+        wanted: PROGRESS.get(&settings)?,
+        trace: requests.name(),
+        rounds: AtomicU32::new(0),
+        bar: Mutex::new(None),
+    };
     let on = matches.get_one::<String>("on").map(|scheduler| Workers::of(scheduler)).transpose()?;
     let on = on.as_ref().map(|workers| workers as &dyn Elsewhere);
     let advised = advise(settings, requests, budget, on, &shown);
@@ -133,7 +152,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         }
     }
     if let Some(folder) = report {
-        files.extend(folder.write(Report::new(runs).ranked_by(judge.objective()).files()?)?);
+        let page = advice_output::page(judge, &advice);
+        files.extend(folder.write(Report::new(runs).ranked_by(judge.objective()).advised(page).files()?)?);
     }
     outputs.commit(files)?;
     if let Some(mut file) = direct {

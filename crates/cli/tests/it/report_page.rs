@@ -266,7 +266,7 @@ fn the_strip_says_what_was_run() {
     let strip = told(&html, ".trust")[0].clone();
     for part in [
         "small.spc, 3,000 requests, over",
-        "SSD (preset",
+        "LAWC Table 1 (preset lawc)",
         "full, never overwritten",
         "closed loop: 1 requests outstanding",
     ] {

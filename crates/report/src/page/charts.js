@@ -37,7 +37,14 @@
     });
   };
   const forms = [...document.querySelectorAll('form.controls')];
-  const marks = () => forms.flatMap((form) => [...form.querySelectorAll('input[type=checkbox]')]);
+  const boxesOf = (form) => [...form.querySelectorAll('input[type=checkbox]')];
+  const ticked = (boxes) => boxes.filter((input) => input.checked).map((input) => Number(input.value));
+  // A page that is loaded again may keep what was ticked.
+  forms.forEach((form) => {
+    const boxes = boxesOf(form);
+    if (boxes.length > 0) chosen[Number(form.dataset.group)].labels = ticked(boxes);
+  });
+  const marks = () => forms.flatMap(boxesOf);
   marks().forEach((input) => input.after(swatch(Number(input.value))));
   const redraw = show(charts, draw, () => marks().forEach((input) => input.nextElementSibling.replaceWith(swatch(Number(input.value)))));
 
@@ -49,8 +56,8 @@
     form.addEventListener('change', () => {
       const select = form.querySelector('select');
       if (select) chosen[number].size = Number(select.value);
-      const boxes = [...form.querySelectorAll('input[type=checkbox]')];
-      if (boxes.length > 0) chosen[number].labels = boxes.filter((input) => input.checked).map((input) => Number(input.value));
+      const boxes = boxesOf(form);
+      if (boxes.length > 0) chosen[number].labels = ticked(boxes);
       redraw(charts.filter((chart) => chart.number === number));
     });
   });

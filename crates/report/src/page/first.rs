@@ -7,6 +7,7 @@ use destage_scenario::quantity::{show_capacity, show_count, show_time};
 use super::{breakable, file_name};
 use crate::ReportRun;
 use crate::cards::{capital, cards};
+use crate::device::{setting, ssd_words};
 use crate::escape::escaped;
 use crate::figures::Show;
 use crate::findings::{Gravity, found};
@@ -20,7 +21,7 @@ pub(super) fn screen(html: &mut String, group: &Group, runs: &[ReportRun]) {
     notes(html, group, runs);
     // Whether what the cards say rests on less than it seems to.
     let best = Ranking::of(group, runs).best().map(|best| &runs[best.run]);
-    let is_weak = found(best.as_slice()).iter().any(|finding| finding.severity != Gravity::Note);
+    let is_weak = found(best.as_slice(), Some(group.objective)).iter().any(|finding| finding.severity != Gravity::Note);
     let _ = writeln!(html, "<div class=\"cards{}\">", if is_weak { " weak" } else { "" });
     for card in cards(group, runs) {
         let _ = writeln!(
@@ -47,10 +48,6 @@ fn each(group: &Group, runs: &[ReportRun], tell: impl Fn(&ReportRun) -> String) 
         0..=3 => all.join(" or "),
         many => format!("{many} different ones"),
     }
-}
-
-fn setting<'a>(run: &'a ReportRun, key: &str) -> &'a str {
-    run.pairs("settings").find(|(name, _)| *name == key).map_or("", |(_, value)| value)
 }
 
 /// Trace, device and host.
@@ -98,11 +95,7 @@ fn device(run: &ReportRun) -> String {
     }
     match run.text("device") {
         "ssd" => {
-            let mut told = vec!["SSD".to_owned()];
-            let preset = setting(run, "ssd.preset");
-            if !preset.is_empty() {
-                let _ = write!(told[0], " (preset {preset})");
-            }
+            let mut told = vec![ssd_words(run)];
             let of = |path: &str| Some(shown(run.number(path)? * run.number("page_bytes")?, Show::Bytes));
             told.extend(of("ssd.host_pages").map(|bytes| format!("{bytes} for the host")));
             told.extend(of("ssd.raw_pages").map(|bytes| format!("{bytes} of flash")));
@@ -152,7 +145,7 @@ fn host(run: &ReportRun) -> String {
 /// What is to be said against the figures.
 fn notes(html: &mut String, group: &Group, runs: &[ReportRun]) {
     let runs: Vec<&ReportRun> = group.points.iter().map(|point| &runs[point.run]).collect();
-    let all = found(&runs);
+    let all = found(&runs, Some(group.objective));
     if all.is_empty() {
         return;
     }

@@ -1,5 +1,6 @@
 //! The page: one HTML file with everything in it.
 
+mod advice;
 mod document;
 mod drawn;
 mod first;
@@ -19,8 +20,10 @@ use crate::escape::escaped;
 use crate::figures::{Better, Show};
 use crate::group::{Group, Point, circumstances};
 use crate::kind::GroupKind;
+use crate::ranking::Ranking;
 use crate::summary::{Cell, cells, columns, shown, writes_cache_devices};
 
+pub use advice::PageAdvice;
 pub use document::{Document, breakable};
 
 /// What draws the charts, in the order in which each uses those before it.
@@ -39,8 +42,8 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
 }
 
-/// The page of these runs.
-pub(crate) fn page(runs: &[ReportRun], groups: &[Group]) -> String {
+/// Returns the page of these runs, with advice at its head if there is some.
+pub(crate) fn page(runs: &[ReportRun], groups: &[Group], advice: Option<&PageAdvice>) -> String {
     let mut traces: Vec<&str> = Vec::new();
     for group in groups {
         if !traces.contains(&group.trace.as_str()) {
@@ -49,8 +52,11 @@ pub(crate) fn page(runs: &[ReportRun], groups: &[Group]) -> String {
     }
     let names: Vec<_> = traces.iter().map(|trace| file_name(trace)).collect();
     let mut body = String::new();
+    if let Some(advice) = advice {
+        advice.section(&mut body);
+    }
     for (i, group) in groups.iter().enumerate() {
-        section(&mut body, i, group, groups.len(), runs);
+        section(&mut body, i, group, groups.len(), runs, advice);
     }
     let document = Document {
         kind: "destage report",
@@ -69,7 +75,14 @@ pub(crate) fn page(runs: &[ReportRun], groups: &[Group]) -> String {
     document.html()
 }
 
-fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs: &[ReportRun]) {
+fn section(
+    html: &mut String,
+    number: usize,
+    group: &Group,
+    groups: usize,
+    runs: &[ReportRun],
+    advice: Option<&PageAdvice>,
+) {
     let place = match group.kind {
         GroupKind::Ssd => "Buffers inside an SSD",
         GroupKind::Analytic => "Buffers in the cost model",
@@ -80,7 +93,7 @@ fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs:
     let heading = if groups > 1 { format!("{place}: {}", escaped(file_name(&group.trace))) } else { place.to_owned() };
     let _ = writeln!(html, "<h2 id=\"title-{number}\">{heading}</h2>");
     first::screen(html, group, runs);
-    controls(html, number, group, runs);
+    controls(html, number, group, runs, advice);
     let charts = charts(group, runs);
     let (shown, empty): (Vec<&Chart>, Vec<&Chart>) =
         charts.iter().partition(|chart| drawn::is_drawn(chart, group, runs));
@@ -195,20 +208,50 @@ fn row(html: &mut String, group: &Group, runs: &[ReportRun], point: Point, cells
     html.push_str("</tr>\n");
 }
 
+/// Writes a box to tick for each of these labels.
+fn choices(html: &mut String, group: &Group, labels: &[usize], checked: &str) {
+    for &i in labels {
+        let label = escaped(&group.labels[i]);
+        let _ = write!(html, "<label><input type=\"checkbox\" value=\"{i}\"{checked}> <span>{label}</span></label>");
+    }
+}
+
+/// Returns the labels that charts show at first: those that advice compares, or else those of which there is more than one size,
+/// with the best and what has no size. What is there at one size alone is no line. All, where that would leave fewer than two.
+fn contenders(group: &Group, runs: &[ReportRun], advice: Option<&PageAdvice>) -> Vec<usize> {
+    let all = || (0..group.labels.len()).collect();
+    let ranking = Ranking::of(group, runs);
+    let best = ranking.winners.first().into_iter().chain(&ranking.runner_up).map(|(point, _)| point.label);
+    let best: Vec<usize> = best.collect();
+    let sizes = |label: usize| {
+        group.points.iter().filter(move |point| point.label == label).map(|point| group.sizes[point.size])
+    };
+    let is_one = |label: &usize| match advice {
+        Some(advice) => advice.contenders.iter().any(|name| *name == group.labels[*label]),
+        None => best.contains(label) || sizes(*label).count() > 1 || sizes(*label).any(|size| size.is_none()),
+    };
+    let shown: Vec<usize> = (0..group.labels.len()).filter(is_one).collect();
+    let is_sweep = group.sizes.iter().flatten().count() > 1;
+    if shown.len() < 2 || !is_sweep && advice.is_none() { all() } else { shown }
+}
+
 /// What the charts show: one cache size, and which labels.
-fn controls(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
+fn controls(html: &mut String, number: usize, group: &Group, runs: &[ReportRun], advice: Option<&PageAdvice>) {
     let _ =
         writeln!(html, "<form class=\"controls\" data-group=\"{number}\" aria-label=\"What the charts show\" hidden>");
     if group.labels.len() > 1 {
+        let contenders = contenders(group, runs, advice);
+        let (shown, folded): (Vec<usize>, Vec<usize>) =
+            (0..group.labels.len()).partition(|label| contenders.contains(label));
         html.push_str("<fieldset><legend>Show</legend><div>");
-        for (i, label) in group.labels.iter().enumerate() {
-            let _ = write!(
-                html,
-                "<label><input type=\"checkbox\" value=\"{i}\" checked> <span>{}</span></label>",
-                escaped(label)
-            );
+        choices(html, group, &shown, " checked");
+        html.push_str("</div>");
+        if !folded.is_empty() {
+            let _ = write!(html, "<details><summary>{} others, of fewer sizes</summary><div>", folded.len());
+            choices(html, group, &folded, "");
+            html.push_str("</div></details>");
         }
-        html.push_str("</div></fieldset>\n");
+        html.push_str("</fieldset>\n");
     }
     if group.sizes.len() > 1 {
         let _ =

@@ -60,7 +60,7 @@ const sweeps = (() => {
     const [first, last] = [Math.min(...places), Math.max(...places)];
     const pad = 0.04 * (last - first);
     const isPicture = figure.form === 'picture';
-    // Below the lowest there is room for what marks it.
+    // Below the lowest there is room for what marks it. The second mark is on the other side, so that the two never meet.
     const scaled = scale(drawn.flatMap((line) => line.points.map((point) => point[1])), { log: figure.log, whole: figure.show === 'count', room: isPicture && !figure.more ? 0.12 : 0 });
     const characters = narrow ? 12 : 26;
     const room = 14 + CHARACTER * Math.max(...drawn.map(({ name }) => Math.min(characters, name.length)));
@@ -93,7 +93,7 @@ const sweeps = (() => {
       ...group.winners.slice(0, 1).map(([label, size]) => [label, size, group.winners.length > 1 ? 'tie' : 'best']),
       ...(group.knee ? [[...group.knee, 'within 10 %']] : []),
     ];
-    marks.forEach(([label, size, word]) => {
+    marks.forEach(([label, size, word], nth) => {
       const line = drawn.find((other) => other.label === label);
       const point = line && line.points.find(([at]) => at === size);
       if (!point || place(size) === null) return;
@@ -108,7 +108,7 @@ const sweeps = (() => {
         symbolSize: 18,
         itemStyle: { color: 'transparent', borderColor: colour, borderWidth: 2 },
         z: 5,
-        label: { show: true, position: figure.more ? 'top' : 'bottom', align: near > 0.8 ? 'right' : near < 0.2 ? 'left' : 'center', offset: [near > 0.8 ? 12 : near < 0.2 ? -8 : 0, 0], color: colour, fontWeight: 'bold', fontSize: text.fontSize, textBorderColor: tooltip.backgroundColor, textBorderWidth: 3, formatter: `${word}: ${group.sizes[size]}, ${shown(figure, point[1])}` },
+        label: { show: true, position: Boolean(figure.more) === (nth === 0) ? 'top' : 'bottom', align: near > 0.8 ? 'right' : near < 0.2 ? 'left' : 'center', offset: [near > 0.8 ? 0 : near < 0.2 ? -8 : 0, 0], color: colour, fontWeight: 'bold', fontSize: text.fontSize, textBorderColor: tooltip.backgroundColor, textBorderWidth: 3, formatter: `${word}: ${group.sizes[size]}, ${shown(figure, point[1])}` },
         emphasis: { disabled: true },
       });
     });
@@ -117,7 +117,7 @@ const sweeps = (() => {
       animation: false,
       textStyle: text,
       tooltip: hint(group, figure, tooltip, drawn),
-      grid: { ...grid, right: room, top: 16 },
+      grid: { ...grid, right: room, top: marks.length > 1 ? 34 : 16 },
       xAxis: { ...axis, type: 'value', min: first - pad, max: last + pad, name: 'cache size', nameGap: 24, splitLine: { show: false }, axisTick: { customValues: places }, axisLabel: { ...axis.axisLabel, customValues: places, hideOverlap: true, formatter: sizeOf } },
       yAxis: { ...axisOf(scaled, axis, (y) => shown(figure, y, 3)), name: figure.title.toLowerCase().startsWith(figure.axis) ? '' : figure.axis, nameGap: 12, axisLine: { show: false } },
       series,

@@ -1,0 +1,45 @@
+//! The devices of a run in words, as its settings name them.
+
+use destage_scenario::quantity::show_capacity;
+use destage_sim::ssd::{drive, presets};
+
+use crate::ReportRun;
+use crate::size::show_size;
+
+/// Returns a setting of a run; empty if it was not recorded.
+pub(crate) fn setting<'a>(run: &'a ReportRun, key: &str) -> &'a str {
+    run.pairs("settings").find(|(name, _)| *name == key).map_or("", |(_, value)| value)
+}
+
+/// Returns the SSD of a run by the name of its preset, such as `Samsung PM9A3, 1.92 TB, TLC for servers (preset pm9a3)`.
+pub(crate) fn ssd_words(run: &ReportRun) -> String {
+    let preset = setting(run, "ssd.preset");
+    match presets().find(|(name, _)| *name == preset) {
+        Some((_, about)) => format!("{} (preset {preset})", about.split(':').next().unwrap_or(about)),
+        None if preset.is_empty() => "SSD".to_owned(),
+        None => format!("SSD (preset {preset})"),
+    }
+}
+
+/// Returns what a run was simulated on, in one line: an SSD with how much of it is simulated, or an array with its members.
+pub fn device_words(run: &ReportRun) -> String {
+    let bytes = |path: &str| run.number(path).unwrap_or_default() as u64;
+    if run.is_array {
+        let size = show_capacity(bytes("array.member_bytes"));
+        let members = match run.text("device") {
+            "ssd" => ssd_words(run),
+            other => other.to_owned(),
+        };
+        return format!("{} over {} members of {size}: {members}", run.text("array.level"), bytes("array.members"));
+    }
+    match run.text("device") {
+        "ssd" => {
+            let exported = bytes("ssd.host_pages") * bytes("page_bytes");
+            let of_drive = drive(setting(run, "ssd.preset")).map(|drive| drive.exported_bytes);
+            let scaled = if of_drive.is_some_and(|all| exported < all) { ", scaled to the trace" } else { "" };
+            format!("{}{scaled}: {} for the host", ssd_words(run), show_size(exported))
+        }
+        "analytic" => "LB-CLOCK's cost model, which knows no times".to_owned(),
+        _ => "none: hits alone are counted".to_owned(),
+    }
+}
