@@ -15,6 +15,7 @@ command line's words. A call releases the interpreter's lock, and Ctrl-C ends it
 
 from ._calls import (
     Setting,
+    advise,
     formats,
     policies,
     run_scenario,
@@ -27,11 +28,12 @@ from ._calls import (
 from ._destage import VERSION as __version__
 from ._destage import DestageError, Table
 from ._policy import Policy
-from ._results import Experiment, Finding, Record, Run
+from ._results import Advice, Experiment, Finding, Record, Run
 from ._sweep import Sweep, sweep
 from ._trace import Trace
 
 __all__ = [
+    "Advice",
     "DestageError",
     "Experiment",
     "Finding",
@@ -43,6 +45,7 @@ __all__ = [
     "Table",
     "Trace",
     "__version__",
+    "advise",
     "formats",
     "policies",
     "run_scenario",

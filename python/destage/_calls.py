@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from . import _destage
 from ._policy import Policy
-from ._results import Experiment
+from ._results import Advice, Experiment
 from ._trace import Trace
 
 Scalar: TypeAlias = str | int | float | bool | PathLike[str]
@@ -91,27 +91,18 @@ def _policies(values: Any) -> tuple[list[str], list[tuple[str, str, Callable[[in
     return names, own
 
 
-def simulate(
-    trace: Trace | str | PathLike[str] | None = None,
-    *,
-    scenario: str | PathLike[str] | Mapping[str, Value] | None = None,
-    policy: str | type[Policy] | Sequence[str | type[Policy]] | None = None,
-    latencies: bool | Sequence[str] = False,
-    **settings: Value,
-) -> Experiment:
-    """Simulates policies x sizes over a trace, as `destage sim` does, and returns the results.
-
-    trace: a trace or its file. `workload="exchange"` and the like take its place.
-    scenario: settings as the text of a TOML file, as its path (a `Path`, not text), or as a mapping. What is given by name
-        overrides it.
-    policy: names of built-in policies with their parameters ("lb-clock:...", `destage.policies()`), and classes of your own
-        that are derived from `destage.Policy`.
-    latencies: keep what became of each request, or these columns of it; of a single run only. See `Experiment.latencies`.
-    settings: whatever `destage.settings()` lists, such as `cache="1MiB..1GiB/8"`, `device="ssd"`, `array="raid5:5"`,
-        `ssd={"preset": "pm9a3"}`, `limit=1_000_000`, `threads=2`. Sizes are bytes or have a unit, times have one.
-
-    Raises `DestageError` with the command line's words, what a policy of yours raised, or KeyboardInterrupt upon Ctrl-C.
-    """
+def _asked(
+    trace: Trace | str | PathLike[str] | None,
+    scenario: str | PathLike[str] | Mapping[str, Value] | None,
+    policy: Any,
+    settings: Mapping[str, Value],
+) -> tuple[
+    tuple[str, str] | None,
+    PathLike[str] | None,
+    dict[str, list[str]],
+    list[tuple[str, str, Callable[[int, int], object]]],
+]:
+    """The scenario's text or file, the settings that are given beside it, and policies that are written in Python."""
     given: dict[str, list[str]] = {}
     text: tuple[str, str] | None = None
     file: PathLike[str] | None = None
@@ -135,11 +126,61 @@ def simulate(
     given.update(_given(settings))
     if policy is not None:
         given["policy"], own = _policies(policy)
+    return text, file, given, own
+
+
+def simulate(
+    trace: Trace | str | PathLike[str] | None = None,
+    *,
+    scenario: str | PathLike[str] | Mapping[str, Value] | None = None,
+    policy: str | type[Policy] | Sequence[str | type[Policy]] | None = None,
+    latencies: bool | Sequence[str] = False,
+    **settings: Value,
+) -> Experiment:
+    """Simulates policies x sizes over a trace, as `destage sim` does, and returns the results.
+
+    trace: a trace or its file. `workload="exchange"` and the like take its place.
+    scenario: settings as the text of a TOML file, as its path (a `Path`, not text), or as a mapping. What is given by name
+        overrides it.
+    policy: names of built-in policies with their parameters ("lb-clock:...", `destage.policies()`), and classes of your own
+        that are derived from `destage.Policy`.
+    latencies: keep what became of each request, or these columns of it; of a single run only. See `Experiment.latencies`.
+    settings: whatever `destage.settings()` lists, such as `cache="1MiB..1GiB/8"`, `device="ssd"`, `array="raid5:5"`,
+        `ssd={"preset": "pm9a3"}`, `limit=1_000_000`, `threads=2`. Sizes are bytes or have a unit, times have one.
+
+    Raises `DestageError` with the command line's words, what a policy of yours raised, or KeyboardInterrupt upon Ctrl-C.
+    """
+    text, file, given, own = _asked(trace, scenario, policy, settings)
     columns = None if isinstance(latencies, bool) else list(latencies)
     json, log, objective = _destage.simulate(
         text, file, list(given.items()), own, latencies is True or columns is not None, columns
     )
     return Experiment(json, objective=objective, latencies=log)
+
+
+def advise(
+    trace: Trace | str | PathLike[str] | None = None,
+    *,
+    budget: str | int | None = None,
+    scenario: str | PathLike[str] | Mapping[str, Value] | None = None,
+    policy: str | Sequence[str] | None = None,
+    **settings: Value,
+) -> Advice:
+    """Looks for the policy and size for a trace, as `destage advise` does.
+
+    trace: a trace or its file. `workload="exchange"` and the like take its place.
+    budget: how large it may be, in data held ("64MiB") or as a share of the pages that take part ("10%").
+    scenario: as for `simulate`.
+    policy: names of built-in policies, which are then the candidates beside no buffer at all.
+    settings: as for `simulate`, without `cache`: such as `ssd={"preset": "980pro"}`, `array="raid5:5"`, `objective="p99"`.
+
+    Raises `DestageError`, or KeyboardInterrupt upon Ctrl-C.
+    """
+    text, file, given, own = _asked(trace, scenario, policy, settings)
+    if own:
+        raise _destage.DestageError(f"policy '{own[0][0]}': only built-in policies are advised; compare it with simulate")
+    advice, runs, objective = _destage.advise(text, file, list(given.items()), None if budget is None else str(budget))
+    return Advice(advice, Experiment(runs, objective=objective))
 
 
 def run_scenario(scenario: str, trace: str | PathLike[str] | None = None, *, threads: int | None = None) -> str:
@@ -163,19 +204,52 @@ def synth(path: str | PathLike[str], **settings: Value) -> Trace:
     return Trace(path)
 
 
+#: Columns of a table of requests, and whether each has to be there.
+_COLUMNS = {"time_ns": True, "op": True, "offset": True, "bytes": True, "volume": False, "latency_ns": False}
+
+
+def _columns(frame: Any) -> dict[str, list[Any] | None]:
+    """The columns of a table of requests as lists, without values as None."""
+    names = [str(name) for name in getattr(frame, "columns", frame)]
+    columns: dict[str, list[Any] | None] = {}
+    for name, is_needed in _COLUMNS.items():
+        if name not in names:
+            if is_needed:
+                raise _destage.DestageError(f"frame has no column '{name}', only {', '.join(names)}: expected {', '.join(_COLUMNS)}")
+            columns[name] = None
+            continue
+        column = frame[name]
+        values = column.tolist() if hasattr(column, "tolist") else column.to_list() if hasattr(column, "to_list") else list(column)
+        # Of what is missing pandas makes a NaN, which is not equal to itself, and of the rest floats.
+        columns[name] = [None if value is None or value != value else value for value in values]
+        if name != "op":
+            columns[name] = [_whole(name, row, value) for row, value in enumerate(columns[name] or [])]
+    return columns
+
+
+def _whole(name: str, row: int, value: Any) -> int | None:
+    if value is None and name == "latency_ns":
+        return None
+    if value is None or int(value) != value or value < 0:
+        raise _destage.DestageError(f"frame['{name}'] is {value} in row {row + 1}: expected a whole number, not negative")
+    return int(value)
+
+
 def write_trace(
     path: str | PathLike[str],
+    frame: Any = None,
     *,
-    time_ns: Sequence[int],
-    op: Sequence[str],
-    offset: Sequence[int],
-    bytes: Sequence[int],
+    time_ns: Sequence[int] | None = None,
+    op: Sequence[str] | None = None,
+    offset: Sequence[int] | None = None,
+    bytes: Sequence[int] | None = None,
     volume: Sequence[int] | None = None,
     latency_ns: Sequence[int | None] | None = None,
     level: int | None = None,
 ) -> Trace:
-    """Writes requests as a trace in the native format, from lists, arrays or columns with as many values each.
+    """Writes requests as a trace in the native format, from a table or from columns with as many values each.
 
+    frame: a DataFrame of pandas or Polars, or a mapping, with the columns that follow, in place of them; others are passed over.
     time_ns: arrivals, ns after the beginning.
     op: "read", "write", "flush" or "discard".
     offset: first byte on the volume, B.
@@ -184,5 +258,14 @@ def write_trace(
     latency_ns: ns from arrival to completion, None where it is not known.
     level: compression, 1 to 22.
     """
-    _destage.write_trace(path, time_ns, op, offset, bytes, volume, latency_ns, level)
+    given = {"time_ns": time_ns, "op": op, "offset": offset, "bytes": bytes, "volume": volume, "latency_ns": latency_ns}
+    if frame is not None:
+        twice = [name for name, values in given.items() if values is not None]
+        if twice:
+            raise _destage.DestageError(f"{twice[0]} is given beside frame: give a frame or columns")
+        given = cast(Any, _columns(frame))
+    missing = [name for name, is_needed in _COLUMNS.items() if is_needed and given[name] is None]
+    if missing:
+        raise _destage.DestageError(f"{missing[0]} is missing: give a frame, or {', '.join(name for name in _COLUMNS if _COLUMNS[name])}")
+    _destage.write_trace(path, *given.values(), level)
     return Trace(Path(path))

@@ -231,3 +231,29 @@ class Experiment:
 
 def _again(results: bytes, objective: str | None) -> Experiment:
     return Experiment(results, objective=objective)
+
+
+class Advice(Record):
+    """Which policy, and how large: the fields of `destage advise --json` (`destage schema --advise`).
+
+    The most asked for: `best.policy`, `best.cache_bytes` (B; None where no buffer is advised), `best.value`, `objective`, `unit`,
+    `bare.value` (without any), `runner_up`, `confidence`, `device`, `findings` and `call`.
+    """
+
+    __slots__ = ("experiment",)
+
+    experiment: Experiment
+    """Every run over the whole trace, which the advice rests on."""
+
+    def __init__(self, advice: str, experiment: Experiment) -> None:
+        super().__init__(json.loads(advice))
+        object.__setattr__(self, "experiment", experiment)
+
+    def __reduce__(self) -> Any:
+        return type(self), (json.dumps(self._fields), self.experiment)
+
+    def __repr__(self) -> str:
+        best = self._fields["best"]
+        size = "no size" if best["cache_bytes"] is None else f"{best['cache_bytes']} B"
+        value = f"{self._fields['objective']} {best['value']} {self._fields['unit']}"
+        return f"<Advice: {best['policy']}, {size}, {value}, confidence {self._fields['confidence']}, {self._fields['device']}>"

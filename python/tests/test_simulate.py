@@ -79,10 +79,10 @@ def test_workers_are_called_with_text_and_answer_with_text(trace):
         ({"latencies": True, "policy": ["lru", "fifo"]}, ["--latency-log=/dev/null", "--policy=lru,fifo"]),
     ],
 )
-def test_errors_have_the_text_of_the_command_line(refused, trace, settings, arguments):
+def test_errors_have_the_text_of_the_command_line_and_name_arguments(refused, trace, settings, arguments):
     with pytest.raises(destage.DestageError) as raised:
         destage.simulate(trace, **settings)
-    text = refused("sim", trace, *(arguments or ["--set=polici=lru"])).removeprefix("--set polici=lru: ")
+    text = refused("sim", trace, *(arguments or ["--set=polici=lru"])).removeprefix("--set polici=lru: ").removeprefix("--")
     assert str(raised.value) == text
 
 

@@ -91,6 +91,19 @@ def test_columns_become_a_trace(trace, tmp_path):
         destage.write_trace(tmp_path / "no", time_ns=[0, 1], op=["read", "trim"], offset=[0, 0], bytes=[1, 1])
     with pytest.raises(destage.DestageError, match="time_ns has 2 values and bytes has 1: give as many of each"):
         destage.write_trace(tmp_path / "no", time_ns=[0, 1], op=["read", "read"], offset=[0, 0], bytes=[1])
+    # A table has the columns itself.
+    for frame in (head.with_columns(latency_ns=pl.Series(latencies)), head.with_columns(latency_ns=pl.Series(latencies)).to_pandas()):
+        again = pl.DataFrame(destage.write_trace(tmp_path / "frame.destage", frame))
+        assert again.drop("latency_ns", "fua").equals(head.drop("latency_ns", "fua"))
+        assert again["latency_ns"].to_list() == latencies
+    with pytest.raises(destage.DestageError, match="frame has no column 'offset', only time_ns, op, volume, bytes"):
+        destage.write_trace(tmp_path / "no", head.select("time_ns", "op", "volume", "bytes"))
+    with pytest.raises(destage.DestageError, match=r"frame\['bytes'\] is -1 in row 2: expected a whole number"):
+        destage.write_trace(tmp_path / "no", {"time_ns": [0, 1], "op": ["read"] * 2, "offset": [0, 0], "bytes": [1, -1]})
+    with pytest.raises(destage.DestageError, match="op is given beside frame"):
+        destage.write_trace(tmp_path / "no", head, op=["read"])
+    with pytest.raises(destage.DestageError, match="time_ns is missing: give a frame"):
+        destage.write_trace(tmp_path / "no", op=["read"])
 
 
 def test_a_file_may_have_any_name(trace, tmp_path):

@@ -4,6 +4,7 @@
 //! Whatever takes long runs on a thread of its own, without the interpreter's lock, while the calling thread looks for
 //! signals (`call.rs`). Errors have the text that the command line prints.
 
+mod advise;
 mod arrow;
 mod call;
 mod file;
@@ -24,15 +25,21 @@ pyo3::create_exception!(
     "What went wrong, in the words of the command line."
 );
 
-/// An error as Python's exception.
+/// Returns an error as Python's exception, which names the argument where the command line's words name its option.
 fn raised(error: impl std::fmt::Display) -> PyErr {
-    DestageError::new_err(error.to_string())
+    let text = error.to_string();
+    let argument = text.strip_prefix("--").and_then(|rest| rest.split_once(" = "));
+    let argument = argument.filter(|(name, _)| !name.contains(char::is_whitespace));
+    let text = argument.map(|(name, rest)| format!("{} = {rest}", name.replace('-', "_")));
+    DestageError::new_err(text.unwrap_or_else(|| error.to_string()))
 }
 
 #[pymodule]
 mod _destage {
     #[pymodule_export]
     use super::DestageError;
+    #[pymodule_export]
+    use super::advise::advise;
     #[pymodule_export]
     use super::arrow::Table;
     #[pymodule_export]
