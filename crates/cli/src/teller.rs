@@ -23,7 +23,9 @@ impl Teller {
         let tell = move || {
             let now = line();
             if now != last {
-                now.iter().for_each(|line| eprintln!("{line}"));
+                if let Some(line) = &now {
+                    eprintln!("{line}");
+                }
                 last = now;
             }
         };
