@@ -108,11 +108,11 @@ fn lawc_and_80gb(c: &mut Criterion) {
         let experiment = experiment(policy, 16 << 20, DeviceConfig::Ssd(SsdConfig::default(), StartState::Full));
         let r = run(&experiment, &requests, |r| *r);
         let (ssd, response) = (r.ssd.expect("an SSD"), r.response.expect("response times").all.expect("requests"));
-        let amplification = ssd.write_amplification.expect("programs");
+        let amplification = ssd.collection_amplification.expect("programs");
         eprintln!(
-            "rw80/{policy}: write amplification {amplification:.4} (with summaries {:.4}), {} pages moved in {} \
+            "rw80/{policy}: collection amplification {amplification:.4} ({:.4} programs a page of the host), {} pages moved in {} \
              collections, mean response {:.3} ms, p99.9 {:.3} ms",
-            ssd.write_amplification_with_summaries.expect("programs"),
+            ssd.write_amplification.expect("programs"),
             r.flash.gc_pages_moved.expect("an SSD"),
             r.flash.gc_invocations.expect("an SSD"),
             response.mean / 1e6,
