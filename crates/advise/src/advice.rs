@@ -11,7 +11,7 @@ use crate::search::{Outcome, Tried};
 
 /// Choosing by one half of the trace may cost this much over the other for confidence to be high, and to be fair.
 const LOST: [f64; 2] = [0.01, 0.05];
-/// So many weak warnings together leave little to rely on.
+/// Counts the weak warnings that together leave little to rely on.
 const MANY_WEAK: usize = 3;
 
 record! {
@@ -170,11 +170,11 @@ fn half(judge: Judge, best: Option<f64>, runner_up: Option<f64>) -> Half {
     Half { best: best.map(|cost| judge.value(cost)), runner_up: runner_up.map(|cost| judge.value(cost)), lost }
 }
 
-/// What confidence rests on.
+/// Tells what confidence rests on.
 struct Trust<'a> {
     halves: &'a [Half],
     findings: &'a [Found],
-    /// Whether enough requests lie beyond the percentile that decides, if one does.
+    /// Tells whether enough requests lie beyond the percentile that decides, if one does.
     has_tail: bool,
 }
 
@@ -201,6 +201,8 @@ mod tests {
 
     #[test]
     fn confidence_counts_warnings() {
+        use Gravity::{Note, Void, Weak};
+
         let half = |lost| Half { best: Some(1.0), runner_up: Some(1.0), lost };
         let finding = |severity| Found {
             kind: String::new(),
@@ -215,7 +217,6 @@ mod tests {
             let findings: Vec<_> = gravities.iter().map(|gravity| finding(*gravity)).collect();
             Trust { halves: &halves, findings: &findings, has_tail }.confidence()
         };
-        use Gravity::{Note, Void, Weak};
         assert_eq!(of(&[0.0, 0.01], &[Note], true), "high");
         assert_eq!(of(&[0.0, 0.02], &[], true), "fair");
         assert_eq!(of(&[0.0, 0.06], &[], true), "low");
