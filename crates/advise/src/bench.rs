@@ -22,7 +22,7 @@ use crate::{AdviseError, Stage, Watch};
 
 /// The share of a stretch that fills the buffer and is not measured.
 const WARMUP: &str = "25%";
-/// Of what nobody has listed.
+/// Holds figures of what nobody has listed.
 const UNKNOWN: Complexity = Complexity { layers: usize::MAX, changes: usize::MAX, year: u16::MAX, place: usize::MAX };
 
 /// Simulations by settings.

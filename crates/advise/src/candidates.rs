@@ -23,7 +23,7 @@ pub struct LeftOut {
 /// What can be advised.
 pub(crate) struct Candidates {
     pub(crate) policies: Vec<String>,
-    /// What holds nothing, and is a candidate without a size.
+    /// Names what holds nothing, and is a candidate without a size.
     pub(crate) bare: Option<String>,
     pub(crate) left_out: Vec<LeftOut>,
 }

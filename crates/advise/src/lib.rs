@@ -36,7 +36,7 @@ use search::{SearchError, search};
 /// How many requests are outstanding where as many as the trace has come faster than they can be served.
 const INSTEAD: &str = "closed:32";
 
-/// The SSD where none is named: a drive that can be bought, and that is fitted to the trace.
+/// Names the SSD where none is given: a drive that can be bought, and that is fitted to the trace.
 const DRIVE: &str = "pm9a3";
 
 /// What is simulated now.

@@ -12,7 +12,7 @@ const SHORTEST: u64 = 5_000;
 const NEARLY_ALL: u64 = 2;
 /// Policies that the stretch leaves, and one size over all requests.
 const LEFT: [usize; 2] = [18, 4];
-/// What costs no more than this much more, as a share, is as good.
+/// Bounds, as a share, how much more may be paid for what counts as good as the best.
 pub const AS_GOOD: f64 = 0.01;
 
 /// Which requests are simulated.
@@ -69,7 +69,7 @@ pub struct Complexity {
     pub layers: usize,
     /// Parameters that are not at their defaults.
     pub changes: usize,
-    /// The year in which it was published.
+    /// Gives the year in which it was published.
     pub year: u16,
     /// Its place among those of a year.
     pub place: usize,
@@ -80,7 +80,7 @@ pub struct Complexity {
 pub struct Tried<R> {
     /// The policy, with layers.
     pub policy: String,
-    /// Index of the size; none of what holds nothing.
+    /// Gives the index of the size; none of what holds nothing.
     pub size: Option<usize>,
     /// What it costs.
     pub cost: Option<f64>,
@@ -93,13 +93,13 @@ pub struct Tried<R> {
 pub struct Outcome<R> {
     /// Every run over all requests.
     pub tried: Vec<Tried<R>>,
-    /// Index of the choice: of all that cost as little as any, what holds nothing, or the smallest size and there the simplest
+    /// Gives the index of the choice: of all that cost as little as any, what holds nothing, or the smallest size and there the simplest
     /// policy.
     pub best: usize,
-    /// Index of the best other policy at that size, or of what holds nothing if that is better; if that is chosen, of the best
+    /// Gives the index of the best other policy at that size, or of what holds nothing if that is better; if that is chosen, of the best
     /// that holds something.
     pub runner_up: Option<usize>,
-    /// Index of the simplest policy at that size, or at any if what holds nothing is chosen.
+    /// Gives the index of the simplest policy at that size, or at any if what holds nothing is chosen.
     pub simplest: Option<usize>,
     /// The costs of the two over each half of the requests.
     pub halves: Vec<[Option<f64>; 2]>,
@@ -127,7 +127,7 @@ impl<E> From<E> for SearchError<E> {
 pub struct Space {
     /// Policies, each in every layer: what is bad alone can be the best within one.
     pub policies: Vec<String>,
-    /// What holds nothing and has no size, if that can be simulated.
+    /// Holds what holds nothing and has no size, if that can be simulated.
     pub bare: Option<String>,
     /// How many sizes there are, in ascending order; at least one.
     pub sizes: usize,
@@ -139,7 +139,7 @@ pub struct Space {
 struct Search<'a, B: Bench> {
     bench: &'a mut B,
     requests: u64,
-    /// What holds nothing, until it was simulated over all requests.
+    /// Keeps what holds nothing, until it was simulated over all requests.
     bare: Option<String>,
     tried: Vec<Tried<B::Run>>,
     effort: Vec<(usize, f64)>,
@@ -227,7 +227,7 @@ impl<B: Bench> Search<'_, B> {
         Ok(runs)
     }
 
-    /// The costs of two that were tried over each half of the requests.
+    /// Gives the costs of two that were tried over each half of the requests.
     fn halves(&mut self, best: usize, other: usize) -> Result<Vec<[Option<f64>; 2]>, B::Error> {
         let half = self.requests / 2;
         let pair = [best, other].map(|index| (self.tried[index].policy.clone(), self.tried[index].size));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 struct Known {
     costs: Vec<Vec<Option<f64>>>,
     layered: Vec<Vec<Option<f64>>>,
-    /// What holds nothing costs.
+    /// Gives what holding nothing costs.
     bare: Option<f64>,
     /// The same for each part, but for what is added over stretches.
     strange: f64,
@@ -142,7 +142,7 @@ fn a_space_of_one() {
     assert_eq!((outcome.tried.len(), outcome.best, outcome.runner_up), (2, 0, None));
 }
 
-/// What holds nothing is advised where nothing costs over 1 % less, and only there.
+/// Shows that holding nothing is advised where nothing costs over 1 % less, and only there.
 #[test]
 fn nothing_is_held_where_nothing_is_better() {
     let shapes: Vec<_> = (0..10).map(|policy| (0.0, 1.0, 100.0 + f64::from(policy))).collect();
@@ -170,7 +170,7 @@ fn nothing_is_held_where_nothing_is_better() {
     assert_eq!((outcome.tried[outcome.best].policy.as_str(), outcome.runner_up), ("none", None));
 }
 
-/// Of policies that cost as little as the best the plain one is advised before the layered, and the older before the newer.
+/// Shows that of policies that cost as little as the best the plain one is advised before the layered, and the older before the newer.
 #[test]
 fn ties_go_to_the_simpler_policy() {
     let shapes: Vec<_> = (0..10).map(|policy| (0.0, 4.0, 60.0 - f64::from(policy) * 0.02)).collect();

@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use crate::figures::{DEVICES_ERASES, ERASES};
 use crate::{Objective, ReportRun};
 
-/// Kind of the warning that a tail has collections in it which drives interrupt.
+/// Names the warning that a tail has collections in it which drives interrupt.
 const NOT_INTERRUPTED: &str = "collection-not-interrupted";
 
 /// What was found of some runs.

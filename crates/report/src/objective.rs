@@ -16,7 +16,7 @@ pub enum Objective {
     P99,
     /// Its 99.9th percentile.
     P999,
-    /// Flash pages programmed for each page that the host wrote.
+    /// Counts flash pages programmed for each page that the host wrote.
     WriteAmplification,
     /// Blocks erased.
     Erases,

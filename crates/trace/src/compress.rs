@@ -41,14 +41,14 @@ pub enum Compression {
     Xz,
     /// bzip2.
     Bzip2,
-    /// LZ4's frames.
+    /// Means LZ4's frames.
     Lz4,
-    /// A zip archive.
+    /// Means a zip archive.
     Zip,
 }
 
 impl Compression {
-    /// The word for tables: `none`, `gzip`, `zstd`, `xz`, `bzip2`, `lz4` or `zip`.
+    /// Returns the word for tables: `none`, `gzip`, `zstd`, `xz`, `bzip2`, `lz4` or `zip`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -39,7 +39,7 @@ pub struct PolicyInfo {
     pub about: &'static str,
     /// Where it comes from.
     pub paper: &'static str,
-    /// The year in which it was first published; 0 for no policy at all.
+    /// Gives the year in which it was first published; 0 for no policy at all.
     pub year: u16,
     /// What it evicts at once.
     pub unit: EvictionUnit,

@@ -4,16 +4,16 @@ use std::fmt::Write as _;
 
 use crate::escape::escaped;
 
-/// Advice for a page, in words.
+/// Holds advice for a page, in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageAdvice {
-    /// The answer, in a line.
+    /// Gives the answer, in a line.
     pub headline: String,
-    /// What it is for and what it rests on: names with a sentence each.
+    /// Tells what it is for and what it rests on: names with a sentence each.
     pub facts: Vec<(String, String)>,
-    /// What stands above the columns of the sizes.
+    /// Names what stands above the columns of the sizes.
     pub columns: Vec<String>,
-    /// A row for each size, and whether it is the advised one.
+    /// Lists a row for each size, and whether it is the advised one.
     pub sizes: Vec<(Vec<String>, bool)>,
     /// Policies that the charts show at first.
     pub contenders: Vec<String>,

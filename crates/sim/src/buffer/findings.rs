@@ -10,7 +10,7 @@ use crate::measure::{Finding, SeriesBin, percent};
 const COLD: f64 = 0.1;
 /// Collections below which what they cost is a matter of chance.
 const FEW_COLLECTIONS: u64 = 10;
-/// What collection adds in the two halves of a run may differ by so much.
+/// Bounds how much what collection adds may differ between the two halves of a run.
 const DRIFT: f64 = 0.2;
 /// Reads of pages that were never written may be so many of all.
 const UNMAPPED: f64 = 0.01;

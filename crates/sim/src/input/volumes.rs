@@ -52,7 +52,7 @@ pub(crate) struct ChosenVolumes {
     names: Vec<String>,
 }
 
-/// A volume's number among those that were chosen, if it was.
+/// Gives a volume's number among those that were chosen, if it was.
 type VolumePlace = Option<u32>;
 
 /// Bounds the volumes that are remembered: a reader numbers at most so many. Others are decided about anew each time.

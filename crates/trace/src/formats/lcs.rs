@@ -38,14 +38,14 @@ const MAGIC: [u8; 8] = 0x1234_5678_9abc_def0_u64.to_le_bytes();
 const HEADERS: [usize; 2] = [1024, 8192];
 /// Lists the bytes of a record by version, from 1 on.
 const RECORD_BYTES: [usize; 8] = [24, 28, 36, 40, 44, 52, 68, 100];
-/// Where a header of 1024 B has the unit of times, which no other has.
+/// Gives where a header of 1024 B has the unit of times, which no other has.
 const TIME_UNIT: usize = 124;
 /// Bytes per object unless told otherwise: a page.
 const DEFAULT_OBJECT_BYTES: u32 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lcs {
-    /// What accesses are that do not say it: reads or writes.
+    /// Tells what accesses are that do not say it: reads or writes.
     op: Option<Op>,
     unit: u32,
 }
@@ -91,7 +91,7 @@ impl Format for Lcs {
     }
 }
 
-/// A header of version 2 with so many bytes, and `n` records.
+/// Makes a header of version 2 with so many bytes, and `n` records.
 fn sample(header_bytes: usize, n: u64) -> Vec<Vec<u8>> {
     let mut header = vec![0; header_bytes];
     header[..8].copy_from_slice(&MAGIC);

@@ -106,7 +106,7 @@ enum Zipped {
     Deflated,
     /// Has the length behind the data, as who writes to a pipe has it.
     Piped,
-    /// The same with a length of 64 bits.
+    /// Gives the same with a length of 64 bits.
     PipedLong,
     /// Has lengths of 64 bits in front.
     Long,
