@@ -1,4 +1,4 @@
-//! LZ4 frames that follow one another (`lz4_Frame_format.md` of LZ4), with skippable frames between them.
+//! LZ4 frames that follow one another (the LZ4 Frame Format of its documentation), with skippable frames between them.
 
 use std::io::{self, BufRead, Read};
 
