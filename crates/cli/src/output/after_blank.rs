@@ -17,7 +17,7 @@ use clap::Command;
 /// Options of files that can stand alone, with the commands that have them and what results begin
 /// with.
 const OPTIONS: [(&str, &str, &str); 5] = [
-    ("advise", "--json", "{\n  \"trace\": "),
+    ("advise", "--json", "{\n  \"device\": "),
     ("sim", "--json", "[\n  {\n    \"policy\": "),
     ("sim", "--csv", "policy,params,cache_bytes,"),
     ("sim", "--latency-log", "policy,cache_bytes,request,"),
