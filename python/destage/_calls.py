@@ -258,14 +258,22 @@ def write_trace(
     latency_ns: ns from arrival to completion, None where it is not known.
     level: compression, 1 to 22.
     """
-    given = {"time_ns": time_ns, "op": op, "offset": offset, "bytes": bytes, "volume": volume, "latency_ns": latency_ns}
+    given: dict[str, Any] = {
+        "time_ns": time_ns,
+        "op": op,
+        "offset": offset,
+        "bytes": bytes,
+        "volume": volume,
+        "latency_ns": latency_ns,
+    }
     if frame is not None:
         twice = [name for name, values in given.items() if values is not None]
         if twice:
             raise _destage.DestageError(f"{twice[0]} is given beside frame: give a frame or columns")
-        given = cast(Any, _columns(frame))
+        given = _columns(frame)
     missing = [name for name, is_needed in _COLUMNS.items() if is_needed and given[name] is None]
     if missing:
         raise _destage.DestageError(f"{missing[0]} is missing: give a frame, or {', '.join(name for name in _COLUMNS if _COLUMNS[name])}")
-    _destage.write_trace(path, *given.values(), level)
+    times, kinds, offsets, sizes, volumes, latencies = (given[name] for name in _COLUMNS)
+    _destage.write_trace(path, times, kinds, offsets, sizes, volumes, latencies, level)
     return Trace(Path(path))
