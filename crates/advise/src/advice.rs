@@ -123,7 +123,7 @@ impl Advice {
             rivals.iter().filter(|(tried, _)| tried.policy != winner.policy).map(|(tried, _)| tried.policy.clone());
         let halves: Vec<Half> = outcome.halves.iter().map(|&[best, runner_up]| half(judge, best, runner_up)).collect();
         let found = found(std::slice::from_ref(&winner.run), Some(judge.objective()));
-        let trust = Trust { halves: &halves, findings: &found, has_tail: judge.has_tail(&winner.run) };
+        let trust = AdviceTrust { halves: &halves, findings: &found, has_tail: judge.has_tail(&winner.run) };
         let (ran, work) = outcome
             .effort
             .iter()
@@ -171,14 +171,14 @@ fn half(judge: Judge, best: Option<f64>, runner_up: Option<f64>) -> Half {
 }
 
 /// Tells what confidence rests on.
-struct Trust<'a> {
+struct AdviceTrust<'a> {
     halves: &'a [Half],
     findings: &'a [Found],
     /// Tells whether enough requests lie beyond the percentile that decides, if one does.
     has_tail: bool,
 }
 
-impl Trust<'_> {
+impl AdviceTrust<'_> {
     /// Returns high if either half alone would have led to the same choice, or to one that is as good, and nothing was found; of
     /// what was compared with nothing that is not known. Warnings are counted: each is a way in which figures may be wrong.
     fn confidence(&self) -> &'static str {
@@ -215,7 +215,7 @@ mod tests {
         let of = |lost: &[f64], gravities: &[Gravity], has_tail| {
             let halves: Vec<_> = lost.iter().map(|lost| half(Some(*lost))).collect();
             let findings: Vec<_> = gravities.iter().map(|gravity| finding(*gravity)).collect();
-            Trust { halves: &halves, findings: &findings, has_tail }.confidence()
+            AdviceTrust { halves: &halves, findings: &findings, has_tail }.confidence()
         };
         assert_eq!(of(&[0.0, 0.01], &[Note], true), "high");
         assert_eq!(of(&[0.0, 0.02], &[], true), "fair");
@@ -227,6 +227,6 @@ mod tests {
         assert_eq!(of(&[0.0; 2], &[Void], true), "low");
         assert_eq!(of(&[0.0; 2], &[], false), "low");
         let unknown = [half(None)];
-        assert_eq!(Trust { halves: &unknown, findings: &[], has_tail: true }.confidence(), "low");
+        assert_eq!(AdviceTrust { halves: &unknown, findings: &[], has_tail: true }.confidence(), "low");
     }
 }

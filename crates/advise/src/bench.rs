@@ -17,13 +17,14 @@ use destage_sim::experiment::{Capacity, Progress, Resources};
 use destage_sim::input::Extent;
 use destage_sweep::{Elsewhere, Group, elsewhere};
 
-use crate::search::{self, Complexity, Part};
+use crate::search::{self, Part, PolicyComplexity};
 use crate::{AdviseError, Stage, Watch};
 
 /// The share of a stretch that fills the buffer and is not measured.
 const WARMUP: &str = "25%";
 /// Holds figures of what nobody has listed.
-const UNKNOWN: Complexity = Complexity { layers: usize::MAX, changes: usize::MAX, year: u16::MAX, place: usize::MAX };
+const UNKNOWN: PolicyComplexity =
+    PolicyComplexity { layers: usize::MAX, changes: usize::MAX, year: u16::MAX, place: usize::MAX };
 
 /// Simulations by settings.
 pub(crate) struct Bench<'a> {
@@ -180,19 +181,19 @@ impl search::Bench for Bench<'_> {
         usize::from(buffer::info(base).is_ok_and(|info| info.unit == EvictionUnit::Block))
     }
 
-    fn complexity(&self, policy: &str) -> Complexity {
+    fn complexity(&self, policy: &str) -> PolicyComplexity {
         let Ok(spec) = policy.parse::<PolicySpec>() else { return UNKNOWN };
         let mut parts = spec.name.rsplit('+');
         let base = parts.next().unwrap_or_default();
         let layers = parts.count();
         let changes = spec.given.len();
         if let Some((place, info)) = buffer::policies().iter().enumerate().find(|(_, info)| info.name == base) {
-            return Complexity { layers, changes, year: info.year, place };
+            return PolicyComplexity { layers, changes, year: info.year, place };
         }
         // Host caches are listed from simple to complex.
         match host_caches().position(|info| info.name == base) {
-            Some(place) => Complexity { layers, changes, year: 0, place },
-            None => Complexity { layers, changes, ..UNKNOWN },
+            Some(place) => PolicyComplexity { layers, changes, year: 0, place },
+            None => PolicyComplexity { layers, changes, ..UNKNOWN },
         }
     }
 

@@ -56,7 +56,7 @@ pub trait Bench {
     fn kind(&self, policy: &str) -> usize;
 
     /// Returns how simple a policy is: of several that cost as little, the one with the least is chosen.
-    fn complexity(&self, policy: &str) -> Complexity;
+    fn complexity(&self, policy: &str) -> PolicyComplexity;
 
     /// Returns true if a run over a stretch says anything of the policy: nothing does where nothing had to leave.
     fn tells(&self, run: &Self::Run) -> bool;
@@ -64,7 +64,7 @@ pub trait Bench {
 
 /// Orders policies from simple to complex: plain before layered, older before newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Complexity {
+pub struct PolicyComplexity {
     /// Layers around the policy.
     pub layers: usize,
     /// Parameters that are not at their defaults.

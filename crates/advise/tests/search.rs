@@ -1,6 +1,6 @@
 //! The search over costs that are known at once, beside all of them.
 
-use destage_advise::search::{AS_GOOD, Bench, Complexity, Outcome, Part, SearchError, Space, search};
+use destage_advise::search::{AS_GOOD, Bench, Outcome, Part, PolicyComplexity, SearchError, Space, search};
 use proptest::prelude::*;
 
 /// Costs of each policy, with and without a layer, at each size.
@@ -78,9 +78,9 @@ impl Bench for Known {
         number(policy).1 % 2
     }
 
-    fn complexity(&self, policy: &str) -> Complexity {
+    fn complexity(&self, policy: &str) -> PolicyComplexity {
         let (layered, place) = number(policy);
-        Complexity { layers: usize::from(layered), place, ..Complexity::default() }
+        PolicyComplexity { layers: usize::from(layered), place, ..PolicyComplexity::default() }
     }
 
     fn tells(&self, _: &Option<f64>) -> bool {

@@ -15,9 +15,9 @@ use crate::raised;
 use crate::settings::{self, Scenario};
 
 /// Shows nothing: a call is silent until it returns.
-struct Silent;
+struct SilentWatch;
 
-impl Watch for Silent {
+impl Watch for SilentWatch {
     fn begin(&self, _: Stage) {}
 
     fn show(&self, _: Progress) {}
@@ -51,7 +51,7 @@ pub(crate) fn advise(
     let told = stop.clone();
     let (advice, runs) = call::run(py, &stop, move || {
         let requests = sim::requests(&settings).map_err(raised)?.until(told);
-        let advised = destage_advise::advise(settings, requests, budget, None, &Silent);
+        let advised = destage_advise::advise(settings, requests, budget, None, &SilentWatch);
         // What the command line says of its option is true of the argument.
         let advised = advised.map_err(|error| raised(error.to_string().replace("--budget", "budget")))?;
         let Advised { advice, runs, .. } = advised;

@@ -1,4 +1,4 @@
-//! How many histories a test looks at. The shares of the soak are chosen by what each takes.
+//! The number of histories that a test looks at. The shares of the soak are chosen by what each takes.
 
 use std::ops::Range;
 

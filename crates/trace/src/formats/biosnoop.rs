@@ -1,4 +1,4 @@
-//! What bcc's `biosnoop` prints, as tool in Python and in C (`tools/biosnoop.py`, `libbpf-tools/biosnoop.c`), separated by
+//! The output of bcc's `biosnoop`, as tool in Python and in C (`tools/biosnoop.py`, `libbpf-tools/biosnoop.c`), separated by
 //! blanks:
 //!
 //! | column | unit |
@@ -57,10 +57,10 @@ impl TextFormat for Biosnoop {
 
     const TITLE: Option<Title> = Some(Title { begins: |text| title(text).is_some(), called: "output of biosnoop" });
 
-    type Lines = Lines;
+    type Lines = BiosnoopLines;
 
-    fn lines(&self) -> Lines {
-        Lines { passed_over: 0 }
+    fn lines(&self) -> BiosnoopLines {
+        BiosnoopLines { passed_over: 0 }
     }
 }
 
@@ -70,12 +70,12 @@ fn title(text: &[u8]) -> Option<&[u8]> {
     lines.find(|line| line.starts_with(b"TIME(") && line.ends_with(b"LAT(ms)"))
 }
 
-pub(crate) struct Lines {
+pub(crate) struct BiosnoopLines {
     /// Counts the rows that are no requests.
     passed_over: u64,
 }
 
-impl LineFormat for Lines {
+impl LineFormat for BiosnoopLines {
     fn header(&mut self, line: &[u8]) -> Parsed<bool> {
         check_title(line)?;
         Ok(title(line).is_some())
@@ -90,7 +90,7 @@ impl LineFormat for Lines {
         if line.starts_with(b"Attach") && memchr::memmem::find(line, b" probe").is_some() {
             return Ok(Line::Other);
         }
-        let mut columns = Columns { left: line };
+        let mut columns = BiosnoopColumns { left: line };
         // A process may hold blanks, so the columns behind it are read from the end.
         let latency = columns.last("LAT(ms)")?;
         let mut bytes = columns.last("BYTES")?;
@@ -146,11 +146,11 @@ fn check_title(line: &[u8]) -> Parsed<()> {
 }
 
 /// Gives columns from the end of a line.
-struct Columns<'a> {
+struct BiosnoopColumns<'a> {
     left: &'a [u8],
 }
 
-impl<'a> Columns<'a> {
+impl<'a> BiosnoopColumns<'a> {
     fn last(&mut self, name: &str) -> Parsed<&'a [u8]> {
         let text = self.left.trim_ascii_end();
         let start = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);

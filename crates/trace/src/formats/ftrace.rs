@@ -56,7 +56,7 @@ impl TextFormat for Ftrace {
         })],
     };
 
-    type Lines = Lines;
+    type Lines = FtraceLines;
 
     fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
         Ok(Self { event: Event::take(options)? })
@@ -66,8 +66,8 @@ impl TextFormat for Ftrace {
         self.event.option().into_iter().collect()
     }
 
-    fn lines(&self) -> Lines {
-        Lines { event: self.event.letter(), seen: Seen::new(), others: 0 }
+    fn lines(&self) -> FtraceLines {
+        FtraceLines { event: self.event.letter(), seen: Seen::new(), others: 0 }
     }
 }
 
@@ -89,14 +89,14 @@ const LETTERS: [(&[u8], u8); 14] = [
     (b"block_bio_bounce", b'B'),
 ];
 
-pub(crate) struct Lines {
+pub(crate) struct FtraceLines {
     event: u8,
     seen: Seen,
     /// Counts the events of other kinds.
     others: u64,
 }
 
-impl LineFormat for Lines {
+impl LineFormat for FtraceLines {
     fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
         let Some(stamp) = TimeStamp::find(line) else {
             return if is_note(line) { Ok(Line::Other) } else { Err(no_stamp(line)) };

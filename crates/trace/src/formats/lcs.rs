@@ -86,7 +86,7 @@ impl Format for Lcs {
     }
 
     fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
-        let records = Records { op: self.op, unit: u64::from(self.unit), version: 0 };
+        let records = LcsRecords { op: self.op, unit: u64::from(self.unit), version: 0 };
         Ok(Box::new(RecordSource::new(records, opening.input, opening.lenient)))
     }
 }
@@ -183,7 +183,7 @@ fn operation(code: u8) -> Parsed<Option<Op>> {
     }
 }
 
-struct Records {
+struct LcsRecords {
     op: Option<Op>,
     unit: u64,
     /// Gives the version; 0 until known.
@@ -198,7 +198,7 @@ fn u64_at(record: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"))
 }
 
-impl RecordFormat for Records {
+impl RecordFormat for LcsRecords {
     const PREFIX: usize = RECORD_BYTES[0];
 
     fn header(&mut self, bytes: &mut ByteReader) -> Result<(), TraceError> {

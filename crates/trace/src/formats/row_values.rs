@@ -1,4 +1,4 @@
-//! How the columns of a described table tell numbers and times.
+//! Numbers and times in the columns of a described table.
 
 use crate::fields::{Fault, Parsed, TimeUnit, date_time, decimal_time, whole_number};
 

@@ -96,12 +96,12 @@ pub(super) fn lz4(bytes: &[u8]) -> Vec<u8> {
 
 /// Returns an archive with one file, deflated.
 pub(super) fn zip(bytes: &[u8]) -> Vec<u8> {
-    archive(&[("trace.csv", Zipped::Deflated, bytes)])
+    archive(&[("trace.csv", ZipMember::Deflated, bytes)])
 }
 
 /// Says how a file is put into an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Zipped {
+enum ZipMember {
     Stored,
     Deflated,
     /// Has the length behind the data, as who writes to a pipe has it.
@@ -118,10 +118,10 @@ enum Zipped {
 }
 
 /// Returns an archive with these files.
-fn archive(files: &[(&str, Zipped, &[u8])]) -> Vec<u8> {
+fn archive(files: &[(&str, ZipMember, &[u8])]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (name, how, bytes) in files {
-        let data = if matches!(how, Zipped::Stored | Zipped::StoredPiped) {
+        let data = if matches!(how, ZipMember::Stored | ZipMember::StoredPiped) {
             bytes.to_vec()
         } else {
             let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -130,12 +130,12 @@ fn archive(files: &[(&str, Zipped, &[u8])]) -> Vec<u8> {
         };
         let mut crc = flate2::Crc::new();
         crc.update(bytes);
-        let is_piped = matches!(how, Zipped::Piped | Zipped::PipedLong | Zipped::StoredPiped);
-        let is_long = matches!(how, Zipped::Long | Zipped::PipedLong);
-        let flags = u16::from(*how == Zipped::Encrypted) | u16::from(is_piped) << 3;
+        let is_piped = matches!(how, ZipMember::Piped | ZipMember::PipedLong | ZipMember::StoredPiped);
+        let is_long = matches!(how, ZipMember::Long | ZipMember::PipedLong);
+        let flags = u16::from(*how == ZipMember::Encrypted) | u16::from(is_piped) << 3;
         let method: u16 = match how {
-            Zipped::Stored | Zipped::StoredPiped => 0,
-            Zipped::Other => 93,
+            ZipMember::Stored | ZipMember::StoredPiped => 0,
+            ZipMember::Other => 93,
             _ => 8,
         };
         let lengths = [data.len() as u64, bytes.len() as u64];
@@ -160,7 +160,7 @@ fn archive(files: &[(&str, Zipped, &[u8])]) -> Vec<u8> {
         out.extend(&data);
         if let Some(lengths) = behind {
             // The mark in front may be left out.
-            out.extend(if *how == Zipped::Piped { &b"PK\x07\x08"[..] } else { b"" });
+            out.extend(if *how == ZipMember::Piped { &b"PK\x07\x08"[..] } else { b"" });
             out.extend(crc.sum().to_le_bytes());
             for length in lengths {
                 out.extend(&length.to_le_bytes()[..if is_long { 8 } else { 4 }]);
@@ -189,12 +189,12 @@ fn files_of_an_archive_are_one_trace_in_order() {
     // The first file lacks its last end of line.
     let first = first.trim_end().as_bytes();
     let second = second.as_bytes();
-    for how in [Zipped::Stored, Zipped::Deflated, Zipped::Piped, Zipped::PipedLong, Zipped::Long] {
+    for how in [ZipMember::Stored, ZipMember::Deflated, ZipMember::Piped, ZipMember::PipedLong, ZipMember::Long] {
         let bytes = archive(&[
-            ("traces/", Zipped::Stored, b""),
+            ("traces/", ZipMember::Stored, b""),
             ("traces/a.csv", how, first),
             ("traces/empty", how, b""),
-            ("__MACOSX/._a.csv", Zipped::Deflated, b"no trace"),
+            ("__MACOSX/._a.csv", ZipMember::Deflated, b"no trace"),
             ("b.csv", how, second),
         ]);
         let mut trace = memory(bytes.clone(), &OpenOptions::default()).unwrap();
@@ -210,13 +210,13 @@ fn files_of_an_archive_are_one_trace_in_order() {
     }
     let one = |how| error(archive(&[("a\n.csv", how, first)]), "");
     assert!(
-        one(Zipped::Encrypted).contains("the file a\\n.csv is encrypted; extract it"),
+        one(ZipMember::Encrypted).contains("the file a\\n.csv is encrypted; extract it"),
         "{}",
-        one(Zipped::Encrypted)
+        one(ZipMember::Encrypted)
     );
-    assert!(one(Zipped::Other).contains("is compressed by method 93, expected deflate or none"));
-    assert!(one(Zipped::StoredPiped).contains("is stored with its length behind it"));
-    let whole = archive(&[("a.csv", Zipped::Stored, first)]);
+    assert!(one(ZipMember::Other).contains("is compressed by method 93, expected deflate or none"));
+    assert!(one(ZipMember::StoredPiped).contains("is stored with its length behind it"));
+    let whole = archive(&[("a.csv", ZipMember::Stored, first)]);
     let at = whole.windows(5).position(|bytes| bytes == b"0,W,0").unwrap();
     let mut damaged = whole.clone();
     damaged[at] = b'9';
@@ -305,7 +305,7 @@ fn compression_is_undone_and_its_damage_reported() {
             Compression::Zip => {
                 // Files end with a line.
                 let (first, second) = text.split_at(text[..first.len()].rfind('\n').unwrap() + 1);
-                archive(&[("a", Zipped::Deflated, first.as_bytes()), ("b", Zipped::Deflated, second.as_bytes())])
+                archive(&[("a", ZipMember::Deflated, first.as_bytes()), ("b", ZipMember::Deflated, second.as_bytes())])
             }
             _ => [compress(first), compress(second)].concat(),
         };
