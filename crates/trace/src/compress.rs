@@ -113,7 +113,8 @@ impl Meter {
     }
 }
 
-/// Counts the bytes that pass.
+/// Counts the bytes that pass. A read that was interrupted is tried again here: a decompressor need not bear being asked
+/// once more after an error.
 struct Metered<R> {
     inner: R,
     taken: Arc<AtomicU64>,
@@ -121,9 +122,16 @@ struct Metered<R> {
 
 impl<R: Read> Read for Metered<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buf)?;
-        self.taken.fetch_add(n as u64, Ordering::Relaxed);
-        Ok(n)
+        loop {
+            match self.inner.read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => {
+                    let n = read?;
+                    self.taken.fetch_add(n as u64, Ordering::Relaxed);
+                    return Ok(n);
+                }
+            }
+        }
     }
 }
 
@@ -216,7 +224,11 @@ impl Input {
     pub(crate) fn decode_utf16(&mut self) {
         let Some(order) = utf16::marked(&self.head) else { return };
         let head = Cursor::new(std::mem::take(&mut self.head));
-        let rest = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        let mut rest: Box<dyn Read + Send> = Box::new(io::empty());
+        // What has ended is not asked again.
+        if !self.ended {
+            std::mem::swap(&mut rest, &mut self.reader);
+        }
         self.reader = Box::new(utf16::Utf16Text::new(head.chain(rest), order));
         (self.at, self.ended) = (0, false);
     }
@@ -241,24 +253,19 @@ impl Input {
         if self.ended {
             return Ok(0);
         }
-        loop {
-            match self.reader.read(buf) {
-                Ok(n) => {
-                    self.at += n as u64;
-                    self.ended = n == 0;
-                    return Ok(n);
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(self.failed(e)),
-            }
-        }
+        let n = self.reader.read(buf).map_err(|error| self.failed(error))?;
+        self.at += n as u64;
+        self.ended = n == 0;
+        Ok(n)
     }
 
     #[cold]
     fn failed(&mut self, e: io::Error) -> TraceError {
         self.ended = true;
         let doing = match self.compression {
-            _ if matches!(e.get_ref(), Some(inner) if inner.is::<utf16::Utf16Error>()) => "cannot be read".to_owned(),
+            _ if e.get_ref().is_some_and(|inner| inner.is::<utf16::Utf16Error>() || inner.is::<zip::ZipError>()) => {
+                "cannot be read".to_owned()
+            }
             Compression::None => "cannot be read".to_owned(),
             c if e.kind() == io::ErrorKind::UnexpectedEof => {
                 format!("the {c} data is cut short after this decompressed byte; the file is not complete")

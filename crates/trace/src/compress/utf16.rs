@@ -24,7 +24,7 @@ pub(super) fn marked(head: &[u8]) -> Option<ByteOrder> {
 
 /// Says what is no UTF-16.
 #[derive(Debug, thiserror::Error)]
-#[error("{found} is no UTF-16, at byte {at} of it")]
+#[error("invalid UTF-16 at byte {at}: {found}")]
 pub(super) struct Utf16Error {
     at: u64,
     found: &'static str,

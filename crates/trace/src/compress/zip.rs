@@ -29,6 +29,11 @@ const LENGTH_IS_BEHIND: u16 = 1 << 3;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
 
+/// Says what is wrong with an archive, or cannot be read of it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct ZipError(String);
+
 /// Reads an archive's files.
 pub(super) struct ZipFiles<R> {
     data: FileData<R>,
@@ -135,10 +140,10 @@ impl<R: BufRead> ZipFiles<R> {
             (u32::from_le_bytes(crc), length)
         };
         if length != file.length {
-            return Err(invalid(format!("a file of it has {} bytes, expected {length}", file.length)));
+            return Err(invalid(format!("a file in the archive has {} bytes, expected {length}", file.length)));
         }
         if crc != file.crc.sum() {
-            return Err(invalid("a file of it does not have its checksum"));
+            return Err(invalid("a file in the archive does not have its checksum"));
         }
         if length > 0 && !file.is_passed_over {
             self.has_open_line = file.last_byte != b'\n' && !file.has_zero;
@@ -163,7 +168,7 @@ impl<R: BufRead> Read for ZipFiles<R> {
                 self.file.crc.update(read);
                 self.file.length += n as u64;
                 self.file.last_byte = read[n - 1];
-                self.file.has_zero |= memchr::memchr(0, read).is_some();
+                self.file.has_zero = self.file.has_zero || memchr::memchr(0, read).is_some();
                 if self.file.is_passed_over {
                     continue;
                 }
@@ -212,7 +217,7 @@ fn check_directory(input: &mut impl BufRead, mut mark: [u8; 4], files: u64) -> i
         return Err(invalid(format!("its directory lists {entries} files, but it holds {files}; extract it")));
     }
     if !input.fill_buf()?.is_empty() {
-        return Err(invalid("something follows the archive"));
+        return Err(invalid("something follows the zip archive"));
     }
     Ok(())
 }
@@ -251,5 +256,5 @@ fn skip(input: &mut impl Read, count: u64) -> io::Result<()> {
 }
 
 fn invalid(reason: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, reason.into())
+    io::Error::new(io::ErrorKind::InvalidData, ZipError(reason.into()))
 }

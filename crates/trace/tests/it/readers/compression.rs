@@ -1,5 +1,7 @@
 //! Compressed traces, whole and damaged.
 
+use std::io;
+
 use super::*;
 
 type Compress = fn(&[u8]) -> Vec<u8>;
@@ -225,7 +227,7 @@ fn files_of_an_archive_are_one_trace_in_order() {
     let unlisted = [&whole[..whole.windows(4).position(|mark| mark == b"PK\x01\x02").unwrap()], &zip(second)].concat();
     assert!(error(unlisted, "").contains("its directory lists 1 files, but it holds 2"));
     assert!(error(archive(&[]), "").contains("is empty, expected a trace"));
-    assert!(error([&whole[..], b"x"].concat(), "").contains("something follows the archive"));
+    assert!(error([&whole[..], b"x"].concat(), "").contains("something follows the zip archive"));
 }
 
 #[test]
@@ -266,7 +268,7 @@ fn utf16_is_read_where_it_says_so() {
             }
         }
         let odd = error(&marked[..marked.len() - 1], "");
-        assert!(odd.contains("a last byte alone is no UTF-16"), "{odd}");
+        assert!(odd.contains(": a last byte alone"), "{odd}");
         // Without the mark it is not guessed at.
         let ascii: Vec<u8> =
             "0,W,8,8\n1,R,8,8\n".bytes().flat_map(|b| if order == "big" { [0, b] } else { [b, 0] }).collect();
@@ -278,11 +280,44 @@ fn utf16_is_read_where_it_says_so() {
         assert_eq!(read(with_mark, "rq-csv", false).unwrap().0.len(), 2);
     }
     let half = [0xff, 0xfe, b'0', 0, 0x00, 0xd8, b'1', 0, b'\n', 0];
-    assert!(error(half, "").contains("half a pair of surrogates is no UTF-16"));
+    assert!(error(half, "").contains(": half a pair of surrogates"));
     assert!(error(b"\xff\xfe\0\x000\0\0\0", "").contains("is UTF-32 text: convert it"));
     // Records may begin so by chance.
     let record = [&b"\xff\xfe\0\0"[..], &[0; 20]].concat();
     assert_eq!(read(record, "oracle-general:op=R", false).unwrap().0.len(), 1);
+}
+
+/// Gives a byte at a time, and is interrupted before each, as a pipe may be.
+struct InterruptedPipe {
+    bytes: io::Cursor<Vec<u8>>,
+    is_interrupted: bool,
+}
+
+impl io::Read for InterruptedPipe {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.is_interrupted = !self.is_interrupted;
+        if self.is_interrupted {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let room = buf.len().min(1);
+        io::Read::read(&mut self.bytes, &mut buf[..room])
+    }
+}
+
+#[test]
+fn interrupted_reads_lose_nothing_of_text_short_or_long() {
+    let utf16 = |text: &str| [b"\xff\xfe".to_vec(), text.encode_utf16().flat_map(u16::to_le_bytes).collect()].concat();
+    let kinds: [Compress; 7] = [<[u8]>::to_vec, gzip, zstd, xz, bzip2, lz4, zip];
+    for text in ["0,W,8,8\n1,R,8,8\n".to_owned(), many_lines(3_000, "\n")] {
+        let expected = read(text.clone(), "", false).unwrap().0;
+        for bytes in [text.clone().into_bytes(), utf16(&text)] {
+            for compress in kinds {
+                let pipe = InterruptedPipe { bytes: io::Cursor::new(compress(&bytes)), is_interrupted: false };
+                let mut trace = open_stream("pipe", Box::new(pipe), None, &OpenOptions::default()).unwrap();
+                assert_eq!(drain(&mut trace).unwrap(), expected, "{:?}", trace.compression());
+            }
+        }
+    }
 }
 
 #[test]
