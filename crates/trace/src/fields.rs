@@ -21,6 +21,13 @@ struct Reason {
 
 pub(crate) type Parsed<T> = Result<T, Fault>;
 
+/// Returns the last field of a text whose fields stand between blanks, and what stands before it.
+pub(crate) fn last_field(text: &[u8]) -> (&[u8], &[u8]) {
+    let text = text.trim_ascii_end();
+    let start = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
+    (&text[start..], &text[..start])
+}
+
 impl Fault {
     #[cold]
     pub(crate) fn new(reason: impl Into<String>) -> Self {

@@ -24,7 +24,7 @@
 use destage_plan::Op;
 
 use super::block_events::{Asked, rwbs};
-use crate::fields::{Fault, Fields, Parsed, TimeUnit, decimal_time, whole_number};
+use crate::fields::{Fault, Fields, Parsed, TimeUnit, decimal_time, last_field, whole_number};
 use crate::format::{Finding, FormatInfo, Sample, TextFormat, Title, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
@@ -86,7 +86,9 @@ impl LineFormat for BiosnoopLines {
     }
 
     fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        check_title(line)?;
+        if line.trim_ascii_start().starts_with(b"TIME(") {
+            check_title(line)?;
+        }
         if line.starts_with(b"Attach") && memchr::memmem::find(line, b" probe").is_some() {
             return Ok(Line::Other);
         }
@@ -152,12 +154,8 @@ struct BiosnoopColumns<'a> {
 
 impl<'a> BiosnoopColumns<'a> {
     fn last(&mut self, name: &str) -> Parsed<&'a [u8]> {
-        let text = self.left.trim_ascii_end();
-        let start = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
-        self.left = &text[..start];
-        if text.is_empty() {
-            return Err(Fault::new(format!("the line has no column {name}")));
-        }
-        Ok(&text[start..])
+        let (last, left) = last_field(self.left);
+        self.left = left;
+        if last.is_empty() { Err(Fault::new(format!("the line has no column {name}"))) } else { Ok(last) }
     }
 }

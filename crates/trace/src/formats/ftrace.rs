@@ -27,7 +27,7 @@
 use destage_plan::Op;
 
 use super::block_events::{Asked, Event, Seen, device, range, rwbs};
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, decimal_time};
+use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, decimal_time, last_field};
 use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::options::{FormatError, Options};
@@ -114,6 +114,9 @@ impl LineFormat for FtraceLines {
                 if action == [self.event] {
                     let letters = fields.text("RWBS")?;
                     let range = range(&mut fields)?;
+                    if range.is_some() {
+                        check_end(fields.rest())?;
+                    }
                     push(time, numbers, letters, range, sink)?;
                 }
                 return Ok(Line::Data);
@@ -222,13 +225,6 @@ impl<'a> TimeStamp<'a> {
         }
         decimal_time("the time", text, TimeUnit::Seconds)
     }
-}
-
-/// Returns the last field of a text, and what stands before it.
-fn last_field(text: &[u8]) -> (&[u8], &[u8]) {
-    let text = text.trim_ascii_end();
-    let start = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
-    (&text[start..], &text[..start])
 }
 
 /// Returns true for digits with at most one point, and for those of the latency format: `500us` and perhaps a mark.

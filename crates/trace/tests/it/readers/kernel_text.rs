@@ -106,6 +106,13 @@ fn malformed_events_are_errors() {
     for end in "block_rq_issue:".len()..whole.len() {
         assert!(read(format!("fio-1 [000] 1.000000: {}\n", &whole[..end]), "ftrace", false).is_err(), "{end}");
     }
+    // Likewise of the tracer that prints blktrace's letters.
+    let whole = "8,0 D R 1000 + 128 [fio]";
+    assert_eq!(read(format!("fio-1 [000] 1.000000: {whole}\n"), "ftrace", false).unwrap().0.len(), 1);
+    for end in "8,0 D R".len()..whole.len() {
+        let cut = read(format!("fio-1 [000] 1.000000: {}\n", &whole[..end]), "ftrace", false);
+        assert!(cut.is_err(), "{end}: {cut:?}");
+    }
     assert!(wrong("block_rq_issue: 8,0 ZR 0 () 8 + 8 [x]").contains("no zone command: these are not read"));
     assert!(wrong("block_rq_issue: dev=8388608 sector=8").contains("expected major,minor"));
     assert!(wrong("block_rq_issue 8,0 R 4096 () 8 + 8 [x]").contains("a name and a colon, such as block_rq_issue:"));
