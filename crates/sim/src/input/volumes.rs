@@ -43,8 +43,8 @@ pub(crate) struct ChosenVolumes {
     asked: Arc<[String]>,
     /// Tells which parts of what was asked for are in the name of a volume.
     found: Vec<bool>,
-    /// Gives each volume its number among those that were chosen, if it was and as far as that was asked for.
-    places: Vec<Option<VolumePlace>>,
+    /// Tells what was decided about the first volumes.
+    places: Vec<VolumePlace>,
     /// Lists the chosen ones, by name and number.
     chosen: Vec<(String, u32)>,
     /// Keeps a few names of the trace's volumes, for messages.
@@ -52,8 +52,14 @@ pub(crate) struct ChosenVolumes {
     names: Vec<String>,
 }
 
-/// Gives a volume's number among those that were chosen, if it was.
-type VolumePlace = Option<u32>;
+/// Tells what was decided about a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum VolumePlace {
+    Undecided,
+    LeftOut,
+    /// Gives its number among those that were chosen.
+    Chosen(u32),
+}
 
 /// Bounds the volumes that are remembered: a reader numbers at most so many. Others are decided about anew each time.
 const REMEMBERED: u32 = 1 << 20;
@@ -82,17 +88,21 @@ impl ChosenVolumes {
 
     /// Returns a volume's number among those that were chosen, if it was: in the order in which they are known.
     #[inline]
-    pub(crate) fn place(&mut self, volume: u32) -> VolumePlace {
+    pub(crate) fn place(&mut self, volume: u32) -> Option<u32> {
         match self.places.get(volume as usize) {
-            Some(Some(place)) => *place,
-            _ => self.decide(volume),
+            Some(VolumePlace::Chosen(place)) => Some(*place),
+            Some(VolumePlace::LeftOut) => None,
+            Some(VolumePlace::Undecided) | None => self.decide(volume),
         }
     }
 
     /// Decides about a volume.
     #[cold]
-    fn decide(&mut self, volume: u32) -> VolumePlace {
-        if let Some(place) = self.chosen.iter().position(|(_, chosen)| *chosen == volume) {
+    fn decide(&mut self, volume: u32) -> Option<u32> {
+        // It may have been decided before, and not be remembered.
+        if volume >= REMEMBERED
+            && let Some(place) = self.chosen.iter().position(|(_, chosen)| *chosen == volume)
+        {
             return Some(place as u32);
         }
         let name = self.names.get(volume as usize).cloned().unwrap_or_else(|| volume.to_string());
@@ -114,8 +124,8 @@ impl ChosenVolumes {
         }
         if volume < REMEMBERED {
             let known = self.places.len().max(volume as usize + 1);
-            self.places.resize(known, None);
-            self.places[volume as usize] = Some(place);
+            self.places.resize(known, VolumePlace::Undecided);
+            self.places[volume as usize] = place.map_or(VolumePlace::LeftOut, VolumePlace::Chosen);
         }
         place
     }
