@@ -38,7 +38,10 @@ pub(crate) fn named(settings: &Settings, simulation: &Simulation) -> Result<Cand
     let bare = all.iter().find(|(_, sized)| !sized).map(|(name, _)| (*name).to_owned());
     let sized = all.into_iter().filter(|(_, sized)| *sized).map(|(name, _)| name.to_owned());
     let every = || sized.flat_map(|policy| std::iter::once(policy.clone()).chain(layered(&policy))).collect();
-    Ok(Candidates { policies: given.unwrap_or_else(every), bare, left_out: Vec::new() })
+    let mut policies: Vec<String> = given.unwrap_or_else(every);
+    // It is a candidate anyhow, and has no sizes.
+    policies.retain(|policy| Some(policy) != bare.as_ref());
+    Ok(Candidates { policies, bare, left_out: Vec::new() })
 }
 
 /// Caches on a device, whose sizes are of one kind, and the array without one.

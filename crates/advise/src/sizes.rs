@@ -33,9 +33,7 @@ pub(crate) fn considered(budget: Option<Budget>, found: &Found) -> Result<Vec<u6
         (chosen(&[CacheSize::One(size)], page, Some(found)).map_err(wrong)?[0] / page).min(found.footprint.pages)
     } else {
         let knee = found.knee().ok_or_else(|| {
-            wrong(
-                "no page comes back, so that nothing tells how large it may be: give a size, such as 64MiB".to_owned(),
-            )
+            wrong("no page is used twice, and nothing else tells a size: give one, such as 64MiB".to_owned())
         })?;
         few_digits((KNEES * knee).min(found.footprint.pages / PART).max(MOST_OF_LITTLE.min(found.footprint.pages)))
     };
