@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use destage_hostile::{Target, target, targets};
 
 /// Bytes of a seed at most.
-const SEED_BYTES: u64 = 4096;
+const SEED_BYTES: u64 = 6144;
 
 fn seeds_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds")

@@ -2,3 +2,4 @@
 
 mod kept;
 mod read_back;
+mod seeds;
