@@ -98,8 +98,8 @@ fn not_interrupted<R: Borrow<ReportRun>>(runs: &[R]) -> Option<Found> {
         kind: NOT_INTERRUPTED.to_owned(),
         severity: Gravity::Weak,
         runs,
-        message: "the simulated SSD ends each collection before it serves the requests behind it; drives suspend collection for \
-                  reads, and their tail is shorter"
+        message: "the simulated SSD ends each collection before it serves the requests behind it; many drives suspend \
+                  collection for reads, which shortens their tail"
             .to_owned(),
         is_same: true,
         mend: None,

@@ -247,7 +247,7 @@ fn controls(html: &mut String, number: usize, group: &Group, runs: &[ReportRun],
         choices(html, group, &shown, " checked");
         html.push_str("</div>");
         if !folded.is_empty() {
-            let _ = write!(html, "<details><summary>{} others, of fewer sizes</summary><div>", folded.len());
+            let _ = write!(html, "<details><summary>{} more</summary><div>", folded.len());
             choices(html, group, &folded, "");
             html.push_str("</div></details>");
         }
