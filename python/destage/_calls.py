@@ -220,19 +220,30 @@ def _columns(frame: Any) -> dict[str, list[Any] | None]:
             continue
         column = frame[name]
         values = column.tolist() if hasattr(column, "tolist") else column.to_list() if hasattr(column, "to_list") else list(column)
-        # Of what is missing pandas makes a NaN, which is not equal to itself, and of the rest floats.
-        columns[name] = [None if value is None or value != value else value for value in values]
+        columns[name] = [None if _is_missing(value) else value for value in values]
         if name != "op":
             columns[name] = [_whole(name, row, value) for row, value in enumerate(columns[name] or [])]
     return columns
 
 
+def _is_missing(value: Any) -> bool:
+    """Of what is missing pandas makes a NaN, which is not equal to itself, or an NA, of which nobody may ask that."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+
+
 def _whole(name: str, row: int, value: Any) -> int | None:
     if value is None and name == "latency_ns":
         return None
-    if value is None or int(value) != value or value < 0:
-        raise _destage.DestageError(f"frame['{name}'] is {value} in row {row + 1}: expected a whole number, not negative")
-    return int(value)
+    try:
+        whole = int(value)
+        if whole == value and whole >= 0:
+            return whole
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise _destage.DestageError(f"frame['{name}'] is {value} in row {row + 1}: expected a whole number, not negative")
 
 
 def write_trace(

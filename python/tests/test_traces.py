@@ -6,6 +6,7 @@ import pathlib
 import pickle
 import shutil
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -100,6 +101,13 @@ def test_columns_become_a_trace(trace, tmp_path):
         destage.write_trace(tmp_path / "no", head.select("time_ns", "op", "volume", "bytes"))
     with pytest.raises(destage.DestageError, match=r"frame\['bytes'\] is -1 in row 2: expected a whole number"):
         destage.write_trace(tmp_path / "no", {"time_ns": [0, 1], "op": ["read"] * 2, "offset": [0, 0], "bytes": [1, -1]})
+    # Columns of pandas that know what is missing, and values that are no numbers.
+    table = head.to_pandas().assign(latency_ns=pd.array([None, *range(1, len(head))], dtype="Int64"))
+    again = pl.DataFrame(destage.write_trace(tmp_path / "nullable.destage", table))
+    assert again["latency_ns"].to_list() == [None, *range(1, len(head))]
+    for wrong in ("x", float("inf"), pd.Timestamp(0), 0.5):
+        with pytest.raises(destage.DestageError, match=r"frame\['bytes'\] is .* in row 1: expected a whole number"):
+            destage.write_trace(tmp_path / "no", {"time_ns": [0], "op": ["read"], "offset": [0], "bytes": [wrong]})
     with pytest.raises(destage.DestageError, match="op is given beside frame"):
         destage.write_trace(tmp_path / "no", head, op=["read"])
     with pytest.raises(destage.DestageError, match="time_ns is missing: give a frame"):
