@@ -62,7 +62,7 @@ impl Experiment {
         let far = match progress.share {
             // Without the length of a trace nobody knows how far it is, nor how long what follows it takes.
             Some(share) if share >= 1.0 && progress.runs > 0 => {
-                ", all requests are read, ending what is in flight and rebuilds".into()
+                ", all requests are read, finishing what is in flight".into()
             }
             Some(_) => format!(", {:.0} %, {}", 100.0 * Self::share(progress), self.pace.words(now)),
             None => String::new(),
@@ -74,7 +74,10 @@ impl Experiment {
         let known = if self.known > 0 { format!(" ({} known)", self.known) } else { String::new() };
         let (ended, all) = progress.ended;
         if progress.simulated == 0 {
-            return Some(format!("{trace}: {ended} of {all} runs done{known}, {} begin", progress.runs));
+            // Of what is simulated elsewhere the share is known, and nothing else.
+            let begins = progress.share.is_none_or(|share| share <= 0.0);
+            let far = if begins { format!(", {} begin", progress.runs) } else { far };
+            return Some(format!("{trace}: {ended} of {all} runs done{known}{far}"));
         }
         let (simulated, rate) = (show_count(progress.simulated), show_count(rate as u64));
         Some(format!(
@@ -384,6 +387,13 @@ mod tests {
             "t.spc: 4 of 8 runs done (12 known), 4 at a time, 80,000 requests simulated, 75 %, about 5 s left, 8,000/s";
         assert_eq!(experiment.words("t.spc", second(10)).as_deref(), Some(told));
         experiment.known = 0;
+        // Of runs elsewhere nothing is known but which policies have come.
+        let elsewhere = Progress { ended: (0, 8), share: Some(0.25), runs: 8, ..Progress::default() };
+        let mut far = Experiment { progress: Some(elsewhere), ..Experiment::default() };
+        let told = "t.spc: 0 of 8 runs done, 25 %, time left unknown";
+        assert_eq!(far.words("t.spc", second(1)).as_deref(), Some(told));
+        far.progress = Some(Progress { share: Some(0.0), ..elsewhere });
+        assert_eq!(far.words("t.spc", second(1)).as_deref(), Some("t.spc: 0 of 8 runs done, 8 begin"));
         // A pipe has no end that is known.
         experiment.progress = Some(Progress { share: None, ..running });
         let told = "-: 4 of 8 runs done, 4 at a time, 80,000 requests simulated, 8,000/s";
@@ -392,7 +402,7 @@ mod tests {
         experiment.progress = Some(Progress { share: Some(1.0), ..running });
         let words = experiment.words("t.spc", second(10)).unwrap();
         assert!(
-            words.contains("all requests are read, ending what is in flight") && !words.contains("left"),
+            words.contains("all requests are read, finishing what is in flight") && !words.contains("left"),
             "{words}"
         );
     }
