@@ -551,7 +551,8 @@ impl Backend for Array {
 
     fn is_noted(&self) -> bool {
         let unnoted = self.files.engine().controller().unnoted();
-        (unnoted & self.geometry.member_set()).is_empty() && self.files.is_durable()
+        // Whoever is told of it may pull the device: nothing may be on it alone by then.
+        (unnoted & self.geometry.member_set()).is_empty() && self.files.is_durable() && !self.files.is_moving()
     }
 
     fn replace(&mut self, replacement: &DeviceReplacement) -> Result<ReplaceOutcome, ReplaceError> {
@@ -580,6 +581,7 @@ impl Backend for Array {
         }
         if *takes_out {
             self.files.take_out(Dev(number as u8))?;
+            self.note_nvram();
             return Ok(ReplaceOutcome::Done);
         }
         let path = path.clone().unwrap_or_else(|| own.clone());
@@ -588,6 +590,7 @@ impl Backend for Array {
         } else {
             self.files.replace(Dev(number as u8), &path)?;
         }
+        self.note_nvram();
         self.note_replaced(Dev(number as u8))?;
         Ok(ReplaceOutcome::Done)
     }

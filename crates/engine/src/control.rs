@@ -180,7 +180,12 @@ impl ControlConnection {
     }
 
     pub(crate) const fn wanted(&self) -> Interest {
-        Interest { read: !self.ended, write: self.outbox.left() > 0 }
+        Interest { read: !self.ended, write: self.has_unsent() }
+    }
+
+    /// Returns true if something has been answered that is not sent yet.
+    pub(crate) const fn has_unsent(&self) -> bool {
+        self.outbox.left() > 0
     }
 
     /// The next order, if one has come. What is none is answered here.

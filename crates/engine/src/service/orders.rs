@@ -134,12 +134,15 @@ impl<B: Backend> Service<B> {
 
     /// Tells those who wait that what they wait for has come, and sends what is to be sent.
     pub(super) fn tend_bosses(&mut self) {
-        let drained = !self.backend.is_draining();
+        if self.broken.is_none() && !self.backend.is_draining() {
+            self.bosses.iter_mut().for_each(|(_, boss)| boss.drained(Ok(())));
+        }
+        // Who hears that an order is carried out finds what it did in the log, however busy clients keep the service.
+        if self.bosses.iter().any(|(_, boss)| boss.has_unsent()) {
+            self.tell_news();
+        }
         let mut gone = Vec::new();
         for (at, boss) in &mut self.bosses {
-            if boss.waits_for_drain && drained && self.broken.is_none() {
-                boss.drained(Ok(()));
-            }
             if boss.attend() {
                 let wanted = boss.wanted();
                 // A boss that cannot be waited for is gone as well.

@@ -19,6 +19,8 @@ use destage_plan::HostRequest;
 
 /// Sets how long a replacement waits.
 const LONGEST: Duration = Duration::from_millis(1_500);
+/// Counts orders beside clients that keep the service busy.
+const ORDERS: usize = 200;
 /// Bounds what does not wait for ever.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -50,6 +52,8 @@ struct RestlessBackend {
     held: VecDeque<Completion>,
     is_draining: bool,
     is_settling: bool,
+    /// Counts the times that it was written back of which nobody was told.
+    untold: usize,
 }
 
 impl RestlessBackend {
@@ -99,6 +103,7 @@ impl Backend for RestlessBackend {
 
     fn begin_drain(&mut self) -> Result<(), FilesError> {
         self.is_draining = true;
+        self.untold += 1;
         Ok(())
     }
 
@@ -130,6 +135,12 @@ impl Backend for RestlessBackend {
         Ok(ReplaceOutcome::Done)
     }
 
+    fn news(&mut self, tell: &mut dyn FnMut(ServiceEvent)) {
+        for _ in 0..std::mem::take(&mut self.untold) {
+            tell(ServiceEvent::DeviceAnswers { device: "1".to_owned(), path: "2".to_owned() });
+        }
+    }
+
     fn status(&self) -> ArrayStatus {
         ArrayStatus::of_bytes(self.bytes())
     }
@@ -145,6 +156,8 @@ struct RestlessService {
     replaced: Arc<AtomicBool>,
     lets_go: Arc<AtomicBool>,
     ordered: Arc<Mutex<Vec<ServiceEvent>>>,
+    /// Holds the log's news of the device.
+    news: Arc<Mutex<Vec<ServiceEvent>>>,
     thread: JoinHandle<Result<(), ServiceError>>,
 }
 
@@ -153,27 +166,30 @@ impl RestlessService {
         let folder = tempfile::tempdir().expect("a folder");
         let (replaced, ordered) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Vec<ServiceEvent>>>::default());
         let lets_go = Arc::<AtomicBool>::default();
+        let news = Arc::<Mutex<Vec<ServiceEvent>>>::default();
         let (told, ready) = mpsc::channel();
-        let (path, log) = (folder.path().to_owned(), Arc::clone(&ordered));
+        let (path, log, news_log) = (folder.path().to_owned(), Arc::clone(&ordered), Arc::clone(&news));
         let shared = (Arc::clone(&replaced), Arc::clone(&lets_go));
         let thread = std::thread::spawn(move || {
             let (done, held) = (VecDeque::new(), VecDeque::new());
             let (is_draining, is_settling) = (false, false);
             let (replaced, lets_go) = shared;
-            let backend = RestlessBackend { endless, longest, replaced, lets_go, done, held, is_draining, is_settling };
+            let untold = 0;
+            let backend =
+                RestlessBackend { endless, longest, replaced, lets_go, done, held, is_draining, is_settling, untold };
             let mut service = Service::new(backend, &Offer::default())?;
             service.listen(Listener::unix(&path.join("nbd")).expect("a socket"))?;
             service.take_orders(&path.join("control"))?;
-            service.tell_events(move |event| {
-                if matches!(event, ServiceEvent::Ordered { .. }) {
-                    log.lock().expect("nobody panics").push(event);
-                }
+            service.tell_events(move |event| match event {
+                ServiceEvent::Ordered { .. } => log.lock().expect("nobody panics").push(event),
+                ServiceEvent::DeviceAnswers { .. } => news_log.lock().expect("nobody panics").push(event),
+                _ => {}
             });
             told.send(()).expect("somebody waits");
             service.run()
         });
         ready.recv().expect("it serves");
-        Self { folder, replaced, lets_go, ordered, thread }
+        Self { folder, replaced, lets_go, ordered, news, thread }
     }
 
     fn path(&self) -> &Path {
@@ -258,5 +274,31 @@ fn what_comes_to_rest_is_replaced_at_once() {
     assert!(service.take_out() < LIMIT && service.replaced.load(Ordering::Relaxed));
     client.read(0, &mut [1; 512]).expect("it is served");
     drop(client);
+    service.stop();
+}
+
+/// Has clients keep the service busy, which has it look for news now and then.
+#[test]
+fn the_answer_to_an_order_follows_the_news_of_it() {
+    let service = RestlessService::new(EndlessStep::None, Duration::MAX);
+    let clients: [_; 4] = std::array::from_fn(|_| service.client());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for mut client in clients {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    client.read(0, &mut [1; 512]).expect("it is served");
+                }
+            });
+        }
+        let told = (1..=ORDERS).map(|_| {
+            order(&service.path().join("control"), &Order::Flush, LIMIT).expect("it takes orders");
+            service.news.lock().expect("nobody panics").len()
+        });
+        let told: Vec<_> = told.collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(told, (1..=ORDERS).collect::<Vec<_>>());
+    });
     service.stop();
 }

@@ -40,8 +40,8 @@ const PORTION: usize = 1 << 20;
 const PORTION_SLOTS: usize = 1 << 12;
 
 impl<C: Controller> Files<C> {
-    /// Returns true while the store must be given nothing.
-    pub(super) const fn is_moving(&self) -> bool {
+    /// Returns true while the NVRAM leaves the device that it lies on: the store must be given nothing.
+    pub const fn is_moving(&self) -> bool {
         self.moving.is_some()
     }
 
