@@ -42,7 +42,7 @@ impl OldContents {
         let mut before = Vec::new();
         for (path, bytes) in self.0.iter().filter(|copy| chosen.contains(&copy.0)) {
             if let Some(now) = os.content(path).filter(|now| now != bytes) {
-                os.put(path, bytes.clone());
+                os.put(path, bytes);
                 before.push((path.clone(), now));
             }
         }
@@ -103,7 +103,7 @@ impl<'a> Life<'a> {
         report.copied[1] += 1;
         scene.diary.note(|| "they are taken away again".to_owned());
         for (path, bytes) in before {
-            os.put(&path, bytes);
+            os.put(&path, &bytes);
         }
         // Those of the start that was refused have the copies.
         drop(os.take_moments());

@@ -573,7 +573,7 @@ fn flip_a_bit(os: &Recording, config: &FilesConfig, dice: &mut Dice) -> bool {
     if !matches!(config.nvram, NvramPlace::Own(_)) || dice.one_in(2) {
         let at = dice.below(intents.len() as u64);
         intents[at as usize] ^= 1 << dice.below(8);
-        os.put(&config.intents, intents);
+        os.put(&config.intents, &intents);
         return true;
     }
     let number = |at: usize| u64::from_le_bytes(nvram[at..at + 8].try_into().expect("eight bytes"));
@@ -586,6 +586,6 @@ fn flip_a_bit(os: &Recording, config: &FilesConfig, dice: &mut Dice) -> bool {
     };
     let at = sector * SECTOR + dice.below(SECTOR);
     nvram[at as usize] ^= 1 << dice.below(8);
-    os.put(config.nvram_path(), nvram);
+    os.put(config.nvram_path(), &nvram);
     true
 }

@@ -203,7 +203,7 @@ impl Life<'_> {
         if self.dice.one_in(2) {
             let len = self.scene.config(&self.known.paths).file_bytes(dev.index()) as usize;
             let garbage = self.dice.draw().to_le_bytes();
-            self.os.put(path, garbage.iter().copied().cycle().take(len).collect());
+            self.os.put(path, &garbage.iter().copied().cycle().take(len).collect::<Vec<u8>>());
         }
     }
 

@@ -79,7 +79,7 @@ fn cut(filled: FilledArray, bad: Option<(u8, u64, BadBytes)>) -> FilledArray {
 
 /// Lets a member's bytes be good again, and opens the array after a clean stop.
 fn mended(filled: FilledArray, dev: u8) -> FilledArray {
-    reopened(filled, |os| os.put(&path(dev), os.content(&path(dev)).expect("a member")))
+    reopened(filled, |os| os.put(&path(dev), &os.content(&path(dev)).expect("a member")))
 }
 
 fn a_start_knows_what_a_member_cannot_keep(io: Io) {
@@ -302,7 +302,7 @@ fn a_list_that_nobody_writes_counts_as_damaged(io: Io) {
                 let sum = crc32c::crc32c_append(crc32c::crc32c(&copy[..44]), &copy[48..]);
                 copy[44..48].copy_from_slice(&sum.to_le_bytes());
             }
-            os.put(&path(dev), bytes);
+            os.put(&path(dev), &bytes);
         };
         let again = reopened(filled, forge);
         assert_told(again, DevSet::one(Dev(dev)), 0, what);
@@ -313,7 +313,7 @@ fn a_list_that_nobody_writes_counts_as_damaged(io: Io) {
         let mut bytes = os.content(&path(dev)).expect("a member");
         let (first, second) = bytes[begins[0] as usize..].split_at_mut(PAGE as usize);
         first[..512].swap_with_slice(&mut second[..512]);
-        os.put(&path(dev), bytes);
+        os.put(&path(dev), &bytes);
     };
     let again = reopened(filled, swap);
     assert_told(again, DevSet::one(Dev(dev)), 0, "copies in each other's places");

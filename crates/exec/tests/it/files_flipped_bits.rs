@@ -213,7 +213,7 @@ impl EndedArray {
                     bytes.copy_within(other..other + len, one);
                     bytes[other..other + len].copy_from_slice(&kept);
                 }
-                os.put(&path, bytes);
+                os.put(&path, &bytes);
                 format!("{len} bytes at {one} blank, or swapped with those at {other}")
             };
             let what = format!("{}, {:?}, {}: {how}", self.array.cache.name, self.end, path.display());

@@ -18,7 +18,7 @@ fn spoil(moving: &MovingArray, os: &destage_exec::Recording, way: &str) {
     match way {
         "missing" => os.take_away(&home()),
         "broken" => os.set_broken(&home(), true),
-        "another" => os.put(&home(), vec![7; config(&moving.array).file_bytes(4) as usize]),
+        "another" => os.put(&home(), &vec![7; config(&moving.array).file_bytes(4) as usize]),
         _ => {
             let length = config(&moving.array).file_bytes(4);
             let content = os.content(&home()).expect("it is there");

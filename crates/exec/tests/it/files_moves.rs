@@ -123,7 +123,7 @@ fn cut_kept(name: &str, begin: u64, slip: Option<Slip>) {
     moving.work(begin).expect("it is served");
     moving.settle().expect("it comes to rest");
     let operations = moving.os.operations();
-    moving.os.put(Path::new("/array/other"), vec![7; 4096]);
+    moving.os.put(Path::new("/array/other"), &[7; 4096]);
     moving.os.keep_ends_before(operations..operations + 150);
     moving.files.replace(CACHE, Path::new("/array/other")).expect_err("it is too short");
     // Some of them precede the move, and others do not.
@@ -175,7 +175,7 @@ fn a_spare_place_that_cannot_be_had_stops_the_array() {
         moving.work(25).expect("it is served");
         let says = match way {
             0 => {
-                moving.os.put(&spare(), vec![7; 4096]);
+                moving.os.put(&spare(), &[7; 4096]);
                 "spare exists already"
             }
             1 => {
@@ -277,7 +277,7 @@ fn a_refused_replacement_costs_no_cache() {
     let mut moving = MovingArray::new("write-back", Regime::Flush, 3);
     moving.work(30).expect("it is served");
     moving.settle().expect("it comes to rest");
-    moving.os.put(Path::new("/array/other"), vec![7; 4096]);
+    moving.os.put(Path::new("/array/other"), &[7; 4096]);
     let error = moving.files.replace(CACHE, Path::new("/array/other")).expect_err("it is too short");
     assert!(matches!(error, FilesError::Size { .. }), "{error}");
     assert!(moving.is_moved() && moving.files.answers(CACHE));

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use destage_exec::{Chance, Fault, Os, OsFile, Presence, Recording, Slip, Survival, SyncPoint};
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 /// Says yes to everything that survives by chance.
 struct Kind;
@@ -104,4 +106,60 @@ fn a_success_after_a_failed_sync_says_nothing() {
     made.sync_all(SyncPoint::Flush).expect("nothing is left to be synced");
     assert_eq!(os.content(Path::new("/a/b")).as_deref(), Some(&b"one"[..]), "a read shows it");
     assert_eq!(os.cut(Survival::Everything).content(Path::new("/a/b")).as_deref(), Some(&b""[..]), "it is gone");
+}
+
+/// Does something to a file: writes bytes, makes some zeros, or gives it a length.
+#[derive(Clone, Debug)]
+enum FileOperation {
+    Write(u64, Vec<u8>),
+    Punch(u64, u64),
+    SetLen(u64),
+}
+
+fn file_operation() -> impl Strategy<Value = FileOperation> {
+    let place = || 0_u64..20_000;
+    prop_oneof![
+        (place(), vec(1_u8.., 1..9_000)).prop_map(|(offset, bytes)| FileOperation::Write(offset, bytes)),
+        (place(), 1_u64..9_000).prop_map(|(offset, len)| FileOperation::Punch(offset, len)),
+        place().prop_map(FileOperation::SetLen),
+    ]
+}
+
+proptest! {
+    /// Holds a file and what is left of it at every moment against plain bytes.
+    #[test]
+    fn a_file_is_its_bytes_and_what_is_left_of_it_stays_so(operations in vec(file_operation(), 1..24)) {
+        let os = Recording::new(|_| Box::new(Kind));
+        let (made, mut expected, mut left) = (file(&os), Vec::new(), Vec::new());
+        for operation in operations {
+            match operation {
+                FileOperation::Write(offset, bytes) => {
+                    made.write_all_at(&bytes, offset).expect("room");
+                    let end = offset as usize + bytes.len();
+                    expected.resize(expected.len().max(end), 0);
+                    expected[offset as usize..end].copy_from_slice(&bytes);
+                }
+                FileOperation::Punch(offset, len) => {
+                    made.punch_hole(offset, len).expect("it can");
+                    let end = expected.len().min((offset + len) as usize);
+                    expected.get_mut(offset as usize..end).into_iter().for_each(|range| range.fill(0));
+                }
+                FileOperation::SetLen(len) => {
+                    made.set_len(len).expect("room");
+                    expected.resize(len as usize, 0);
+                }
+            }
+            left.push((os.end(false), expected.clone()));
+        }
+        for (os, expected) in left {
+            prop_assert!(os.content(Path::new("/a/b")).as_ref() == Some(&expected));
+            let len = expected.len();
+            for (begin, end) in [(0, len), (len / 3, len), (len / 2, len / 2 + len / 5), (len.saturating_sub(1), len)] {
+                let mut bytes = vec![9; end - begin];
+                file(&os).read_exact_at(&mut bytes, begin as u64).expect("it has them");
+                prop_assert!(bytes == expected[begin..end]);
+            }
+            prop_assert!(file(&os).read_exact_at(&mut [0; 2], (len as u64).saturating_sub(1)).is_err());
+        }
+    }
 }

@@ -304,7 +304,7 @@ impl KilledCommand<'_> {
         for member in members() {
             let mut content = os.content(&member).expect("a member");
             content.truncate(pages);
-            os.put(&member, content);
+            os.put(&member, &content);
         }
         for name in ["array.toml", "nvram", "intents"] {
             os.take_away(&Path::new("/array").join(name));

@@ -168,7 +168,7 @@ pub fn make_again(os: &Recording, description: &Description, how: ArrayMaking<'_
                 let FilesError::LabelsPlace { path, end, .. } = error else { unreachable!("it is one") };
                 let mut content = os.content(&path).expect("it is there");
                 content.truncate(end as usize);
-                os.put(&path, content);
+                os.put(&path, &content);
                 continue;
             }
             Err(error) => panic!("it cannot be made again: {error}"),

@@ -65,7 +65,7 @@ impl RandomWalk {
         if state.dice.one_in(2) {
             // It counts as lost.
             let (path, bytes) = &copies[state.dice.below(MEMBERS as u64) as usize];
-            os.put(path, bytes.clone());
+            os.put(path, bytes);
             let walk = state.open(&os, known);
             assert_eq!(walk.degraded().len(), 1, "an older copy of {} is believed", path.display());
             return walk;
@@ -73,13 +73,13 @@ impl RandomWalk {
         // Those of the array's own notes are older than all that they tell of.
         let newer: Vec<_> =
             paths[MEMBERS..].iter().map(|path| (path, os.content(path).expect("it is there"))).collect();
-        copies[MEMBERS..].iter().for_each(|(path, bytes)| os.put(path, bytes.clone()));
+        copies[MEMBERS..].iter().for_each(|(path, bytes)| os.put(path, bytes));
         let dice = Dice::new(state.dice.draw());
         let known = match ServedArray::open(&os, known, dice, false) {
             Err(refused) => {
                 assert!(refused.why.contains("--accept-losses"), "it names no way on: {}", refused.why);
                 for (path, bytes) in newer {
-                    os.put(path, bytes);
+                    os.put(path, &bytes);
                 }
                 *refused.known
             }

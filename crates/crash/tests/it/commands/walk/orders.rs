@@ -106,16 +106,16 @@ impl RandomWalk {
         let wrong: PathBuf = match self.state.dice.below(4) {
             0 => other,
             1 => {
-                self.served.os.put(Path::new("/array/user"), b"precious".iter().copied().cycle().take(len).collect());
+                self.served.os.put(Path::new("/array/user"), &b"precious".repeat(len.div_ceil(8))[..len]);
                 "/array/user".into()
             }
             2 => {
-                self.served.os.put(Path::new("/array/short"), vec![0; len - 1]);
+                self.served.os.put(Path::new("/array/short"), &vec![0; len - 1]);
                 "/array/short".into()
             }
             _ => {
                 let copied = self.served.os.content(&other).expect("a member");
-                self.served.os.put(Path::new("/array/copy"), copied);
+                self.served.os.put(Path::new("/array/copy"), &copied);
                 "/array/copy".into()
             }
         };

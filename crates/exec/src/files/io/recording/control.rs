@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use super::image::FileImage;
 use super::inode::{BadBytes, Inode, Sectors, Survival};
 use super::slip::Slip;
 use super::state::{Fault, Moment, Recording};
@@ -141,16 +142,16 @@ impl Recording {
     /// What a read of the whole file at this path would bring.
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.lock();
-        state.disk.names.get(path).map(|at| state.disk.inodes[*at].content.clone())
+        state.disk.names.get(path).map(|at| state.disk.inodes[*at].content.to_vec())
     }
 
     /// Puts a file there, durably.
-    pub fn put(&self, path: &Path, bytes: Vec<u8>) {
+    pub fn put(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.lock();
         let sectors = state.sectors.get(path).copied().unwrap_or_default();
         let disk = &mut state.disk;
         let at = disk.inodes.len();
-        disk.inodes.push(Inode::new(bytes, sectors));
+        disk.inodes.push(Inode::new(FileImage::from(bytes), sectors));
         disk.names.insert(path.to_owned(), at);
         disk.durable_names.insert(path.to_owned(), at);
     }

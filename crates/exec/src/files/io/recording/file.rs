@@ -142,9 +142,7 @@ impl OsFile for RecordedFile {
             if inode.is_bad(offset, bytes.len()) {
                 return Err(Errno::IO.into());
             }
-            let from = inode.content.get(offset as usize..offset as usize + bytes.len());
-            bytes.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
-            Ok(())
+            if inode.content.read(offset, bytes) { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
         });
         if read.is_err() && self.os.lock().slip == Some(Slip::UnheardRead) {
             bytes.fill(0);
@@ -155,7 +153,7 @@ impl OsFile for RecordedFile {
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let len = self.part(offset, bytes.len(), Slip::ShortWrite);
-        self.change(Change::Write { offset, bytes: bytes[..len].to_vec() })
+        self.change(Change::Write { offset, bytes: bytes[..len].into() })
     }
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {

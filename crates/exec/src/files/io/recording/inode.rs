@@ -3,8 +3,11 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use rustix::io::Errno;
+
+use super::image::FileImage;
 
 /// Chance for a recording.
 pub trait Chance: Send {
@@ -75,28 +78,17 @@ pub enum BadBytes {
 
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    Write { offset: u64, bytes: Vec<u8> },
+    Write { offset: u64, bytes: Arc<[u8]> },
     Punch { offset: u64, len: u64 },
     SetLen(u64),
 }
 
 impl Change {
-    pub(super) fn apply(&self, bytes: &mut Vec<u8>) {
+    pub(super) fn apply(&self, image: &mut FileImage) {
         match *self {
-            Self::Write { offset, bytes: ref new } => {
-                let end = offset as usize + new.len();
-                if bytes.len() < end {
-                    bytes.resize(end, 0);
-                }
-                bytes[offset as usize..end].copy_from_slice(new);
-            }
-            Self::Punch { offset, len } => {
-                let end = ((offset + len) as usize).min(bytes.len());
-                if let Some(range) = bytes.get_mut(offset as usize..end) {
-                    range.fill(0);
-                }
-            }
-            Self::SetLen(len) => bytes.resize(len as usize, 0),
+            Self::Write { offset, ref bytes } => image.write(offset, bytes),
+            Self::Punch { offset, len } => image.zero(offset as usize, (offset + len) as usize),
+            Self::SetLen(len) => image.resize(len as usize),
         }
     }
 }
@@ -114,8 +106,8 @@ pub(super) struct Pending {
 #[derive(Clone, Debug)]
 pub(super) struct Inode {
     /// What reads see.
-    pub(super) content: Vec<u8>,
-    pub(super) durable: Vec<u8>,
+    pub(super) content: FileImage,
+    pub(super) durable: FileImage,
     /// Since the last sync.
     pub(super) pending: Vec<Pending>,
     /// Of these, those that were there when the last sync ended, or the process before.
@@ -138,10 +130,10 @@ pub(super) struct Inode {
 }
 
 impl Inode {
-    pub(super) fn new(bytes: Vec<u8>, sectors: Sectors) -> Self {
+    pub(super) fn new(image: FileImage, sectors: Sectors) -> Self {
         Self {
-            content: bytes.clone(),
-            durable: bytes,
+            content: image.clone(),
+            durable: image,
             pending: Vec::new(),
             settled: 0,
             worker: 0,
@@ -164,11 +156,11 @@ impl Inode {
     /// Flips a bit of a byte, in what is durable and what is not.
     pub(super) fn flip(&mut self, offset: u64, bit: u32) {
         let pending = self.pending.iter_mut().filter_map(|pending| match &mut pending.change {
-            Change::Write { offset: from, bytes } => bytes.get_mut(offset.checked_sub(*from)? as usize),
+            Change::Write { offset: from, bytes } => Arc::make_mut(bytes).get_mut(offset.checked_sub(*from)? as usize),
             Change::Punch { .. } | Change::SetLen(_) => None,
         });
         let kept =
-            [&mut self.content, &mut self.durable].into_iter().filter_map(|bytes| bytes.get_mut(offset as usize));
+            [&mut self.content, &mut self.durable].into_iter().filter_map(|image| image.byte_mut(offset as usize));
         kept.chain(pending).for_each(|byte| *byte ^= 1 << (bit % 8));
     }
 
@@ -228,7 +220,7 @@ impl Inode {
 
 /// Applies what survives of these changes.
 pub(super) fn apply_some(
-    bytes: &mut Vec<u8>,
+    image: &mut FileImage,
     changes: &[Pending],
     sectors: Sectors,
     file: usize,
@@ -242,23 +234,23 @@ pub(super) fn apply_some(
             Survival::Files(which) => which >> (file % 32) & 1 != 0,
             Survival::Operations => chance.below(2) == 0,
             Survival::Sectors => {
-                apply_sectors(bytes, change, sectors, chance);
+                apply_sectors(image, change, sectors, chance);
                 continue;
             }
         };
         if whole {
-            change.apply(bytes);
+            change.apply(image);
         }
     }
 }
 
-fn apply_sectors(bytes: &mut Vec<u8>, change: &Change, sectors: Sectors, chance: &mut dyn Chance) {
+fn apply_sectors(image: &mut FileImage, change: &Change, sectors: Sectors, chance: &mut dyn Chance) {
     let (offset, len) = match change {
         Change::Write { offset, bytes } => (*offset, bytes.len() as u64),
         Change::Punch { offset, len } => (*offset, *len),
         Change::SetLen(_) => {
             if chance.below(2) == 0 {
-                change.apply(bytes);
+                change.apply(image);
             }
             return;
         }
@@ -270,11 +262,11 @@ fn apply_sectors(bytes: &mut Vec<u8>, change: &Change, sectors: Sectors, chance:
         if chance.below(2) == 0 {
             let part = match change {
                 Change::Write { bytes, .. } => {
-                    Change::Write { offset: at, bytes: bytes[(at - offset) as usize..(end - offset) as usize].to_vec() }
+                    Change::Write { offset: at, bytes: bytes[(at - offset) as usize..(end - offset) as usize].into() }
                 }
                 _ => Change::Punch { offset: at, len: end - at },
             };
-            part.apply(bytes);
+            part.apply(image);
         }
         at = end;
     }

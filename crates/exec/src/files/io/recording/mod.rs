@@ -18,6 +18,7 @@
 
 mod control;
 mod file;
+mod image;
 mod inode;
 mod os;
 mod queue;

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use rustix::io::Errno;
 
 use super::file::RecordedFile;
+use super::image::FileImage;
 use super::inode::Inode;
 use super::queue::Queue;
 use super::slip::Slip;
@@ -40,7 +41,7 @@ impl Os for Recording {
             (None, _) => {
                 let sectors = state.sectors.get(path).copied().unwrap_or_default();
                 let inode = state.disk.inodes.len();
-                state.disk.inodes.push(Inode::new(Vec::new(), sectors));
+                state.disk.inodes.push(Inode::new(FileImage::default(), sectors));
                 state.disk.names.insert(path.to_owned(), inode);
                 inode
             }

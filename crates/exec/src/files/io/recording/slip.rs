@@ -126,7 +126,7 @@ impl Inode {
     pub(super) fn sync_heads(&mut self, end: usize) {
         for pending in &self.pending[..end] {
             if let Change::Write { offset, bytes } = &pending.change {
-                let head = bytes[..bytes.len().min(self.sectors.at(*offset) as usize)].to_vec();
+                let head = bytes[..bytes.len().min(self.sectors.at(*offset) as usize)].into();
                 Change::Write { offset: *offset, bytes: head }.apply(&mut self.durable);
             }
         }

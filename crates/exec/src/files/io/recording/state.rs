@@ -202,13 +202,9 @@ impl State {
     pub(super) fn cut(&mut self, survival: Survival) -> Recording {
         let mut disk = Disk::default();
         for (at, inode) in self.disk.inodes.iter().enumerate() {
-            let mut left = Inode::new(inode.durable.clone(), inode.sectors);
-            (left.broken, left.hangs) = (inode.broken, false);
-            let mut whole = inode.durable.clone();
-            apply_some(&mut whole, &inode.pending, inode.sectors, at, survival, &mut *self.chance);
-            left.content.clone_from(&whole);
-            left.durable = whole;
-            disk.inodes.push(left);
+            let mut image = inode.durable.clone();
+            apply_some(&mut image, &inode.pending, inode.sectors, at, survival, &mut *self.chance);
+            disk.inodes.push(Inode { broken: inode.broken, ..Inode::new(image, inode.sectors) });
         }
         // Names that are not durable: each is made, or taken away, or not.
         let names = self.disk.names.keys().chain(self.disk.durable_names.keys());
