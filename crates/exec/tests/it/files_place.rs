@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use destage_cache::Served;
@@ -14,6 +13,7 @@ use destage_raid::array::Regime;
 use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data, draw, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member, recording, reopen, serve};
+use crate::loop_device::LoopDevice;
 use crate::scribe::{self, Found, PAGE, PAGES, Scribe, put, request};
 
 const CACHE: Dev = Dev(4);
@@ -523,34 +523,12 @@ fn only_the_last(array: &Array, os: &Recording, content: &ExpectedContent) {
     assert!(found, "its sync failed some time");
 }
 
-/// A loop device over a file; detached when dropped.
-struct Loop(String);
-
-impl Loop {
-    fn new(image: &Path, bytes: u64, test: &str) -> Option<Self> {
-        fs::File::create(image).and_then(|file| file.set_len(bytes)).expect("a file");
-        match Command::new("losetup").args(["--find", "--show"]).arg(image).output() {
-            Ok(made) if made.status.success() => Some(Self(String::from_utf8_lossy(&made.stdout).trim().to_owned())),
-            _ => {
-                let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: no loop devices");
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-    }
-}
-
 #[test]
 fn block_devices_hold_it_alone_or_beside_the_cache() {
     let test = "block_devices_hold_it_alone_or_beside_the_cache";
     let (array, folder) = (array("kdd", Regime::Flush), folder());
-    let Some(small) = Loop::new(&folder.path().join("image0"), 4096, test) else { return };
-    let Some(device) = Loop::new(&folder.path().join("image1"), 4 << 20, test) else { return };
+    let Some(small) = LoopDevice::new(&folder.path().join("image0"), 4096, 512, test) else { return };
+    let Some(device) = LoopDevice::new(&folder.path().join("image1"), 4 << 20, 512, test) else { return };
     for beside in [false, true] {
         let config = |device: &str| {
             let mut config = array.files(folder.path());

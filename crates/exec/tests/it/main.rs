@@ -3,6 +3,7 @@
 #[macro_use]
 mod arrays;
 mod disks;
+mod loop_device;
 mod mirror;
 mod moving_array;
 mod probe;

@@ -1,0 +1,30 @@
+//! A loop device over a file of zeros.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// Is detached when dropped.
+pub struct LoopDevice(pub String);
+
+impl LoopDevice {
+    /// Makes one with logical blocks of so many bytes; says that `test` skips something if the machine has none.
+    pub fn new(image: &Path, bytes: u64, block: u64, test: &str) -> Option<Self> {
+        fs::File::create(image).and_then(|file| file.set_len(bytes)).expect("a file");
+        let block = block.to_string();
+        match Command::new("losetup").args(["--find", "--show", "--sector-size", &block]).arg(image).output() {
+            Ok(made) if made.status.success() => Some(Self(String::from_utf8_lossy(&made.stdout).trim().to_owned())),
+            _ => {
+                let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: no loop devices");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
