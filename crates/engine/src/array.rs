@@ -431,8 +431,13 @@ impl Array {
         let [nvram, intents] = self.files.state_traffic();
         let on = matches!(config.nvram, NvramPlace::Behind(_)).then(|| CACHE.to_owned());
         let [nvram_waits, intents_wait] = self.files.waits_for_store();
-        let files = [(config.nvram_path(), on, nvram, nvram_waits), (&config.intents, None, intents, intents_wait)];
-        files.map(|(path, on, traffic, waits)| StateStatus {
+        let [nvram_buffered, intents_buffered] = self.files.buffered_state().map(|why| why.map(ToString::to_string));
+        let nvram = (config.nvram_path(), on, nvram, nvram_waits, nvram_buffered);
+        let intents = (&*config.intents, None, intents, intents_wait, intents_buffered);
+        let is_direct = self.files.config().is_direct();
+        [nvram, intents].map(|(path, on, traffic, waits, buffered)| StateStatus {
+            direct: is_direct && buffered.is_none(),
+            buffered,
             waiting_seconds: waits.and_then(slow),
             path: path_text::of(path),
             on,

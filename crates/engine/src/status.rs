@@ -239,9 +239,15 @@ pub struct StateStatus {
     /// Gives the seconds that it has had no answer, if they are more than one.
     #[serde(default)]
     pub waiting_seconds: Option<f64>,
+    /// Tells that it is written past the page cache.
+    #[serde(default)]
+    pub direct: bool,
+    /// Says why not, if that was wanted.
+    #[serde(default)]
+    pub buffered: Option<String>,
     /// Steps that changed it.
     pub steps: u64,
-    /// Bytes written.
+    /// Bytes written: what reaches the device in its blocks if it is direct, else what the page cache was given.
     pub written_bytes: u64,
     /// Times that it was made durable; several steps may share one.
     pub syncs: u64,

@@ -145,9 +145,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(why) = &status.no_uring {
         rows.push(("by threads", format!("there is no io_uring: {why}")));
     }
-    for device in &status.devices {
-        let why = device.buffered.iter();
-        rows.extend(why.map(|why| ("buffered", format!("{}: no direct I/O: {why}", device.path))));
+    let devices = status.devices.iter().map(|device| (&device.path, &device.buffered));
+    let state = [&status.nvram, &status.intents].into_iter().map(|file| (&file.path, &file.buffered));
+    for (path, buffered) in devices.chain(state) {
+        let why = buffered.iter();
+        rows.extend(why.map(|why| ("buffered", format!("{path}: no direct I/O: {why}"))));
     }
     if let Some(clients) = service.clients_for_want_of_files() {
         rows.push(("clients", format!("{clients} at a time at most, by the limit of open files (ulimit -Hn)")));

@@ -88,19 +88,19 @@ const SHOWN_BY: [(Slip, u64); 15] = [
 ];
 
 /// Histories of steps of the NVRAM alone.
-const STORE_SEEDS: u64 = 6_000;
+const STORE_SEEDS: u64 = 10_000;
 
 /// Lists the same for steps of the NVRAM.
 const STORE_SHOWN_BY: [(Slip, u64); 11] = [
-    (Late(Tail), 4_588),
+    (Late(Tail), 7_819),
     (TooSoon(Tail), 3_436),
     (Paired(Tail), 3_436),
     (Missing(Tail), 3_436),
     (Unheard(Tail), 652),
-    (Unheard(Copied), 565),
+    (Unheard(Copied), 917),
     (Believes(Stale), 173),
-    (Missing(Copied), 52),
-    (TooSoon(Copied), 52),
+    (Missing(Copied), 95),
+    (TooSoon(Copied), 95),
     (Late(OpenNvram), 28),
     (Missing(OpenNvram), 28),
 ];

@@ -280,6 +280,11 @@ impl FilesConfig {
         Self { nvram: NvramPlace::Own(path.to_owned()), ..self.clone() }
     }
 
+    /// Returns true if devices are to be read and written past the page cache, and so the state.
+    pub fn is_direct(&self) -> bool {
+        self.devices.iter().any(|device| device.options.direct)
+    }
+
     /// That file if it is the NVRAM's own.
     pub(super) fn own_nvram(&self) -> Option<&Path> {
         match &self.nvram {

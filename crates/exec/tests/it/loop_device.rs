@@ -21,6 +21,14 @@ impl LoopDevice {
             }
         }
     }
+
+    /// Returns the bytes that the block layer was given to write so far.
+    pub fn written_bytes(&self) -> u64 {
+        let name = self.0.strip_prefix("/dev/").expect("a device");
+        let stat = fs::read_to_string(format!("/sys/block/{name}/stat")).expect("it is counted");
+        // The seventh number: sectors of 512 bytes, whatever the device's are (the kernel's block/stat.rst).
+        stat.split_whitespace().nth(6).and_then(|sectors| sectors.parse::<u64>().ok()).expect("a number") * 512
+    }
 }
 
 impl Drop for LoopDevice {

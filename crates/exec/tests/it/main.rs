@@ -16,6 +16,7 @@ mod files_bad_page_lists;
 mod files_bad_pages;
 mod files_commits;
 mod files_copies;
+mod files_direct_state;
 mod files_disks;
 mod files_event_counts;
 mod files_failed_syncs;

@@ -25,6 +25,7 @@ use crate::files::io::file::{Identity, OsFile};
 use crate::files::io::os::Os;
 use crate::files::io::port::Wakeup;
 use crate::files::io::ring::Ended;
+use crate::files::io::state_file::StateFile;
 use crate::files::io::threads::pool::WorkerPool;
 use crate::files::io::uring::shared::SharedRing;
 use crate::files::layout::roster::Roster;
@@ -46,7 +47,9 @@ pub struct Files<C> {
     pub(super) accounts: Accounts,
     pub(super) roster: Roster,
     /// The file that it is in: that of the intents.
-    pub(super) roster_file: Arc<dyn OsFile>,
+    pub(super) roster_file: Arc<StateFile>,
+    /// Why the files of the NVRAM and of the intents go through the page cache, if they were not to.
+    pub(super) buffered_state: [Option<io::Error>; 2],
     /// Gives the event count that the NVRAM got last.
     pub(super) counted: u64,
     /// Tells that the event count of this start is being written.

@@ -32,6 +32,7 @@ use crate::files::nvram::journal::NvramFile;
 use crate::files::nvram::store::Store;
 use crate::files::open::folders::{folder, sync_folder};
 use crate::files::open::prepare::make_nvram;
+use crate::files::open::replacement::state_goes_direct;
 use crate::files::open::spare_nvram::open_spare;
 
 /// Bounds the bytes of slots that are copied at a time, and so the time for which a file is waited for at once.
@@ -188,6 +189,9 @@ impl<C: Controller> Files<C> {
                 nvram.append(&commit).map_err(FilesError::io(&at, "write to it"))?;
                 Ok(nvram)
             })?;
+        }
+        if self.config.is_direct() {
+            self.buffered_state[0] = state_goes_direct(&self.os, path, patience, made.0.state_file())?;
         }
         let (mut nvram, at) = (made.0, path.to_owned());
         let nvram = patiently(&self.os, path, patience, move |os| {

@@ -234,6 +234,13 @@ impl<C: Controller> Files<C> {
         let damaged_lists =
             opened.bad_pages.iter().zip(0..).filter(|(list, _)| list.is_none()).map(|(_, dev)| Dev(dev));
         let damaged_lists = damaged_lists.collect();
+        let mut buffered_state = [None, None];
+        if config.is_direct() {
+            let paths = [config.nvram_path(), &*config.intents];
+            for ((file, path), buffered) in opened.store.state_files().into_iter().zip(paths).zip(&mut buffered_state) {
+                *buffered = replacement::state_goes_direct(&os, path, config.patience, file)?;
+            }
+        }
         let (accounts, store_gate) = (opened.store.accounts(), opened.store.gate());
         let store = if os.is_in_line() {
             Ok(WorkerPool::in_line(config.depth, vec![opened.store]))
@@ -254,6 +261,7 @@ impl<C: Controller> Files<C> {
             accounts,
             roster: opened.roster,
             roster_file: opened.roster_file,
+            buffered_state,
             counted: 0,
             is_counting: false,
             standing_in: DevSet::EMPTY,

@@ -113,6 +113,11 @@ impl<C: Controller> Files<C> {
         self.devices.get(dev.index()).is_some_and(|device| matches!(device.direct, Some(Ok(_))))
     }
 
+    /// Returns why the files of the NVRAM and of the intents go through the page cache, if they were not to.
+    pub fn buffered_state(&self) -> [Option<&io::Error>; 2] {
+        self.buffered_state.each_ref().map(Option::as_ref)
+    }
+
     /// What each device was asked for in this life.
     pub fn traffic(&self) -> impl Iterator<Item = Traffic> {
         self.devices.iter().map(|device| device.traffic)

@@ -139,6 +139,11 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     /// Bytes of a block device; none if it is something else.
     fn capacity(&self) -> io::Result<Option<u64>>;
 
+    /// Returns the bytes that may be written, which may be some more than its length.
+    fn writable_bytes(&self) -> io::Result<Option<u64>> {
+        self.length()
+    }
+
     /// Returns the bytes of a block device's logical block, of which no part alone is read or written directly, or made
     /// zeros by a command; none if it is something else.
     fn block_bytes(&self) -> io::Result<Option<u64>> {
@@ -174,6 +179,11 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     /// Takes room for the first so many bytes, so that writes of them do not fail for want of it; where the file system
     /// reserves none, makes sure that so much is free. A file that has room for as long as it is takes none.
     fn reserve(&self, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Writes zeros over zeros, where a file system notes the first write of each place: later ones change bytes alone.
+    fn fill(&self, _offset: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }
 

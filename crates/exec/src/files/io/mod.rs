@@ -13,6 +13,7 @@ pub(crate) mod real;
 pub(crate) mod recording;
 pub(crate) mod ring;
 pub(crate) mod sectors;
+pub(crate) mod state_file;
 mod sync;
 mod syncs;
 pub(crate) mod threads;

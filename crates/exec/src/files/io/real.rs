@@ -179,6 +179,17 @@ impl OsFile for File {
         if fits { Ok(()) } else { Err(Errno::NOSPC.into()) }
     }
 
+    fn fill(&self, offset: u64, len: u64) -> io::Result<()> {
+        if !self.metadata()?.is_file() {
+            return Ok(());
+        }
+        let zeros = vec![0; len.min(1 << 20) as usize];
+        for from in (0..len).step_by(1 << 20) {
+            FileExt::write_all_at(self, &zeros[..(len - from).min(1 << 20) as usize], offset + from)?;
+        }
+        Ok(())
+    }
+
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         FileExt::read_exact_at(self, bytes, offset)
     }

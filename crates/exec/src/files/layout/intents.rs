@@ -205,10 +205,15 @@ impl IntentSectors {
         (self.dirty.len() * SECTOR) as u64
     }
 
-    /// Returns the sectors that are to be written, each with its place in the file.
-    pub(crate) fn sealed(&mut self) -> impl Iterator<Item = (u64, &Sector)> {
+    /// Returns the sectors that are to be written, neighbours together, with their place in the file.
+    pub(crate) fn sealed(&mut self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.unwritten();
         self.dirty.iter().for_each(|index| seal(&mut self.sectors[*index as usize]));
-        self.dirty.iter().map(|index| ((1 + index) * SECTOR as u64, &self.sectors[*index as usize]))
+        let neighbours = self.dirty.chunk_by(|index, next| index + 1 == *next);
+        neighbours.map(|indices| {
+            let sectors = &self.sectors[indices[0] as usize..][..indices.len()];
+            ((1 + indices[0]) * SECTOR as u64, sectors.as_flattened())
+        })
     }
 
     /// Notes that all sectors are in the file as they are here.

@@ -10,6 +10,7 @@ use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::sectors;
+use crate::files::io::state_file::StateFile;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents::{IntentSectors, bytes, new_roster, read_roster};
 use crate::files::layout::label::Origin;
@@ -18,7 +19,7 @@ use crate::nvram::RowSet;
 
 /// The file.
 pub(crate) struct IntentsFile {
-    file: Arc<dyn OsFile>,
+    file: Arc<StateFile>,
     /// As they are in the file or will be after [`sync`](Self::sync).
     sectors: IntentSectors,
 }
@@ -47,7 +48,7 @@ pub(crate) fn roster(
 
 /// Returns what makes a roster durable as it is now, in this file of the intents.
 pub(crate) fn sync_roster(
-    file: &Arc<dyn OsFile>,
+    file: &Arc<StateFile>,
     roster: &Roster,
     at: SyncPoint,
 ) -> impl FnOnce() -> io::Result<()> + Send + use<> {
@@ -62,7 +63,7 @@ impl IntentsFile {
     /// Fills a new file: intents of these rows are open, and all files are of these generations. The header is written
     /// last; not durable yet.
     pub(crate) fn create(
-        file: Arc<dyn OsFile>,
+        file: Arc<StateFile>,
         origin: Origin,
         rows: u64,
         open: &RowSet,
@@ -76,14 +77,14 @@ impl IntentsFile {
     }
 
     /// Goes on with a file that holds the intents of these rows, or is about to: what was being changed is changed once more.
-    pub(crate) fn resume(file: Arc<dyn OsFile>, rows: u64, open: &RowSet) -> Self {
+    pub(crate) fn resume(file: Arc<StateFile>, rows: u64, open: &RowSet) -> Self {
         Self { file, sectors: IntentSectors::new(rows, open) }
     }
 
     /// Reads a file that is so long, and writes anew what it says, damaged sectors of the bitmap as well. Durable with the
     /// event count of the start.
     pub(crate) fn open(
-        file: Arc<dyn OsFile>,
+        file: Arc<StateFile>,
         path: &Path,
         length: u64,
         array: u64,
@@ -121,12 +122,17 @@ impl IntentsFile {
         if self.unwritten() == 0 {
             return Ok(());
         }
-        for (offset, sector) in self.sectors.sealed() {
-            self.file.write_all_at(sector, offset)?;
+        for (offset, sectors) in self.sectors.sealed() {
+            self.file.write_all_at(sectors, offset)?;
         }
         self.file.sync_data(SyncPoint::Intents)?;
         self.sectors.written();
         Ok(())
+    }
+
+    /// Returns the file, to be read and written past the page cache.
+    pub(crate) fn state_file(&self) -> Arc<StateFile> {
+        Arc::clone(&self.file)
     }
 
     /// Makes the file durable as a whole, its size too.

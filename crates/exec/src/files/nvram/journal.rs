@@ -1,7 +1,7 @@
 //! The NVRAM in a file: slots with a tag and bytes, as a [journal](crate::files::layout::journal) of what was put and freed.
 //!
-//! A commit is a record, which is written behind the newest one. [`sync`](NvramFile::sync) makes all that were written
-//! durable, so there may be any number that are not. After a loss of power some of these are whole and others are not:
+//! A commit is a record behind the newest one. Records are gathered until they are [written](NvramFile::write_out), all at
+//! once; [`sync`](NvramFile::sync) makes all that were written durable, so there may be any number that are not. After a loss of power some of these are whole and others are not:
 //! what counts is the longest run of whole records from the first one on, and nothing behind it ever does. So a commit
 //! is there or not as a whole, and none without those before it.
 //!
@@ -26,13 +26,14 @@ use destage_plan::{NvPut, NvSlot};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint, Unfit};
 use crate::files::io::sectors;
+use crate::files::io::state_file::StateFile;
 use crate::files::layout::journal::{ArrayEpoch, Bounds, FoundHeader, JournalLayout, MAGIC, NO_SEAL};
 use crate::files::layout::record::{JournalCommit, JournalRecord, RecordHead, RecordStamp, RecordTable, WantedRecord};
 use crate::files::layout::sectors::{SECTOR, is_sealed};
 
 /// The file.
 pub(crate) struct NvramFile {
-    pub(super) file: Arc<dyn OsFile>,
+    pub(super) file: Arc<StateFile>,
     pub(super) layout: JournalLayout,
     epoch: ArrayEpoch,
     /// As the header has them, durably.
@@ -48,11 +49,14 @@ pub(crate) struct NvramFile {
     pub(super) before: RecordTable,
     /// Is filled with what the next one says, to be used again.
     table: RecordTable,
-    /// A record as it is read or will be written.
+    /// A record as it is read or was made.
     image: Vec<u8>,
+    /// The newest records, which are not written yet, from this place on.
+    gathered: Vec<u8>,
+    gathered_at: u64,
     copied: Copied,
-    /// Bytes written, and syncs, since it was opened.
-    borne: (u64, u64),
+    /// Syncs since it was opened.
+    syncs: u64,
 }
 
 /// A record in the ring.
@@ -81,9 +85,12 @@ struct Copied {
 }
 
 impl NvramFile {
+    /// Limits the bytes that are gathered, and the room that is kept for them.
+    const KEPT: usize = 1 << 20;
+
     pub(super) fn with(file: Arc<dyn OsFile>, layout: JournalLayout, epoch: ArrayEpoch, bounds: Bounds) -> Self {
         Self {
-            file,
+            file: Arc::new(StateFile::new(file)),
             layout,
             epoch,
             bounds,
@@ -94,8 +101,10 @@ impl NvramFile {
             before: RecordTable::empty(bounds.tail),
             table: RecordTable::default(),
             image: Vec::new(),
+            gathered: Vec::new(),
+            gathered_at: bounds.tail,
             copied: Copied::default(),
-            borne: (0, 0),
+            syncs: 0,
         }
     }
 
@@ -175,6 +184,7 @@ impl NvramFile {
         if let Some(seal) = seal {
             (bounds.seal, bounds.sealed) = (seal, self.head);
         }
+        self.write_out()?;
         self.write_header(bounds)?;
         self.file.sync_data(SyncPoint::EventCount)?;
         self.bounds = bounds;
@@ -197,8 +207,8 @@ impl NvramFile {
         }
     }
 
-    /// Puts free slots, and frees slots in use: all of it or nothing. Durable, with all before it, after
-    /// [`sync`](Self::sync).
+    /// Puts free slots, and frees slots in use: all of it or nothing. Written, with all before it, after
+    /// [`write_out`](Self::write_out), and durable after [`sync`](Self::sync).
     pub(crate) fn append(&mut self, commit: &JournalCommit<'_>) -> io::Result<()> {
         if commit.puts.is_empty() && commit.frees.is_empty() {
             return Ok(());
@@ -211,9 +221,25 @@ impl NvramFile {
         self.write(commit)
     }
 
-    /// Bytes written, and syncs, since it was opened.
-    pub(crate) const fn borne(&self) -> (u64, u64) {
-        self.borne
+    /// Returns the file, to be read and written past the page cache.
+    pub(crate) fn state_file(&self) -> Arc<StateFile> {
+        Arc::clone(&self.file)
+    }
+
+    /// Returns the bytes written, and the syncs, since it was opened.
+    pub(crate) fn borne(&self) -> (u64, u64) {
+        (self.file.written_bytes(), self.syncs)
+    }
+
+    /// Writes the records that were gathered.
+    pub(crate) fn write_out(&mut self) -> io::Result<()> {
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        self.write_at(self.gathered_at, &self.gathered)?;
+        self.gathered.clear();
+        self.gathered.shrink_to(Self::KEPT);
+        Ok(())
     }
 
     /// Whether all that was written is durable.
@@ -223,8 +249,9 @@ impl NvramFile {
 
     /// Makes all that was written durable.
     pub(crate) fn sync(&mut self, at: SyncPoint) -> io::Result<()> {
+        self.write_out()?;
         if self.durable < self.head {
-            self.borne.1 += 1;
+            self.syncs += 1;
             self.file.sync_data(at)?;
             self.durable = self.head;
         }
@@ -236,13 +263,18 @@ impl NvramFile {
         self.file.sync_all(SyncPoint::CreateNvram)
     }
 
-    /// Writes a record behind the newest one.
+    /// Makes a record behind the newest one.
     fn write(&mut self, commit: &JournalCommit<'_>) -> io::Result<()> {
         let (place, drawn) = (self.head, self.epoch.drawn);
         let stamp = RecordStamp { place, drawn, opening: self.bounds.opening, durable: self.durable };
         commit.encode(stamp, &mut self.before, &mut self.table, &mut self.image);
-        self.borne.0 += self.image.len() as u64;
-        self.write_at(place, &self.image)?;
+        if self.gathered.is_empty() {
+            self.gathered_at = place;
+        }
+        self.gathered.extend_from_slice(&self.image);
+        if self.gathered.len() >= Self::KEPT {
+            self.write_out()?;
+        }
         self.note(commit.puts.iter().map(|put| put.slot), (self.image.len() / SECTOR) as u64);
         Ok(())
     }
@@ -280,6 +312,7 @@ impl NvramFile {
 
     /// Writes what the oldest records hold once more and gives their place up, until there is so much room.
     fn clean(&mut self, wanted: u64) -> io::Result<()> {
+        self.write_out()?;
         while self.free() < wanted {
             let mut tail = self.bounds.tail;
             while let Some(&oldest) = self.records.front()
@@ -295,7 +328,7 @@ impl NvramFile {
             debug_assert!(tail > self.bounds.tail, "there is room to copy a record");
             self.sync(SyncPoint::Copied)?;
             let bounds = Bounds { tail, sealed: self.head, ..self.bounds };
-            self.borne = (self.borne.0 + 2 * SECTOR as u64, self.borne.1 + 1);
+            self.syncs += 1;
             self.write_header(bounds)?;
             self.file.sync_data(SyncPoint::Tail)?;
             self.bounds = bounds;
@@ -308,6 +341,9 @@ impl NvramFile {
         let (mut image, mut copied) = (std::mem::take(&mut self.image), std::mem::take(&mut self.copied));
         let damaged = || io::Error::other("a record of it that was written is damaged");
         image.resize(record.sectors as usize * SECTOR, 0);
+        if !self.gathered.is_empty() && record.place >= self.gathered_at {
+            self.write_out()?;
+        }
         self.read_at(record.place, &mut image)?;
         let wanted = WantedRecord { most: record.sectors, ..self.wanted(record.place, None) };
         let whole = RecordHead::read(&image, wanted)

@@ -3,9 +3,9 @@
 //! Neither has a length that could be set, so what is zeros counts as empty: without a header there is no NVRAM, and
 //! behind it zeros are no records.
 //!
-//! A cache's device is opened once more for it. So what is asked of the NVRAM goes through the memory of the operating
-//! system, in whose pages nothing else of the device lies, though the device itself may be used past it; and a sync that
-//! failed is told here as well, whoever asked for it. The lock is that of the device.
+//! A cache's device is opened once more for it. So the NVRAM may go through the page cache, in whose pages nothing else of
+//! the device lies, while the device itself is used past it, or the other way round; and a sync that failed is told here
+//! as well, whoever asked for it. The lock is that of the device.
 
 use std::fs::TryLockError;
 use std::io;
@@ -99,8 +99,20 @@ impl OsFile for Region {
         Ok(None)
     }
 
+    fn writable_bytes(&self) -> io::Result<Option<u64>> {
+        Ok(Some(self.place.end - self.place.start))
+    }
+
+    fn block_bytes(&self) -> io::Result<Option<u64>> {
+        self.file.block_bytes()
+    }
+
     fn identity(&self) -> io::Result<Identity> {
         self.file.identity()
+    }
+
+    fn set_direct(&self, page_bytes: u64, first: u64) -> io::Result<u64> {
+        self.file.set_direct(page_bytes, self.place.start + first)
     }
 
     fn try_lock(&self) -> Result<(), TryLockError> {
@@ -109,6 +121,10 @@ impl OsFile for Region {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         if bytes == 0 { self.file.write_all_at(&[0; SECTOR], self.place.start) } else { self.make_zeros() }
+    }
+
+    fn fill(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.fill(self.place.start + offset, len)
     }
 
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {

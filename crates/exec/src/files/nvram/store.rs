@@ -15,6 +15,7 @@ use super::intents::IntentsFile;
 use super::journal::NvramFile;
 use crate::bytes::Handle;
 use crate::files::io::file::SyncPoint;
+use crate::files::io::state_file::StateFile;
 use crate::files::io::threads::pool::Worker;
 use crate::files::layout::record::JournalCommit;
 
@@ -191,6 +192,11 @@ impl Store {
         self.gate.clone()
     }
 
+    /// Returns the files of the NVRAM and of the intents.
+    pub(crate) fn state_files(&self) -> [Arc<StateFile>; 2] {
+        [self.nvram.state_file(), self.intents.state_file()]
+    }
+
     /// Takes the first commands for as long as they can be made durable together.
     fn gather(&mut self, commands: &mut VecDeque<Command>) {
         let kind = commands.front().map(|first| std::mem::discriminant(&first.change));
@@ -219,7 +225,7 @@ impl Store {
                     self.nvram.append(&JournalCommit { puts, bytes, frees, crcs: None })?;
                 }
                 let durable = |command: &Command| matches!(command.change, Change::Commit { durable: true });
-                if self.group.iter().any(durable) { self.nvram.sync(SyncPoint::Commit) } else { Ok(()) }
+                if self.group.iter().any(durable) { self.nvram.sync(SyncPoint::Commit) } else { self.nvram.write_out() }
             }
             Some(Change::Sync(at)) => self.nvram.sync(at),
             Some(Change::EventCount(number)) => self.nvram.set_event_count(number),
@@ -238,12 +244,13 @@ impl Store {
         if !matches!(self.group.first().map(|first| first.change), Some(Change::Intent { .. })) {
             return Ok(());
         }
-        let unwritten = self.intents.unwritten();
-        self.accounts[1].add(self.group.len() as u64, unwritten, u64::from(unwritten > 0));
+        let (syncs, file) = (u64::from(self.intents.unwritten() > 0), self.intents.state_file());
+        let before = file.written_bytes();
         // Whoever waits in vain is told for which of both files.
         self.accounts[1].is_at_work.store(true, Ordering::Relaxed);
         let synced = self.intents.sync();
         self.accounts[1].is_at_work.store(false, Ordering::Relaxed);
+        self.accounts[1].add(self.group.len() as u64, file.written_bytes() - before, syncs);
         synced
     }
 }

@@ -21,6 +21,7 @@ use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::metadata::{OPEN, length};
 use crate::files::io::os::Os;
+use crate::files::io::state_file::StateFile;
 use crate::files::layout::journal::ArrayEpoch;
 use crate::files::layout::roster::Roster;
 use crate::files::nvram::intents::{FoundIntents, IntentsFile, sync_roster};
@@ -60,6 +61,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     lock(&*intents_file, &config.intents)?;
     let guard = own.as_ref().map_or(&intents_file, |(nvram, _)| &nvram.file).clone();
+    let intents_file = Arc::new(StateFile::new(intents_file));
     let roster_file = Arc::clone(&intents_file);
     let FoundIntents { file: mut intents, open: mut open_rows, mut roster, damaged } =
         IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;

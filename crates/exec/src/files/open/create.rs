@@ -22,6 +22,7 @@ use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::metadata::OPEN;
 use crate::files::io::os::{Os, Presence};
 use crate::files::io::sectors;
+use crate::files::io::state_file::StateFile;
 use crate::files::layout::bad_page_list::BadPageList;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents;
@@ -193,6 +194,7 @@ fn make<'a>(
     clear(&*file, &config.intents, intents::bytes(config.rows))?;
     let (none, count) = (RowSet::default(), (0, FIRST, &[1; MAX_DEVICES]));
     let guard = own.as_ref().map_or(&file, |own| &own.0).clone();
+    let file = Arc::new(StateFile::new(file));
     let roster_file = Arc::clone(&file);
     let (intents, roster) = make_intents(file, config, origin, &none, count)?;
     let NvramAt { file, identity, home } = match own {

@@ -8,6 +8,7 @@ use super::label;
 use crate::files::config::{FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint, Unfit};
+use crate::files::io::state_file::StateFile;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::label::Origin;
 use crate::files::layout::roster::Roster;
@@ -129,7 +130,7 @@ pub(super) fn check_follows(
 pub(super) fn announce(
     config: &FilesConfig,
     count: EventCount,
-    (roster_file, roster): (&Arc<dyn OsFile>, &mut Roster),
+    (roster_file, roster): (&Arc<StateFile>, &mut Roster),
     devices: &mut [io::Result<Arc<dyn OsFile>>],
 ) -> Result<(), FilesError> {
     const WRITE: &str = "write the event count";

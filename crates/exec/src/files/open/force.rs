@@ -24,6 +24,7 @@ use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::metadata::length;
 use crate::files::io::os::Os;
+use crate::files::io::state_file::StateFile;
 use crate::files::layout::bitmap::BitmapCopy;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::label::Origin;
@@ -109,7 +110,7 @@ pub(crate) fn force(os: &dyn Os, config: &FilesConfig, forced: DevSet) -> Result
     }
     if let Some(FoundRoster { file, mut roster }) = roster {
         roster.set_generations(&generations);
-        sync_roster(&file, &roster, SyncPoint::Roster)()
+        sync_roster(&Arc::new(StateFile::new(file)), &roster, SyncPoint::Roster)()
             .map_err(FilesError::io(&config.intents, "note which files are the devices'"))?;
     }
     Ok(())

@@ -3,6 +3,8 @@
 //! The members' marks say all that the intents do: which file is which device's, and which rows may be inconsistent, though
 //! of these in larger groups. The NVRAM says of what time it is, so that older marks are not taken for the array's.
 
+use std::sync::Arc;
+
 use super::bitmap::newest_marks;
 use super::devices::{FoundSizes, open_device};
 use super::event_count::member_counts;
@@ -14,6 +16,7 @@ use crate::files::config::{Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::metadata::length;
 use crate::files::io::os::Os;
+use crate::files::io::state_file::StateFile;
 use crate::files::layout::bitmap::BitmapCopy;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::label::Origin;
@@ -63,7 +66,13 @@ pub(super) fn mend_intents(
     }
     let file = make_file(os, &config.intents, Existing::Overwrite)?;
     lock(&*file, &config.intents)?;
-    make_intents(file, config, origin, &rows, (head.epoch, EventCount::settled(number), &head.generations))?;
+    make_intents(
+        Arc::new(StateFile::new(file)),
+        config,
+        origin,
+        &rows,
+        (head.epoch, EventCount::settled(number), &head.generations),
+    )?;
     let marked = rows.iter().count() as u64;
     Ok(Some(DamagedIntents { errors: vec![why.to_string()], rows: marked, of: config.rows }))
 }

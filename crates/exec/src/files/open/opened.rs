@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::error::FilesError;
 use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::state_file::StateFile;
 use crate::files::layout::bad_page_list::BadPageList;
 use crate::files::layout::roster::Roster;
 use crate::files::nvram::region::Region;
@@ -66,7 +67,7 @@ pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) roster: Roster,
     /// The file of the intents, which has the roster in its header.
-    pub(crate) roster_file: Arc<dyn OsFile>,
+    pub(crate) roster_file: Arc<StateFile>,
     /// The NVRAM and the intents.
     pub(crate) state: [Identity; 2],
     /// The NVRAM if it lies on a device.

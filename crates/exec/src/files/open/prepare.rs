@@ -11,6 +11,7 @@ use crate::files::config::{DeviceConfig, FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::os::{Os, Presence};
+use crate::files::io::state_file::StateFile;
 use crate::files::io::zeros::make_zeros;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents;
@@ -44,13 +45,14 @@ pub(super) fn forget_nvram(file: &dyn OsFile, config: &FilesConfig, from: u64) -
 
 /// Makes the intents of these rows, with this epoch, this event count and these generations, durably.
 pub(super) fn make_intents(
-    file: Arc<dyn OsFile>,
+    file: Arc<StateFile>,
     config: &FilesConfig,
     origin: Origin,
     open: &RowSet,
     count: (u32, EventCount, &[u32; MAX_DEVICES]),
 ) -> Result<(IntentsFile, Roster), FilesError> {
     clear(&*file, &config.intents, intents::bytes(config.rows))?;
+    fill(&*file, &config.intents, intents::bytes(config.rows))?;
     let made = IntentsFile::create(file, origin, config.rows, open, count);
     let made = made.and_then(|made| made.0.sync_all().map(|()| made));
     made.map_err(FilesError::io(&config.intents, "write it"))
@@ -63,6 +65,7 @@ pub(crate) fn make_nvram(
     count: (ArrayEpoch, u64),
 ) -> Result<NvramFile, FilesError> {
     clear(&*file, config.nvram_path(), config.journal_layout().bytes())?;
+    fill(&*file, config.nvram_path(), config.journal_layout().bytes())?;
     let made = NvramFile::create(file, config.journal_layout(), count).and_then(|file| file.sync_all().map(|()| file));
     made.map_err(FilesError::io(config.nvram_path(), "write it"))
 }
@@ -93,6 +96,14 @@ pub(crate) fn make_anew(
 pub(super) fn clear(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), FilesError> {
     let cleared = file.set_len(0).and_then(|()| file.set_len(bytes));
     cleared.map_err(FilesError::io(path, "set its size"))
+}
+
+/// Has the state be written in place from the first write on: a file system notes each place that is written for the first
+/// time, and makes that durable with it.
+fn fill(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), FilesError> {
+    /// Bounds what is written so: of what is longer the rest is noted place by place.
+    const MOST: u64 = 64 << 20;
+    file.fill(0, bytes.min(MOST)).map_err(FilesError::io(path, "fill it with zeros"))
 }
 
 /// Makes all of a block device that is used read as zeros, and tells how many bytes do, again and again.

@@ -25,6 +25,7 @@ use crate::files::config::{Accepted, Existing, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::os::Os;
+use crate::files::io::state_file::StateFile;
 use crate::files::layout::bitmap::BitmapCopy;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::journal::ArrayEpoch;
@@ -211,6 +212,7 @@ fn make_good(
     let guard = nvram_file.home.as_ref().map_or(&nvram_file.file, |_| &intents_file).clone();
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     let epoch = before.epoch + 1;
+    let intents_file = Arc::new(StateFile::new(intents_file));
     let roster_file = Arc::clone(&intents_file);
     let (intents, mut roster) = make_intents(intents_file, config, origin, &rows, (epoch, count, &generations))?;
     let nvram = make_nvram(nvram_file.file, config, (ArrayEpoch { drawn: origin.drawn, epoch }, count.from))?;

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::folders::{folder, sync_folder};
 use super::identify::{check_size, is_unfinished, lock, make_file, open_file};
@@ -16,6 +17,7 @@ use crate::files::io::file::{Identity, OsFile, SyncPoint};
 use crate::files::io::metadata::{OPEN, capacity, identity};
 use crate::files::io::os::{Os, Presence};
 use crate::files::io::patience::patiently;
+use crate::files::io::state_file::StateFile;
 use crate::files::layout::label::{Origin, UNFILLED};
 
 /// Names a device whose place another file takes.
@@ -158,6 +160,16 @@ pub(crate) fn go_direct(
     }
     let (file, page, first) = (Arc::clone(file), config.shape.page_bytes(), config.devices[dev].offset);
     patiently(os, path, config.patience, move |_| Ok(Some(file.set_direct(page, first))))
+}
+
+/// Has a file of the state read and written past the page cache; returns why it is not.
+pub(crate) fn state_goes_direct(
+    os: &Arc<dyn Os>,
+    path: &Path,
+    patience: Duration,
+    file: Arc<StateFile>,
+) -> Result<Option<io::Error>, FilesError> {
+    patiently(os, path, patience, move |_| Ok(file.set_direct(0, 0).err()))
 }
 
 /// Makes a file the device's, durably.
