@@ -28,7 +28,7 @@ pub use layer::{CacheLayer, LayeredCache};
 pub use operations::Operations;
 pub use registry::{
     HostCacheSpec, all_host_caches, all_host_caches_of, host_cache, host_cache_layers, host_caches, host_caches_of,
-    serve,
+    in_files, serve,
 };
 pub use ssd::log as metadata_log;
 pub use tier::{Served, Tier};

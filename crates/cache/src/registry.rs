@@ -14,7 +14,7 @@ use destage_raid::{Geometry, Level};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
-use crate::ssd::{Kdd, Leavo, TRIM, WriteAround, WriteBack, WriteThrough};
+use crate::ssd::{Kdd, Leavo, STAGED_IN_MEMORY, TRIM, WriteAround, WriteBack, WriteThrough};
 use crate::sync::{self, SYNC};
 use crate::write_cache::{IWC, LAWC, STOW, WOW};
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, Registered, Served, SynchronisedInfo};
@@ -244,6 +244,21 @@ impl HostCacheSpec {
 /// no meaning if it has no size).
 pub fn serve(cache: &str, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Served>, HostCacheError> {
     cache.parse::<HostCacheSpec>()?.build(array, pages)
+}
+
+/// Returns a cache, written as a user writes it, as an array in files gets it: unless it says where deltas are staged, that
+/// is in memory. No start needs what is staged (specs §9.8), and an NVRAM that is a file would be written for nothing.
+///
+/// # Errors
+/// If there is no such cache, or it does not take these parameters.
+pub fn in_files(cache: &str) -> Result<String, SpecError> {
+    let (info, PolicySpec { given, .. }) = (cache.parse::<HostCacheSpec>()?.info, cache.parse()?);
+    let (name, memory) = STAGED_IN_MEMORY;
+    let stages = info.params.iter().any(|param| param.name == name);
+    if stages && given.iter().all(|(key, _)| key != name) {
+        return Ok(format!("{cache}:{name}={memory}"));
+    }
+    Ok(cache.to_owned())
 }
 
 impl FromStr for HostCacheSpec {

@@ -524,8 +524,9 @@ impl Description {
             error: Box::new(error),
         };
         let policy: HostCacheSpec = self.cache.policy.parse().map_err(|error| wrong(HostCacheError::Spec(error)))?;
-        let missing = |key| DescriptionError::Needs { policy: self.cache.policy.clone(), key };
-        let useless = |key| DescriptionError::Useless { policy: self.cache.policy.clone(), key };
+        let name = || policy.info().name.to_owned();
+        let missing = |key| DescriptionError::Needs { policy: name(), key };
+        let useless = |key| DescriptionError::Useless { policy: name(), key };
         let cache_pages = match (policy.info().is_sized(), self.cache.size) {
             (true, Some(size)) => pages("size", size)?.into(),
             (true, None) => return Err(missing("size")),
@@ -545,7 +546,7 @@ impl Description {
         let nvram = match (self.nvram.on, &self.nvram.slots) {
             (Some(_), Some(_)) => return Err(DescriptionError::TwoPlaces),
             (Some(NvramOn::CacheDevice), None) if own.is_empty() => {
-                return Err(DescriptionError::NoHome { policy: self.cache.policy.clone() });
+                return Err(DescriptionError::NoHome { policy: name() });
             }
             (Some(NvramOn::CacheDevice), None) => NvramPlace::Behind(Dev(geometry.members())),
             (None, slots) => folder.join(slots.as_deref().unwrap_or(Path::new(NVRAM))).into(),

@@ -16,7 +16,7 @@ mod write_through;
 
 use destage_plan::OpId;
 
-pub(crate) use kdd::Kdd;
+pub(crate) use kdd::{Kdd, STAGED_IN_MEMORY};
 pub(crate) use leavo::Leavo;
 pub(crate) use trims::TRIM;
 pub(crate) use write_around::WriteAround;

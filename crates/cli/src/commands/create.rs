@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use destage_cache::in_files;
 use destage_engine::settings::{
     ArraySetting, CHUNK, DURABILITY, LAYOUT, LEVEL, MEMBER_SIZE, PAGE, PARITY, STRIPE_CACHE,
 };
@@ -135,7 +136,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     } else {
         files.into_iter().map(absolute).collect::<Result<_>>()?
     };
-    let policy = or_dev("policy", "kdd").unwrap_or("none").to_owned();
+    let policy = or_dev("policy", "kdd").unwrap_or("none");
+    let policy = in_files(policy).with_context(|| format!("--policy {policy}"))?;
     let default_size = (dev && text("policy").is_none()).then_some("64MiB");
     let cache_size = text("cache").or(default_size).map(|text| size("cache", text)).transpose()?;
     let device = matches.get_one::<PathBuf>("cache-device").cloned().map(absolute).transpose()?;

@@ -21,6 +21,7 @@ use self::deltas::Deltas;
 use self::ghosts::Ghosts;
 use self::hit::{Base, Hit};
 use self::hits::{Hits, Planned, Short};
+pub(crate) use self::params::IN_MEMORY as STAGED_IN_MEMORY;
 use self::params::{ADMIT, MISSES, MODES, Misses, NEVER, RECLAIM, Reclaim, STAGED_IN, bytes_per_page, in_memory};
 use self::rewrites::{Rewrites, free};
 use self::staging::{Sealed, Staging};

@@ -38,7 +38,8 @@ pub(super) const STAGED_IN: ParamSpec = ParamSpec {
     help: "where deltas are staged; nothing that is staged is needed after a start, so that memory loses nothing, and where there is no NVRAM it saves a write of the cache for each",
 };
 
-const IN_MEMORY: (&str, &str) = (STAGED_IN.name, "memory");
+/// Stages deltas in memory.
+pub(crate) const IN_MEMORY: (&str, &str) = (STAGED_IN.name, "memory");
 
 /// Whether deltas are staged in memory.
 pub(super) fn in_memory(params: &Params) -> Result<bool, SpecError> {

@@ -37,6 +37,7 @@ mod bad_sectors;
 mod cache_pages;
 mod chain;
 mod crashes;
+mod created;
 mod cuts;
 mod descriptors;
 mod events;

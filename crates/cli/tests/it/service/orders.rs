@@ -23,7 +23,7 @@ io_mode_tests! {
 }
 
 fn status_counts_what_was_asked_for(io_mode: IoMode) {
-    let mut array = Array::new(io_mode, &["--policy", "kdd", "--cache", "1MiB"]);
+    let mut array = Array::new(io_mode, &["--policy", "kdd:staged-in=nvram", "--cache", "1MiB"]);
     array.serve(&[]);
     let mut client = array.client();
     for number in 0..10 {

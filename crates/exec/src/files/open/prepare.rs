@@ -103,7 +103,11 @@ pub(super) fn clear(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), Fi
 fn fill(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), FilesError> {
     /// Bounds what is written so: of what is longer the rest is noted place by place.
     const MOST: u64 = 64 << 20;
-    file.fill(0, bytes.min(MOST)).map_err(FilesError::io(path, "fill it with zeros"))
+    match file.fill(0, bytes.min(MOST)) {
+        // Whoever made the array is told what room is missing.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => clear(file, path, bytes),
+        filled => filled.map_err(FilesError::io(path, "fill it with zeros")),
+    }
 }
 
 /// Makes all of a block device that is used read as zeros, and tells how many bytes do, again and again.
