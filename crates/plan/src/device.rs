@@ -135,7 +135,7 @@ impl Rows {
 pub enum Quota {
     /// Each unit of it up to so many blocks.
     Blocks(u32),
-    /// Each unit of it until it would stop if it had begun on its own.
+    /// Each unit of it until more blocks are free than one above its low watermark.
     Watermark,
 }
 

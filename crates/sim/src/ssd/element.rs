@@ -1,5 +1,5 @@
-//! An element (a flash package) of the page-mapping SSD. A pool is the blocks behind one write
-//! point: the whole element, or with copy-back one of its planes. A lane is what the element can do
+//! An element (a flash package) of the page-mapping SSD. A pool is the blocks behind a write point of
+//! hosts: the whole element, or with copy-back one of its planes. A lane is what the element can do
 //! at a time: with copy-back as many planes can work at once as it has lanes.
 //!
 //! The page map is the SSD's: with channels a page can move from one element to another.
@@ -9,7 +9,7 @@ use destage_plan::{Nanos, Quota};
 use super::clock::{Collection, ElementClock};
 use super::cost::Cost;
 use super::divisor::Divisor;
-use super::geometry::SsdShape;
+use super::geometry::{CollectionPoint, SsdShape};
 use super::pool::{PageStates, Pool};
 
 /// A logical page without a place.
@@ -40,7 +40,8 @@ impl ElementState {
     pub(super) fn empty(shape: &SsdShape, number: u32) -> Self {
         let lanes = if shape.config.copy_back { shape.config.lanes } else { 1 };
         let blocks = shape.pools as usize * shape.pool_blocks as usize;
-        let pool = Pool::new(shape.pool_blocks, shape.pages_per_block, shape.data_pages);
+        let own_point = shape.config.collection_write_point == CollectionPoint::Own;
+        let pool = Pool::new(shape.pool_blocks, shape.pages_per_block, shape.data_pages, own_point);
         Self {
             cost: Cost::of(shape),
             pages_per_block: Divisor::new(shape.pages_per_block),
@@ -119,12 +120,12 @@ impl ElementState {
     }
 
     /// The pool that receives the next host page: with several the one with the most free blocks,
-    /// in turn.
+    /// in turn. `None` if no pool has room.
     #[inline(always)]
-    fn pool_for_write(&mut self) -> usize {
+    fn pool_for_write(&mut self) -> Option<usize> {
         let pools = self.pools.len() as u32;
         if pools == 1 {
-            return 0;
+            return Some(0);
         }
         let best = (0..pools)
             .map(|i| (self.next_pool + i) % pools)
@@ -132,10 +133,23 @@ impl ElementState {
             .reduce(|best, p| {
                 let more = self.pools[p as usize].free_blocks() > self.pools[best as usize].free_blocks();
                 if more { p } else { best }
-            })
-            .expect("the reserve keeps some pool from being full");
+            })?;
         self.next_pool = (best + 1) % pools;
-        best as usize
+        Some(best as usize)
+    }
+
+    /// Collects until a pool has room for a host's page, and chooses that one. With write points of their own for
+    /// collection, what it gains in several planes may lie in its active blocks, where hosts' pages do not go.
+    #[cold]
+    fn collect_for_room(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos) -> usize {
+        loop {
+            let before = self.clock.counters.erases;
+            self.collect_planes(shape, map, now, self.next_pool as usize);
+            if let Some(pool) = self.pool_for_write() {
+                return pool;
+            }
+            assert!(self.clock.counters.erases > before, "the reserve keeps some pool from being full");
+        }
     }
 
     /// Reads the page of the SSD's number `ppn`, or [`UNMAPPED`]; returns when its data is there.
@@ -154,7 +168,10 @@ impl ElementState {
     /// Chooses the pool for a page that is about to be programmed, and collects if that is due.
     #[inline(always)]
     pub(super) fn make_room(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos) -> usize {
-        let pool = self.pool_for_write();
+        let pool = match self.pool_for_write() {
+            Some(pool) => pool,
+            None => self.collect_for_room(shape, map, now),
+        };
         self.collect_if_due(shape, map, now, pool);
         pool
     }
@@ -198,11 +215,11 @@ impl ElementState {
         }
     }
 
-    /// Copy-back off: one block after the other until there are more than `low + 1` free; the
-    /// element does nothing else meanwhile.
+    /// Cleans one block after the other, copy-back off: as many as the settings say, or until more than `low + 1`
+    /// are free. The element does nothing else meanwhile.
     #[cold]
     fn collect_element(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos) {
-        self.collect_one_by_one(shape, map, now, Quota::Watermark);
+        self.collect_one_by_one(shape, map, now, shape.config.collection_batch);
     }
 
     fn collect_one_by_one(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, quota: Quota) {
@@ -266,8 +283,8 @@ impl ElementState {
         None
     }
 
-    /// Copy-back on: every lane cleans one block of one plane that is due, in turn; the element
-    /// does nothing else until the slowest is done.
+    /// Cleans one plane of every lane that is due, copy-back on, the lane's planes in turn: as many of its blocks as
+    /// the settings say, or one. The element does nothing else until the slowest lane is done.
     #[cold]
     fn collect_planes(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, due: usize) {
         let lanes = self.clock.lanes() as u32;
@@ -282,16 +299,32 @@ impl ElementState {
                 let here = plane;
                 plane = if plane + lanes < shape.pools { plane + lanes } else { lane };
                 if self.pools[here as usize].free_blocks() <= shape.pool_low
-                    && let Some(cost) = self.clean_one(shape, map, here as usize)
+                    && let Some((cost, blocks)) = self.clean_batch(shape, map, here as usize)
                 {
                     slowest = slowest.max(cost);
-                    cleaned += 1;
+                    cleaned += blocks;
                     break;
                 }
             }
             self.lane_turn[lane as usize] = plane;
         }
         self.collected(now, slowest, cleaned);
+    }
+
+    /// Cleans a plane's batch; returns the time and the blocks cleaned, or `None` if no block gains anything.
+    fn clean_batch(&mut self, shape: &SsdShape, map: &mut [u32], pool: usize) -> Option<(Nanos, u32)> {
+        let most = match shape.config.collection_batch {
+            Quota::Blocks(blocks) => blocks,
+            Quota::Watermark => 1,
+        };
+        let (mut time, mut cleaned) = (self.clean_one(shape, map, pool)?, 1);
+        while cleaned < most
+            && let Some(cost) = self.clean_one(shape, map, pool)
+        {
+            time += cost;
+            cleaned += 1;
+        }
+        Some((time, cleaned))
     }
 
     /// So many blocks were cleaned in this time, during which the element does nothing else.
@@ -314,6 +347,7 @@ impl ElementState {
         let mut time = c.erase;
         let (mut left, mut from) = (blocks.valid_pages(victim), 0);
         self.clock.counters.gc_pages_moved += u64::from(left);
+        blocks.switch_write_point();
         while left > 0 {
             let run = blocks.program_run(left);
             let first = Self::physical(shape, pool, run.block, run.page);
@@ -333,6 +367,7 @@ impl ElementState {
             }
             left -= run.pages;
         }
+        blocks.switch_write_point();
         blocks.erase(victim);
         self.clock.counters.erases += 1;
         Some(time)

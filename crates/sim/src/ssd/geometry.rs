@@ -1,6 +1,6 @@
 //! The shape and the times of an SSD, and what makes a shape impossible (specs §1.1–1.2).
 
-use destage_plan::{Nanos, PageGeometry};
+use destage_plan::{Nanos, PageGeometry, Quota};
 
 /// Which element a host page is programmed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,29 @@ impl Allocation {
         match self {
             Self::Static => "static",
             Self::Channels => "channels",
+        }
+    }
+}
+
+/// Where collection puts the valid pages that it moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CollectionPoint {
+    /// At the write point of hosts, behind their pages.
+    #[default]
+    Shared,
+    /// At a write point of its own in each pool (in other simulators a write frontier or pointer of collection).
+    Own,
+}
+
+impl CollectionPoint {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Shared, Self::Own];
+
+    /// Returns the word on the command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Own => "own",
         }
     }
 }
@@ -97,6 +120,11 @@ pub struct SsdConfig {
     pub copy_back: bool,
     /// Collection begins when the element runs low, not when the next operation finds it so.
     pub background: bool,
+    /// How much each collection cleans that the SSD begins itself. With copy-back each parallel unit cleans so
+    /// many blocks of one plane, and one block with [`Quota::Watermark`].
+    pub collection_batch: Quota,
+    /// Where collection puts the pages that it moves.
+    pub collection_write_point: CollectionPoint,
     /// With copy-back: how many planes of an element can work at the same time.
     pub lanes: u32,
     /// Consecutive pages that lie on the same element.
@@ -130,6 +158,8 @@ impl Default for SsdConfig {
             transfer_ps_per_byte: 25_000,
             copy_back: false,
             background: false,
+            collection_batch: Quota::Watermark,
+            collection_write_point: CollectionPoint::Shared,
             lanes: 4,
             stride: 1,
             summary_page: true,
@@ -248,10 +278,14 @@ pub enum SsdGeometryError {
         log_blocks: u32,
     },
     /// A log-block layer does without something that belongs to the page map.
-    #[error("ssd.{key} = true has no meaning with ssd.ftl = {ftl}: {why}; set it to false")]
+    #[error("ssd.{key} = {value} has no meaning with ssd.ftl = {ftl}: {why}; set it to {instead}")]
     NotWithLogBlocks {
         /// The key.
         key: &'static str,
+        /// Its value.
+        value: String,
+        /// The only value allowed.
+        instead: &'static str,
         /// The layer.
         ftl: &'static str,
         /// Why.
@@ -339,6 +373,14 @@ pub struct SsdShape {
     pub transfer_sector: Nanos,
 }
 
+/// Returns a collection's batch as users write it.
+fn batch_word(batch: Quota) -> String {
+    match batch {
+        Quota::Watermark => "watermark".to_owned(),
+        Quota::Blocks(blocks) => blocks.to_string(),
+    }
+}
+
 /// A share in hundredths of a percent, rounded down.
 const fn share(of: u64, bp: u32) -> u64 {
     of * bp as u64 / 10_000
@@ -359,8 +401,8 @@ fn room_to_collect(
     let low = share(blocks, c.min_free_bp).max(1);
     // Collection stops above low + 1 free blocks and holds one more as write point; with fewer than
     // that many blocks' worth of slack every block could be fully valid, and copying would free
-    // nothing.
-    let needed = low + 4;
+    // nothing. A write point of collection's own holds another block.
+    let needed = low + 4 + u64::from(c.collection_write_point == CollectionPoint::Own);
     if reserved < needed {
         return Err(SsdGeometryError::NoRoomToCollect { reserved, blocks, scope, low, needed });
     }
@@ -375,15 +417,20 @@ fn room_for_log_blocks(
     reserved: u64,
 ) -> Result<u64, SsdGeometryError> {
     let ftl = c.ftl.word();
+    let switch = |is_on: bool| (is_on.to_string(), "false");
+    let batch = (batch_word(c.collection_batch), "watermark");
+    let point = (c.collection_write_point.word().to_owned(), "shared");
     let page_map_only = [
-        ("copy-back", c.copy_back, "merges bring pages into order, wherever they were"),
-        ("background", c.background, "log blocks are merged when a write needs one"),
-        ("summary-page", c.summary_page, "a block in place has no page left for a summary"),
-        ("idle-first", c.idle_first, "a page goes where its block is written"),
+        ("copy-back", switch(c.copy_back), "merges bring pages into order, wherever they were"),
+        ("background", switch(c.background), "log blocks are merged when a write needs one"),
+        ("summary-page", switch(c.summary_page), "a block in place has no page left for a summary"),
+        ("idle-first", switch(c.idle_first), "a page goes where its block is written"),
+        ("collection-batch", batch, "log blocks are merged one at a time, when a write needs one"),
+        ("collection-write-point", point, "merges copy a block's pages into a block of their own"),
     ];
-    for (key, set, why) in page_map_only {
-        if set {
-            return Err(SsdGeometryError::NotWithLogBlocks { key, ftl, why });
+    for (key, (value, instead), why) in page_map_only {
+        if value != instead {
+            return Err(SsdGeometryError::NotWithLogBlocks { key, value, instead, ftl, why });
         }
     }
     if c.allocation == Allocation::Static && !c.stride.is_multiple_of(pages_per_block) {
@@ -419,6 +466,9 @@ impl SsdShape {
         range("parallel-units", c.lanes, 1, u64::from(c.planes))?;
         range("endurance", c.endurance, 1, u64::from(u32::MAX))?;
         range("queue-depth", c.queue_depth.unwrap_or(1), 1, DEEPEST_QUEUE)?;
+        if let Quota::Blocks(blocks) = c.collection_batch {
+            range("collection-batch", blocks, 1, MAX_BLOCKS_PER_PLANE.into())?;
+        }
         // Sums of times stay in range, whatever a run is made of.
         let bounded = |key, value, max| {
             if value <= max { Ok(()) } else { Err(SsdGeometryError::Range { key, value, min: 0, max }) }
@@ -550,6 +600,8 @@ mod tests {
         );
         assert!(message(|c| c.transfer_ps_per_byte = u64::MAX).contains("and 1000000"));
         assert!(message(|c| c.lanes = 5).contains("ssd.parallel-units = 5"));
+        let none = message(|c| c.collection_batch = Quota::Blocks(0));
+        assert!(none.contains("ssd.collection-batch = 0 is not between 1 and"), "{none}");
         let copying = |c: &mut SsdConfig| {
             c.allocation = Allocation::Channels;
             c.copy_back = true;
@@ -564,6 +616,28 @@ mod tests {
             message(|c| c.idle_first = true)
                 .contains("ssd.idle-first = true has no meaning with ssd.allocation = static")
         );
+    }
+
+    /// 102 of 2,048 blocks are the threshold, and four more are needed; a write point of collection's own is another.
+    #[test]
+    fn a_write_point_of_collections_own_needs_a_block() {
+        let works = |kept_blocks, collection_write_point| {
+            let config = SsdConfig {
+                planes: 1,
+                blocks_per_plane: 2048,
+                lanes: 1,
+                reserve_bp: 0,
+                kept_blocks,
+                collection_write_point,
+                ..SsdConfig::default()
+            };
+            SsdShape::new(config, pages_of_4k()).map(|shape| shape.pool_low).map_err(|error| error.to_string())
+        };
+        assert_eq!(works(106, CollectionPoint::Shared), Ok(102));
+        assert_eq!(works(107, CollectionPoint::Own), Ok(102));
+        let refused = works(106, CollectionPoint::Own).unwrap_err();
+        assert!(refused.contains("collection needs at least 107 reserved blocks"), "{refused}");
+        assert!(works(105, CollectionPoint::Shared).is_err());
     }
 
     #[test]
@@ -628,7 +702,14 @@ mod tests {
         ] {
             let message = message(set);
             assert!(message.contains(&format!("ssd.{key} = true has no meaning with ssd.ftl = bast")), "{message}");
+            assert!(message.ends_with("; set it to false"), "{message}");
         }
+        let batch = message(|c| c.collection_batch = Quota::Blocks(1));
+        assert!(batch.contains("ssd.collection-batch = 1 has no meaning with ssd.ftl = bast"), "{batch}");
+        assert!(batch.ends_with("; set it to watermark"), "{batch}");
+        let point = message(|c| c.collection_write_point = CollectionPoint::Own);
+        assert!(point.contains("ssd.collection-write-point = own has no meaning with ssd.ftl = bast"), "{point}");
+        assert!(point.ends_with("; set it to shared"), "{point}");
         let stride = message(|c| c.stride = 96);
         assert!(stride.contains("ssd.stride = 96") && stride.contains("multiple of pages-per-block"), "{stride}");
         let page = message(|c| (c.ftl, c.log_blocks) = (Ftl::Page, Some(3)));

@@ -20,7 +20,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use clock::ElementClock;
 pub use clock::{Collection, ElementCounters};
-pub use geometry::{Allocation, Ftl, SsdConfig, SsdGeometryError, SsdShape};
+pub use geometry::{Allocation, CollectionPoint, Ftl, SsdConfig, SsdGeometryError, SsdShape};
 use log_blocks::LogBlocks;
 use page_map::PageMap;
 pub use pool::PageStates;

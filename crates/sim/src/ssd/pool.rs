@@ -1,5 +1,5 @@
-//! A pool of erase blocks with one write point: an element, or with copy-back one plane of it
-//! (specs §1.2).
+//! A pool of erase blocks with a write point, and perhaps another for collection: an element, or with copy-back one
+//! plane of it (specs §1.2).
 
 use super::block_sets::BlockSets;
 
@@ -26,6 +26,9 @@ pub(super) struct Pool {
     active: u32,
     /// The active block's next page; `data_pages` where it is full.
     next_page: u32,
+    /// Block and next page of the other write point: collection's, but for the time in which it moves pages;
+    /// `None` if hosts and collection share one.
+    other: Option<(u32, u32)>,
 }
 
 /// An erase block.
@@ -52,8 +55,8 @@ pub(super) struct Programmed {
 }
 
 impl Pool {
-    /// A pool of clean blocks.
-    pub(super) fn new(blocks: u32, pages_per_block: u32, data_pages: u32) -> Self {
+    /// Returns a pool of clean blocks, in which collection has a write point of its own or shares that of hosts.
+    pub(super) fn new(blocks: u32, pages_per_block: u32, data_pages: u32, own_point: bool) -> Self {
         let words_per_block = pages_per_block.div_ceil(64) as usize;
         let mut free = BlockSets::new(1, blocks);
         for block in 0..blocks {
@@ -72,19 +75,29 @@ impl Pool {
             alloc_from: 0,
             active: 0,
             next_page: data_pages,
+            other: own_point.then_some((0, data_pages)),
         }
     }
 
-    /// Blocks that are erased and hold no write point.
+    /// Blocks that are erased, none of them an active one.
     #[inline]
     pub(super) fn free_blocks(&self) -> u32 {
         self.free_blocks
     }
 
-    /// Whether a page can be programmed.
+    /// Whether a host's page can be programmed. The last free block is collection's, if that has a write point of its
+    /// own: the host's active block, however empty, could not take the pages of a victim.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        self.next_page < self.data_pages || self.free_blocks() > 0
+        self.next_page < self.data_pages || self.free_blocks() > u32::from(self.other.is_some())
+    }
+
+    /// Exchanges the write points, before and after collection moves pages; with a shared one does nothing.
+    pub(super) fn switch_write_point(&mut self) {
+        if let Some((active, next_page)) = &mut self.other {
+            std::mem::swap(active, &mut self.active);
+            std::mem::swap(next_page, &mut self.next_page);
+        }
     }
 
     /// Takes the next page of the write point, which holds valid data from now on.
@@ -233,8 +246,9 @@ impl Pool {
     pub(super) fn page_states(&self) -> PageStates {
         let valid = self.blocks.iter().map(|block| u64::from(block.valid)).sum();
         let n = u64::from(self.pages_per_block);
-        let partly = self.next_page < self.data_pages;
-        let unused_in_active = if partly { n - u64::from(self.next_page) } else { 0 };
+        let next_pages = [Some(self.next_page), self.other.map(|(_, next_page)| next_page)];
+        let partly = next_pages.into_iter().flatten().filter(|&next_page| next_page < self.data_pages);
+        let unused_in_active: u64 = partly.map(|next_page| n - u64::from(next_page)).sum();
         let free = u64::from(self.free_blocks()) * n + unused_in_active;
         PageStates { valid, free, invalid: self.blocks.len() as u64 * n - valid - free }
     }

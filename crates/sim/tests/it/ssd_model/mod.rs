@@ -5,9 +5,9 @@
 
 mod shapes;
 
-use destage_plan::{Element, Nanos, PageGeometry, PageNo};
+use destage_plan::{Element, Nanos, PageGeometry, PageNo, Quota};
 use destage_policy::buffer::DeviceView;
-use destage_sim::ssd::{self, ElementCounters, PageStates, Ssd, SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{self, CollectionPoint, ElementCounters, PageStates, Ssd, SsdConfig, SsdShape, StartState};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -44,11 +44,12 @@ impl Block {
     }
 }
 
-/// The blocks that share a write point: a plane with copy-back, and otherwise the element.
+/// The blocks that hosts' pages go to in order: a plane with copy-back, and otherwise the element.
 #[derive(Clone, Debug)]
 struct Allocation {
     blocks: Vec<Block>,
-    write_point: Option<usize>,
+    /// The active blocks: where hosts' pages go, and where collection's go if it has a write point of its own.
+    write_points: [Option<usize>; 2],
     alloc_pos: usize,
 }
 
@@ -59,24 +60,24 @@ impl Allocation {
 
     /// The slot that the next page goes to: in the block of the write point, or in the next clean
     /// one (next fit).
-    fn next_slot(&mut self, summary: bool) -> Option<(usize, usize)> {
+    fn next_slot(&mut self, point: usize, summary: bool) -> Option<(usize, usize)> {
         let data = self.blocks[0].slots.len() - usize::from(summary);
-        if let Some(block) = self.write_point
+        if let Some(block) = self.write_points[point]
             && let Some(slot) = (0..data).find(|&slot| self.blocks[block].slots[slot] == Slot::Clean)
         {
             return Some((block, slot));
         }
         let n = self.blocks.len();
         let block = (0..n).map(|i| (self.alloc_pos + i) % n).find(|&block| self.blocks[block].is_clean())?;
-        self.write_point = Some(block);
+        self.write_points[point] = Some(block);
         self.alloc_pos = (block + 1) % n;
         Some((block, 0))
     }
 
     /// Writes the page; says into which block, and whether that has its summary now or would have
     /// one.
-    fn append(&mut self, lpn: u32, summary: bool) -> (usize, bool) {
-        let (block, slot) = self.next_slot(summary).expect("room for the page");
+    fn append(&mut self, point: usize, lpn: u32, summary: bool) -> (usize, bool) {
+        let (block, slot) = self.next_slot(point, summary).expect("room for the page");
         let slots = &mut self.blocks[block].slots;
         slots[slot] = Slot::Holds(lpn);
         let last = slot + 1 + usize::from(summary) == slots.len();
@@ -84,7 +85,7 @@ impl Allocation {
             slots[slot + 1] = Slot::Summary;
         }
         if last {
-            self.write_point = None;
+            self.write_points[point] = None;
         }
         (block, last)
     }
@@ -120,7 +121,7 @@ impl Model {
         let pools = if config.copy_back { config.planes } else { 1 };
         let blocks = config.planes * config.blocks_per_plane / pools;
         let block = Block { slots: vec![Slot::Clean; geometry.pages_per_block() as usize], erases: 0 };
-        let pool = Allocation { blocks: vec![block; blocks as usize], write_point: None, alloc_pos: 0 };
+        let pool = Allocation { blocks: vec![block; blocks as usize], write_points: [None; 2], alloc_pos: 0 };
         let units = if config.copy_back { config.lanes as usize } else { 1 };
         let element = ElementModel {
             pools: vec![pool; pools as usize],
@@ -139,7 +140,7 @@ impl Model {
             let per_pool = model.exported_per_element(geometry).div_ceil(pools);
             for page in 0..model.exported(geometry) {
                 let (element, lpn) = model.place(page);
-                model.elements[element].pools[(lpn / per_pool) as usize].append(lpn, config.summary_page);
+                model.elements[element].pools[(lpn / per_pool) as usize].append(0, lpn, config.summary_page);
             }
         }
         if let StartState::Aged { overwrites_pct, seed } = start {
@@ -226,31 +227,52 @@ impl Model {
         let pools = self.elements[element].pools.len();
         let mut pool = 0;
         if pools > 1 {
-            let e = &mut self.elements[element];
-            let mut best = None;
-            for i in 0..pools {
-                let p = (e.next_pool + i) % pools;
-                let free = e.pools[p].free();
-                let room = e.pools[p].clone().next_slot(self.config.summary_page).is_some();
-                if room && best.is_none_or(|(most, _)| free > most) {
-                    best = Some((free, p));
+            pool = loop {
+                match self.emptiest(element) {
+                    Some(pool) => break pool,
+                    None => self.clean(element, self.elements[element].next_pool, now),
                 }
-            }
-            pool = best.expect("a plane with room").1;
-            e.next_pool = (pool + 1) % pools;
+            };
+            self.elements[element].next_pool = (pool + 1) % pools;
         }
         self.clean(element, pool, now);
         if let Some((p, block, slot)) = self.find(element, lpn) {
             self.elements[element].pools[p].blocks[block].slots[slot] = Slot::Stale;
         }
-        let (_, sealed) = self.elements[element].pools[pool].append(lpn, self.config.summary_page);
+        let (_, sealed) = self.elements[element].pools[pool].append(0, lpn, self.config.summary_page);
         self.elements[element].did.host_programs += 1;
         let mut time = self.config.program.0 + self.transfer(self.sectors);
         if sealed && self.config.summary_page {
             self.elements[element].did.summary_programs += 1;
             time += self.summary_time();
         }
-        self.spend(element, pool, now, time)
+        let done = self.spend(element, pool, now, time);
+        if self.config.background {
+            self.clean(element, pool, now);
+        }
+        done
+    }
+
+    /// The plane with room for a host's page that has the most clean blocks, in turn.
+    fn emptiest(&self, element: usize) -> Option<usize> {
+        let e = &self.elements[element];
+        let own = self.collection_point() == 1;
+        let mut best = None;
+        for i in 0..e.pools.len() {
+            let p = (e.next_pool + i) % e.pools.len();
+            let free = e.pools[p].free();
+            let slot = e.pools[p].clone().next_slot(0, self.config.summary_page);
+            // The last clean block is collection's if that has a write point of its own.
+            let room = slot.is_some_and(|(_, slot)| !own || slot > 0 || free > 1);
+            if room && best.is_none_or(|(most, _)| free > most) {
+                best = Some((free, p));
+            }
+        }
+        best.map(|(_, pool)| pool)
+    }
+
+    fn collection_point(&self) -> usize {
+        usize::from(self.config.collection_write_point == CollectionPoint::Own)
     }
 
     fn trim(&mut self, page: u32) {
@@ -273,23 +295,29 @@ impl Model {
                 let own: Vec<usize> = (0..planes).filter(|plane| plane % units == unit).collect();
                 let first = if pool % units == unit { pool } else { self.elements[element].turns[unit] };
                 let at = own.iter().position(|plane| *plane == first).expect("a plane of this unit");
-                // One block of one plane that is due; the pointer stands behind that plane
-                // afterwards.
+                // A batch of one plane that is due; the pointer stands behind that plane afterwards.
+                let batch = if let Quota::Blocks(blocks) = self.config.collection_batch { blocks } else { 1 };
                 for i in 0..own.len() {
                     let plane = own[(at + i) % own.len()];
                     self.elements[element].turns[unit] = own[(at + i + 1) % own.len()];
-                    if self.elements[element].pools[plane].free() <= low
-                        && let Some(cost) = self.clean_block(element, plane)
-                    {
-                        time = time.max(cost);
-                        break;
+                    if self.elements[element].pools[plane].free() <= low {
+                        let costs: Vec<u64> = (0..batch).map_while(|_| self.clean_block(element, plane)).collect();
+                        time = time.max(costs.iter().sum());
+                        if !costs.is_empty() {
+                            break;
+                        }
                     }
                 }
             }
         } else {
-            while self.elements[element].pools[0].free() <= low + 1 {
+            let mut cleaned = 0;
+            while match self.config.collection_batch {
+                Quota::Blocks(blocks) => cleaned < blocks,
+                Quota::Watermark => self.elements[element].pools[0].free() <= low + 1,
+            } {
                 let Some(cost) = self.clean_block(element, 0) else { break };
                 time += cost;
+                cleaned += 1;
             }
         }
         if time > 0 {
@@ -307,12 +335,12 @@ impl Model {
 
     fn clean_block(&mut self, element: usize, pool: usize) -> Option<u64> {
         let victim = self.elements[element].pools[pool].victim()?;
-        let c = self.config.clone();
+        let (c, point) = (self.config.clone(), self.collection_point());
         let plane = |block: usize| block / c.blocks_per_plane as usize;
         let mut time = c.erase.0;
         for slot in 0..self.elements[element].pools[pool].blocks[victim].slots.len() {
             let Slot::Holds(lpn) = self.elements[element].pools[pool].blocks[victim].slots[slot] else { continue };
-            let (block, sealed) = self.elements[element].pools[pool].append(lpn, c.summary_page);
+            let (block, sealed) = self.elements[element].pools[pool].append(point, lpn, c.summary_page);
             self.elements[element].pools[pool].blocks[victim].slots[slot] = Slot::Stale;
             time += c.read.0 + c.program.0;
             if !c.copy_back && plane(block) != plane(victim) {

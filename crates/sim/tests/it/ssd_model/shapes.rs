@@ -94,13 +94,23 @@ fn survives(shape: &SsdShape, skewed: bool, seed: u64) -> Result<(), String> {
 
 const PAGES_PER_BLOCK: [u64; 6] = [1, 2, 3, 64, 100, 256];
 
+/// One block at a time is where free blocks are closest to running out.
+fn any_batch() -> impl Strategy<Value = Quota> {
+    prop_oneof![Just(Quota::Watermark), Just(Quota::Blocks(1)), (2..20_u32).prop_map(Quota::Blocks)]
+}
+
+fn any_point() -> impl Strategy<Value = CollectionPoint> {
+    prop::sample::select(CollectionPoint::ALL.to_vec())
+}
+
 fn any_config() -> impl Strategy<Value = (SsdConfig, u64)> {
     let shape = (1..4_u32, 1..5_u32, 2..40_u32, 0..6000_u32, 0..3000_u32);
     let ways = (any::<[bool; 2]>(), 1..6_u32, prop::sample::select(vec![1_u32, 2, 3, 7, 64]), any::<bool>());
-    (shape, ways, prop::sample::select(PAGES_PER_BLOCK.to_vec())).prop_map(
+    (shape, ways, (any_batch(), any_point()), prop::sample::select(PAGES_PER_BLOCK.to_vec())).prop_map(
         |(
             (elements, planes, blocks_per_plane, reserve_bp, min_free_bp),
             ([copy_back, background], lanes, stride, summary_page),
+            (collection_batch, collection_write_point),
             n,
         )| {
             let config = SsdConfig {
@@ -112,6 +122,8 @@ fn any_config() -> impl Strategy<Value = (SsdConfig, u64)> {
                 min_free_bp,
                 copy_back,
                 background,
+                collection_batch,
+                collection_write_point,
                 lanes,
                 stride,
                 summary_page,
@@ -157,6 +169,8 @@ proptest! {
         switches: (bool, bool, bool, bool),
         ftl in prop::sample::select(ssd::Ftl::ALL.to_vec()),
         log_blocks in prop_oneof![Just(None), (0..5_u32).prop_map(Some), any::<Option<u32>>()],
+        batch in prop_oneof![Just(Quota::Watermark), any::<u32>().prop_map(Quota::Blocks), any_batch()],
+        point in any_point(),
         times in prop::array::uniform4(prop_oneof![0..5_u64, any::<u64>()]),
         n in prop_oneof![Just(1_u64), Just(64), Just(65_536)],
     ) {
@@ -178,6 +192,8 @@ proptest! {
             transfer_ps_per_byte: times[3],
             copy_back: switches.0,
             background: switches.2,
+            collection_batch: batch,
+            collection_write_point: point,
             lanes,
             stride,
             summary_page: switches.1,
