@@ -3,9 +3,11 @@
 //! page is, is found by looking at all of them. After every operation all that can be seen of the
 //! SSD is compared. Then what holds of channels in particular.
 
-use destage_plan::{Element, Nanos, PageGeometry, PageNo};
+use destage_plan::{Element, Nanos, PageGeometry, PageNo, Quota};
 use destage_policy::buffer::DeviceView;
-use destage_sim::ssd::{Allocation, ElementCounters, PageStates, Ssd, SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{
+    Allocation, CollectionPoint, ElementCounters, PageStates, Ssd, SsdConfig, SsdShape, StartState,
+};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -25,7 +27,8 @@ enum Slot {
 struct Channel {
     blocks: Vec<Vec<Slot>>,
     erases: Vec<u32>,
-    open: Option<usize>,
+    /// The block that hosts' pages go to, and that of collection's if it has one.
+    open: [Option<usize>; 2],
     search_from: usize,
     busy_until: u64,
     collections: Vec<(u64, u64)>,
@@ -42,9 +45,9 @@ impl Channel {
     }
 
     /// Whether that filled a block.
-    fn append(&mut self, page: u32, summary: bool) -> (usize, bool) {
+    fn append(&mut self, point: usize, page: u32, summary: bool) -> (usize, bool) {
         let n = self.blocks.len();
-        let block = self.open.unwrap_or_else(|| {
+        let block = self.open[point].unwrap_or_else(|| {
             let clean = |block: &usize| self.blocks[*block].iter().all(|slot| *slot == Slot::Clean);
             let found = (0..n).map(|i| (self.search_from + i) % n).find(clean).expect("a clean block");
             self.search_from = (found + 1) % n;
@@ -57,7 +60,7 @@ impl Channel {
         if full && summary {
             slots[at + 1] = Slot::Summary;
         }
-        self.open = (!full).then_some(block);
+        self.open[point] = (!full).then_some(block);
         (block, full)
     }
 }
@@ -79,13 +82,14 @@ impl Model {
         let n = geometry.pages_per_block() as usize;
         let blocks = (config.planes * config.blocks_per_plane) as usize;
         let data = n - usize::from(config.summary_page);
+        let own = config.collection_write_point == CollectionPoint::Own;
         let low = (blocks * config.min_free_bp as usize / 10_000).max(1);
         let reserved = (config.blocks_per_plane * config.reserve_bp / 10_000) * config.planes;
         let exported = (blocks as u32 - reserved) * data as u32 * config.elements;
         let channel = Channel {
             blocks: vec![vec![Slot::Clean; n]; blocks],
             erases: vec![0; blocks],
-            open: None,
+            open: [None; 2],
             search_from: 0,
             busy_until: 0,
             collections: Vec::new(),
@@ -97,7 +101,7 @@ impl Model {
             channels: vec![channel; config.elements as usize],
             next: 0,
             redirected: 0,
-            most: (blocks - low - 4) * data,
+            most: (blocks - low - 4 - usize::from(own)) * data,
             low,
             exported: exported / n as u32 * n as u32,
         };
@@ -183,7 +187,7 @@ impl Model {
         if let Some((c, block, slot)) = self.find(page) {
             self.channels[c].blocks[block][slot] = Slot::Stale;
         }
-        let (_, full) = self.channels[channel].append(page, self.config.summary_page);
+        let (_, full) = self.channels[channel].append(0, page, self.config.summary_page);
         self.channels[channel].did.host_programs += 1;
         let mut time = self.config.program.0 + self.transfer(self.page_sectors);
         if full && self.config.summary_page {
@@ -211,16 +215,21 @@ impl Model {
         let (page, sector) = (self.transfer(self.page_sectors), self.transfer(1));
         let per_plane = self.config.blocks_per_plane as usize;
         let summary = self.config.summary_page;
+        let own = self.config.collection_write_point == CollectionPoint::Own;
+        let point = usize::from(own);
         let c = &mut self.channels[channel];
-        let mut time = 0;
-        while c.free() <= self.low + 1 {
+        let (mut time, mut cleaned) = (0, 0);
+        while match self.config.collection_batch {
+            Quota::Blocks(blocks) => cleaned < blocks,
+            Quota::Watermark => c.free() <= self.low + 1,
+        } {
             let valid = |block: &[Slot]| block.iter().filter(|slot| matches!(slot, Slot::Holds(_))).count();
             let full = |block: &[Slot]| !block.contains(&Slot::Clean) && block.contains(&Slot::Stale);
             let candidates = (0..c.blocks.len()).filter(|block| full(&c.blocks[*block]));
             let Some(victim) = candidates.min_by_key(|block| valid(&c.blocks[*block])) else { break };
             for slot in 0..c.blocks[victim].len() {
                 let Slot::Holds(held) = c.blocks[victim][slot] else { continue };
-                let (to, sealed) = c.append(held, summary);
+                let (to, sealed) = c.append(point, held, summary);
                 c.blocks[victim][slot] = Slot::Stale;
                 time += read + program + if to / per_plane == victim / per_plane { 0 } else { 2 * page };
                 c.did.gc_pages_moved += 1;
@@ -233,6 +242,7 @@ impl Model {
             c.erases[victim] += 1;
             c.did.erases += 1;
             time += erase;
+            cleaned += 1;
         }
         if time > 0 {
             let start = c.busy_until.max(now);
@@ -361,6 +371,28 @@ fn the_ssd_agrees_with_the_model() {
         }
     }
     driven(&channels(1), 4, StartState::Full, 1, OPERATIONS * soak(), 9);
+}
+
+/// One block at a time, and more than it takes to come above the threshold; survivors behind hosts' pages and apart.
+#[test]
+fn every_collector_agrees_with_the_model() {
+    for (i, collection_batch) in (0..).zip([Quota::Blocks(1), Quota::Blocks(3), Quota::Watermark]) {
+        for collection_write_point in CollectionPoint::ALL {
+            let config = SsdConfig {
+                collection_batch,
+                collection_write_point,
+                background: i == 1,
+                summary_page: i == 2,
+                ..channels(3)
+            };
+            driven(&config, 6, StartState::Aged { overwrites_pct: 150, seed: 7 }, 1, OPERATIONS / 2 * soak(), i);
+        }
+    }
+    // All channels as full as they can be.
+    let own = SsdConfig { collection_write_point: CollectionPoint::Own, ..channels(2) };
+    let tight = SsdConfig { planes: 1, lanes: 1, blocks_per_plane: 24, collection_batch: Quota::Blocks(1), ..own };
+    let ssd = driven(&tight, 4, StartState::Full, 10, OPERATIONS / 2 * soak(), 6);
+    assert!(ssd.redirected() > 100, "{}", ssd.redirected());
 }
 
 /// Whoever writes to one channel only fills it; what does not fit goes to the others, and

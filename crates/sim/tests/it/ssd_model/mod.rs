@@ -3,6 +3,7 @@
 //! after every operation all that can be seen of the SSD is compared. Then shapes at the limit of
 //! what is allowed, and the specification's worked example.
 
+mod collectors;
 mod shapes;
 
 use destage_plan::{Element, Nanos, PageGeometry, PageNo, Quota};
