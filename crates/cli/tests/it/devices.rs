@@ -233,6 +233,10 @@ fn log_blocks_are_a_layer_of_the_ssd() {
     assert!(bast(&["--ssd.copy-back"]).contains("ssd.copy-back = true has no meaning with ssd.ftl = bast"));
     assert!(bast(&["--ssd.summary-page"]).contains("ssd.summary-page = true has no meaning"));
     assert!(bast(&["--ssd.min-free", "3%"]).contains("'ssd.min-free' has no meaning with ssd.ftl = bast"));
+    assert!(bast(&["--ssd.collection-batch", "1"]).contains("ssd.collection-batch = 1 has no meaning"));
+    assert!(bast(&["--ssd.collection-write-point", "own"]).contains("set it to shared"));
+    assert!(refusal(&["--ssd.collection-batch", "0"]).contains("watermark, or a number of blocks from 1 on"));
+    assert!(refusal(&["--ssd.collection-write-point", "mine"]).contains("one of shared, own"));
     assert!(bast(&["--ssd.stride", "32"]).contains("give a multiple of pages-per-block"));
     assert!(bast(&["--policy", "cave+bplru"]).contains("set ssd.allocation = channels"));
 }

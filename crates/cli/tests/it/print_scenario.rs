@@ -55,6 +55,7 @@ const CALLS: &[&[&str]] = &[
     &["--trace", TRACE, "--device", "analytic", "--policy", "bplru", "--analytic.read", "26us", "--ops", "writes"],
     &["--trace", TRACE, "--device", "ssd", "--ssd.preset", "gcar", "--start", "full", "--lba-overflow", "compact"],
     &["--trace", TRACE, "--device", "ssd", "--ssd.preset", "pm9a3", "--policy", "lru", "--cache", "1MiB"],
+    &["--trace", TRACE, "--device", "ssd", "--ssd.collection-batch", "2", "--ssd.collection-write-point", "own"],
     &["--trace", TRACE, "--device", "ssd", "--ssd.ftl", "bast", "--policy", "fab", "--warmup", "20%", "--drain"],
     &["--trace", TRACE, "--device", "ssd", "--ssd.capacity", "1GiB", "--policy", "lru", "--host", "closed:4"],
     &["--scenario", "scenarios/own.toml", "--from", "1s", "--limit", "900", "--set", "warmup=10"],

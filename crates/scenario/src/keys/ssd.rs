@@ -1,9 +1,9 @@
 //! Settings of simulated SSDs.
 
-use destage_plan::{Nanos, PageGeometry};
+use destage_plan::{Nanos, PageGeometry, Quota};
 use destage_sim::buffer::Capacity;
 use destage_sim::input::LbaOverflow;
-use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState, drive, presets};
+use destage_sim::ssd::{Allocation, CollectionPoint, Ftl, SsdConfig, StartState, drive, presets};
 
 use super::Result;
 use super::cache::PAGES_PER_BLOCK;
@@ -195,6 +195,23 @@ declare_settings! {
         AppliesTo::Ssd,
         "Collect once an element runs low, not when its next operation comes [default: false]",
     );
+    pub(crate) const COLLECTION_BATCH: Setting<Quota> = Setting::one(
+        "ssd.collection-batch",
+        "watermark|N",
+        "",
+        AppliesTo::Ssd,
+        "How much a collection cleans: blocks until more are free than one above the threshold (with copy-back one of a plane), or N \
+         [default: watermark]",
+        collection_batch,
+    );
+    pub(crate) const COLLECTION_WRITE_POINT: Setting<CollectionPoint> = Setting::one(
+        "ssd.collection-write-point",
+        "shared|own",
+        "",
+        AppliesTo::Ssd,
+        "Where collection puts valid pages: behind those of hosts, or in active blocks of its own [default: shared]",
+        collection_point,
+    );
     pub(crate) const PARALLEL_UNITS: Setting<u32> = Setting::one(
         "ssd.parallel-units",
         "N",
@@ -336,6 +353,8 @@ pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConf
     for (setting, field) in switches {
         *field = setting.get_or(settings, *field)?;
     }
+    c.collection_batch = COLLECTION_BATCH.get_or(settings, c.collection_batch)?;
+    c.collection_write_point = COLLECTION_WRITE_POINT.get_or(settings, c.collection_write_point)?;
     c.transfer_ps_per_byte = TRANSFER.get_or(settings, c.transfer_ps_per_byte)?;
     c.lanes = PARALLEL_UNITS.get_or(settings, c.planes)?;
     c.queue_depth = QUEUE_DEPTH.get_or(settings, c.queue_depth)?;
@@ -378,6 +397,12 @@ pub(crate) fn followed(
     ];
     if config.ftl == Ftl::Page {
         values.push((MIN_FREE.name(), share(config.min_free_bp)));
+        let batch = match config.collection_batch {
+            Quota::Watermark => "watermark".to_owned(),
+            Quota::Blocks(blocks) => blocks.to_string(),
+        };
+        values.push((COLLECTION_BATCH.name(), batch));
+        values.push((COLLECTION_WRITE_POINT.name(), config.collection_write_point.word().to_owned()));
     }
     values.push(match capacity {
         Some(Capacity::Fit | Capacity::Of(_)) => (CAPACITY.name(), "fit".to_owned()),
@@ -392,6 +417,18 @@ fn ftl(text: &str) -> std::result::Result<Ftl, String> {
 
 fn allocation(text: &str) -> std::result::Result<Allocation, String> {
     word(text, &[Allocation::Static, Allocation::Channels].map(|allocation| (allocation.word(), allocation)))
+}
+
+fn collection_batch(text: &str) -> std::result::Result<Quota, String> {
+    match (text, q::count32(text)) {
+        ("watermark", _) => Ok(Quota::Watermark),
+        (_, Ok(blocks)) if blocks > 0 => Ok(Quota::Blocks(blocks)),
+        _ => Err("watermark, or a number of blocks from 1 on".into()),
+    }
+}
+
+fn collection_point(text: &str) -> std::result::Result<CollectionPoint, String> {
+    word(text, &CollectionPoint::ALL.map(|point| (point.word(), point)))
 }
 
 fn queue_depth(text: &str) -> std::result::Result<Option<u32>, String> {
