@@ -2,11 +2,12 @@
 
 use destage_report::kept::KeptError;
 use destage_scenario::sim::{self, Requests, SIM};
+use destage_scenario::synth::{self, SYNTH};
 use destage_scenario::{ScenarioError, Settings};
 use destage_sim::buffer::{RunResult, SimError};
 use destage_sim::experiment::{Input, Resources};
 use destage_sweep::SweepError;
-use destage_trace::{Source, TraceError};
+use destage_trace::{Source, Synth, SynthError, TraceError};
 
 /// Why evidence could not be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -77,4 +78,27 @@ pub fn run(workload: &str, pairs: &[(&str, String)], open: Open<'_>) -> Result<V
     let report = experiment.run(RESOURCES, &mut input(open), &|_| {});
     let report = report.map_err(|error| EvidenceError::Sim { workload: workload.into(), error })?;
     Ok(report.results)
+}
+
+/// A synthetic workload from settings of `destage trace synth`.
+pub(crate) fn synthetic(pairs: &[(&str, String)]) -> Result<Synth, ScenarioError> {
+    let mut settings = Settings::new(SYNTH);
+    for (key, value) in pairs {
+        settings.set(&format!("{key}={value}"))?;
+    }
+    Synth::new(synth::spec(&settings)?).map_err(|error: SynthError| ScenarioError::new(error))
+}
+
+/// The one result of a run over such a workload.
+pub(crate) fn run_synthetic(
+    what: &str,
+    settings: &[(&str, String)],
+    workload: &[(&str, String)],
+) -> Result<RunResult, EvidenceError> {
+    synthetic(workload)?;
+    let mut open = || -> Result<Box<dyn Source>, TraceError> {
+        let source = synthetic(workload).expect("it was made once already");
+        Ok(Box::new(source))
+    };
+    Ok(run(what, settings, &mut open)?.remove(0))
 }

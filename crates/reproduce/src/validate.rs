@@ -8,15 +8,12 @@ use std::fmt::Write;
 
 use crate::parallel;
 use destage_policy::buffer::policies;
-use destage_scenario::ScenarioError;
-use destage_scenario::Settings;
-use destage_scenario::synth::{self, SYNTH};
 use destage_sim::buffer::RunResult;
 use destage_sim::measure::Estimate;
-use destage_trace::{Source, Synth, SynthError, TraceError};
+use destage_trace::{Source, TraceError};
 
 use crate::peers;
-use crate::run::{EvidenceError, PAGE, Step, pair, percent, run};
+use crate::run::{EvidenceError, PAGE, Step, pair, percent, run, run_synthetic, synthetic};
 use crate::theory::{greedy_write_amplification, greedy_write_amplification_of_large_blocks, md1_wait};
 
 /// How much is simulated.
@@ -74,29 +71,6 @@ pub fn validate(effort: Effort, step: Step) -> Result<Validation, EvidenceError>
         n => write!(out, "\n## Verdict\n\n{n} checks fail:\n\n- {}\n", failures.join("\n- ")),
     };
     Ok(Validation { markdown: out, failures })
-}
-
-/// A synthetic workload from settings of `destage trace synth`.
-fn synthetic(pairs: &[(&str, String)]) -> Result<Synth, ScenarioError> {
-    let mut settings = Settings::new(SYNTH);
-    for (key, value) in pairs {
-        settings.set(&format!("{key}={value}"))?;
-    }
-    Synth::new(synth::spec(&settings)?).map_err(|error: SynthError| ScenarioError::new(error))
-}
-
-/// The one result of a run over such a workload.
-fn run_synthetic(
-    what: &str,
-    settings: &[(&str, String)],
-    workload: &[(&str, String)],
-) -> Result<RunResult, EvidenceError> {
-    synthetic(workload)?;
-    let mut open = || -> Result<Box<dyn Source>, TraceError> {
-        let source = synthetic(workload).expect("it was made once already");
-        Ok(Box::new(source))
-    };
-    Ok(run(what, settings, &mut open)?.remove(0))
 }
 
 /// A cell of the table of write amplifications.
