@@ -15,6 +15,7 @@ pub mod report;
 pub mod reproduce;
 mod run;
 pub mod several;
+mod skew;
 pub mod theory;
 pub mod validate;
 pub mod watch;

@@ -14,6 +14,7 @@ use destage_trace::{Source, TraceError};
 
 use crate::peers;
 use crate::run::{EvidenceError, PAGE, Step, pair, percent, run, run_synthetic, synthetic};
+use crate::skew::{SkewEffort, skew};
 use crate::theory::{greedy_write_amplification, greedy_write_amplification_of_large_blocks, md1_wait};
 
 /// How much is simulated.
@@ -26,6 +27,8 @@ pub struct Effort {
     pub overwrites: u64,
     /// Independent runs per figure.
     pub seeds: u64,
+    /// Independent runs per figure under skew.
+    pub skew_seeds: u64,
     /// Requests of a run of the queue.
     pub queue_requests: u64,
     /// Independent runs of the queue.
@@ -34,7 +37,8 @@ pub struct Effort {
 
 impl Effort {
     /// What docs/validation.md shows.
-    pub const FULL: Self = Self { blocks: 4096, overwrites: 10, seeds: 5, queue_requests: 1_000_000, queue_seeds: 20 };
+    pub const FULL: Self =
+        Self { blocks: 4096, overwrites: 10, seeds: 5, skew_seeds: 3, queue_requests: 1_000_000, queue_seeds: 20 };
 }
 
 /// What was found.
@@ -53,12 +57,14 @@ const TOLERANCE: f64 = 0.02;
 pub fn validate(effort: Effort, step: Step) -> Result<Validation, EvidenceError> {
     let mut failures = Vec::new();
     let mut out = String::new();
+    let under_skew = SkewEffort { blocks: effort.blocks, overwrites: effort.overwrites, seeds: effort.skew_seeds };
     let parts = [
         "# Validation: destage against theory, conservation laws and other simulators\n\n\
          Written by `make validate` (`destage validate`), from fixed seeds: the same bytes on every run and machine. Speeds are in \
          benchmarks.md. ± is the half width of the 95 % confidence interval (Student's t over independent seeds).\n"
             .to_owned(),
         write_amplification(effort, step, &mut failures)?,
+        skew(under_skew, step, &mut failures)?,
         queue(effort, step, &mut failures)?,
         laws(step, &mut failures)?,
         peers::compare(step)?,

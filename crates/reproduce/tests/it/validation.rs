@@ -4,13 +4,16 @@ use destage_reproduce::validate::{Effort, validate};
 
 #[test]
 fn a_small_validation_holds_and_repeats() {
-    let effort = Effort { blocks: 1024, overwrites: 3, seeds: 2, queue_requests: 200_000, queue_seeds: 3 };
+    let effort =
+        Effort { blocks: 1024, overwrites: 3, seeds: 2, skew_seeds: 1, queue_requests: 200_000, queue_seeds: 3 };
     let once = validate(effort, &|_| {}).expect("it runs");
     let failures = &once.failures;
     // Few requests leave a load of .9 uncertain by more than the tolerance of the full run;
     // everything else holds.
     assert!(failures.iter().all(|failure| failure.starts_with("M/D/1 at 0.9")), "{failures:?}");
     assert!(once.markdown.contains("| 256 | 0.93 |") && once.markdown.contains("FlashSim"), "{}", once.markdown);
+    let skewed = |row: &str| once.markdown.lines().filter(|line| line.starts_with(row)).count();
+    assert_eq!(["| uniform | ", "| zipf 0.8 | ", "| zipf 1.0 | "].map(skewed), [3; 3], "{}", once.markdown);
     assert_eq!(validate(effort, &|_| {}).expect("it runs").markdown, once.markdown, "the same bytes every time");
 }
 
