@@ -91,18 +91,16 @@ const SHOWN_BY: [(Slip, u64); 15] = [
 const STORE_SEEDS: u64 = 10_000;
 
 /// Lists the same for steps of the NVRAM.
-const STORE_SHOWN_BY: [(Slip, u64); 11] = [
+const STORE_SHOWN_BY: [(Slip, u64); 9] = [
     (Late(Tail), 7_819),
     (TooSoon(Tail), 3_436),
     (Paired(Tail), 3_436),
     (Missing(Tail), 3_436),
-    (Unheard(Tail), 652),
+    (Unheard(Tail), 1_178),
     (Unheard(Copied), 917),
-    (Believes(Stale), 173),
     (Missing(Copied), 95),
     (TooSoon(Copied), 95),
-    (Late(OpenNvram), 28),
-    (Missing(OpenNvram), 28),
+    (Late(OpenNvram), 40),
 ];
 
 /// Where a fault is looked for: arrays without a cache and with one on a device, and one whose cache is in the NVRAM if
