@@ -80,7 +80,7 @@ pub fn run(workload: &str, pairs: &[(&str, String)], open: Open<'_>) -> Result<V
     Ok(report.results)
 }
 
-/// A synthetic workload from settings of `destage trace synth`.
+/// Makes a synthetic workload from settings of `destage trace synth`.
 pub(crate) fn synthetic(pairs: &[(&str, String)]) -> Result<Synth, ScenarioError> {
     let mut settings = Settings::new(SYNTH);
     for (key, value) in pairs {
@@ -89,7 +89,7 @@ pub(crate) fn synthetic(pairs: &[(&str, String)]) -> Result<Synth, ScenarioError
     Synth::new(synth::spec(&settings)?).map_err(|error: SynthError| ScenarioError::new(error))
 }
 
-/// The one result of a run over such a workload.
+/// Returns the one result of a run over such a workload.
 pub(crate) fn run_synthetic(
     what: &str,
     settings: &[(&str, String)],

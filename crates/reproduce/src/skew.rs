@@ -1,4 +1,4 @@
-//! Write amplification under skew: what a collection cleans and where it puts valid pages, beside greedy collection as
+//! Measures write amplification under skew, by what a collection cleans and where it puts valid pages, beside greedy collection as
 //! others simulated it.
 
 use std::fmt::Write;
@@ -12,32 +12,32 @@ use crate::run::{EvidenceError, PAGE, Step, pair, percent, run_synthetic};
 /// moves the amplification under skew by some percent.
 const TOLERANCE: f64 = 0.03;
 const PAGES_PER_BLOCK: u32 = 256;
-/// One block of 1,024 is free when collection begins, four of 4,096.
+/// Leaves one block of 1,024 free when collection begins, four of 4,096.
 const MIN_FREE: &str = "0.1%";
 
 /// Describes a collector by its two settings, with what others found for each footprint.
-struct Collector {
+struct SkewCollector {
     about: &'static str,
     batch: &'static str,
     write_point: &'static str,
-    /// Figures of independent simulations, in the order of [`FOOTPRINTS`].
+    /// Lists figures of independent simulations, in the order of [`FOOTPRINTS`].
     others: [&'static [f64]; 3],
 }
 
 const FOOTPRINTS: [&str; 3] = ["uniform", "zipf:0.8,scattered", "zipf:1.0,scattered"];
 
-/// Greedy collection of uniform writes: alike whatever the batch and the write point.
+/// Lists figures of greedy collection of uniform writes: alike whatever the batch and the write point.
 const UNIFORM: &[f64] = &[4.12, 4.14];
 
-const COLLECTORS: [Collector; 3] = [
-    Collector { about: "default", batch: "watermark", write_point: "shared", others: [UNIFORM, &[], &[]] },
-    Collector {
+const COLLECTORS: [SkewCollector; 3] = [
+    SkewCollector { about: "default", batch: "watermark", write_point: "shared", others: [UNIFORM, &[], &[]] },
+    SkewCollector {
         about: "one block at a time, one write point",
         batch: "1",
         write_point: "shared",
         others: [UNIFORM, &[5.20, 5.23], &[6.29, 6.33]],
     },
-    Collector {
+    SkewCollector {
         about: "one block at a time, a write point of its own",
         batch: "1",
         write_point: "own",
@@ -48,15 +48,15 @@ const COLLECTORS: [Collector; 3] = [
 /// Holds how much is simulated for each figure.
 #[derive(Clone, Copy)]
 pub(crate) struct SkewEffort {
-    /// Erase blocks.
+    /// Counts erase blocks.
     pub(crate) blocks: u32,
-    /// Overwrites of the exported size that are measured; as many are not, before.
+    /// Counts overwrites of the exported size that are measured; as many are not, before.
     pub(crate) overwrites: u64,
-    /// Independent runs.
+    /// Counts independent runs.
     pub(crate) seeds: u64,
 }
 
-fn measured(effort: SkewEffort, collector: &Collector, footprint: &str) -> Result<Estimate, EvidenceError> {
+fn measured(effort: SkewEffort, collector: &SkewCollector, footprint: &str) -> Result<Estimate, EvidenceError> {
     let host_pages = u64::from(effort.blocks) * 7 / 8 * u64::from(PAGES_PER_BLOCK);
     let writes = host_pages * effort.overwrites;
     let seeds: Vec<u64> = (1..=effort.seeds).collect();
@@ -112,7 +112,7 @@ pub(crate) fn skew(effort: SkewEffort, step: Step, failures: &mut Vec<String>) -
     );
     for (i, footprint) in FOOTPRINTS.into_iter().enumerate() {
         for collector in &COLLECTORS {
-            let Collector { about, batch, write_point, others } = collector;
+            let SkewCollector { about, batch, write_point, others } = collector;
             step(&format!("write amplification under skew: {footprint}, {about}"));
             let found = measured(effort, collector, footprint)?;
             let addresses = footprint.replace(':', " ").replace(",scattered", "");

@@ -27,7 +27,7 @@ pub struct Effort {
     pub overwrites: u64,
     /// Independent runs per figure.
     pub seeds: u64,
-    /// Independent runs per figure under skew.
+    /// Counts independent runs per figure under skew.
     pub skew_seeds: u64,
     /// Requests of a run of the queue.
     pub queue_requests: u64,

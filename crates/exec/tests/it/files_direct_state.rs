@@ -1,4 +1,4 @@
-//! The NVRAM and the intents past the page cache: what is written reaches the device in whole blocks, and nothing else does.
+//! Holds the NVRAM and the intents past the page cache against the device: what is written reaches the device in whole blocks, and nothing else does.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -104,7 +104,8 @@ fn a_file_that_ends_within_a_block_goes_through_the_page_cache_and_says_why() {
     let test = "a_file_that_ends_within_a_block_goes_through_the_page_cache_and_says_why";
     let (array, folder) = (array("kdd", Regime::Flush), folder());
     let disk = LoopDevice::new(&folder.path().join("image"), 64 << 20, 4096, test);
-    let Some((disk, mounted)) = disk.and_then(|disk| Mounted::new(&disk, test).map(|mounted| (disk, mounted))) else {
+    let Some((disk, mounted)) = disk.and_then(|disk| MountedDisk::new(&disk, test).map(|mounted| (disk, mounted)))
+    else {
         return;
     };
     let config = || direct(&array, folder.path(), mounted.0.path().join("nvram").into());
@@ -120,9 +121,9 @@ fn a_file_that_ends_within_a_block_goes_through_the_page_cache_and_says_why() {
 }
 
 /// Holds a file system on a disk, which is unmounted when dropped.
-struct Mounted(tempfile::TempDir);
+struct MountedDisk(tempfile::TempDir);
 
-impl Mounted {
+impl MountedDisk {
     fn new(disk: &LoopDevice, test: &str) -> Option<Self> {
         let folder = folder();
         let done = |command: &mut Command| command.output().is_ok_and(|done| done.status.success());
@@ -136,7 +137,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountedDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
     }

@@ -1,4 +1,4 @@
-//! A loop device over a file of zeros.
+//! Makes a loop device over a file of zeros.
 
 use std::fs;
 use std::io::Write;

@@ -23,18 +23,18 @@ impl Allocation {
     }
 }
 
-/// Where collection puts the valid pages that it moves.
+/// Says where collection puts the valid pages that it moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CollectionPoint {
-    /// At the write point of hosts, behind their pages.
+    /// Puts them at the write point of hosts, behind their pages.
     #[default]
     Shared,
-    /// At a write point of its own in each pool (in other simulators a write frontier or pointer of collection).
+    /// Puts them at a write point of its own in each pool (in other simulators a write frontier or pointer of collection).
     Own,
 }
 
 impl CollectionPoint {
-    /// Both.
+    /// Lists both.
     pub const ALL: [Self; 2] = [Self::Shared, Self::Own];
 
     /// Returns the word on the command line.
@@ -120,10 +120,10 @@ pub struct SsdConfig {
     pub copy_back: bool,
     /// Collection begins when the element runs low, not when the next operation finds it so.
     pub background: bool,
-    /// How much each collection cleans that the SSD begins itself. With copy-back each parallel unit cleans so
+    /// Says how much each collection cleans that the SSD begins itself. With copy-back each parallel unit cleans so
     /// many blocks of one plane, and one block with [`Quota::Watermark`].
     pub collection_batch: Quota,
-    /// Where collection puts the pages that it moves.
+    /// Says where collection puts the pages that it moves.
     pub collection_write_point: CollectionPoint,
     /// With copy-back: how many planes of an element can work at the same time.
     pub lanes: u32,
@@ -282,9 +282,9 @@ pub enum SsdGeometryError {
     NotWithLogBlocks {
         /// The key.
         key: &'static str,
-        /// Its value.
+        /// Gives its value.
         value: String,
-        /// The only value allowed.
+        /// Gives the only value allowed.
         instead: &'static str,
         /// The layer.
         ftl: &'static str,
@@ -618,7 +618,7 @@ mod tests {
         );
     }
 
-    /// 102 of 2,048 blocks are the threshold, and four more are needed; a write point of collection's own is another.
+    /// Begins collection at 102 of 2,048 blocks, which needs four more; a write point of collection's own is another.
     #[test]
     fn a_write_point_of_collections_own_needs_a_block() {
         let works = |kept_blocks, collection_write_point| {

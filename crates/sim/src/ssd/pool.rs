@@ -26,7 +26,7 @@ pub(super) struct Pool {
     active: u32,
     /// The active block's next page; `data_pages` where it is full.
     next_page: u32,
-    /// Block and next page of the other write point: collection's, but for the time in which it moves pages;
+    /// Holds the block and the next page of the other write point: collection's, but for the time in which it moves pages;
     /// `None` if hosts and collection share one.
     other: Option<(u32, u32)>,
 }
@@ -79,13 +79,13 @@ impl Pool {
         }
     }
 
-    /// Blocks that are erased, none of them an active one.
+    /// Returns how many blocks are erased, none of them an active one.
     #[inline]
     pub(super) fn free_blocks(&self) -> u32 {
         self.free_blocks
     }
 
-    /// Whether a host's page can be programmed. The last free block is collection's, if that has a write point of its
+    /// Returns true if a host's page can be programmed. The last free block is collection's, if that has a write point of its
     /// own: the host's active block, however empty, could not take the pages of a victim.
     #[inline]
     pub(super) fn has_room(&self) -> bool {

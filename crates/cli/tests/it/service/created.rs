@@ -1,4 +1,4 @@
-//! What `destage create` writes into an array's description.
+//! Reads what `destage create` writes into an array's description.
 
 use std::fs;
 

@@ -48,7 +48,7 @@ pub struct Files<C> {
     pub(super) roster: Roster,
     /// The file that it is in: that of the intents.
     pub(super) roster_file: Arc<StateFile>,
-    /// Why the files of the NVRAM and of the intents go through the page cache, if they were not to.
+    /// Says why the files of the NVRAM and of the intents go through the page cache, if they were not to.
     pub(super) buffered_state: [Option<io::Error>; 2],
     /// Gives the event count that the NVRAM got last.
     pub(super) counted: u64,

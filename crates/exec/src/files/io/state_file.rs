@@ -1,4 +1,4 @@
-//! A file of an array's state, its NVRAM or its intents: written past the page cache once that is asked for.
+//! Writes a file of an array's state, its NVRAM or its intents, past the page cache once that is asked for.
 //!
 //! Through the page cache each sync writes whole pages of 4 KiB, however little of them changed. Direct I/O writes whole
 //! blocks of the device: 512 bytes, which is what the state is made of, or 4096. Of a block that is written in part the rest
@@ -14,7 +14,7 @@ use super::file::{Identity, OsFile, SyncPoint, Unfit};
 use crate::buffer::Buffer;
 use crate::files::layout::sectors::SECTOR;
 
-/// A file of the state, of whose bytes any may be read and written.
+/// Reads and writes any bytes of a file of the state.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     file: Arc<dyn OsFile>,
@@ -23,14 +23,14 @@ pub(crate) struct StateFile {
     written: AtomicU64,
 }
 
-/// What direct I/O of the file needs.
+/// Holds what direct I/O of the file needs.
 #[derive(Debug, Default)]
 struct DirectBlocks {
     /// Bytes of a block; 0 while the file goes through the page cache.
     block: usize,
-    /// Whole blocks as they are read or will be written.
+    /// Holds whole blocks as they are read or will be written.
     image: Buffer,
-    /// The block that was written last, and where it is.
+    /// Keeps the block that was written last, and where it is.
     last: Vec<u8>,
     last_at: Option<u64>,
 }

@@ -49,9 +49,9 @@ pub(crate) struct NvramFile {
     pub(super) before: RecordTable,
     /// Is filled with what the next one says, to be used again.
     table: RecordTable,
-    /// A record as it is read or was made.
+    /// Holds a record as it is read or was made.
     image: Vec<u8>,
-    /// The newest records, which are not written yet, from this place on.
+    /// Holds the newest records, which are not written yet, from this place on.
     gathered: Vec<u8>,
     gathered_at: u64,
     copied: Copied,

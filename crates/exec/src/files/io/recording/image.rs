@@ -1,4 +1,4 @@
-//! The bytes of a recorded file, in pages that copies share until one of them is written: what is left at each of thousands of
+//! Holds the bytes of a recorded file in pages that copies share until one of them is written: what is left at each of thousands of
 //! moments costs what was written in between.
 
 use std::sync::Arc;
