@@ -18,8 +18,15 @@ GONE = 10
 
 def under_way() -> int:
     """How many threads there are that do what calls asked for."""
-    tasks = Path("/proc/self/task").glob("*/comm")
-    return sum(comm.read_text() == "destage\n" for comm in tasks if comm.exists())
+    return sum(name(task) == "destage\n" for task in Path("/proc/self/task").iterdir())
+
+
+def name(task: Path) -> str:
+    """The name of a thread; none of one that ends meanwhile, before or after its file is opened."""
+    try:
+        return (task / "comm").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def interrupted(call, after: float = 0.1) -> None:

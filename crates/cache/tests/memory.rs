@@ -1,16 +1,12 @@
 //! How much memory a cache takes for each page of its SSD: what an array with it allocates at most, less what one
-//! without a cache does. One test, since the count is of the process.
+//! without a cache does. A program of its own: what counts is the allocator.
 
 use destage_cache::{HostCacheSpec, Served, serve};
 use destage_plan::{DevSet, Engine, HostOp, HostRequest, Nanos, Shape, Start, Status, Step, StepOutcome};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
-use peak_alloc::PeakAlloc;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-
-#[global_allocator]
-static ALLOCATED: PeakAlloc = PeakAlloc;
 
 const PAGE: u64 = 4096;
 /// Pages of the cache: just more than a table of a power of two of them has room for, where tables are at
@@ -34,12 +30,10 @@ fn run(engine: &mut Engine<Box<dyn Served>>, zeros: &[u8]) {
     while engine.next_notice().is_some() {}
 }
 
-/// Bytes that an array with a cache of so many pages allocates: the most at any time.
-fn bytes(cache: &str, pages: u64) -> u64 {
+/// Serves an array with a cache of so many pages.
+fn work(cache: &str, pages: u64) {
     let config = ArrayConfig::new(Geometry::new(Level::Raid5, None, 5, 16, 1 << 16).unwrap());
     let zeros = vec![0; 1 << 20];
-    let before = ALLOCATED.current_usage();
-    ALLOCATED.reset_peak_usage();
     let shape = Shape::new(PAGE, 512, 64, 64, config.geometry.data_pages()).unwrap();
     let mut engine = Engine::new(serve(cache, &config, pages).unwrap(), shape, 64);
     engine.start(
@@ -61,7 +55,11 @@ fn bytes(cache: &str, pages: u64) -> u64 {
             run(&mut engine, &zeros);
         }
     }
-    (ALLOCATED.peak_usage() - before) as u64
+}
+
+/// Bytes that an array with a cache of so many pages allocates: the most at any time.
+fn bytes(cache: &str, pages: u64) -> u64 {
+    allocation_counter::measure(|| work(cache, pages)).bytes_max
 }
 
 #[test]
