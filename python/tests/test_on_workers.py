@@ -63,7 +63,7 @@ def test_advice_is_the_same(cluster, cli, trace, tmp_path):
     assert here.returncode == 0, here.stderr
     assert on(cluster, cli, *call) == here.stdout
     # Its page too, of a workload that each worker makes.
-    call = ["advise", "--workload", "random", "--limit", "20000", "--policy", "lru,fab,bplru", "--budget", "8MiB"]
+    call = ["advise", "--workload", "random", "--limit", "6000", "--policy", "lru,fab", "--budget", "1MiB"]
     assert cli(*call, "--report", tmp_path / "here").returncode == 0
     on(cluster, cli, *call, "--report", tmp_path / "there")
     files = sorted((tmp_path / "here").iterdir())

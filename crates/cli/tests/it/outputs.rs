@@ -416,7 +416,7 @@ fn check(
 
 #[test]
 fn a_kill_at_ten_moments_leaves_what_was_there() {
-    const LONGEST: Duration = Duration::from_millis(800);
+    const LONGEST: Duration = Duration::from_millis(400);
     let record = disk("a_kill_at_ten_moments_leaves_what_was_there: trace record");
     let mut told = 0;
     for row in ROWS {
