@@ -159,6 +159,30 @@ impl ClaimTable {
         blockers == 0
     }
 
+    /// Queues a claim right behind that of another operation, in front of all that came later: for one that does a part of
+    /// what an operation that holds its claim was to do. It waits for that one, too, unless they do not conflict.
+    ///
+    /// # Panics
+    /// If an operation that came later holds what this one would have to wait for: the claim is not part of one that is held.
+    pub fn claim_behind(&mut self, now: Nanos, behind: OpId, op: OpId, class: Class, claim: Claim) -> bool {
+        if self.claims == self.lines.len() {
+            self.grow();
+        }
+        self.claims += 1;
+        let queue = self.line(claim.stripe);
+        let at = queue.iter().position(|entry| entry.is_of(behind, claim.stripe)).expect("that one has a claim") + 1;
+        for later in queue[at..].iter_mut().filter(|later| later.claim.conflicts(&claim)) {
+            assert!(later.blockers > 0, "{:?} holds what {op:?} would have to wait for", later.op);
+            later.blockers += 1;
+        }
+        let blockers = queue[..at].iter().filter(|entry| entry.claim.conflicts(&claim)).count() as u32;
+        queue.insert(at, Entry { op, claim, class, since: now, blockers });
+        let wait = &mut self.waits[class as usize];
+        wait.claims += 1;
+        wait.waited += u64::from(blockers > 0);
+        blockers == 0
+    }
+
     /// Gives a claim back, held or not; `granted` is told of each operation whose claim holds from
     /// now on, in the order of the queue.
     pub fn release(&mut self, now: Nanos, op: OpId, stripe: Stripe, mut granted: impl FnMut(OpId)) {

@@ -194,6 +194,31 @@ impl Out {
     /// Begins an operation. It hears [`Granted`](crate::Event::Granted) when its claim holds;
     /// without a claim at once. `frag` is the fragment whose bytes it may use.
     pub fn open(&mut self, class: Class, claim: Option<Claim>, frag: Option<FragId>) -> OpId {
+        let id = self.begin(class, claim, frag);
+        if claim.is_none_or(|claim| self.claims.claim(self.now, id, class, claim)) {
+            self.queue.push_back(Pending::Granted(id));
+        } else {
+            self.ops[id.index()].waits = 1;
+        }
+        id
+    }
+
+    /// As [`open`](Self::open), of an operation that does a part of what another was to do, which holds its claim and is
+    /// `behind` or had this one opened behind itself: its claim stands right behind that, before those of all others.
+    ///
+    /// # Panics
+    /// If the claim is not part of the other's, whose columns that are written may be read.
+    pub fn open_behind(&mut self, behind: OpId, class: Class, claim: Claim, frag: Option<FragId>) -> OpId {
+        let id = self.begin(class, Some(claim), frag);
+        if self.claims.claim_behind(self.now, behind, id, class, claim) {
+            self.queue.push_back(Pending::Granted(id));
+        } else {
+            self.ops[id.index()].waits = 1;
+        }
+        id
+    }
+
+    fn begin(&mut self, class: Class, claim: Option<Claim>, frag: Option<FragId>) -> OpId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.ops.push(Op::default());
             OpId(self.ops.len() as u32 - 1)
@@ -202,11 +227,6 @@ impl Out {
         (op.claim, op.class, op.frag, op.live) = (claim, Some(class), frag, true);
         self.live += 1;
         self.opened.extend(frag);
-        if claim.is_none_or(|claim| self.claims.claim(self.now, id, class, claim)) {
-            self.queue.push_back(Pending::Granted(id));
-        } else {
-            self.ops[id.index()].waits = 1;
-        }
         id
     }
 

@@ -44,6 +44,11 @@ impl Naive {
 }
 
 impl Naive {
+    fn claim_behind(&mut self, at: usize, op: OpId, claim: Claim) -> bool {
+        self.queue.insert(at + 1, (op, claim, false));
+        !self.settle().is_empty()
+    }
+
     fn narrow(&mut self, at: usize, to: Claim) -> Vec<OpId> {
         self.queue[at].1 = to;
         self.settle()
@@ -83,6 +88,8 @@ enum Action {
     Release(usize),
     /// Of those that hold, counted around; by how much.
     Narrow(usize, u64),
+    /// Behind one of those that hold, counted around: a part of its claim, and by how much less that is.
+    Behind(usize, u64),
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -94,6 +101,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => claim,
         1 => any::<usize>().prop_map(Action::Release),
         1 => (any::<usize>(), any::<u64>()).prop_map(|(which, less)| Action::Narrow(which, less)),
+        1 => (any::<usize>(), any::<u64>()).prop_map(|(which, less)| Action::Behind(which, less)),
     ]
 }
 
@@ -144,7 +152,21 @@ proptest! {
                     }
                     prop_assert_eq!(told, granted);
                 }
-                Action::Release(_) | Action::Narrow(..) => {}
+                Action::Behind(which, less) if naive.queue.iter().any(|entry| entry.2) => {
+                    let held: Vec<usize> = (0..naive.queue.len()).filter(|at| naive.queue[*at].2).collect();
+                    let at = held[which % held.len()];
+                    let (holder, claim, _) = naive.queue[at];
+                    // What the holder writes may be read.
+                    let part = part(Claim { r: claim.r | claim.w, ..claim }, less);
+                    let op = OpId(next);
+                    next += 1;
+                    let holds = naive.claim_behind(at, op, part);
+                    prop_assert_eq!(table.claim_behind(Nanos(now), holder, op, Class::Write, part), holds);
+                    claims += 1;
+                    waited += u64::from(!holds);
+                    since.insert(op, now);
+                }
+                Action::Release(_) | Action::Narrow(..) | Action::Behind(..) => {}
             }
             for (at, (op, claim, holds)) in naive.queue.iter().enumerate() {
                 let mut offered = Vec::new();
