@@ -111,6 +111,12 @@ pub trait HostCache: Versions + Send + 'static {
         Some(stage.planned().after)
     }
 
+    /// Takes the next part of a write that is [split](destage_raid::array::Approach::Split), if one is left.
+    fn next_part(&mut self, op: OpId) -> Option<Seg> {
+        let _ = op;
+        None
+    }
+
     /// Handles a failed write: each sector of the segment on the array is either old or new.
     fn write_failed(&mut self, seg: Seg, array: &Array) {
         let _ = (seg, array);

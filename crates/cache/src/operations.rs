@@ -65,6 +65,21 @@ impl<T: Copy> Operations<T> {
         op
     }
 
+    /// Opens an operation that writes a part of the segment of a write, which is split, behind that one or behind another that
+    /// does a part of it.
+    pub(crate) fn open_write_behind(
+        &mut self,
+        behind: OpId,
+        frag: &Frag,
+        part: Seg,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> OpId {
+        let op = array.open_write_behind(behind, frag, part, out);
+        self.set(op, Work::Write { frag: *frag, seg: part, left: 0, ok: true });
+        op
+    }
+
     /// Opens the operation that has the cache take a segment of a fragment.
     pub fn open_taken(&mut self, frag: &Frag, seg: Seg, taken: Taken, array: &mut Array, out: &mut Out) -> OpId {
         let op = array.open_taken(frag, seg, taken, out);

@@ -278,6 +278,7 @@ impl<C: HostCache> Above for Upper<C> {
                 }
             }
             Duty::Prepare { op, after } => self.prepare(op, after, array, out),
+            Duty::Split { op } => self.split_write(op, array, out),
             Duty::Fail { op } => {
                 self.cache.undone(op);
                 self.set_write(op, |left, _| (left.max(1), false));
@@ -357,6 +358,16 @@ impl<C: HostCache> Upper<C> {
             synchroniser.event(out.now(), &event);
         }
         self.cache.event(event, array, out);
+    }
+
+    /// Has other operations write the pages of this one.
+    fn split_write(&mut self, op: OpId, array: &mut Array, out: &mut Out) {
+        let Work::Write { frag, .. } = *self.operations.get(op) else { unreachable!("the operation is a write") };
+        let mut behind = op;
+        while let Some(part) = self.cache.next_part(op) {
+            behind = self.operations.open_write_behind(behind, &frag, part, array, out);
+        }
+        out.close(op);
     }
 
     #[cold]

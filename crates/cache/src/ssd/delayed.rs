@@ -17,8 +17,9 @@ use super::behind::{self, Behind, page_of};
 use super::copies::{Copies, WAYS};
 use super::frames::{BYTES_PER_PAGE, Frames, MAX_PAGES};
 use super::journal::{self, Journal};
-use super::keeps::{Keeps, KeptWrite, Known, MOST_PAGES, PageHome, Part};
+use super::keeps::{Keeps, KeptWrite, Known, MOST_PAGES, PageHome, Part, Refused};
 use super::of;
+use super::parts::WriteParts;
 use super::trims::TRIM;
 use super::write_through::Through;
 use crate::{
@@ -45,6 +46,7 @@ pub(crate) struct Delayed<K> {
     kept: K,
     /// Tells of each operation how it has been planned before.
     planned: Vec<EarlierPlan>,
+    parts: WriteParts,
 }
 
 /// Says how a write has been planned before.
@@ -92,7 +94,7 @@ pub(super) fn new<K: Keeps>(pages: u64, array: &ArrayConfig, params: &Params) ->
     let mut copies = Copies::with_log(pages, log, array, params)?;
     let kept = K::new(&mut copies.frames, array.geometry.data_columns().into(), params)?;
     let behind = Behind::new(&copies.frames, kept.rules().prepares, params)?;
-    Ok(Delayed { copies, behind, kept, planned: Vec::new() })
+    Ok(Delayed { copies, behind, kept, planned: Vec::new(), parts: WriteParts::default() })
 }
 
 impl<K: Keeps> Delayed<K> {
@@ -118,7 +120,7 @@ impl<K: Keeps> Delayed<K> {
 
     /// Has what is written of these pages kept beside what the parity covers, if the cache has all of them, or
     /// can do without, and there is room: how it is written then.
-    fn keep(&mut self, op: OpId, rows: Rows, columns: ColumnSet) -> Option<Approach> {
+    fn keep(&mut self, op: OpId, rows: Rows, columns: ColumnSet) -> Result<Approach, Refused> {
         let Self { copies, behind, kept, .. } = self;
         let nothing = Known { row: Row(0), column: Column(0), page: 0, frame: None };
         let mut pages = [nothing; MOST_PAGES];
@@ -129,10 +131,10 @@ impl<K: Keeps> Delayed<K> {
             if frame.is_none() {
                 // Until the parity is made of data again, a delta is of no use.
                 if behind.is_lost(row, column) {
-                    return None;
+                    return Err(Refused::AsItIs);
                 }
                 if !kept.rules().prepares || !columns.is_single() {
-                    return None;
+                    return Err(Refused::AsItIs);
                 }
                 approach = Approach::Prepared;
             }
@@ -140,9 +142,7 @@ impl<K: Keeps> Delayed<K> {
             count += 1;
         }
         let pages = &pages[..count];
-        if !kept.keep(op, pages, copies, behind) {
-            return None;
-        }
+        kept.keep(op, pages, copies, behind)?;
         for known in pages {
             if let Some(frame) = known.frame {
                 if !copies.frames.is_stale(frame) {
@@ -152,7 +152,7 @@ impl<K: Keeps> Delayed<K> {
             }
             behind.leave(known.row, known.column, known.frame.is_some(), &copies.frames);
         }
-        Some(approach)
+        Ok(approach)
     }
 }
 
@@ -169,9 +169,20 @@ impl<K: Keeps> Versions for Delayed<K> {
         let few = seg.rows * seg.columns.len() <= MOST_PAGES as u32;
         // What fills the cache would be taken for what the parity covers.
         let is_first = earlier != EarlierPlan::Fills && rows.count == seg.rows;
-        let may = may_delay && host == HostOp::Write && few && is_first && self.is_caching();
-        if may && let Some(approach) = self.keep(op, rows, seg.columns) {
-            return approach;
+        if may_delay && host == HostOp::Write && is_first && self.is_caching() {
+            let refused = if few { self.keep(op, rows, seg.columns) } else { Err(Refused::AsItIs) };
+            let why = match refused {
+                Ok(approach) => return approach,
+                Err(why) => why,
+            };
+            // What was planned before is not cut anew: some of it may be written.
+            if earlier == EarlierPlan::None && self.parts.split(op, seg, &self.copies) {
+                return Approach::Split;
+            }
+            if why == Refused::NoRoom {
+                self.kept.count_no_room(seg.pages());
+                self.behind.are_short(Some(self.copies.frames.set_of(rows.first)));
+            }
         }
         let departs = self.departs(rows);
         // Then it is written in pieces.
@@ -404,6 +415,10 @@ impl<K: Keeps> HostCache for Delayed<K> {
                 Some(copies.write_with(op, stage.planned(), array, operations, admits, out))
             }
         }
+    }
+
+    fn next_part(&mut self, op: OpId) -> Option<Seg> {
+        self.parts.next(op)
     }
 
     fn write_failed(&mut self, seg: Seg, array: &Array) {

@@ -80,6 +80,15 @@ pub(crate) enum KeptWrite {
     Later,
 }
 
+/// Says why the parity of pages that are written is not left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The cache has no room for them.
+    NoRoom,
+    /// They are what they are: some are not in the cache, or too many for one operation or one row.
+    AsItIs,
+}
+
 /// How what the parity covers of a page is kept beside what is newer.
 pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     /// What operations of its own are for.
@@ -99,9 +108,21 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
         false
     }
 
-    /// Has what is written of these pages kept beside what the parity covers, if there is room; whether
-    /// there is. All are in frames unless it [prepares](KeepsRules::prepares).
-    fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, behind: &mut Behind) -> bool;
+    /// Has what is written of these pages kept beside what the parity covers. All are in frames unless it
+    /// [prepares](KeepsRules::prepares).
+    ///
+    /// # Errors
+    /// If there is no room for all of them, or they cannot be kept: nothing is then. They may be tried anew one by one.
+    fn keep(
+        &mut self,
+        op: OpId,
+        pages: &[Known],
+        copies: &mut Copies<Through>,
+        behind: &mut Behind,
+    ) -> Result<(), Refused>;
+
+    /// Counts pages that are written with their parity for want of room.
+    fn count_no_room(&mut self, pages: u16);
 
     /// What was to be kept will not come about.
     fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>);

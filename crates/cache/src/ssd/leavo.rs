@@ -10,7 +10,7 @@ use super::behind::{self, Behind, Owed};
 use super::copies::{Copies, FrameReader, Whole};
 use super::delayed::{self, Delayed};
 use super::frames::{Frame, Frames};
-use super::keeps::{Keeps, KeptWrite, Known, PageHome};
+use super::keeps::{Keeps, KeptWrite, Known, PageHome, Refused};
 use super::of;
 use super::write_through::Through;
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, Registered, WriteStage};
@@ -76,7 +76,7 @@ impl Keeps for Pairs {
         Ok(Self::default())
     }
 
-    fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, _: &mut Behind) -> bool {
+    fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, _: &mut Behind) -> Result<(), Refused> {
         // None of them is to make room for another.
         let kept = || pages.iter().filter_map(|known| Some((known, known.frame?)));
         for (_, frame) in kept() {
@@ -89,7 +89,6 @@ impl Keeps for Pairs {
             // The version that the parity covers has to stay.
             enough = fresh.is_some() || copies.frames.covered(frame) != frame;
             if !enough {
-                self.no_room += 1;
                 break;
             }
             of(&mut self.renewals, op).push(Renewal { page: known.page, fresh });
@@ -99,8 +98,13 @@ impl Keeps for Pairs {
         }
         if !enough {
             self.drop_work(op, copies);
+            return Err(Refused::NoRoom);
         }
-        enough
+        Ok(())
+    }
+
+    fn count_no_room(&mut self, pages: u16) {
+        self.no_room += u64::from(pages);
     }
 
     fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>) {

@@ -9,6 +9,7 @@ mod kdd;
 mod keeps;
 mod leavo;
 pub mod log;
+mod parts;
 mod trims;
 mod write_around;
 mod write_back;

@@ -37,6 +37,12 @@ pub enum Duty {
         /// written.
         after: StepSet,
     },
+    /// A write is [split](super::Approach::Split): operations are [opened](Array::open_write_behind) behind it that write
+    /// all of its pages, one behind the other. It has no steps, and is closed.
+    Split {
+        /// The operation.
+        op: OpId,
+    },
     /// A write cannot be done: more is lost than the level can do without. The operation has no
     /// steps; it is acknowledged as failed, and closed.
     Fail {

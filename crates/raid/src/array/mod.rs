@@ -363,6 +363,14 @@ impl Array {
         op
     }
 
+    /// Opens an operation that writes a part of the segment of a write which is [split](Approach::Split): behind that one, or
+    /// behind another that does a part of it. Nobody comes between them.
+    pub fn open_write_behind(&mut self, behind: OpId, frag: &Frag, part: Seg, out: &mut Out) -> OpId {
+        let op = out.open_behind(behind, destage_plan::Class::Write, self.claim_write(part), Some(frag.id));
+        self.set_task(op, Task::Write(WriteTask::new(&self.config.geometry, frag, part)));
+        op
+    }
+
     /// Whether a discard of the segment can be passed on to the members: parity of zeros is zeros,
     /// so it must cover its rows.
     pub fn can_trim(&self, seg: Seg) -> bool {

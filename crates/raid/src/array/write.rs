@@ -285,6 +285,10 @@ impl Array {
             Approach::Departed => self.begin_departed(op, what, versions, out),
             Approach::Delayed => self.plan_delayed(op, what, versions, out),
             Approach::Prepared => self.plan_prepared(op, what, out),
+            Approach::Split => {
+                self.write_task(op).written = true;
+                self.duties.push_back(Duty::Split { op });
+            }
             Approach::Absorbed => self.plan_absorbed(op, what, versions, out),
             Approach::Skipped => {
                 self.write_task(op).batch = what.rows.count;

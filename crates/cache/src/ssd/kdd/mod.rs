@@ -31,7 +31,7 @@ use super::copies::{Copies, FrameReader};
 use super::delayed::{self, Delayed};
 use super::frames::{Frame, Frames};
 use super::journal;
-use super::keeps::{self, Keeps, KeepsRules, KeptWrite, Known, PageHome};
+use super::keeps::{self, Keeps, KeepsRules, KeptWrite, Known, PageHome, Refused};
 use super::write_through::Through;
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, Operations, Registered, WriteStage};
 
@@ -322,20 +322,26 @@ impl Keeps for Changes {
         }
     }
 
-    fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, behind: &mut Behind) -> bool {
+    fn keep(
+        &mut self,
+        op: OpId,
+        pages: &[Known],
+        copies: &mut Copies<Through>,
+        behind: &mut Behind,
+    ) -> Result<(), Refused> {
         self.deltas.shed(&mut copies.frames);
         let frames = &copies.frames;
         for known in pages {
             let old = behind.get(known.row).map_or(ColumnSet::EMPTY, |stale| stale.columns);
             let others = pages.iter().filter(|other| other.row == known.row && !old.contains(other.column)).count();
             if !old.contains(known.column) && old.len() + others as u32 > self.most_old {
-                return false;
+                return Err(Refused::AsItIs);
             }
         }
         let zone = &self.deltas.zone;
         let missing = || pages.iter().filter(|known| known.frame.is_none());
         if missing().next().is_some() && pages.len() > MAX_PREPARED {
-            return false;
+            return Err(Refused::AsItIs);
         }
         let is_stale = |frame: Option<Frame>| frame.is_some_and(|frame| frames.is_stale(frame));
         let clean = pages.iter().filter(|known| !is_stale(known.frame)).count() as u32;
@@ -345,9 +351,7 @@ impl Keeps for Changes {
         let bare = zone.bare() + missing().filter(|known| zone.writes(known.page) == 0).count();
         let room = frames.len() - (frames.stale() + zone.pages()) >= needed;
         if !room || missing().next().is_some() && bare > frames.len() as usize {
-            behind.are_short(Some(frames.set_of(pages[0].row)));
-            self.no_room += pages.len() as u64;
-            return false;
+            return Err(Refused::NoRoom);
         }
         // Whether there is room for a page counts when it is written.
         behind.are_short(copies.frames.take_short());
@@ -377,7 +381,11 @@ impl Keeps for Changes {
         frames().for_each(|frame| copies.frames.done(frame));
         self.deltas.shed(&mut copies.frames);
         self.hits.work(op).short = copies.frames.take_short();
-        true
+        Ok(())
+    }
+
+    fn count_no_room(&mut self, pages: u16) {
+        self.no_room += u64::from(pages);
     }
 
     fn admits(&mut self, page: u64, frames: &Frames) -> bool {

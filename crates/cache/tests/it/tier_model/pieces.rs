@@ -5,7 +5,7 @@ use super::Op;
 use super::array;
 use super::cleaning::{self, Delayed};
 use super::counters::{Ask, Cause, Counters, For, Outcome, Place};
-use super::request::{self, FragmentKind, MOST_DELAYED, PieceEvents, READ_TOGETHER, StripeFragment, WritePiece};
+use super::request::{self, ClaimLine, FragmentKind, PieceEvents, READ_TOGETHER, StripeFragment, WritePiece};
 use super::sets::{Sets, Slot};
 
 /// Serves fragments piece by piece; `LeavO` and KDD implement these steps.
@@ -64,6 +64,8 @@ enum PieceEvent<K> {
     Covered(Vec<u64>, Vec<u64>),
     /// The rows of a piece from this batch on are written.
     Goes(usize, Vec<WritePiece>, usize),
+    /// All is done that a piece has to do.
+    Ends(usize),
     /// A page is in its slot.
     Filled(u64),
     /// A slot is not read any more, and is free.
@@ -142,32 +144,22 @@ struct FragmentWrite<'a, C: ByPiece> {
     /// Slots that make no room for others.
     busy: Vec<u64>,
     later: PieceEvents<PieceEvent<C::Kept>>,
+    line: ClaimLine,
 }
 
 impl<'a, C: ByPiece> FragmentWrite<'a, C> {
-    const fn new(cache: &'a mut C, fragment: &'a StripeFragment, out: &'a mut Outcome) -> Self {
-        Self { cache, fragment, out, busy: Vec::new(), later: PieceEvents::new() }
+    fn new(cache: &'a mut C, fragment: &'a StripeFragment, out: &'a mut Outcome) -> Self {
+        Self { cache, fragment, out, busy: Vec::new(), later: PieceEvents::new(), line: ClaimLine::default() }
     }
 
     fn run(mut self) {
         let shape = self.cache.params().shape;
-        for (at, piece) in request::pieces(shape, self.fragment).into_iter().enumerate() {
-            let pages = piece.concat();
-            let is_cached = pages.iter().all(|&page| self.cache.sets().find(page).is_some());
-            let may = self.fragment.kind == FragmentKind::Write && is_cached && pages.len() <= MOST_DELAYED;
-            let kept = if may { self.cache.keep(&pages, self.fragment, &self.busy, self.out) } else { None };
-            if let Some(kept) = kept {
-                for _ in &pages {
-                    self.cache.counters_mut().page(Op::Write, true);
-                }
-                self.later.put(Some(at), PieceEvent::Kept(kept));
-            } else {
-                let is_stale = |page| self.cache.stale().contains(&shape.row(page));
-                let batches = request::batches(&piece, is_stale);
-                self.write_batch(at, batches, 0);
+        self.line.put(None, request::pieces(shape, self.fragment));
+        loop {
+            while let Some((at, piece)) = self.line.next(shape) {
+                self.begin(at, &piece);
             }
-        }
-        while let Some(next) = self.later.next() {
+            let Some(next) = self.later.next() else { return };
             match next {
                 PieceEvent::Kept(kept) => self.cache.kept(kept, self.fragment, &self.busy, self.out),
                 PieceEvent::Covered(pages, named) => {
@@ -175,6 +167,7 @@ impl<'a, C: ByPiece> FragmentWrite<'a, C> {
                     self.busy.retain(|slot| !named.contains(slot));
                 }
                 PieceEvent::Goes(at, batches, number) => self.write_batch(at, batches, number),
+                PieceEvent::Ends(at) => self.line.ends(at),
                 PieceEvent::Filled(page) => {
                     self.busy.retain(|&slot| self.cache.sets().find(page) != Some(slot));
                     touch(self.cache, page);
@@ -182,6 +175,48 @@ impl<'a, C: ByPiece> FragmentWrite<'a, C> {
                 PieceEvent::Freed(slot) => self.cache.sets_mut().put(slot, Slot::Free),
             }
         }
+    }
+
+    /// Has something happen to a piece, after all that happens to pieces of earlier rows.
+    fn put_later(&mut self, at: usize, what: PieceEvent<C::Kept>) {
+        let row = self.cache.params().shape.row(self.line.piece(at)[0][0]);
+        self.later.put(Some(row), what);
+    }
+
+    /// Writes a piece without its parity if all of it is cached, cuts it, or writes it with its parity.
+    fn begin(&mut self, at: usize, piece: &WritePiece) {
+        let shape = self.cache.params().shape;
+        let pages = piece.concat();
+        let is_cached = |page: u64| self.cache.sets().find(page).is_some();
+        let parts = if self.fragment.kind == FragmentKind::Write {
+            request::parts(shape, piece, is_cached)
+        } else {
+            vec![(false, piece.clone())]
+        };
+        let [(is_hit, _)] = parts[..] else {
+            return self.cut(at, parts.into_iter().map(|(_, part)| part).collect());
+        };
+        if is_hit {
+            if let Some(kept) = self.cache.keep(&pages, self.fragment, &self.busy, self.out) {
+                for _ in &pages {
+                    self.cache.counters_mut().page(Op::Write, true);
+                }
+                self.put_later(at, PieceEvent::Kept(kept));
+                return self.put_later(at, PieceEvent::Ends(at));
+            }
+            if pages.len() > 1 && piece[0].len() as u64 != shape.k {
+                return self.cut(at, request::ascending(piece).into_iter().map(|page| vec![vec![page]]).collect());
+            }
+        }
+        let is_stale = |page| self.cache.stale().contains(&shape.row(page));
+        let batches = request::batches(piece, is_stale);
+        self.write_batch(at, batches, 0);
+    }
+
+    /// Has parts of a piece written in its place.
+    fn cut(&mut self, at: usize, parts: Vec<WritePiece>) {
+        self.line.put(Some(at), parts);
+        self.line.ends(at);
     }
 
     /// Writes a batch of a piece with its parity, and then the rest.
@@ -209,12 +244,13 @@ impl<'a, C: ByPiece> FragmentWrite<'a, C> {
             // What is cached of a row that is behind is read for its parity.
             named = self.cache.named(row);
             self.busy.extend(&named);
-            self.later.put(Some(at), PieceEvent::Covered(batch[0].clone(), named.clone()));
+            self.put_later(at, PieceEvent::Covered(batch[0].clone(), named.clone()));
         }
         if number + 1 == batches.len() {
             self.come(at, &batches.concat(), &named);
+            self.put_later(at, PieceEvent::Ends(at));
         } else {
-            self.later.put(Some(at), PieceEvent::Goes(at, batches, number + 1));
+            self.put_later(at, PieceEvent::Goes(at, batches, number + 1));
         }
     }
 
@@ -233,7 +269,7 @@ impl<'a, C: ByPiece> FragmentWrite<'a, C> {
             if let Some(held) = hit.filter(|held| named.contains(held) || is_zero) {
                 // It is found no more, and free when it is not read any more.
                 self.cache.goes(page, Slot::New(page), self.out);
-                self.later.put(Some(at), PieceEvent::Freed(held));
+                self.put_later(at, PieceEvent::Freed(held));
                 slot = None;
             }
             if is_zero || hit.is_none() && !self.cache.admits_write(page) {

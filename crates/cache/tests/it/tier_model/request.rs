@@ -7,9 +7,11 @@
 //! * A request is served in fragments: what it has of whole pages in one stripe, and each part of a page.
 //! * A fragment is written in [pieces]: the rows one after the other of which it has the same columns. They are
 //!   decided on one after the other, before any of them has ended.
-//! * *Whole pieces are delayed.* `LeavO` and KDD leave the parity behind only if every page of a piece is cached, and
-//!   the piece has at most [`MOST_DELAYED`] pages. By §9.2 and §9.4 each page that is cached is a write hit.
-//! * A piece that is written with its parity modifies or computes that once a row (§9.8.18 allows both).
+//! * *Pieces are cut into parts* where `LeavO` and KDD have some of their pages: those that are cached and those that are
+//!   not, the first of at most [`MOST_DELAYED`] pages, or of one if the cache has no room for all. A part waits for those of
+//!   the same rows before it, whereas all pieces are decided on at once; hence parts are after all pieces. Rows that are
+//!   written whole are not cut, and have their parity left behind only if all of a row is cached (§9.8.18).
+//! * A piece, or a part of one, that is written with its parity modifies or computes that once a row (§9.8.18 allows both).
 //! * The parity of a row that is behind is computed also if all of its old pages are written, and no more of members
 //!   has to be read for that. By §9.4 it is modified then, unless all of the row is written.
 //! * *Old pages that are written with their parity leave the cache*, as §9.4 allows.
@@ -26,7 +28,7 @@
 //!   behind, or the page is dirty. By §0.1 it is on a miss alone.
 //! * Zeros that are written, and rows that are trimmed, leave the cache. The specs know of neither.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::counters::Outcome;
 use super::params::Shape;
@@ -70,6 +72,35 @@ pub fn pieces(shape: Shape, fragment: &StripeFragment) -> Vec<WritePiece> {
     rows.chunk_by(|a, b| columns(a) == columns(b)).map(<[Vec<u64>]>::to_vec).collect()
 }
 
+/// Cuts a piece into the parts that are written without their parity, if there is room, and those that are written with it:
+/// in the order of their first pages. The first are those that are cached.
+pub fn parts(shape: Shape, piece: &WritePiece, is_cached: impl Fn(u64) -> bool) -> Vec<(bool, WritePiece)> {
+    let hits = |row: &Vec<u64>| {
+        let hits: Vec<u64> = row.iter().copied().filter(|&page| is_cached(page)).collect();
+        if row.len() as u64 == shape.k && hits.len() < row.len() { Vec::new() } else { hits }
+    };
+    let columns = |row: &Vec<u64>| hits(row).iter().map(|&page| shape.column(page)).collect::<Vec<_>>();
+    let mut parts = Vec::new();
+    for rows in piece.chunk_by(|a, b| columns(a) == columns(b)) {
+        let width = hits(&rows[0]).len();
+        assert!(width <= MOST_DELAYED, "no array of these tests is so wide");
+        if width > 0 {
+            for rows in rows.chunks(MOST_DELAYED / width) {
+                parts.push((true, rows.iter().map(hits).collect::<WritePiece>()));
+            }
+        }
+        if width < piece[0].len() {
+            let misses = |row: &Vec<u64>| {
+                let hits = hits(row);
+                row.iter().copied().filter(|page| !hits.contains(page)).collect::<Vec<_>>()
+            };
+            parts.push((false, rows.iter().map(misses).collect()));
+        }
+    }
+    parts.sort_by_key(|(_, part)| part[0][0]);
+    parts
+}
+
 /// Returns the pages of a piece in ascending order.
 pub fn ascending(piece: &WritePiece) -> Vec<u64> {
     let pages: BTreeSet<u64> = piece.iter().flatten().copied().collect();
@@ -92,9 +123,69 @@ pub fn by_page(model: &mut (impl Model + ?Sized), fragment: &StripeFragment) -> 
     all
 }
 
-/// Queues the events of a fragment's pieces: those that no piece waits for come first, then those of each piece in order.
+/// Lists pieces, and parts of them, in the order in which they claim their rows. One begins when those before it that have
+/// rows of it have ended; those that begin by the same event do so in order.
+#[derive(Default)]
+pub struct ClaimLine {
+    pieces: Vec<WritePiece>,
+    /// By place in the line: the number of a piece.
+    order: Vec<usize>,
+    begun: BTreeSet<usize>,
+    ended: BTreeSet<usize>,
+    /// Those that have begun or ended of late, in order, and whether it was that they ended.
+    turns: VecDeque<(usize, bool)>,
+}
+
+impl ClaimLine {
+    /// Adds pieces at the end of the line, or behind one of them.
+    pub fn put(&mut self, behind: Option<usize>, pieces: Vec<WritePiece>) {
+        let place = |at| self.order.iter().position(|&other| other == at).expect("it is in the line") + 1;
+        let place = behind.map_or(self.order.len(), place);
+        let numbers = self.pieces.len()..self.pieces.len() + pieces.len();
+        self.order.splice(place..place, numbers);
+        self.pieces.extend(pieces);
+    }
+
+    pub fn piece(&self, at: usize) -> &WritePiece {
+        &self.pieces[at]
+    }
+
+    /// Notes that a piece has ended, or that its parts are in the line.
+    pub fn ends(&mut self, at: usize) {
+        self.turns.push_back((at, true));
+    }
+
+    /// Returns the piece that begins next, if one does now.
+    pub fn next(&mut self, shape: Shape) -> Option<(usize, WritePiece)> {
+        loop {
+            self.find(shape);
+            match self.turns.pop_front()? {
+                (at, true) => drop(self.ended.insert(at)),
+                (at, false) => return Some((at, self.pieces[at].clone())),
+            }
+        }
+    }
+
+    fn find(&mut self, shape: Shape) {
+        let rows = |at: usize| self.pieces[at].iter().map(|row| shape.row(row[0])).collect::<BTreeSet<_>>();
+        let mut found = Vec::new();
+        for (place, &at) in self.order.iter().enumerate() {
+            let is_behind = |other: &usize| !self.ended.contains(other) && !rows(*other).is_disjoint(&rows(at));
+            if !self.begun.contains(&at) && !self.order[..place].iter().any(is_behind) {
+                found.push(at);
+            }
+        }
+        for at in found {
+            self.begun.insert(at);
+            self.turns.push_back((at, false));
+        }
+    }
+}
+
+/// Queues the events of a fragment's pieces: those that no piece waits for come first, then those of each piece in the order
+/// of their first rows.
 pub struct PieceEvents<T> {
-    events: Vec<(Option<usize>, T)>,
+    events: Vec<(Option<u64>, T)>,
 }
 
 impl<T> PieceEvents<T> {
@@ -102,14 +193,14 @@ impl<T> PieceEvents<T> {
         Self { events: Vec::new() }
     }
 
-    /// Adds an event of a piece, by its number, or one that comes before those of all pieces.
-    pub fn put(&mut self, piece: Option<usize>, what: T) {
-        self.events.push((piece, what));
+    /// Adds an event of a piece, by its first row, or one that comes before those of all pieces.
+    pub fn put(&mut self, row: Option<u64>, what: T) {
+        self.events.push((row, what));
     }
 
     /// Takes the next event.
     pub fn next(&mut self) -> Option<T> {
-        let (at, _) = self.events.iter().enumerate().min_by_key(|(_, (piece, _))| *piece)?;
+        let (at, _) = self.events.iter().enumerate().min_by_key(|(_, (row, _))| *row)?;
         Some(self.events.remove(at).1)
     }
 }
