@@ -9,7 +9,7 @@ use destage_raid::array::{Absorbed, Array, Seg, Taken};
 
 use super::places::{in_group, in_strip};
 use super::store::{Layer, Place};
-use super::upper::Request;
+use super::upper::{Request, Upper};
 use super::{Job, Lower, Own, WriteCache};
 use crate::Operations;
 
@@ -21,7 +21,7 @@ pub(super) struct Waiting {
     /// Which of its segments is next, and how many rows of it have entered.
     seg: usize,
     rows: u32,
-    /// Its pages that have entered.
+    /// Its pages that have entered: the first of them, unless rows enter.
     entered: u16,
     /// It was looked at before.
     seen: bool,
@@ -77,7 +77,12 @@ impl WriteCache {
         if self.lower.is_none() {
             // In order, and as much of each as there is room for.
             while let Some(mut waiting) = self.waiting.pop_front() {
-                if !self.let_rows_in(&mut waiting, array, operations, out) {
+                let is_in = if self.admits_rows {
+                    self.let_rows_in(&mut waiting, array, operations, out)
+                } else {
+                    self.let_pages_in(&mut waiting, array, operations, out)
+                };
+                if !is_in {
                     if self.broken || self.stuck {
                         // Room is not made any more.
                         operations.refuse(&waiting.frag, waiting.frag.pages - waiting.entered, out);
@@ -135,11 +140,7 @@ impl WriteCache {
         if upper.capacity() == 0 {
             return false;
         }
-        let needed = self.pages_of(&waiting.frag, array).filter(|place| {
-            let (group, index) = in_group(&self.geometry, *place);
-            upper.takes_room(group, index)
-        });
-        needed.count() as u64 <= upper.free()
+        self.needed(self.pages_of(&waiting.frag, array)) <= upper.free()
     }
 
     /// Whether a write for which there is no room goes past the upper layer: nothing there depends on it.
@@ -153,6 +154,58 @@ impl WriteCache {
             let (group, index) = in_group(&self.geometry, place);
             upper.has(group, index)
         })
+    }
+
+    /// Lets as many pages of a write into the upper layer, in the order of addresses, as there is room for; whether these
+    /// were all.
+    fn let_pages_in(
+        &mut self,
+        waiting: &mut Waiting,
+        array: &mut Array,
+        operations: &mut Operations<Own>,
+        out: &mut Out,
+    ) -> bool {
+        let (frag, from) = (waiting.frag, waiting.entered);
+        while waiting.entered < frag.pages {
+            let place = self.place(frag.page + u64::from(waiting.entered));
+            if self.needed(std::iter::once(place)) > self.upper.as_ref().map_or(0, Upper::free) {
+                break;
+            }
+            self.let_place_in(place, waiting.request);
+            waiting.entered += 1;
+        }
+        if waiting.entered > from {
+            for seg in array.segments(frag.page + u64::from(from), waiting.entered - from) {
+                let most = (self.most_at_once / u64::from(seg.columns.len())).clamp(1, seg.rows.into()) as u32;
+                for done in (0..seg.rows).step_by(most as usize) {
+                    let taken = Seg { first: seg.first + done, rows: most.min(seg.rows - done), ..seg };
+                    self.open_store(&frag, taken, array, operations, out);
+                }
+            }
+        }
+        waiting.entered == frag.pages
+    }
+
+    /// Counts the pages that take room in the upper layer.
+    fn needed(&self, places: impl Iterator<Item = Place>) -> u64 {
+        let takes_room = |place: &Place| {
+            let (group, index) = in_group(&self.geometry, *place);
+            self.upper.as_ref().is_some_and(|upper| upper.takes_room(group, index))
+        };
+        places.filter(takes_room).count() as u64
+    }
+
+    /// Opens the operation that stores pages that were let into the upper layer.
+    fn open_store(
+        &mut self,
+        frag: &Frag,
+        taken: Seg,
+        array: &mut Array,
+        operations: &mut Operations<Own>,
+        out: &mut Out,
+    ) {
+        let op = operations.open_taken(frag, taken, Taken::Stored, array, out);
+        self.set_job(op, Job::Store(taken));
     }
 
     /// Lets as many rows of a write into the upper layer as there is room for; whether these were all.
@@ -182,8 +235,7 @@ impl WriteCache {
                 }
                 let taken = Seg { first: seg.first + done, rows, ..seg };
                 waiting.entered += taken.pages();
-                let op = operations.open_taken(&frag, taken, Taken::Stored, array, out);
-                self.set_job(op, Job::Store(taken));
+                self.open_store(&frag, taken, array, operations, out);
                 done += rows;
             }
         }
@@ -193,24 +245,25 @@ impl WriteCache {
     /// Lets the pages of one row into the upper layer if there is room for all.
     fn let_row_in(&mut self, row: Seg, request: Request) -> bool {
         let Some(upper) = &self.upper else { return false };
-        let needed = self.places(row).filter(|place| {
-            let (group, index) = in_group(&self.geometry, *place);
-            upper.takes_room(group, index)
-        });
-        if needed.count() as u64 > upper.free() {
+        if self.needed(self.places(row)) > upper.free() {
             return false;
         }
         for place in self.places(row) {
-            let (group, index) = in_group(&self.geometry, place);
-            let Some(upper) = &mut self.upper else { continue };
-            if upper.has_chosen() {
-                upper.joins(group, in_strip(&self.geometry, place).0);
-            }
-            let hit = upper.admit(group, index, request) || self.store.newest(place).is_some();
-            self.counts.write_hits += u64::from(hit);
-            self.counts.write_misses += u64::from(!hit);
+            self.let_place_in(place, request);
         }
         true
+    }
+
+    /// Lets a page into the upper layer, which has room for it.
+    fn let_place_in(&mut self, place: Place, request: Request) {
+        let (group, index) = in_group(&self.geometry, place);
+        let Some(upper) = &mut self.upper else { return };
+        if upper.has_chosen() {
+            upper.joins(group, in_strip(&self.geometry, place).0);
+        }
+        let hit = upper.admit(group, index, request) || self.store.newest(place).is_some();
+        self.counts.write_hits += u64::from(hit);
+        self.counts.write_misses += u64::from(!hit);
     }
 
     /// Pages that were let into the upper layer will not come.

@@ -135,6 +135,8 @@ pub struct WriteCache {
     /// but no room, and their rows cannot be destaged while they wait for these: there must be that many
     /// when everything else is full.
     most_at_once: u64,
+    /// The pages of a row enter the upper layer together.
+    admits_rows: bool,
     /// A group has left the upper layer, or a write came: waiting ones are looked at again.
     look_again: bool,
     /// Pages of which the old versions are being read.
@@ -181,6 +183,7 @@ impl WriteCache {
             lower,
             waiting: VecDeque::new(),
             most_at_once: u64::MAX,
+            admits_rows: false,
             look_again: false,
             reading: HashMap::default(),
             entering: Queue::new(),
@@ -201,6 +204,11 @@ impl WriteCache {
             spare_puts: Vec::new(),
             spare_places: Vec::new(),
         }
+    }
+
+    /// Has the pages of a row enter the upper layer together, or page by page.
+    fn admitting(self, rows: bool) -> Self {
+        Self { admits_rows: rows, ..self }
     }
 
     fn has_parity(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use destage_plan::{ParamSpec, Params, SpecError, quantity};
 use destage_raid::Geometry;
+use destage_raid::array::ArrayConfig;
 
 use super::pool::{Pool, Recency};
 use super::threshold::{Threshold, WHOLE};
@@ -39,6 +40,14 @@ pub(super) const SEQ: ParamSpec = ParamSpec {
     unit: "",
     help: "whether writes that begin where one of the last 32 runs of writes ended set no recency bit, and four of \
            their groups at a time are destaged below low if the one before was theirs, too (on in WOW's paper)",
+};
+
+pub(super) const ADMIT: ParamSpec = ParamSpec {
+    name: "admit",
+    default: "page",
+    values: "page, row",
+    unit: "",
+    help: "what of a write enters at a time as room is made: a page, in the order of addresses, or the pages of a row",
 };
 
 pub(super) const RECENCY: ParamSpec = ParamSpec {
@@ -80,6 +89,17 @@ pub(super) fn upper(pages: u64, params: &Params) -> Result<Upper, SpecError> {
     Ok(Upper::new(pages, threshold))
 }
 
+/// Returns true if the pages of a row enter together.
+pub(super) fn admits_rows(params: &Params) -> Result<bool, SpecError> {
+    params.choice(ADMIT.name, &[("page", false), ("row", true)])
+}
+
+/// Returns the fewest pages of a cache whose upper layer is alone.
+pub(super) fn least_pages(array: &ArrayConfig, params: &Params) -> u64 {
+    // A value that is none is refused when the cache is made.
+    if admits_rows(params).unwrap_or(false) { u64::from(array.geometry.data_columns()) } else { 1 }
+}
+
 /// A small upper layer, which passes groups on at once, one after the other.
 pub(super) fn small(pages: u64) -> Upper {
     Upper::new(pages, Threshold { low: 0, high: 0, most: 1 })
@@ -88,7 +108,10 @@ pub(super) fn small(pages: u64) -> Upper {
 /// Thresholds under which tiny caches do all that large ones do: none for some sizes.
 pub(super) fn small_groups(pages: u64) -> Vec<(&'static str, String)> {
     let (low, high) = if pages % 3 == 1 { ("40", "80") } else { ("0", "0") };
-    [(LOW.name, low), (HIGH.name, high), (GROUPS.name, "2")].map(|(key, value)| (key, value.to_owned())).to_vec()
+    let admit = if pages % 4 == 3 { "row" } else { "page" };
+    [(LOW.name, low), (HIGH.name, high), (GROUPS.name, "2"), (ADMIT.name, admit)]
+        .map(|(key, value)| (key, value.to_owned()))
+        .to_vec()
 }
 
 /// The share of the small cache, in percent.

@@ -4,7 +4,7 @@
 use destage_plan::{Params, SpecError};
 use destage_raid::array::ArrayConfig;
 
-use super::options::{self, GROUPS, HIGH, LOW, SEQ};
+use super::options::{self, ADMIT, GROUPS, HIGH, LOW, SEQ};
 use super::registered::{info, serve};
 use super::streams::Streams;
 use super::upper::Upper;
@@ -19,9 +19,8 @@ pub static WOW: HostCacheInfo = HostCacheInfo {
     about: "Writes are answered when they are in the NVRAM, and destaged stripe by stripe in the order of their \
             addresses, round and round; a stripe that was hit since it was passed is left for the next round. So \
             both how recent data are and the way of a disk's head count.",
-    // A row enters in one piece.
-    min_pages: |array, _| u64::from(array.geometry.data_columns()),
-    params: &[LOW, HIGH, GROUPS, SEQ],
+    min_pages: options::least_pages,
+    params: &[LOW, HIGH, GROUPS, SEQ, ADMIT],
     figures: &figures::names(&figures::OF_RUNS),
     small: |pages| {
         let mut small = options::small_groups(pages);
@@ -39,7 +38,8 @@ pub static WOW: HostCacheInfo = HostCacheInfo {
 };
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    serve(pages, array, WriteCache::new(&figures::OF_RUNS, array, Some(upper(pages, params)?), None))
+    let cache = WriteCache::new(&figures::OF_RUNS, array, Some(upper(pages, params)?), None);
+    serve(pages, array, cache.admitting(options::admits_rows(params)?))
 }
 
 fn upper(pages: u64, params: &Params) -> Result<Upper, SpecError> {

@@ -12,7 +12,7 @@ use destage_raid::Geometry;
 use destage_raid::array::ArrayConfig;
 
 use self::rings::Constants;
-use super::options::{self, GROUPS, HIGH, LOW};
+use super::options::{self, ADMIT, GROUPS, HIGH, LOW};
 use super::registered::{info, serve};
 use super::streams::Streams;
 use super::upper::Upper;
@@ -98,9 +98,8 @@ pub static STOW: HostCacheInfo = HostCacheInfo {
     about: "WOW with two rings: writes that go on where an earlier write ended stand in one, all others in the \
             other, and the border between them moves. Only the abstract of the paper was to be had, so every \
             constant is a parameter.",
-    // A row enters in one piece.
-    min_pages: |array, _| u64::from(array.geometry.data_columns()),
-    params: &[LOW, HIGH, GROUPS, RUN, STREAMS, SHARE, LEAST, MOST, STEP, MARGIN, STRETCH, HYSTERESIS],
+    min_pages: options::least_pages,
+    params: &[LOW, HIGH, GROUPS, RUN, STREAMS, SHARE, LEAST, MOST, STEP, MARGIN, STRETCH, HYSTERESIS, ADMIT],
     figures: &figures::names(&figures::OF_RINGS),
     small: |pages| {
         let constants = [(STREAMS.name, "2"), (MARGIN.name, "1"), (HYSTERESIS.name, "1")];
@@ -119,7 +118,8 @@ pub static STOW: HostCacheInfo = HostCacheInfo {
 };
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    serve(pages, array, WriteCache::new(&figures::OF_RINGS, array, Some(upper(pages, array, params)?), None))
+    let cache = WriteCache::new(&figures::OF_RINGS, array, Some(upper(pages, array, params)?), None);
+    serve(pages, array, cache.admitting(options::admits_rows(params)?))
 }
 
 fn upper(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Upper, SpecError> {

@@ -53,7 +53,9 @@ impl Case {
         let (mut options, mut text) = (Options::default(), cache.to_owned());
         let mut pages = dice.within(1, 4 * n);
         if let Some(upper) = ["wow", "stow"].into_iter().find(|upper| cache.ends_with(upper)) {
-            pages = pages.max(k);
+            options.admits_rows = dice.below(3) == 0;
+            text += if options.admits_rows { ":admit=row" } else { ":admit=page" };
+            pages = if options.admits_rows { pages.max(k) } else { pages };
             options.upper = Some(pages as usize);
             let (low, high, groups) =
                 [(0, 0, 1), (0, 0, 3), (50, 50, 2), (30, 80, 4), (80, 90, 20), (0, 100, 2)][dice.below(6) as usize];

@@ -11,11 +11,12 @@
 //! * An operation of the array writes after all its reads (ARCHITECTURE.md), not run by run as in
 //!   §8.10.12, and WOW's rows are operations of their own.
 //! * Without parity only writes of the same pages wait for each other, not those of the same row.
+//! * WOW admits pages one by one in ascending order, as space is freed (§8.0; A2b). Those that enter at a time are stored by
+//!   operations of rows of the same columns. With `admits_rows` it makes room for all pages of a row before the first of
+//!   them enters.
 //! * §8.10.28 is about the end of a simulation; after the order to be clean all goes without delay.
 //!
-//! [`SpecReading::Paper`] departs from that where a request has several pieces, or several pages of a row:
-//! * WOW admits pages one by one in ascending order, as space is freed (§8.0; A2b). As built it makes room for all pages
-//!   of a row before the first of them enters.
+//! [`SpecReading::Paper`] departs from that where a request has several pieces:
 //! * A request's own earlier pages are no hit on its group, be they parts of pages (§8.10, 8), and the request is
 //!   sequential or not as a whole (§8.2).
 //! * LAWC stores a request in the small cache, passes it on or has it wait as a whole (§8.7; Algorithm 1, lines 3 to 11).

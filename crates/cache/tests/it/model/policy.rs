@@ -43,8 +43,13 @@ impl Model {
     }
 
     pub(super) fn store(&mut self, Waiting { frag, id, sequential, .. }: Waiting, rows: &[Vec<Cell>]) {
-        for cell in rows.iter().flatten() {
-            let hit = self.admit(cell.0 / self.shape.chunk, *cell, id, sequential) || self.newest(*cell).is_some();
+        let mut cells = rows.concat();
+        if !self.options.admits_rows && self.options.each.is_none() {
+            // Page by page, in the order of addresses.
+            cells.sort_unstable_by_key(|cell| (cell.1, cell.0));
+        }
+        for cell in cells {
+            let hit = self.admit(cell.0 / self.shape.chunk, cell, id, sequential) || self.newest(cell).is_some();
             self.hits[2 + usize::from(!hit)] += 1;
         }
         // Rows of the same columns are one operation.
@@ -60,16 +65,20 @@ impl Model {
     /// No overtaking (§8.10.13); as many rows, or pages, as there is room for.
     pub(super) fn let_in_wow(&mut self) {
         while let Some(waiting) = self.waiting.first().copied() {
-            let rows = self.admitted_together(&waiting.frag);
+            let parts = self.admitted_together(&waiting.frag);
             let from = waiting.entered;
             let mut to = from;
             let mut taken = 0;
-            while to < rows.len() && taken + self.needs(&rows[to]) <= self.upper_free() {
-                taken += self.needs(&rows[to]);
+            while to < parts.len() && taken + self.needs(&parts[to]) <= self.upper_free() {
+                taken += self.needs(&parts[to]);
                 to += 1;
             }
-            self.store(waiting, &rows[from..to]);
-            if to < rows.len() {
+            // What enters at a time is stored row by row.
+            let mut cells = parts[from..to].concat();
+            cells.sort_unstable();
+            let rows: Vec<Vec<Cell>> = cells.chunk_by(|a, b| a.0 == b.0).map(<[Cell]>::to_vec).collect();
+            self.store(waiting, &rows);
+            if to < parts.len() {
                 self.figures[6] += u64::from(!waiting.seen);
                 self.waiting[0] = Waiting { entered: to, seen: true, ..waiting };
                 return;

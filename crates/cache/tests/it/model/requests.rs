@@ -73,10 +73,10 @@ impl Model {
 
     /// Returns the groups of pages that WOW admits together, in order.
     pub(super) fn admitted_together(&self, frag: &Frag) -> Vec<Vec<Cell>> {
-        if self.reads_paper() {
-            return (0..frag.pages).map(|page| vec![self.shape.cell(frag.page + page)]).collect();
+        if self.options.admits_rows {
+            return self.rows_of(frag);
         }
-        self.rows_of(frag)
+        (0..frag.pages).map(|page| vec![self.shape.cell(frag.page + page)]).collect()
     }
 
     pub(super) fn parity_columns(&self) -> Vec<usize> {
