@@ -22,7 +22,7 @@ fn case(name: &'static str, shape: Shape, pages: u64) -> Case {
         log_pages: 1 << 12,
         dirty_high: 70,
         dirty_low: 10,
-        rcw_from_cache: RcwFromCache::NotMore,
+        rcw_from_cache: RcwFromCache::Fewer,
         admit_forgets: true,
         few_bare: true,
         bypass_full: true,

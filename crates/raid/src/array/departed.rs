@@ -257,10 +257,10 @@ impl Array {
             return false;
         }
         if what.columns.is_empty() {
-            // What fewer member pages are read for (specs §9.6).
+            // What fewer member pages are read for, and of equal numbers what the deltas are enough for (specs §9.6).
             let whole = stale.iter().filter(|column| row.sources.change(*column, page_bytes).is_none());
             let rmw = from_members(whole.collect(), Sources::newest) + from_members(parity, Sources::newest);
-            return rmw < from_members(self.data, Sources::newest);
+            return rmw <= from_members(self.data, Sources::newest);
         }
         let others = if beside { Sources::covered } else { Sources::newest };
         let rmw = from_members(what.columns, Sources::covered) + from_members(parity, Sources::newest);

@@ -113,7 +113,7 @@ impl Case {
             set_low,
             staging_pages: staging,
             delta_max: PAGE as u32,
-            rcw_from_cache: RcwFromCache::NotMore,
+            rcw_from_cache: RcwFromCache::Fewer,
             delay_misses: delays,
             admit,
             reclaim: if reclaim == "rewrite" { 1 } else { 2 },

@@ -137,7 +137,6 @@ impl Leavo {
             RcwFromCache::Never => false,
             RcwFromCache::All => missing.is_empty(),
             RcwFromCache::Fewer => (missing.len() as u64) < shape.m,
-            RcwFromCache::NotMore => (missing.len() as u64) <= shape.m,
         };
         let mut asks = Vec::new();
         for page in shape.pages(row) {

@@ -51,10 +51,10 @@
 //!   set, the stripe of its least recently used old page. What a stripe's cleaning asks of a member in one phase
 //!   is one request, and counts the pages of stale rows.
 //! * Before a stop cleaned pages are free whatever else becomes of them, and what is made with a delta in the NVRAM is dropped.
-//! * `rcw_from_cache = fewer`: data that is not cached is read from members if these are fewer than the parities.
+//! * `rcw_from_cache = fewer`: data that is not cached is read from members if these are fewer than the parities; destage
+//!   does so.
 //!
 //! Options select where destage's caches differ:
-//! * `rcw_from_cache = not more`: also if they are as many; no more of members is read then, and none if all is cached.
 //! * `bypass_full`: WB does not keep a page that is read into a set of dirty ones, since the read is answered and over
 //!   before one of them is written back; one is all the same, so that the next page finds room.
 //! * `stale_visible`: a write with parity in a row that is behind takes what it can from the cache, and pins all that

@@ -84,8 +84,6 @@ pub enum RcwFromCache {
     All,
     /// Also if members must be asked for less data than there are parities.
     Fewer,
-    /// Also if members must be asked for as much data as there are parities.
-    NotMore,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,6 @@ impl Kdd {
             RcwFromCache::Never => false,
             RcwFromCache::All => missing == 0,
             RcwFromCache::Fewer => missing < shape.m,
-            RcwFromCache::NotMore => missing <= shape.m,
         };
         let mut asks = Vec::new();
         for page in shape.pages(row) {
