@@ -1,6 +1,12 @@
 //! Which pages `kdd` is to let in, and what it is to keep: what it takes, and refuses.
 
-use destage_cache::HostCacheSpec;
+use destage_cache::{HostCacheSpec, serve};
+use destage_raid::array::ArrayConfig;
+use destage_raid::{Geometry, Level};
+
+fn geometry() -> Geometry {
+    Geometry::new(Level::Raid5, None, 5, 16, 1024).expect("a shape that can be")
+}
 
 fn spec(cache: &str) -> Result<HostCacheSpec, String> {
     cache.parse().map_err(|why: destage_plan::SpecError| why.to_string())
@@ -15,6 +21,17 @@ fn a_cache_into_which_nothing_comes_is_refused() {
     for bad in ["kdd:admit=never", "kdd:admit=0", "kdd:admit=256"] {
         let why = spec(bad).expect_err("it is refused");
         assert!(why.contains("admit") && why.contains("with misses=delay also never"), "{why}");
+    }
+}
+
+/// No more than 512 deltas are staged, none of which is longer than a page.
+#[test]
+fn pages_for_deltas_that_are_never_filled_are_refused() {
+    let (array, pages) = (ArrayConfig::new(geometry()), 4096);
+    assert!(serve("kdd:staging=512", &array, pages).is_ok());
+    for bad in ["kdd:staging=0", "kdd:staging=513", "kdd:staging=65536"] {
+        let why = serve(bad, &array, pages).map(drop).expect_err("it is refused").to_string();
+        assert!(why.contains("staging") && why.contains("1 to 512"), "{why}");
     }
 }
 

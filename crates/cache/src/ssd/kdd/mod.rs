@@ -45,7 +45,7 @@ const MAX_MADE: u32 = 8;
 const MAX_READ: u32 = 26;
 /// Pages of a write that is [prepared](Hits::prepare) for, which takes up to eight steps for each.
 const MAX_PREPARED: usize = 6;
-/// Deltas that are staged before some are packed.
+/// Deltas that are staged before some are packed. No delta is longer than a page, so more pages would never be filled.
 const MAX_STAGED: u64 = 512;
 /// Dead slots that are freed without anything being put.
 const MANY_DEAD: usize = 64;
@@ -53,9 +53,10 @@ const MANY_DEAD: usize = 64;
 const STAGING: ParamSpec = ParamSpec {
     name: "staging",
     default: "1",
-    values: "1 to 65536",
+    values: "1 to 512",
     unit: "pages",
-    help: "pages of the NVRAM in which deltas are staged before some are packed into a page of the cache",
+    help: "pages of the NVRAM in which deltas are staged before some are packed into a page of the cache; no more than \
+           512 deltas are",
 };
 
 const PARAMS: [ParamSpec; 13] = {
@@ -275,7 +276,7 @@ impl Keeps for Changes {
 
     fn new(frames: &mut Frames, columns: u32, params: &Params) -> Result<Self, HostCacheError> {
         let most = most_staged(frames.len().into()) as usize;
-        let staging = Staging::new(params.number(STAGING.name, 1..=65_536)?, most);
+        let staging = Staging::new(params.number(STAGING.name, 1..=MAX_STAGED as u32)?, most);
         let reclaim = Reclaim::new(params)?;
         let makes = reclaim != Reclaim::Free;
         let (most_old, most_made) = if makes {
