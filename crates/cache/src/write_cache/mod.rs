@@ -42,7 +42,7 @@ use destage_plan::{
     Buf, Control, Dev, Event, Frag, HostOp, NvHeld, NvPut, NvSlot, OpId, Out, Row, StepNo, StepOutcome, StepSet,
 };
 use destage_raid::Geometry;
-use destage_raid::array::{Array, ArrayConfig, Degraded, Seg};
+use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg};
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
@@ -358,6 +358,18 @@ impl HostCache for WriteCache {
         out: &mut Out,
     ) -> Result<StepSet, Degraded> {
         self.plan_read(op, pages, dst, array, out)
+    }
+
+    fn read_segment(
+        &mut self,
+        op: OpId,
+        frag: &Frag,
+        seg: Seg,
+        dst: Buf,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<StepSet, Lost> {
+        self.plan_read_segment(op, frag, seg, dst, array, out)
     }
 
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {

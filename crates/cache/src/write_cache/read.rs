@@ -1,12 +1,30 @@
 //! Reads: each page from where its newest version is.
 
-use destage_plan::{Buf, NvSlot, OpId, Out, Step, StepSet};
-use destage_raid::array::{Array, Degraded};
+use destage_plan::{Buf, Frag, NvSlot, OpId, Out, Step, StepSet};
+use destage_raid::array::{Array, Degraded, Lost, Seg};
 
 use super::WriteCache;
 use crate::Pages;
 
 impl WriteCache {
+    /// Plans the read of a segment of which pages are computed, or of which there are too many pieces for one operation.
+    pub(super) fn plan_read_segment(
+        &mut self,
+        op: OpId,
+        frag: &Frag,
+        seg: Seg,
+        dst: Buf,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<StepSet, Lost> {
+        let pages = array.pages_of(seg);
+        let hits = pages.filter(|page| self.store.newest(self.place(*page)).is_some()).count() as u64;
+        let done = array.plan_read_seg(op, seg, frag.page, dst, self, out)?;
+        self.counts.read_hits += hits;
+        self.counts.read_misses += u64::from(seg.pages()) - hits;
+        Ok(done)
+    }
+
     /// Plans the read of pages, each from where its newest version is.
     pub(super) fn plan_read(
         &mut self,

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use destage_cache::{Served, host_cache, serve};
 use destage_exec::{Latency, Log, Memory, NoCheck, Pick, Remains};
-use destage_plan::{Control, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos, Shape, StepKind};
+use destage_plan::{Column, Control, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos, Shape, StepKind, Stripe};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
 use destage_testkit::{TestRng, data, draw};
+
+use crate::write_caches_losses::Nothing;
 
 const PAGE: u64 = 64;
 const SECTOR: u64 = 16;
@@ -45,6 +47,20 @@ impl Run {
         let request =
             HostRequest { tag: self.tag, op: HostOp::Write, offset: page * PAGE, len: pages * PAGE, fua: false };
         self.memory.submit(request, &vec![self.tag as u8; (pages * PAGE) as usize]).expect("a request in range");
+    }
+
+    /// Reads pages; they need not be answered.
+    fn read(&mut self, page: u64, pages: u64) {
+        self.tag += 1;
+        let request =
+            HostRequest { tag: self.tag, op: HostOp::Read, offset: page * PAGE, len: pages * PAGE, fua: false };
+        self.memory.submit(request, &[]).expect("a request in range");
+    }
+
+    /// Returns the pages that were read from the cache and from members.
+    fn reads(&self) -> (u64, u64) {
+        let counts = self.memory.engine().controller().counts().expect("they are counted");
+        (counts.read_hits, counts.read_misses)
     }
 
     /// Lets everything end that is under way, but for timers; how many requests were answered.
@@ -400,4 +416,26 @@ fn four_groups_of_a_run_go_on_below_the_threshold() {
     backwards.push((100, 1));
     assert_eq!(at_a_time(&format!("wow:{settings}:seq=on"), &backwards).0, 5, "no run");
     assert_eq!(at_a_time("wow:low=90:high=100:groups=3:seq=on", &in_order).2, 15, "no more than may be at all");
+}
+
+/// A read in more pieces than an operation has steps for, and one of a member that is lost, are counted as others are.
+#[test]
+fn pages_that_are_read_in_another_way_are_counted() {
+    let mut run = Run::new("wow:low=100:high=100", Level::Raid5, 4, 32, 100);
+    for page in (0..96).step_by(2) {
+        run.write(page, 1);
+    }
+    assert_eq!(run.rest(), 48);
+    run.read(0, 96);
+    assert_eq!((run.rest(), run.reads()), (1, (48, 48)));
+
+    let mut run = Run::new("wow:low=100:high=100", Level::Raid5, 4, 1, 8);
+    run.write(0, 1);
+    run.rest();
+    let lost = run.memory.engine().controller().array().config().geometry.device(Stripe(0), Column(1));
+    run.memory.fail(lost, &mut Nothing);
+    run.memory.announce(lost);
+    run.rest();
+    run.read(0, 3);
+    assert_eq!((run.rest(), run.reads()), (1, (1, 2)));
 }

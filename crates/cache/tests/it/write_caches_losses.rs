@@ -14,7 +14,7 @@ const PAGE: u64 = 64;
 const PATIENCE: u64 = 1_000;
 
 /// What was not flushed is gone.
-struct Nothing;
+pub struct Nothing;
 
 impl CutChoice for Nothing {
     fn page(&mut self, _: usize, _: u64, _: u128) -> u128 {

@@ -363,14 +363,16 @@ impl HostCache for WriteBack {
             return Err(Lost);
         }
         let is_usable = !self.has_unusable(array.pages_of(seg));
-        if is_usable && let Some(done) = self.copies.read_cached(op, frag, seg, dst, array, &mut Whole, out) {
-            return Ok(done);
-        }
         if is_usable && self.geometry().level() == Level::Raid1 {
             // Its pages follow each other, and none is computed.
             let first = array.pages_of(seg).next().expect("a segment has pages");
             let pages = Pages { frag, from: (first - frag.page) as u16, count: seg.pages() };
             return self.copies.read_by(op, pages, dst, array, &mut Whole, |_, _| true, out).map_err(|Degraded| Lost);
+        }
+        if !is_usable {
+            self.copies.counts.read_misses += u64::from(seg.pages());
+        } else if let Some(done) = self.copies.read_cached(op, frag, seg, dst, array, &mut Whole, out) {
+            return Ok(done);
         }
         array.plan_read_seg(op, seg, frag.page, dst, self, out)
     }
@@ -388,6 +390,9 @@ impl HostCache for WriteBack {
         }
         let write = stage.planned();
         if !self.is_stored(op) {
+            if write.frag.op != HostOp::Discard && !write.again {
+                array.pages_of(write.seg).for_each(|page| self.copies.count_write(page));
+            }
             self.drop_copies(write.seg, array);
             self.heals(op, &write, array);
         }
