@@ -17,7 +17,7 @@ use super::behind::{self, Behind, page_of};
 use super::copies::{Copies, WAYS};
 use super::frames::{BYTES_PER_PAGE, Frames, MAX_PAGES};
 use super::journal::{self, Journal};
-use super::keeps::{Keeps, KeptWrite, Known, MOST_PAGES, PageHome, Part, Refused};
+use super::keeps::{KeepRefusal, Keeps, KeptWrite, Known, MOST_PAGES, PageHome, Part};
 use super::of;
 use super::parts::WriteParts;
 use super::trims::TRIM;
@@ -120,7 +120,7 @@ impl<K: Keeps> Delayed<K> {
 
     /// Has what is written of these pages kept beside what the parity covers, if the cache has all of them, or
     /// can do without, and there is room: how it is written then.
-    fn keep(&mut self, op: OpId, rows: Rows, columns: ColumnSet) -> Result<Approach, Refused> {
+    fn keep(&mut self, op: OpId, rows: Rows, columns: ColumnSet) -> Result<Approach, KeepRefusal> {
         let Self { copies, behind, kept, .. } = self;
         let nothing = Known { row: Row(0), column: Column(0), page: 0, frame: None };
         let mut pages = [nothing; MOST_PAGES];
@@ -131,10 +131,10 @@ impl<K: Keeps> Delayed<K> {
             if frame.is_none() {
                 // Until the parity is made of data again, a delta is of no use.
                 if behind.is_lost(row, column) {
-                    return Err(Refused::AsItIs);
+                    return Err(KeepRefusal::AsItIs);
                 }
                 if !kept.rules().prepares || !columns.is_single() {
-                    return Err(Refused::AsItIs);
+                    return Err(KeepRefusal::AsItIs);
                 }
                 approach = Approach::Prepared;
             }
@@ -170,7 +170,7 @@ impl<K: Keeps> Versions for Delayed<K> {
         // What fills the cache would be taken for what the parity covers.
         let is_first = earlier != EarlierPlan::Fills && rows.count == seg.rows;
         if may_delay && host == HostOp::Write && is_first && self.is_caching() {
-            let refused = if few { self.keep(op, rows, seg.columns) } else { Err(Refused::AsItIs) };
+            let refused = if few { self.keep(op, rows, seg.columns) } else { Err(KeepRefusal::AsItIs) };
             let why = match refused {
                 Ok(approach) => return approach,
                 Err(why) => why,
@@ -179,7 +179,7 @@ impl<K: Keeps> Versions for Delayed<K> {
             if earlier == EarlierPlan::None && self.parts.split(op, seg, &self.copies) {
                 return Approach::Split;
             }
-            if why == Refused::NoRoom {
+            if why == KeepRefusal::NoRoom {
                 self.kept.count_no_room(seg.pages());
                 self.behind.are_short(Some(self.copies.frames.set_of(rows.first)));
             }

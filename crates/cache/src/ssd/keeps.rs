@@ -82,7 +82,7 @@ pub(crate) enum KeptWrite {
 
 /// Says why the parity of pages that are written is not left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum KeepRefusal {
     /// The cache has no room for them.
     NoRoom,
     /// They are what they are: some are not in the cache, or too many for one operation or one row.
@@ -119,7 +119,7 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
         pages: &[Known],
         copies: &mut Copies<Through>,
         behind: &mut Behind,
-    ) -> Result<(), Refused>;
+    ) -> Result<(), KeepRefusal>;
 
     /// Counts pages that are written with their parity for want of room.
     fn count_no_room(&mut self, pages: u16);

@@ -10,7 +10,7 @@ use super::behind::{self, Behind, Owed};
 use super::copies::{Copies, FrameReader, Whole};
 use super::delayed::{self, Delayed};
 use super::frames::{Frame, Frames};
-use super::keeps::{Keeps, KeptWrite, Known, PageHome, Refused};
+use super::keeps::{KeepRefusal, Keeps, KeptWrite, Known, PageHome};
 use super::of;
 use super::write_through::Through;
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, Registered, WriteStage};
@@ -76,7 +76,13 @@ impl Keeps for Pairs {
         Ok(Self::default())
     }
 
-    fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, _: &mut Behind) -> Result<(), Refused> {
+    fn keep(
+        &mut self,
+        op: OpId,
+        pages: &[Known],
+        copies: &mut Copies<Through>,
+        _: &mut Behind,
+    ) -> Result<(), KeepRefusal> {
         // None of them is to make room for another.
         let kept = || pages.iter().filter_map(|known| Some((known, known.frame?)));
         for (_, frame) in kept() {
@@ -98,7 +104,7 @@ impl Keeps for Pairs {
         }
         if !enough {
             self.drop_work(op, copies);
-            return Err(Refused::NoRoom);
+            return Err(KeepRefusal::NoRoom);
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ use super::copies::{Copies, FrameReader};
 use super::delayed::{self, Delayed};
 use super::frames::{Frame, Frames};
 use super::journal;
-use super::keeps::{self, Keeps, KeepsRules, KeptWrite, Known, PageHome, Refused};
+use super::keeps::{self, KeepRefusal, Keeps, KeepsRules, KeptWrite, Known, PageHome};
 use super::write_through::Through;
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, Operations, Registered, WriteStage};
 
@@ -329,20 +329,20 @@ impl Keeps for Changes {
         pages: &[Known],
         copies: &mut Copies<Through>,
         behind: &mut Behind,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), KeepRefusal> {
         self.deltas.shed(&mut copies.frames);
         let frames = &copies.frames;
         for known in pages {
             let old = behind.get(known.row).map_or(ColumnSet::EMPTY, |stale| stale.columns);
             let others = pages.iter().filter(|other| other.row == known.row && !old.contains(other.column)).count();
             if !old.contains(known.column) && old.len() + others as u32 > self.most_old {
-                return Err(Refused::AsItIs);
+                return Err(KeepRefusal::AsItIs);
             }
         }
         let zone = &self.deltas.zone;
         let missing = || pages.iter().filter(|known| known.frame.is_none());
         if missing().next().is_some() && pages.len() > MAX_PREPARED {
-            return Err(Refused::AsItIs);
+            return Err(KeepRefusal::AsItIs);
         }
         let is_stale = |frame: Option<Frame>| frame.is_some_and(|frame| frames.is_stale(frame));
         let clean = pages.iter().filter(|known| !is_stale(known.frame)).count() as u32;
@@ -352,7 +352,7 @@ impl Keeps for Changes {
         let bare = zone.bare() + missing().filter(|known| zone.writes(known.page) == 0).count();
         let room = frames.len() - (frames.stale() + zone.pages()) >= needed;
         if !room || missing().next().is_some() && bare > frames.len() as usize {
-            return Err(Refused::NoRoom);
+            return Err(KeepRefusal::NoRoom);
         }
         // Whether there is room for a page counts when it is written.
         behind.are_short(copies.frames.take_short());
