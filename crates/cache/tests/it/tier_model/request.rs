@@ -84,10 +84,8 @@ pub fn parts(shape: Shape, piece: &WritePiece, is_cached: impl Fn(u64) -> bool) 
     for rows in piece.chunk_by(|a, b| columns(a) == columns(b)) {
         let width = hits(&rows[0]).len();
         assert!(width <= MOST_DELAYED, "no array of these tests is so wide");
-        if width > 0 {
-            for rows in rows.chunks(MOST_DELAYED / width) {
-                parts.push((true, rows.iter().map(hits).collect::<WritePiece>()));
-            }
+        if let Some(most) = MOST_DELAYED.checked_div(width) {
+            parts.extend(rows.chunks(most).map(|rows| (true, rows.iter().map(hits).collect::<WritePiece>())));
         }
         if width < piece[0].len() {
             let misses = |row: &Vec<u64>| {
