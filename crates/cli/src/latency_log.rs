@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use destage_report::{Cell, Column, ColumnKind, LATENCY_LOG, TableWriter};
-use destage_sim::buffer::{LoggedRequest, RequestLog};
+use destage_sim::measure::{LoggedRequest, RequestLog};
 
 use crate::output::NewFile;
 

@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use destage_plan::Nanos;
 use destage_report::LATENCY_LOG;
-use destage_sim::buffer::{LoggedRequest, RequestLog};
+use destage_sim::measure::{LoggedRequest, RequestLog};
 use pyo3::prelude::*;
 
 use crate::arrow::{Table, field};

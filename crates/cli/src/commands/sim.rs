@@ -14,8 +14,8 @@ use destage_scenario::keys::output::{CSV, JSON, LATENCY_LOG, OBJECTIVE, PROGRESS
 use destage_scenario::keys::trace::TRACE;
 use destage_scenario::quantity::show_count;
 use destage_scenario::sim::{self, Requests, SIM};
-use destage_sim::buffer::RequestLog;
 use destage_sim::experiment::{Counter, Progress, Resources};
+use destage_sim::measure::RequestLog;
 
 use crate::array_output;
 use crate::buffer_output;

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 
 use super::analytic::AnalyticConfig;
 use super::config::{Admission, RunConfig};
-use super::request_log::RequestLog;
 use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResult, RunResult, SsdResult};
 use super::run::{Job, Outcomes, Simulation};
 use super::watch::{self, Watch};
@@ -13,7 +12,9 @@ use crate::experiment::{
     TraceReplay,
 };
 use crate::input::{Feed, Feeder, LbaOverflow, PageSpace};
-use crate::measure::{Finding, ParamValue, ResultVersion, VolumeFigures, WearClass, per_second, ratio, variation};
+use crate::measure::{
+    Finding, ParamValue, RequestLog, ResultVersion, VolumeFigures, WearClass, per_second, ratio, variation,
+};
 use crate::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdGeometryError, SsdShape, StartState};
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{

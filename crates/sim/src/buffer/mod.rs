@@ -11,7 +11,6 @@ mod findings;
 mod fit;
 mod frames;
 mod over_time;
-mod request_log;
 mod result;
 mod run;
 mod timing;
@@ -21,7 +20,6 @@ pub use crate::experiment::Capacity;
 pub use analytic::AnalyticConfig;
 pub use config::{Admission, FlushMode, RunConfig};
 pub use experiment::{DeviceConfig, Experiment, Report, SimError};
-pub use request_log::{LoggedRequest, RequestLog};
 pub use result::{
     AnalyticResult, AvoidanceResult, BufferCounters, ElementResult, FlashCounters, ResponseClass, ResponseResult,
     RunResult, SeriesResult, SsdResult,

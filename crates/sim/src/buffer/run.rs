@@ -10,13 +10,12 @@ use super::config::{Admission, FlushMode, RunConfig};
 use super::device::Device;
 use super::done::Done;
 use super::over_time::OverTime;
-use super::request_log::RequestLog;
 use super::result::{BufferCounters, SeriesResult};
 use super::timing::{Timed, Timing};
 use super::watch::{Counted, Watch};
 use crate::experiment::{Stop, is_told};
 use crate::input::{Feed, FeedRequest, HostModel, PageSpan, Subpage, TrimMode, Warmup};
-use crate::measure::PerVolume;
+use crate::measure::{PerVolume, RequestLog};
 use crate::ssd::Ssd;
 
 /// A run in progress.

@@ -4,11 +4,10 @@ use destage_plan::{Nanos, Op, PageNo};
 use destage_policy::buffer::{EvictionKind, Evictions};
 
 use super::accounting::Phase;
-use super::request_log::{LoggedRequest, RequestLog};
 use super::result::BufferCounters;
 use super::timing::{Answered, Timing};
 use crate::input::{FeedRequest, Origin, PageSpan};
-use crate::measure::{PerVolume, VolumeSlot};
+use crate::measure::{LoggedRequest, PendingLog, PerVolume, RequestLog, VolumeSlot};
 
 /// What it keeps of a page.
 pub(super) const BYTES_PER_PAGE: u64 = 2;
@@ -58,20 +57,13 @@ impl Counted {
 pub(super) struct Watch {
     /// What each volume brings, if that was asked for.
     pub(super) volumes: Option<PerVolume>,
-    log: Option<Log>,
+    log: Option<PendingLog>,
     /// The volume of the request under way.
     present: VolumeSlot,
     /// Of each page the place of the volume whose request wrote it last; of one that was not written
     /// yet, of the first that asked for it.
     writers: Vec<u16>,
     pages_per_block: u32,
-}
-
-/// A log with the requests that it has not taken yet.
-struct Log {
-    to: Box<dyn RequestLog>,
-    next: Vec<LoggedRequest>,
-    has_given_up: bool,
 }
 
 impl Watch {
@@ -87,12 +79,12 @@ impl Watch {
 
     /// Writes requests to a log, too.
     pub(super) fn log_to(&mut self, log: Box<dyn RequestLog>) {
-        self.log = Some(Log { to: log, next: Vec::new(), has_given_up: false });
+        self.log = Some(PendingLog::new(log));
     }
 
     /// Whether there is a log, and it takes no more.
     pub(super) fn has_given_up(&self) -> bool {
-        self.log.as_ref().is_some_and(|log| log.has_given_up)
+        self.log.as_ref().is_some_and(PendingLog::has_given_up)
     }
 
     /// What it takes over a device of so many pages.
@@ -150,7 +142,7 @@ impl Watch {
         after: &Counted,
     ) {
         if let Some(log) = &mut self.log {
-            log.next.push(LoggedRequest {
+            log.add(LoggedRequest {
                 request: origin.request,
                 arrival,
                 volume: origin.volume,
@@ -168,8 +160,7 @@ impl Watch {
     /// Gives the log what was noted for it.
     pub(super) fn hand_over(&mut self) {
         if let Some(log) = &mut self.log {
-            log.has_given_up = !log.to.take(&log.next);
-            log.next.clear();
+            log.hand_over();
         }
     }
 

@@ -37,3 +37,33 @@ pub trait RequestLog: Send {
     /// rest is not simulated, and results mean nothing.
     fn take(&mut self, requests: &[LoggedRequest]) -> bool;
 }
+
+/// Holds a log with the requests that it has not taken yet.
+pub(crate) struct PendingLog {
+    to: Box<dyn RequestLog>,
+    next: Vec<LoggedRequest>,
+    has_given_up: bool,
+}
+
+impl PendingLog {
+    /// Begins with nothing.
+    pub(crate) fn new(to: Box<dyn RequestLog>) -> Self {
+        Self { to, next: Vec::new(), has_given_up: false }
+    }
+
+    /// Adds the next request.
+    pub(crate) fn add(&mut self, request: LoggedRequest) {
+        self.next.push(request);
+    }
+
+    /// Gives the log what was added.
+    pub(crate) fn hand_over(&mut self) {
+        self.has_given_up |= !self.to.take(&self.next);
+        self.next.clear();
+    }
+
+    /// Returns true if the log takes no more.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.has_given_up
+    }
+}
