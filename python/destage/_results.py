@@ -162,11 +162,12 @@ class Experiment:
 
     @property
     def latencies(self) -> _destage.Table | None:
-        """What became of each measured request, if that was asked for: a row each, in order.
+        """What became of each measured request, if that was asked for: a row each, in order; of an array in the order of answers.
 
         `request` (its number in the trace, from 1), `arrival_ns` (ns), `volume`, `offset` (B), `bytes` (B), `kind`,
-        `response_ns` (ns; null without a timed device, and of flushes and discards), `pages`, `hit_pages` (those of them that
-        were in the buffer) and `gc_delayed` (whether it waited for a collection).
+        `response_ns` (ns; null without a timed device, where it failed, and inside an SSD of flushes and discards), `pages`,
+        `hit_pages` (those of them that were in the buffer; null before an array) and `gc_delayed` (whether it waited for a
+        collection).
         """
         return self._latencies
 

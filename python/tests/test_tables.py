@@ -5,6 +5,7 @@ import json
 
 import polars as pl
 import pyarrow as pa
+import pytest
 
 import destage
 
@@ -34,15 +35,20 @@ def test_ten_million_latencies_are_not_copied(tmp_path):
     assert addresses(in_pandas["arrival_ns"]) == addresses(own["arrival_ns"])
 
 
-def test_latencies_are_the_log_of_the_command_line(cli, trace, tmp_path):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"policy": "lru", "cache": "1MiB", "device": "ssd", "flush": "drain"},
+        {"array": "raid5:4", "policy": "kdd", "cache": "1MiB", "host": "closed:8"},
+    ],
+)
+def test_latencies_are_the_log_of_the_command_line(cli, trace, tmp_path, settings):
     log = tmp_path / "log.csv"
-    settings = ["--policy=lru", "--cache=1MiB", "--device=ssd", "--limit=3000", "--warmup=100", "--flush=drain"]
-    cli("sim", trace, *settings, f"--latency-log={log}")
+    flags = [f"--{name}={value}" for name, value in settings.items()]
+    cli("sim", trace, *flags, "--limit=3000", "--warmup=100", f"--latency-log={log}")
     with log.open() as lines:
         rows = [{name: value for name, value in row.items() if name not in ("policy", "cache_bytes")} for row in csv.DictReader(lines)]
-    table = destage.simulate(
-        trace, policy="lru", cache="1MiB", device="ssd", limit=3_000, warmup=100, flush="drain", latencies=True
-    ).latencies
+    table = destage.simulate(trace, limit=3_000, warmup=100, latencies=True, **settings).latencies
     assert table is not None
     shown = {True: "1", False: "0", None: ""}
     told = [

@@ -88,7 +88,7 @@ impl State {
             Cell::Text(request.op.word().to_owned()),
             request.response.map_or(Cell::Null, |time| Cell::Integer(time.0)),
             Cell::Integer(request.pages),
-            Cell::Integer(request.hit_pages),
+            request.hit_pages.map_or(Cell::Null, Cell::Integer),
             Cell::Integer(request.gc_delayed.into()),
         ];
         for (column, cell) in self.columns.iter_mut().zip(row) {

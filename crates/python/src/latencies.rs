@@ -45,7 +45,7 @@ impl Building {
             "kind" => Self::Text(StringViewBuilder::new(), |request| request.op.word()),
             "response_ns" => whole(|request| request.response.map(|Nanos(ns)| ns)),
             "pages" => whole(|request| Some(request.pages)),
-            "hit_pages" => whole(|request| Some(request.hit_pages)),
+            "hit_pages" => whole(|request| request.hit_pages),
             "gc_delayed" => Self::Flag(BooleanBuilder::new(), |request| request.gc_delayed),
             _ => unreachable!("{name} is no column of the log of requests"),
         }
@@ -64,7 +64,7 @@ impl Building {
             Self::Flag(..) => DataType::Boolean,
             Self::Text(..) => DataType::Utf8View,
         };
-        field(name, kind, unit, name == "response_ns")
+        field(name, kind, unit, matches!(name, "response_ns" | "hit_pages"))
     }
 
     fn add(&mut self, requests: &[LoggedRequest]) {

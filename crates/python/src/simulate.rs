@@ -107,10 +107,8 @@ impl Work {
                         "is a buffer inside an SSD, and with array there are caches of the host: leave array out";
                     return Err(raised(format_args!("policy '{name}' {what}")));
                 }
-                if self.log.is_some() {
-                    return Err(raised("'latency-log' has no meaning with array"));
-                }
-                let report = experiment.run(resources, &mut open, &|_| {}).map_err(raised)?;
+                let log = self.log.map(|log| Box::new(log) as Box<dyn RequestLog>);
+                let report = experiment.run_logged(resources, &mut open, &|_| {}, log).map_err(raised)?;
                 written(report.results, settings, &requests, &experiment.caches, &counter)
             }
         }

@@ -283,7 +283,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
                 let read = read?;
                 (sweep.finish()?, read)
             } else {
-                let report = experiment.run(resources, &mut open, &show);
+                let log = log.map(|log| Box::new(log) as Box<dyn RequestLog>);
+                let report = experiment.run_logged(resources, &mut open, &show, log);
                 bar.finish();
                 let report = report?;
                 (Done::simulated(report.results), report.requests)

@@ -162,7 +162,7 @@ fn without_times_there_are_hits_and_without_a_file_it_goes_to_the_standard_outpu
 }
 
 #[test]
-fn several_runs_and_arrays_are_refused() {
+fn several_runs_are_refused() {
     let folder = temporary();
     let path = folder.path().join("log.csv");
     let log = format!("--latency-log={}", path.display());
@@ -171,7 +171,74 @@ fn several_runs_and_arrays_are_refused() {
         let message = refused(&[&base[..], more].concat());
         assert!(message.contains("these are 2 runs: give one policy and one cache size"), "{message}");
     }
-    let message = refused(&[&base[..], &["--array=raid5:5"]].concat());
-    assert!(message.contains("'latency-log' has no meaning for an array"), "{message}");
+    for more in [&["--policy=none,kdd", "--cache=1MiB"][..], &["--policy=none", "--scheduler=fcfs,clook"]] {
+        let message = refused(&[&base[..], &["--array=raid5:5"], more].concat());
+        assert!(
+            message.contains("these are 2 runs: give one policy, one cache size and one order of service"),
+            "{message}"
+        );
+    }
     assert!(!path.exists());
+}
+
+/// Logs a run over an array of SSDs that collect, whose host flushes and discards.
+fn logged_array(into: &Path, more: &[&str]) -> (Value, Vec<Vec<String>>) {
+    let log = format!("--latency-log={}", into.display());
+    let base = ["sim", "--workload=exchange", "--limit=12000", "--warmup=1000", "--device=ssd", "--json", &log];
+    let json = quietly(&[&base[..], more].concat());
+    let rows = rows(&fs::read_to_string(into).unwrap());
+    (serde_json::from_str::<Value>(&json).expect("JSON")[0].clone(), rows)
+}
+
+#[test]
+fn the_log_of_an_array_holds_what_its_results_sum_up() {
+    let folder = temporary();
+    let path = folder.path().join("log.csv");
+    let more = ["--array=raid5:5", "--policy=kdd", "--cache=4MiB", "--host=closed:8", "--per-volume"];
+    let (run, rows) = logged_array(&path, &more);
+    assert!(rows.iter().all(|row| row[0] == "kdd" && row[1] == "4194304" && number(row, "hit_pages").is_none()));
+    assert_eq!(rows.len() as u64, run["requests"].as_u64().unwrap());
+    // Each request once, the first after the warm-up, in the order of answers.
+    let mut numbers: Vec<_> = rows.iter().map(|row| number(row, "request").unwrap()).collect();
+    assert!(numbers.windows(2).any(|pair| pair[0] > pair[1]), "some are answered before earlier ones");
+    numbers.sort_unstable();
+    assert!(numbers.iter().copied().eq(1_001..=12_000));
+    let time = |row: &Vec<String>, column| number(row, column).unwrap();
+    let answers: Vec<_> = rows.iter().map(|row| time(row, "arrival_ns") + time(row, "response_ns")).collect();
+    assert!(answers.windows(2).all(|pair| pair[0] <= pair[1]));
+    for (word, requests, bytes) in [
+        ("read", "read_requests", Some("host_bytes_read")),
+        ("write", "write_requests", Some("host_bytes_written")),
+        ("flush", "flush_requests", None),
+        ("discard", "discard_requests", None),
+    ] {
+        let of: Vec<_> = rows.iter().filter(|row| kind(row) == word).cloned().collect();
+        assert_eq!(Some(of.len() as u64), run[requests].as_u64(), "{word}");
+        if let Some(bytes) = bytes {
+            assert_eq!(Some(sum(&of, "bytes")), run[bytes].as_u64());
+        }
+        if !of.is_empty() {
+            agrees(of.iter().filter_map(|row| number(row, "response_ns")).collect(), &run["response"][word]);
+        }
+    }
+    assert_eq!(Some(sum(&rows, "gc_delayed")), run["collections"]["delayed_requests"].as_u64());
+    for volume in run["volumes"].as_array().unwrap() {
+        let of = rows.iter().filter(|row| number(row, "volume") == volume["volume"].as_u64());
+        assert_eq!(Some(of.count() as u64), volume["requests"].as_u64());
+    }
+    // Without a log it is the same result.
+    let base = ["sim", "--workload=exchange", "--limit=12000", "--warmup=1000", "--device=ssd", "--json"];
+    let plain: Value = serde_json::from_str(&quietly(&[&base[..], &more].concat())).unwrap();
+    assert_eq!(plain[0], run);
+}
+
+#[test]
+fn what_an_array_cannot_serve_has_no_response_time() {
+    let folder = temporary();
+    let path = folder.path().join("log.csv");
+    let (run, rows) = logged_array(&path, &["--array=raid0:4", "--policy=none", "--fail=1@1s"]);
+    let failed = rows.iter().filter(|row| number(row, "response_ns").is_none()).count() as u64;
+    assert!(failed > 100 && failed < rows.len() as u64, "{failed}");
+    assert_eq!(Some(failed), run["failed_requests"].as_u64());
+    assert!(rows.iter().all(|row| row[1].is_empty()));
 }

@@ -31,7 +31,7 @@ declare_settings! {
     /// Holds the file of what became of each request.
     pub const LATENCY_LOG: Setting<PathBuf> = Setting::file(
         "latency-log",
-        AppliesTo::Buffers,
+        AppliesTo::All,
         "Write what became of each request of the one run, as Parquet if the name ends in .parquet, else as CSV",
     )
     .recorded(Recorded::Nowhere);

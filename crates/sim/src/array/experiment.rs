@@ -1,6 +1,8 @@
 //! An experiment over arrays: controllers × cache sizes × orders of service over one trace, read
 //! once for all of them.
 
+use std::cell::RefCell;
+
 use destage_cache::{HostCacheSpec, Medium};
 use destage_delta::lengths::{Drawn, Lengths};
 use destage_plan::{Class, Dev, DevSet, Nanos, Op, Status};
@@ -26,7 +28,7 @@ use crate::experiment::{
 };
 use crate::input::{Feed, Feeder, LbaOverflow, PageSpace};
 use crate::measure::{
-    Latency, ParamValue, PerVolume, ResultVersion, Series, VolumeFigures, distribution, per_second, ratio,
+    Latency, ParamValue, PerVolume, RequestLog, ResultVersion, Series, VolumeFigures, distribution, per_second, ratio,
 };
 
 /// With this all blocks of a trace lie on an array, if it has room for them.
@@ -111,6 +113,8 @@ struct ArrayRuns<'a> {
     geometry: Geometry,
     injections: Vec<Injection>,
     per_run: u64,
+    /// Until the run has it.
+    log: RefCell<Option<Box<dyn RequestLog>>>,
 }
 
 impl Runs for ArrayRuns<'_> {
@@ -133,14 +137,19 @@ impl Runs for ArrayRuns<'_> {
     }
 
     fn plan(&self, combination: &Combination, stop: Option<&Stop>) -> Result<Planned, ArrayError> {
-        Ok(self.experiment.plan(combination, &self.geometry, &self.injections, stop)?)
+        let mut planned = self.experiment.plan(combination, &self.geometry, &self.injections, stop)?;
+        if let Some(mut log) = self.log.take() {
+            log.begin(planned.combination.policy.info().name, planned.combination.cache);
+            planned.run.log_to(log);
+        }
+        Ok(planned)
     }
 
-    fn feeder(&self, _: &[Planned]) -> Feeder {
+    fn feeder(&self, runs: &[Planned]) -> Feeder {
         let replay = &self.experiment.replay;
         let space = PageSpace::bounded(replay.geometry, self.geometry.data_pages() as u32, replay.lba_overflow);
         let feeder = replay.feeder(space).keep_heads();
-        if self.experiment.host.per_volume { feeder.keep_origins() } else { feeder }
+        if runs.iter().any(|planned| planned.run.is_watched()) { feeder.keep_origins() } else { feeder }
     }
 
     fn result(&self, planned: &mut Planned, outcomes: Outcomes, end: &PassEnd) -> Result<ArrayResult, ArrayError> {
@@ -157,6 +166,15 @@ pub enum ArrayError {
     /// The trace or the machine does not allow it.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
+    /// There is a log for one run.
+    #[error(
+        "latency-log takes the requests of one run, and these are {runs} runs: give one policy, one cache size and one order of \
+         service"
+    )]
+    Log {
+        /// How many there are.
+        runs: usize,
+    },
 }
 
 impl ArrayExperiment {
@@ -358,8 +376,28 @@ impl ArrayExperiment {
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
     ) -> Result<ArrayReport, ArrayError> {
+        self.run_logged(resources, open, progress, None)
+    }
+
+    /// The same, with all measured requests written to a log, if there is one.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`], and where there are several runs to log.
+    pub fn run_logged(
+        &self,
+        resources: Resources<'_>,
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
+        log: Option<Box<dyn RequestLog>>,
+    ) -> Result<ArrayReport, ArrayError> {
+        if log.is_some() {
+            let (runs, _) = self.weight()?;
+            if runs != 1 {
+                return Err(ArrayError::Log { runs });
+            }
+        }
         let mut results = Vec::new();
-        let requests = self.sweep(resources, open, progress, &mut results)?;
+        let requests = self.sweep_logged(resources, open, progress, log, &mut results)?;
         let steps = results.iter().map(|result: &ArrayResult| result.steps.sum()).sum();
         Ok(ArrayReport { results, requests, steps })
     }
@@ -375,6 +413,17 @@ impl ArrayExperiment {
         progress: &ShowProgress<'_>,
         sweep: &mut dyn Sweep<ArrayResult>,
     ) -> Result<u64, ArrayError> {
+        self.sweep_logged(resources, open, progress, None, sweep)
+    }
+
+    fn sweep_logged(
+        &self,
+        resources: Resources<'_>,
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
+        log: Option<Box<dyn RequestLog>>,
+        sweep: &mut dyn Sweep<ArrayResult>,
+    ) -> Result<u64, ArrayError> {
         if self.replay.capacity != Capacity::Given {
             let (runs, _) = self.weight()?;
             if !(0..runs).any(|run| sweep.wants(run)) {
@@ -382,7 +431,7 @@ impl ArrayExperiment {
             }
             let fitted = self.fitted(resources, open, progress)?;
             fitted.check()?;
-            return fitted.sweep(resources, open, progress, sweep);
+            return fitted.sweep_logged(resources, open, progress, log, sweep);
         }
         let geometry = self.array_geometry()?;
         let combinations = self.combinations(&geometry)?;
@@ -391,7 +440,8 @@ impl ArrayExperiment {
         if per_run > resources.memory_bytes {
             return Err(SetupError::Memory { needed: per_run, granted: resources.memory_bytes }.into());
         }
-        let runs = ArrayRuns { experiment: self, geometry, injections, per_run };
+        let log = RefCell::new(log);
+        let runs = ArrayRuns { experiment: self, geometry, injections, per_run, log };
         experiment::carry_out(&runs, &combinations, resources, open, progress, sweep)
     }
 

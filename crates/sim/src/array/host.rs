@@ -9,10 +9,13 @@ use super::executor::{DelayNote, Executor, NextEvent};
 use super::failures::{Failures, Phase, is_rebuilding};
 use super::outcomes::{Outcomes, Totals, totals};
 use super::overlap::Overlap;
+use super::request_log::AnswerLog;
 use super::result::HostCounters;
 use crate::experiment::{Stop, is_told};
 use crate::input::{Feed, FeedRequest, HostModel, Origin, PageSpan, Subpage, TrimMode, Warmup};
-use crate::measure::{Latency, PerVolume, Saturation, Series, VolumeSlot, WearClass, growing};
+use crate::measure::{
+    Latency, LoggedRequest, PerVolume, RequestLog, Saturation, Series, VolumeSlot, WearClass, growing,
+};
 
 /// How requests reach the array and what of them is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +88,7 @@ pub(super) struct ArrayRun {
     debt: Option<Debt>,
     /// What each volume brought, if that was asked for.
     volumes: Option<PerVolume>,
+    log: Option<AnswerLog>,
     delayed_requests: u64,
     delayed_time: Nanos,
     before: Totals,
@@ -108,6 +112,7 @@ impl ArrayRun {
             bars: Bars::new(executor.devices()),
             debt: delays_parity.then(Debt::new),
             volumes: config.per_volume.then(PerVolume::new),
+            log: None,
             delayed_requests: 0,
             delayed_time: Nanos::ZERO,
             executor,
@@ -135,6 +140,16 @@ impl ArrayRun {
             before,
             parts: Vec::new(),
         }
+    }
+
+    /// Has all measured requests written to a log.
+    pub(super) fn log_to(&mut self, log: Box<dyn RequestLog>) {
+        self.log = Some(AnswerLog::new(log));
+    }
+
+    /// Returns true if it needs to know where requests come from.
+    pub(super) fn is_watched(&self) -> bool {
+        self.log.is_some() || self.volumes.is_some()
     }
 
     /// Lets the next event happen, if there is one until `until`; whether there was.
@@ -196,6 +211,10 @@ impl ArrayRun {
             if slot.parts == 0 {
                 let slot = *slot;
                 self.free.push(tag);
+                if let Some(log) = &mut self.log {
+                    let time = self.executor.now().since(slot.arrival);
+                    log.answered(tag, slot.ok.then_some(time), slot.delayed > Nanos::ZERO);
+                }
                 self.answer(slot);
             }
         }
@@ -318,8 +337,32 @@ impl ArrayRun {
         self.count_outstanding(now);
         self.outstanding += 1;
         self.measured_outstanding += u64::from(self.measuring);
-        self.submit(now, request, spans, head, volume);
+        let logged = self.to_log(now, request, spans, origin);
+        self.submit(now, request, spans, head, volume, logged);
         self.take_notices();
+    }
+
+    /// Returns what is to be logged of it once it is answered, if that is wanted.
+    fn to_log(
+        &self,
+        now: Nanos,
+        request: &FeedRequest,
+        spans: &[PageSpan],
+        origin: Option<Origin>,
+    ) -> Option<LoggedRequest> {
+        let origin = origin.filter(|_| self.measuring && self.log.is_some())?;
+        Some(LoggedRequest {
+            request: origin.request,
+            arrival: now,
+            volume: origin.volume,
+            offset: origin.offset,
+            bytes: request.bytes,
+            op: request.op,
+            response: Some(Nanos::ZERO),
+            pages: spans.iter().map(|span| u64::from(span.pages)).sum(),
+            hit_pages: None,
+            gc_delayed: false,
+        })
     }
 
     /// Counts it; returns the place of its volume.
@@ -355,7 +398,15 @@ impl ArrayRun {
     }
 
     /// Gives the request's parts to the array.
-    fn submit(&mut self, now: Nanos, request: &FeedRequest, spans: &[PageSpan], head: u32, volume: VolumeSlot) {
+    fn submit(
+        &mut self,
+        now: Nanos,
+        request: &FeedRequest,
+        spans: &[PageSpan],
+        head: u32,
+        volume: VolumeSlot,
+        logged: Option<LoggedRequest>,
+    ) {
         let mut parts = std::mem::take(&mut self.parts);
         parts.clear();
         if request.op != Op::Discard || self.config.trim == TrimMode::Honour {
@@ -382,6 +433,9 @@ impl ArrayRun {
         };
         if count == 0 {
             self.parts = parts;
+            if let (Some(log), Some(logged)) = (&mut self.log, logged) {
+                log.answered_at_once(logged);
+            }
             return self.answer(slot);
         }
         let tag = if let Some(tag) = self.free.pop() {
@@ -392,6 +446,9 @@ impl ArrayRun {
             self.slots.push(slot);
             self.slots.len() as u32 - 1
         };
+        if let (Some(log), Some(logged)) = (&mut self.log, logged) {
+            log.begin(tag, logged);
+        }
         let mut host = HostRequest {
             tag: u64::from(tag) | u64::from(slot.generation) << 32,
             op: match request.op {
@@ -434,12 +491,20 @@ impl ArrayRun {
     pub(super) fn feed(&mut self, feed: &Feed, stop: Option<&Stop>) {
         let mut spans_begin = 0;
         for (at, (request, head)) in feed.requests.iter().zip(&feed.heads).enumerate() {
-            if is_told(stop) {
+            if is_told(stop) || self.log.as_ref().is_some_and(AnswerLog::has_given_up) {
                 return;
             }
             let spans = &feed.spans[spans_begin..request.spans_end as usize];
             spans_begin = request.spans_end as usize;
             self.request(request, spans, *head, feed.origins.get(at).copied());
+        }
+        self.hand_over();
+    }
+
+    /// Gives the log what was answered.
+    fn hand_over(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.hand_over();
         }
     }
 
@@ -447,6 +512,7 @@ impl ArrayRun {
     pub(super) fn finish(&mut self, stop: Option<&Stop>) -> Outcomes {
         let goes_on = |run: &mut Self| !is_told(stop) && run.event(Nanos(u64::MAX));
         while self.measured_outstanding > 0 && goes_on(self) {}
+        self.hand_over();
         self.count_outstanding(self.executor.now());
         let answered = totals(&self.executor, self.area);
         let overlap = self.overlap.clone();

@@ -142,7 +142,7 @@ impl Watch {
         after: &Counted,
     ) {
         if let Some(log) = &mut self.log {
-            log.add(LoggedRequest {
+            log.extend([LoggedRequest {
                 request: origin.request,
                 arrival,
                 volume: origin.volume,
@@ -151,9 +151,9 @@ impl Watch {
                 op: request.op,
                 response: after.response_since(before),
                 pages: after.pages() - before.pages(),
-                hit_pages: after.hits() - before.hits(),
+                hit_pages: Some(after.hits() - before.hits()),
                 gc_delayed: after.answered.gc_delayed > before.answered.gc_delayed,
-            });
+            }]);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use destage_plan::{Nanos, Op};
 
-/// What became of a request.
+/// Holds what became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoggedRequest {
     /// Its number among the requests that were read, from 1; those in front of a window do not count.
@@ -17,24 +17,25 @@ pub struct LoggedRequest {
     pub bytes: u64,
     /// What was asked.
     pub op: Op,
-    /// From its arrival to its answer; none where the device takes no time, and of what is neither a read
-    /// nor a write of some bytes.
+    /// From its arrival to its answer; none where the device takes no time, where it failed, and inside an SSD of what is
+    /// neither a read nor a write of some bytes.
     pub response: Option<Nanos>,
     /// Pages that it touched.
     pub pages: u64,
-    /// Those of them that were in the buffer.
-    pub hit_pages: u64,
-    /// Whether its last page waited for a collection, or for a frame that did.
+    /// Those of them that were in the buffer. None before an array, whose caches do not tell requests apart.
+    pub hit_pages: Option<u64>,
+    /// Whether its last page waited for a collection, or for a frame that did; of an array, whether one of its steps waited
+    /// for a device that collected.
     pub gc_delayed: bool,
 }
 
 /// Takes the requests of a run.
 pub trait RequestLog: Send {
-    /// The run begins: its policy with its layers, and the size of its buffer unless it holds nothing.
+    /// Hears that the run begins: its policy with its layers, and the size of its buffer or cache unless it holds nothing.
     fn begin(&mut self, policy: &str, cache_bytes: Option<u64>);
 
-    /// Takes the next requests of the measured part, in order. `false` if it can take no more: then the
-    /// rest is not simulated, and results mean nothing.
+    /// Takes the next requests of the measured part: in order, and of an array in the order of their answers. Returns
+    /// `false` if it can take no more: then the rest is not simulated, and results mean nothing.
     fn take(&mut self, requests: &[LoggedRequest]) -> bool;
 }
 
@@ -51,9 +52,9 @@ impl PendingLog {
         Self { to, next: Vec::new(), has_given_up: false }
     }
 
-    /// Adds the next request.
-    pub(crate) fn add(&mut self, request: LoggedRequest) {
-        self.next.push(request);
+    /// Adds the next requests.
+    pub(crate) fn extend(&mut self, requests: impl IntoIterator<Item = LoggedRequest>) {
+        self.next.extend(requests);
     }
 
     /// Gives the log what was added.
