@@ -8,6 +8,7 @@ mod array;
 mod error;
 mod key;
 pub mod keys;
+pub mod mrc;
 mod print;
 mod resolved;
 mod setting;

@@ -2,17 +2,18 @@
 
 use std::io::Write;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_plan::PolicySpec;
 use destage_policy::buffer;
-use destage_scenario::keys::cache::POLICY;
+use destage_scenario::Settings;
 use destage_scenario::keys::output::PROGRESS;
 use destage_scenario::keys::trace::TRACE;
-use destage_scenario::quantity::{basis_points, show_bytes, show_count};
+use destage_scenario::mrc::{
+    DEFAULT_POLICY, DEFAULT_RATE, DEFAULT_SEED, DEFAULT_SIZES, MRC_SETTINGS, MrcError, MrcQuery,
+};
+use destage_scenario::quantity::{show_bytes, show_count};
 use destage_scenario::sim::{self, SIM};
-use destage_scenario::{CacheSize, Settings, chosen};
-use destage_sim::curve::{self, CurveResult, Estimated, PointResult, PolicyCurveResult, Sampling, Scope};
+use destage_sim::curve::{CurveResult, Found, PointResult, PolicyCurveResult};
 use destage_sim::measure::ParamValue;
 
 use crate::candidates;
@@ -21,28 +22,6 @@ use crate::progress::Bar;
 use crate::run_table;
 use crate::screen::{self, Screen};
 use crate::table::{Column, Table};
-
-/// The settings of `destage sim` that decide about hits without a device, or how a trace is read.
-const SETTINGS: &[&str] = &[
-    "format",
-    "lenient",
-    "skip",
-    "from",
-    "to",
-    "limit",
-    "repeat",
-    "volumes",
-    "ops",
-    "page",
-    "pages-per-block",
-    "flush",
-    "trim",
-    "warmup",
-    "speed",
-    "progress",
-    "threads",
-    "memory",
-];
 
 /// The command.
 pub fn command() -> Command {
@@ -67,21 +46,21 @@ pub fn command() -> Command {
                 .value_name("SIZE|SHARE|RANGE|auto")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .default_value("0.1%..100%/16")
+                .default_value(DEFAULT_SIZES)
                 .help("Sizes in data held, shares of the pages that take part, ranges of either, and auto: around where the curve bends"),
         )
         .arg(
             candidates::policy(Arg::new("policy").long("policy").value_name("NAME[:KEY=VALUE...]"))
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .default_value("lru")
+                .default_value(DEFAULT_POLICY)
                 .help("Policies; the hits of all but lru are estimated from samples"),
         )
         .arg(
             Arg::new("rate")
                 .long("rate")
                 .value_name("SHARE")
-                .default_value("1.56%")
+                .default_value(DEFAULT_RATE)
                 .help("Share of the pages in the samples, at least; it is rounded up to a half, a quarter, ..., and small buffers get more"),
         )
         .arg(
@@ -89,29 +68,22 @@ pub fn command() -> Command {
                 .long("seed")
                 .value_name("N")
                 .value_parser(value_parser!(u64))
-                .default_value("1")
+                .default_value(DEFAULT_SEED.to_string())
                 .help("Which pages these are"),
         )
-        .args(flags::some_args(SIM, SETTINGS))
+        .args(flags::some_args(SIM, MRC_SETTINGS))
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON; see `destage schema --mrc`"))
 }
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let sizes = matches.get_many::<String>("sizes").into_iter().flatten();
-    let sizes = sizes.map(|text| text.parse().map_err(|right| anyhow!("--sizes {text}: {right}")));
-    let sizes = sizes.collect::<Result<Vec<CacheSize>>>()?;
-    let policies = matches.get_many::<String>("policy").into_iter().flatten();
-    let policies = policies.map(|text| policy(text).map_err(|error| anyhow!("--policy {text}: {error}")));
-    let policies = policies.collect::<Result<Vec<_>>>()?;
-    let sampling = Sampling {
-        strength: strength(matches.get_one::<String>("rate").map_or("", String::as_str))?,
-        seed: matches.get_one::<u64>("seed").copied().unwrap_or(1),
-    };
-    let wanted = Wanted { sizes, policies, sampling };
+    let many = |name| matches.get_many::<String>(name).into_iter().flatten().map(String::as_str);
+    let rate = matches.get_one::<String>("rate").map_or(DEFAULT_RATE, String::as_str);
+    let seed = matches.get_one::<u64>("seed").copied().unwrap_or(DEFAULT_SEED);
+    let query = MrcQuery::new(many("sizes"), many("policy"), rate, seed).map_err(as_flag)?;
     let mut curves = Vec::new();
     for file in matches.get_many::<String>("files").into_iter().flatten() {
-        curves.push(curve_of(file, matches, &wanted)?);
+        curves.push(curve_of(file, matches, &query)?);
     }
     if matches.get_flag("json") {
         let mut out = std::io::stdout().lock();
@@ -129,81 +101,35 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// What is asked of each trace.
-struct Wanted {
-    sizes: Vec<CacheSize>,
-    policies: Vec<PolicySpec>,
-    sampling: Sampling,
+/// Returns an error that names arguments as they are given here.
+fn as_flag(error: MrcError) -> anyhow::Error {
+    match error {
+        MrcError::Argument(wrong) => anyhow!(wrong.named("--")),
+        other => other.into(),
+    }
 }
 
-/// A policy whose hits can be told.
-fn policy(text: &str) -> Result<PolicySpec> {
-    let spec = buffer::canonical(text.parse()?);
-    curve::check(&spec)?;
-    Ok(spec)
-}
-
-/// Whether LRU's exact curve is that of the policy.
-fn is_exact(policy: &PolicySpec) -> bool {
-    policy.name == "lru" && policy.given.iter().all(|(key, value)| key == "reads" && value == "cache")
-}
-
-/// The least strength of samples whose share is no less than this.
-fn strength(rate: &str) -> Result<u32> {
-    let share = basis_points(rate).ok().filter(|&share| share > 0);
-    let share =
-        share.ok_or_else(|| anyhow!("--rate {rate}: a share above 0% and up to 100%, with at most two decimals"))?;
-    Ok((10_000 / share).ilog2())
-}
-
-/// The curves of one trace.
-fn curve_of(file: &str, matches: &ArgMatches, wanted: &Wanted) -> Result<CurveResult> {
+/// Finds the curves of one trace.
+fn curve_of(file: &str, matches: &ArgMatches, query: &MrcQuery) -> Result<CurveResult> {
     let mut settings = Settings::new(SIM);
     settings.flag(TRACE.name(), vec![file.to_owned()])?;
-    for name in SETTINGS {
+    for name in MRC_SETTINGS {
         if let Some(values) = matches.get_many::<String>(name) {
             settings.flag(name, values.cloned().collect())?;
         }
     }
-    settings.flag(POLICY.name(), vec!["lru".to_owned()])?;
-    let mut requests = sim::requests(&settings)?;
-    let rest: Vec<PolicySpec> = wanted.policies.iter().filter(|policy| !is_exact(policy)).cloned().collect();
-    if !rest.is_empty() && !requests.can_be_read_again() {
-        bail!(
-            "{file}: --policy {}: all but lru take a second pass, and a pipe can be read only once: give a file",
-            rest[0]
-        );
-    }
-    destage_scenario::count(&settings, &mut requests, &mut |_, _| ())?;
-    let experiment = sim::experiment(&settings, &requests)?;
-    let scope = Scope::from(&experiment);
+    let requests = sim::requests(&settings)?;
     let bar = Bar::new(PROGRESS.get(&settings)?, file);
-    let resources = sim::resources(&settings)?;
-    let found = curve::lru(&scope, resources, &mut || requests.open(0), &|progress| bar.show(progress));
-    bar.finish();
-    let found = found?;
-    found.findings.iter().for_each(|finding| screen::warn(&finding.message));
-    let page = scope.replay.geometry.page_bytes();
-    let wrong = |right: String| anyhow!("{file}: --sizes: {right}");
-    let mut sizes = chosen(&wanted.sizes, page, Some(&found)).map_err(wrong)?;
-    sizes.sort_unstable();
-    if let Some(bytes) = sizes.iter().find(|&&bytes| bytes == 0 || !bytes.is_multiple_of(page)) {
-        return Err(wrong(format!("{} is not one or several pages of {}", show_bytes(*bytes), show_bytes(page))));
-    }
-    let mut estimates = Vec::new();
-    if !rest.is_empty() {
-        let pages: Vec<u64> = sizes.iter().map(|bytes| bytes / page).collect();
-        let asked =
-            Estimated { scope: &scope, found: &found, policies: &rest, sizes: &pages, sampling: wanted.sampling };
-        let curves = curve::sampled(&asked, resources, &mut || requests.open(1), &|progress| bar.show(progress));
+    let mut tell = |found: &Found| {
         bar.finish();
-        estimates = curves?;
-    }
-    let mut estimates = estimates.into_iter();
-    let curves = wanted.policies.iter().filter_map(|policy| {
-        if is_exact(policy) { Some(found.lru_curve(&sizes)) } else { estimates.next().map(|curve| curve.result(page)) }
-    });
-    Ok(CurveResult::new(&scope, &found, curves.collect()))
+        found.findings.iter().for_each(|finding| screen::warn(&finding.message));
+    };
+    let curves = query.curves(settings, requests, &mut tell, &|progress| bar.show(progress));
+    bar.finish();
+    curves.map_err(|error| match error {
+        MrcError::Argument(_) => anyhow!("{file}: {}", as_flag(error)),
+        other => other.into(),
+    })
 }
 
 /// A share in percent.
