@@ -17,6 +17,7 @@ from ._calls import (
     Setting,
     advise,
     formats,
+    mrc,
     policies,
     run_scenario,
     settings,
@@ -28,7 +29,7 @@ from ._calls import (
 from ._destage import VERSION as __version__
 from ._destage import DestageError, Table
 from ._policy import Policy
-from ._results import Advice, Experiment, Finding, Record, Run
+from ._results import Advice, Experiment, Finding, MissRatioCurves, Record, Run
 from ._sweep import Sweep, sweep
 from ._trace import Trace
 
@@ -37,6 +38,7 @@ __all__ = [
     "DestageError",
     "Experiment",
     "Finding",
+    "MissRatioCurves",
     "Policy",
     "Record",
     "Run",
@@ -47,6 +49,7 @@ __all__ = [
     "__version__",
     "advise",
     "formats",
+    "mrc",
     "policies",
     "run_scenario",
     "settings",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 from . import _destage
 from ._policy import Policy
-from ._results import Advice, Experiment
+from ._results import Advice, Experiment, MissRatioCurves
 from ._trace import Trace
 
 Scalar: TypeAlias = str | int | float | bool | PathLike[str]
@@ -181,6 +182,35 @@ def advise(
         raise _destage.DestageError(f"policy '{own[0][0]}': only built-in policies are advised; compare it with simulate")
     advice, runs, objective = _destage.advise(text, file, list(given.items()), None if budget is None else str(budget))
     return Advice(advice, Experiment(runs, objective=objective))
+
+
+def mrc(
+    trace: Trace | str | PathLike[str],
+    *,
+    sizes: Scalar | Sequence[Scalar] = "0.1%..100%/16",
+    policy: str | Sequence[str] = "lru",
+    rate: str = "1.56%",
+    seed: int = 1,
+    **settings: Value,
+) -> MissRatioCurves:
+    """Finds the hits of buffers of many sizes, as `destage trace mrc` does: miss-ratio curves, the footprint, and where LRU's bends.
+
+    trace: a trace or its file.
+    sizes: data held ("64MiB" or bytes), shares of the pages that take part ("10%"), ranges of either ("1MiB..1GiB/8"), or "auto".
+    policy: LRU is exact at all sizes, from one pass over the trace; others are estimated from samples, with an interval of 95 %.
+    rate: the least share of the pages in the samples.
+    seed: which pages these are.
+    settings: how the trace is read, and what decides about hits without a device: such as `limit`, `ops`, `page` or `warmup`.
+
+    Raises `DestageError`, or KeyboardInterrupt upon Ctrl-C.
+    """
+    _, _, given, own = _asked(trace, None, policy, settings)
+    if own:
+        raise _destage.DestageError(f"policy '{own[0][0]}': only built-in policies have curves; give simulate several sizes")
+    several = not isinstance(sizes, (str, PathLike)) and isinstance(sizes, Iterable)
+    asked = [_text(size) for size in (sizes if several else [sizes])]  # type: ignore[union-attr]
+    policies = given.pop("policy")
+    return MissRatioCurves(json.loads(_destage.mrc(list(given.items()), asked, policies, rate, seed)))
 
 
 def run_scenario(scenario: str, trace: str | PathLike[str] | None = None, *, threads: int | None = None) -> str:

@@ -234,6 +234,34 @@ def _again(results: bytes, objective: str | None) -> Experiment:
     return Experiment(results, objective=objective)
 
 
+class MissRatioCurves(Record):
+    """Hits by policy and size: the fields of `destage trace mrc --json` (`destage schema --mrc`).
+
+    The most asked for: `policies` (with `policy` and `points` of `cache_bytes`, `hit_ratio` and `half_width`), `footprint_bytes`,
+    `knee_bytes` (where LRU's curve bends), `full_bytes` (where it ends).
+    """
+
+    __slots__ = ()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each policy and size, for a table: `polars.DataFrame(curves.rows())`.
+
+        `policy`, `cache_bytes` (B), `hit_ratio` and `miss_ratio` (1; None where nothing is asked for), and `half_width` (1): that
+        of the interval of 95 % of an estimate, 0 where the figure is exact.
+        """
+        return [
+            {
+                "policy": curve["policy"],
+                "cache_bytes": point["cache_bytes"],
+                "hit_ratio": point["hit_ratio"],
+                "miss_ratio": None if point["hit_ratio"] is None else 1.0 - point["hit_ratio"],
+                "half_width": point["half_width"],
+            }
+            for curve in self._fields["policies"]
+            for point in curve["points"]
+        ]
+
+
 class Advice(Record):
     """Which policy, and how large: the fields of `destage advise --json` (`destage schema --advise`).
 

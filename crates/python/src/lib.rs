@@ -9,6 +9,7 @@ mod arrow;
 mod call;
 mod file;
 mod latencies;
+mod mrc;
 mod policy;
 mod report;
 mod settings;
@@ -42,6 +43,8 @@ mod _destage {
     use super::advise::advise;
     #[pymodule_export]
     use super::arrow::Table;
+    #[pymodule_export]
+    use super::mrc::mrc;
     #[pymodule_export]
     use super::policy::policies;
     #[pymodule_export]

@@ -106,22 +106,22 @@ impl MrcQuery {
     ///
     /// # Errors
     /// Where one of them is none, or a policy's hits cannot be told without a device.
-    pub fn new<'a>(
-        sizes: impl IntoIterator<Item = &'a str>,
-        policies: impl IntoIterator<Item = &'a str>,
+    pub fn new(
+        sizes: impl IntoIterator<Item = impl AsRef<str>>,
+        policies: impl IntoIterator<Item = impl AsRef<str>>,
         rate: &str,
         seed: u64,
     ) -> Result<Self, MrcError> {
-        let size = |text: &'a str| text.parse().map_err(|right: String| wrong("sizes", text, right));
-        let spec = |text: &'a str| {
+        let size = |text: &str| text.parse().map_err(|right: String| wrong("sizes", text, right));
+        let spec = |text: &str| {
             let spec = text.parse::<PolicySpec>().map_err(|error| wrong("policy", text, error))?;
             let spec = buffer::canonical(spec);
             curve::check(&spec).map_err(|error| wrong("policy", text, error))?;
             Ok(spec)
         };
         Ok(Self {
-            sizes: sizes.into_iter().map(size).collect::<Result<_, _>>()?,
-            policies: policies.into_iter().map(spec).collect::<Result<_, MrcError>>()?,
+            sizes: sizes.into_iter().map(|text| size(text.as_ref())).collect::<Result<_, _>>()?,
+            policies: policies.into_iter().map(|text| spec(text.as_ref())).collect::<Result<_, MrcError>>()?,
             sampling: Sampling { strength: strength(rate)?, seed },
         })
     }

@@ -77,7 +77,7 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let many = |name| matches.get_many::<String>(name).into_iter().flatten().map(String::as_str);
+    let many = |name| matches.get_many::<String>(name).into_iter().flatten();
     let rate = matches.get_one::<String>("rate").map_or(DEFAULT_RATE, String::as_str);
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(DEFAULT_SEED);
     let query = MrcQuery::new(many("sizes"), many("policy"), rate, seed).map_err(as_flag)?;
