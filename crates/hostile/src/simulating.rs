@@ -61,7 +61,12 @@ pub(crate) fn check(bytes: &[u8]) {
             ..TraceReplay::whole("trace", geometry)
         },
         run: RunConfig {
-            host: bytes.choice(&[HostModel::Open, HostModel::Closed { depth: 1 }, HostModel::Closed { depth: 8 }]),
+            host: bytes.choice(&[
+                HostModel::Open,
+                HostModel::Closed { depth: 1 },
+                HostModel::Closed { depth: 8 },
+                HostModel::Bounded { depth: 2 },
+            ]),
             flush: bytes.choice(&[FlushMode::Ignore, FlushMode::Drain]),
             trim: bytes.choice(&[TrimMode::Honour, TrimMode::Ignore]),
             subpage: bytes.choice(&[Subpage::Promote, Subpage::Rmw]),

@@ -137,6 +137,9 @@ fn host(run: &ReportRun) -> String {
         "open" => format!("open loop: requests come at {speed} times the trace's speed"),
         host => match host.split_once(':') {
             Some(("closed", depth)) => format!("closed loop: {depth} requests outstanding"),
+            Some(("bounded", depth)) => {
+                format!("bounded queue: requests come when the trace says, which waits while {depth} are outstanding")
+            }
             _ => host.to_owned(),
         },
     }

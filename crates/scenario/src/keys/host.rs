@@ -15,10 +15,10 @@ declare_settings! {
     /// Holds how requests arrive.
     pub const HOST: Setting<HostModel> = Setting::one(
         "host",
-        "open|closed:DEPTH",
+        "open|bounded:DEPTH|closed:DEPTH",
         "open",
         AppliesTo::Timed,
-        "Requests arrive at trace time, or DEPTH are always outstanding",
+        "Requests arrive at trace time; the same, but while DEPTH are outstanding the trace waits; or DEPTH are always outstanding",
         host,
     )
     .recorded(Recorded::ArrayField);
@@ -72,7 +72,7 @@ declare_settings! {
     .recorded(Recorded::Figures);
 }
 
-/// Requests that a closed-loop host may have outstanding: more than any device queue holds.
+/// Requests that a host may have outstanding: more than any device queue holds.
 pub(super) const MAX_DEPTH: u32 = 65_536;
 
 /// Copying a page between host and buffer takes at most this.
@@ -88,11 +88,15 @@ fn host(text: &str) -> std::result::Result<HostModel, String> {
     if text == "open" {
         return Ok(HostModel::Open);
     }
-    let depth = text.strip_prefix("closed:").and_then(|depth| depth.parse().ok());
-    let depth = depth.filter(|depth| (1..=MAX_DEPTH).contains(depth));
-    depth
-        .map(|depth| HostModel::Closed { depth })
-        .ok_or_else(|| format!("open, or closed:DEPTH with a depth between 1 and {MAX_DEPTH}"))
+    let model = text.split_once(':').and_then(|(model, depth)| {
+        let depth = depth.parse().ok().filter(|depth| (1..=MAX_DEPTH).contains(depth))?;
+        match model {
+            "bounded" => Some(HostModel::Bounded { depth }),
+            "closed" => Some(HostModel::Closed { depth }),
+            _ => None,
+        }
+    });
+    model.ok_or_else(|| format!("open, or bounded:DEPTH or closed:DEPTH with a depth between 1 and {MAX_DEPTH}"))
 }
 
 /// The warm-up as it is given.

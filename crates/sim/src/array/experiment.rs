@@ -530,6 +530,8 @@ impl ArrayExperiment {
             (DeviceSetup::Ssd { start, .. }, _, _) | (_, Some(_), DeviceSetup::Ssd { start, .. }) => start.to_string(),
             _ => "none".into(),
         };
+        let mut context = self.replay.context((self.host.host, true), outcomes.warmup_requests, end, FITS);
+        context.replay_delay = outcomes.replay_delay.map(|delay| delay.0);
         let mut result = ArrayResult {
             policy: policy.info().name.into(),
             params: ParamValue::all(policy.params()),
@@ -552,7 +554,7 @@ impl ArrayExperiment {
             cache_device: cache.map(|_| self.cache_device.word().into()),
             cache_nv_slots: self.service().cache_slots(geometry, page, policy, cache.unwrap_or(0) / page).into(),
             start_state,
-            context: self.replay.context((self.host.host, true), outcomes.warmup_requests, end, FITS),
+            context,
             served_time: served.0,
             simulated_time: simulated.0,
             requests_per_second: per_second(counters.requests - counters.failed_requests, served),

@@ -74,6 +74,9 @@ pub(super) struct ArrayRun {
     warmup_requests: u64,
     measuring: bool,
     start: Nanos,
+    /// How long the trace's clock has stood still, and had when the measured part began.
+    held: Nanos,
+    held_before: Nanos,
     served: Nanos,
     exceeded_at: Option<Nanos>,
     stalled: bool,
@@ -129,6 +132,8 @@ impl ArrayRun {
             warmup_requests: 0,
             measuring: false,
             start: Nanos::ZERO,
+            held: Nanos::ZERO,
+            held_before: Nanos::ZERO,
             served: Nanos::ZERO,
             exceeded_at: None,
             stalled: false,
@@ -269,8 +274,8 @@ impl ArrayRun {
     }
 
     /// At the first measured request: what was counted so far does not count. The trace's times
-    /// mean nothing in a closed loop, so a warm-up lasts until a simulated time, as failures happen
-    /// at one.
+    /// mean nothing in a closed loop, and a bounded host holds them up, so a warm-up lasts until a
+    /// simulated time, as failures happen at one.
     fn end_warmup_if_due(&mut self) {
         let now = self.executor.now();
         let due = match self.config.warmup {
@@ -285,6 +290,7 @@ impl ArrayRun {
         self.warmup_requests = self.fed;
         self.exceeded_at = None;
         self.start = now;
+        self.held_before = self.held;
         self.served = now;
         self.failures.restart(now);
         self.series = Series::new(now);
@@ -315,6 +321,14 @@ impl ArrayRun {
             HostModel::Closed { depth } => {
                 self.wait_below(u64::from(depth));
                 self.executor.now()
+            }
+            HostModel::Bounded { depth } => {
+                let due = request.time + self.held;
+                while self.event(due) {}
+                self.wait_below(u64::from(depth));
+                let now = due.max(self.executor.now());
+                self.held += now.since(due);
+                now
             }
         };
         if self.stalled {
@@ -538,7 +552,7 @@ impl ArrayRun {
         let (failures, degraded_time, rebuild_time) = self.failures.end(end);
         let saturated = match self.exceeded_at {
             Some(at) => Some(Saturation::Backlog { max_backlog: self.config.max_backlog, at: at.0 }),
-            None if self.config.host == HostModel::Open => {
+            None if self.config.host.keeps_arrivals() => {
                 growing(self.series.bins()).map(|backlog| Saturation::Growing { backlog })
             }
             None => None,
@@ -553,6 +567,8 @@ impl ArrayRun {
             measured: self.measuring || self.fed == 0,
             stalled: self.outstanding,
             start: self.start,
+            replay_delay: matches!(self.config.host, HostModel::Bounded { .. })
+                .then(|| self.held.since(self.held_before)),
             served: self.served,
             end,
             saturated,

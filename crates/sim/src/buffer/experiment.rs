@@ -461,6 +461,7 @@ impl Experiment {
         let series = outcomes.series;
         let timed = outcomes.timed;
         let mut context = self.replay.context((self.run.host, timed.is_some()), outcomes.warmup_requests, end, FITS);
+        context.replay_delay = timed.as_ref().and_then(|timed| timed.replay_delay).map(|delay| delay.0);
         if ssd.is_some() && self.replay.lba_overflow == LbaOverflow::Compact {
             let what = "the trace's blocks lie on the SSD side by side, in the order in which they are first touched";
             context.findings.push(Finding::note("compacted", what.into()));

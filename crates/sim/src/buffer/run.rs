@@ -294,6 +294,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         self.device.reset_counters();
         let start = match self.config.host {
             HostModel::Closed { .. } if D::TIMED => self.timing.arrived(),
+            HostModel::Bounded { .. } => request.time + self.timing.held(),
             HostModel::Open | HostModel::Closed { .. } => request.time,
         };
         self.timing.restart(start);

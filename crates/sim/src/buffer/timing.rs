@@ -23,6 +23,8 @@ pub(super) struct Timed {
     pub(super) saturated: Option<Saturation>,
     pub(super) response: ResponseResult,
     pub(super) mean_free_blocks: f64,
+    /// How long the trace's clock stood still, if it could.
+    pub(super) replay_delay: Option<Nanos>,
 }
 
 /// Reads and writes that were answered.
@@ -54,6 +56,8 @@ pub(super) struct Timing {
     backlog: Backlog,
     free_block_samples: u64,
     free_block_sum: u64,
+    /// How long the trace's clock had stood still when the measured part began.
+    held_before: Nanos,
 }
 
 /// Pages with the channels that were chosen for them, if they were.
@@ -89,6 +93,7 @@ impl Timing {
             backlog: Backlog::new(config.max_backlog),
             free_block_samples: 0,
             free_block_sum: 0,
+            held_before: Nanos::ZERO,
         }
     }
 
@@ -102,6 +107,7 @@ impl Timing {
         self.backlog.restart();
         self.free_block_samples = 0;
         self.free_block_sum = 0;
+        self.held_before = self.held();
     }
 
     /// When a request is issued that the trace has at `time`: at its arrival, or at the completion
@@ -256,16 +262,24 @@ impl Timing {
     /// What a run with bins like these found.
     pub(super) fn result(&self, host: HostModel, bins: &[SeriesBin]) -> Timed {
         let saturated = match host {
-            HostModel::Open => self.backlog.verdict(bins),
+            // Nothing ever exceeds the backlog of a bounded host, which is not asked about.
+            HostModel::Open | HostModel::Bounded { .. } => self.backlog.verdict(bins),
             HostModel::Closed { .. } => None,
         };
+        let replay_delay = matches!(host, HostModel::Bounded { .. }).then(|| self.held().since(self.held_before));
         let response = if saturated.is_some() { ResponseResult::default() } else { response(&self.read, &self.write) };
         Timed {
             stall: self.stall,
             saturated,
             response,
+            replay_delay,
             mean_free_blocks: self.free_block_sum as f64 / self.free_block_samples.max(1) as f64,
         }
+    }
+
+    /// Returns how long the trace's clock has stood still so far.
+    pub(super) fn held(&self) -> Nanos {
+        self.queue.as_ref().map_or(Nanos::ZERO, |queue| queue.held())
     }
 
     /// Arrival of the latest request.

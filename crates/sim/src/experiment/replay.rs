@@ -77,8 +77,9 @@ impl TraceReplay {
             host: host.to_string(),
             settings: RecordedSetting::all(&self.settings),
             input: end.input(&self.trace),
-            findings: end.findings(self.lba_overflow, fits, is_timed && host == HostModel::Open),
+            findings: end.findings(self.lba_overflow, fits, is_timed && host.keeps_arrivals()),
             warmup_requests,
+            replay_delay: None,
         }
     }
 }

@@ -15,6 +15,19 @@ pub enum HostModel {
         /// Requests outstanding.
         depth: u32,
     },
+    /// At trace time while fewer are outstanding. While so many are, the trace's clock stands still, so that all later requests
+    /// are later by as long and the gaps between them stay.
+    Bounded {
+        /// Requests outstanding at most.
+        depth: u32,
+    },
+}
+
+impl HostModel {
+    /// Returns true if the trace's times decide when requests arrive.
+    pub const fn keeps_arrivals(self) -> bool {
+        matches!(self, Self::Open | Self::Bounded { .. })
+    }
 }
 
 impl fmt::Display for HostModel {
@@ -23,6 +36,7 @@ impl fmt::Display for HostModel {
         match self {
             Self::Open => f.write_str("open"),
             Self::Closed { depth } => write!(f, "closed:{depth}"),
+            Self::Bounded { depth } => write!(f, "bounded:{depth}"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Where requests wait before they are issued: with a host in a closed loop, and before a device
-//! that takes so many commands at a time.
+//! Where requests wait before they are issued: with a host that has so many outstanding at most, and before a device that takes
+//! so many commands at a time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -33,12 +33,30 @@ impl Places {
     pub(crate) fn keep_until(&mut self, done: Nanos) {
         self.taken.push(Reverse(done));
     }
+
+    /// Gives back the places of what is done by `now`.
+    fn free_until(&mut self, now: Nanos) {
+        while self.taken.peek().is_some_and(|&Reverse(free)| free <= now) {
+            self.taken.pop();
+        }
+    }
+}
+
+/// How many requests the host lets be outstanding, and which are.
+#[derive(Clone, Debug)]
+enum HostBound {
+    /// Any number.
+    None,
+    /// So many, whatever the trace's times.
+    Closed(Places),
+    /// So many, at the trace's times, which are all `held` later by now.
+    Bounded { places: Places, held: Nanos },
 }
 
 /// A host whose requests are not issued as they come.
 #[derive(Clone, Debug)]
 pub(crate) struct HostQueue {
-    closed: Option<Places>,
+    host: HostBound,
     device: Option<Places>,
     /// When the latest request came to the queue of the device; its response time begins there.
     arrived: Nanos,
@@ -48,12 +66,14 @@ impl HostQueue {
     /// The queue of a host over a device that takes `depth` commands at a time; `None` where
     /// nothing ever waits.
     pub(crate) fn new(host: HostModel, depth: Option<u32>) -> Option<Self> {
-        let closed = match host {
-            HostModel::Open => None,
-            HostModel::Closed { depth } => Some(Places::new(depth)),
-        };
         let device = depth.map(Places::new);
-        (closed.is_some() || device.is_some()).then_some(Self { closed, device, arrived: Nanos::ZERO })
+        let host = match host {
+            HostModel::Open if device.is_none() => return None,
+            HostModel::Open => HostBound::None,
+            HostModel::Closed { depth } => HostBound::Closed(Places::new(depth)),
+            HostModel::Bounded { depth } => HostBound::Bounded { places: Places::new(depth), held: Nanos::ZERO },
+        };
+        Some(Self { host, device, arrived: Nanos::ZERO })
     }
 
     /// When the latest request arrived.
@@ -61,9 +81,27 @@ impl HostQueue {
         self.arrived
     }
 
+    /// Returns how long the trace's clock has stood still so far.
+    pub(crate) const fn held(&self) -> Nanos {
+        match self.host {
+            HostBound::Bounded { held, .. } => held,
+            HostBound::None | HostBound::Closed(_) => Nanos::ZERO,
+        }
+    }
+
     /// When the next request is issued, which the trace has at `time`.
     pub(crate) fn issue(&mut self, time: Nanos) -> Nanos {
-        self.arrived = self.closed.as_mut().map_or(time, |places| places.next(self.arrived));
+        self.arrived = match &mut self.host {
+            HostBound::None => time,
+            HostBound::Closed(places) => places.next(self.arrived),
+            HostBound::Bounded { places, held } => {
+                let due = time + *held;
+                places.free_until(due);
+                let arrived = places.next(due);
+                *held += arrived.since(due);
+                arrived
+            }
+        };
         self.device.as_mut().map_or(self.arrived, |places| places.next(self.arrived))
     }
 
@@ -72,11 +110,18 @@ impl HostQueue {
         if let Some(places) = &mut self.device {
             places.keep_until(done);
         }
-        match &mut self.closed {
-            None => backlog.arrive(self.arrived, done),
-            Some(places) => {
+        match &mut self.host {
+            HostBound::None => backlog.arrive(self.arrived, done),
+            HostBound::Closed(places) => {
                 places.keep_until(done);
                 places.taken.len() as u64 - 1
+            }
+            HostBound::Bounded { places, .. } => {
+                // Several may be done at the moment at which this one took the place of the first.
+                places.free_until(self.arrived);
+                let outstanding = places.taken.len() as u64;
+                places.keep_until(done);
+                outstanding
             }
         }
     }
@@ -123,5 +168,31 @@ mod tests {
         assert_eq!(issued(&mut queue, &requests), [0, 10, 20, 30, 40]);
         // The fifth came when the second was done, of three that were outstanding then.
         assert_eq!(queue.arrived(), Nanos(20));
+    }
+
+    #[test]
+    fn a_bounded_queue_holds_up_the_trace_and_keeps_its_gaps() {
+        // Each takes 10. The third of the burst waits for the first, the fourth for the second; the request that the trace has
+        // 98 later comes 98 later.
+        let requests = [(0, 10), (1, 10), (1, 10), (2, 10), (100, 10)];
+        let mut queue = HostQueue::new(HostModel::Bounded { depth: 2 }, None).unwrap();
+        assert_eq!(issued(&mut queue, &requests), [0, 1, 10, 11, 109]);
+        assert_eq!(queue.held(), Nanos(9));
+        // With one at a time: 9, 10 and 9 longer.
+        let mut queue = HostQueue::new(HostModel::Bounded { depth: 1 }, None).unwrap();
+        assert_eq!(issued(&mut queue, &requests), [0, 10, 20, 30, 128]);
+        assert_eq!(queue.held(), Nanos(28));
+        // It never fills.
+        let mut queue = HostQueue::new(HostModel::Bounded { depth: 4 }, None).unwrap();
+        assert_eq!(issued(&mut queue, &requests), [0, 1, 1, 2, 100]);
+        assert_eq!(queue.held(), Nanos::ZERO);
+    }
+
+    #[test]
+    fn a_bounded_queue_counts_what_waits_for_the_device() {
+        // The device takes one at a time, and the host knows of two: the third arrives when the first is done.
+        let mut queue = HostQueue::new(HostModel::Bounded { depth: 2 }, Some(1)).unwrap();
+        assert_eq!(issued(&mut queue, &[(0, 10), (0, 10), (0, 10)]), [0, 10, 20]);
+        assert_eq!((queue.arrived(), queue.held()), (Nanos(10), Nanos(10)));
     }
 }

@@ -58,11 +58,13 @@ record! {
 record! {
     /// How requests came in, and what to know before believing the figures: the same for buffers and arrays.
     pub struct RunContext {
-        host: String ["-"] "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)",
+        host: String ["-"] "open (requests arrive at trace time), bounded:DEPTH (the same, but for DEPTH requests outstanding at most) or closed:DEPTH (DEPTH requests outstanding)",
         settings: Vec<RecordedSetting> ["-"] "every other setting that was given or has a default" = RecordedSetting,
         input: InputResult ["-"] "what was read, left out and changed" = InputResult,
         findings: Vec<Finding> ["-"] "what makes the result say less than it seems to, the same at each run of the program" = Finding,
         warmup_requests: u64 ["1"] "requests before the measured part",
+        replay_delay: Option<u64> ["ns"] "time for which the trace's clock stood still since DEPTH requests were outstanding; null unless host is bounded:DEPTH"
+            { column "replay delay" Time Less "time for which the trace's clock stood still, since as many requests were outstanding as the host allows" },
     }
 }
 

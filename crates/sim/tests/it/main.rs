@@ -13,6 +13,7 @@ mod array_journal;
 mod array_laws;
 mod array_pairs;
 mod array_volumes;
+mod bounded;
 mod channel_model;
 mod clock;
 mod collecting;
