@@ -3,7 +3,7 @@
 use destage_plan::quantity::show_count;
 
 use super::result::ArrayResult;
-use crate::experiment::{few_requests, saturated};
+use crate::experiment::{few_requests, replay_delayed, saturated};
 use crate::measure::{Finding, percent};
 
 /// Collections of all SSDs together below which what they cost is a matter of chance.
@@ -19,6 +19,7 @@ pub(super) fn findings(run: &ArrayResult, limit: Option<u64>) -> Vec<Finding> {
         return Vec::new();
     }
     let mut all: Vec<Finding> = run.saturated.iter().map(saturated).collect();
+    all.extend(replay_delayed(&run.context, run.served_time));
     all.extend(failed(run));
     let response = run.response.as_ref().and_then(|response| response.all.as_ref());
     all.extend(response.and_then(|summary| few_requests(summary, &run.context, limit)));

@@ -3,7 +3,7 @@
 use destage_plan::quantity::{show_bytes, show_count};
 
 use super::result::{RunResult, SsdResult};
-use crate::experiment::{few_requests, saturated};
+use crate::experiment::{few_requests, replay_delayed, saturated};
 use crate::measure::{Finding, SeriesBin, percent};
 
 /// A buffer may fill for so much of the measured requests.
@@ -22,6 +22,7 @@ pub(super) fn findings(run: &RunResult, limit: Option<u64>) -> Vec<Finding> {
         return Vec::new();
     }
     let mut all: Vec<Finding> = run.saturated.iter().map(saturated).collect();
+    all.extend(replay_delayed(&run.context, run.simulated_time));
     let response = run.response.as_ref().and_then(|response| response.all.as_ref());
     all.extend(response.and_then(|summary| few_requests(summary, &run.context, limit)));
     all.extend(cold(run));

@@ -20,6 +20,8 @@ const RUN: u64 = 20;
 const MANY_REVERSED: u64 = 100;
 const REVERSED_SHARE: f64 = 0.1;
 const MOVED_SHARE: f64 = 0.02;
+/// The trace's clock may stand still for this part of the simulated time.
+const DELAYED_SHARE: f64 = 0.1;
 
 impl PassEnd {
     /// Notes what was left out of the trace or changed in it. `fits` are the settings with which all of it lies on the device;
@@ -128,7 +130,23 @@ pub(crate) fn saturated(cause: &Saturation) -> Finding {
         ),
     };
     let what = format!("requests came faster than they were served ({why}): response times are no result");
-    Finding::void("saturated", what).mended_by("--host closed:32")
+    Finding::void("saturated", what).mended_by("--host bounded:32")
+}
+
+/// Tells that a bounded host held up the trace for much of the simulated `time`, in ns.
+pub(crate) fn replay_delayed(context: &RunContext, time: u64) -> Option<Finding> {
+    let delay = context.replay_delay?;
+    let share = delay as f64 / time.max(1) as f64;
+    if share <= DELAYED_SHARE {
+        return None;
+    }
+    let what = format!(
+        "the host held up the trace for {} ({} of the time), since requests came faster than they were served: response times \
+         leave out how long these would have waited",
+        show_time(delay as f64),
+        percent(share)
+    );
+    Some(Finding::weak("replay-delayed", what))
 }
 
 /// That the tail is a matter of few requests. `limit` is how many were read at most, repetitions together.

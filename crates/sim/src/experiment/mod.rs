@@ -14,7 +14,7 @@ mod sweep;
 pub use characteristics::Counter;
 pub use error::ExperimentError;
 pub use extent::Capacity;
-pub(crate) use findings::{few_requests, saturated};
+pub(crate) use findings::{few_requests, replay_delayed, saturated};
 pub(crate) use pass::{Consume, PassEnd, look};
 pub(crate) use passes::{Reading, Runs, carry_out};
 pub use replay::TraceReplay;
