@@ -33,8 +33,9 @@ use destage_sim::experiment::Progress;
 use destage_sweep::Elsewhere;
 use search::{SearchError, search};
 
-/// How many requests are outstanding where as many as the trace has come faster than they can be served.
-const INSTEAD: &str = "closed:32";
+/// Names the host that waits where requests come faster than any run serves them. It keeps the idle time between bursts, in which
+/// arrays clean and SSDs collect.
+const INSTEAD: &str = "bounded:32";
 
 /// Names the SSD where none is given: a drive that can be bought, and that is fitted to the trace.
 const DRIVE: &str = "pm9a3";
@@ -138,7 +139,7 @@ pub fn advise(
                 bench.settings.flag(HOST.name(), vec![INSTEAD.to_owned()])?;
                 changed = Some(format!(
                     "requests come faster than any of these serves them: simulated with --host {INSTEAD}, \
-                     where the next request waits for an earlier one to end"
+                     which holds up the trace while so many requests are outstanding"
                 ));
             }
             Err(SearchError::NoResult) => {

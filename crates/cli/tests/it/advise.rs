@@ -109,8 +109,8 @@ fn where_nothing_keeps_up_the_host_waits() {
     assert!(made.status.success());
     let few = ["--policy", "lru,fifo", "--budget", "1MiB"];
     let advice = parsed(&[&["advise", trace, "--json"], &few[..]].concat());
-    assert!(advice["changed"].as_str().unwrap().contains("--host closed:32"), "{advice}");
-    assert!(advice["call"].as_str().unwrap().contains("--host=closed:32"), "{advice}");
+    assert!(advice["changed"].as_str().unwrap().contains("--host bounded:32"), "{advice}");
+    assert!(advice["call"].as_str().unwrap().contains("--host=bounded:32"), "{advice}");
     let error = refused(&[&["advise", trace, "--host", "open"], &few[..]].concat());
     assert!(error.contains("no run is a result"), "{error}");
 }
