@@ -254,6 +254,8 @@ catalogue! {
         "data and parity pages read from members";
     MEMBER_WRITES = Sum(&["traffic.data_writes", "traffic.parity_writes"]) "pages written" Count Less
         "data and parity pages written to members";
+    ALL_MEMBER_WRITES = Sum(&["traffic.data_writes", "traffic.parity_writes", "traffic.rebuild_writes"]) "all pages written" Count Less
+        "pages written to members, those of rebuilds among them";
     BUSIEST = Most("devices", "busy_share") "busiest %" Percent Neither
         "share of time that the busiest device was in service";
     MEAN_QUEUE = Most("devices", "mean_queue") "mean queue" Decimals Neither
@@ -355,7 +357,7 @@ catalogue! {
         "parity pages read to clean rows, per page that the host wrote";
     LATE_PARITY_WRITES_PER_PAGE = Per(&LATE_PARITY_WRITES, &HOST_PAGES) "parity written late/page" Decimals Less
         "parity pages written to clean rows, per page that the host wrote";
-    PROGRAMS_PER_WRITE = Per(&DEVICES_PROGRAMS, &MEMBER_WRITES) "programs/write" Decimals Less
+    PROGRAMS_PER_WRITE = Per(&DEVICES_PROGRAMS, &ALL_MEMBER_WRITES) "programs/write" Decimals Less
         "pages programmed in the devices, those moved by collections and summary pages among them, per page written to the members";
     PROGRAMS_PER_PAGE = Per(&DEVICES_PROGRAMS, &HOST_PAGES) "write ampl." Decimals Less
         "flash pages programmed in all devices, for whatever reason, for each page that the host wrote"

@@ -74,7 +74,7 @@ pub use versions::{Approach, Change, Delta, DeltaPlace, OnMembers, Source, Sourc
 /// member was lost counts again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayStats {
-    /// Data pages read from members, for whatever reason.
+    /// Data pages read from members, for whatever reason but a rebuild.
     pub data_reads: u64,
     /// Data pages written to members.
     pub data_writes: u64,
@@ -109,6 +109,10 @@ pub struct ArrayStats {
     pub recovered_rows: u64,
     /// Rows filled in on replaced members.
     pub rebuilt_rows: u64,
+    /// Counts the pages of data and parity read for that, which are in none of the counts above.
+    pub rebuild_reads: u64,
+    /// Counts the pages written for that.
+    pub rebuild_writes: u64,
     /// Counts the pages made anew that members could not read.
     pub corrected_pages: u64,
     /// Counts the pages that writes needed and that were in memory, instead of being read.
@@ -213,6 +217,14 @@ impl ArrayStats {
         self.late_data_reads += self.data_reads - before.data_reads;
         self.late_parity_reads += self.parity_reads - before.parity_reads;
         self.late_parity_writes += self.parity_writes - before.parity_writes;
+    }
+
+    /// Counts what was planned since `before` as a rebuild's pages, and no longer as data and parity.
+    const fn was_rebuild(&mut self, before: &Self) {
+        self.rebuild_reads += self.data_reads - before.data_reads + self.parity_reads - before.parity_reads;
+        self.rebuild_writes += self.data_writes - before.data_writes + self.parity_writes - before.parity_writes;
+        (self.data_reads, self.parity_reads) = (before.data_reads, before.parity_reads);
+        (self.data_writes, self.parity_writes) = (before.data_writes, before.parity_writes);
     }
 }
 

@@ -127,6 +127,12 @@ impl Array {
 
     #[cold]
     pub(super) fn plan_rebuild(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions, out: &mut Out) {
+        let before = self.stats;
+        self.fill_rows(op, rows, versions, out);
+        self.stats.was_rebuild(&before);
+    }
+
+    fn fill_rows(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);
             return;

@@ -78,7 +78,7 @@ counters! {
     /// Pages that the array moved, and how it updated parity. What is planned counts when it is
     /// planned.
     pub struct ArrayTraffic from ArrayStats {
-        data_reads ["1"] "data pages read from members, for whatever reason"
+        data_reads ["1"] "data pages read from members, for whatever reason but a rebuild"
             { figure "data read" Count Less "data pages read from members" },
         data_writes ["1"] "data pages written to members"
             { figure "data written" Count Less },
@@ -109,6 +109,10 @@ counters! {
             { figure "flushes" Count Neither "flushes of the members" },
         recovered_rows ["1"] "rows made consistent after an unclean start",
         rebuilt_rows ["1"] "rows filled in on replaced members",
+        rebuild_reads ["1"] "pages read from members to fill replaced ones; in neither data_reads nor parity_reads"
+            { column "rebuild read" Count Less "pages read from members to fill replaced ones" },
+        rebuild_writes ["1"] "pages written to replaced members to fill them; in neither data_writes nor parity_writes"
+            { column "rebuild written" Count Less "pages written to replaced members to fill them" },
     }
 }
 

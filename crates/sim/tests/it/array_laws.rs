@@ -158,6 +158,7 @@ proptest! {
         let rebuilt = failure.rebuilt_at.expect("the rebuild ends");
         prop_assert_eq!(failure.rebuild_time, Some(rebuilt - 60_000_000));
         prop_assert!(result.traffic.rebuilt_rows >= 256, "{}", result.traffic.rebuilt_rows);
+        prop_assert!(result.traffic.rebuild_writes >= result.traffic.rebuilt_rows);
         prop_assert_eq!(degraded.degraded_time, rebuilt - 20_000_000);
         prop_assert!(degraded.rebuild_time <= rebuilt - 60_000_000);
         let count = |s: &Option<LatencySummary>| s.as_ref().map_or(0, |s| s.count);
@@ -263,6 +264,17 @@ fn a_rebuild_after_the_trace_is_no_load_of_its_requests() {
         assert_eq!((rebuilt.busy_share, rebuilt.mean_queue), (whole.busy_share, whole.mean_queue));
         assert!(rebuilt.busy_time > whole.busy_time);
     }
+    // Nor is it traffic of theirs: three members are read for each row, and one is written.
+    let (before, after) = (&whole.traffic, &rebuilt.traffic);
+    assert_eq!((before.rebuild_reads, before.rebuild_writes), (0, 0));
+    assert_eq!((after.rebuilt_rows, after.rebuild_reads, after.rebuild_writes), (1_024, 3 * 1_024, 1_024));
+    let of_requests =
+        |t: &destage_sim::array::ArrayTraffic| (t.data_reads, t.parity_reads, t.data_writes, t.parity_writes);
+    assert_eq!(of_requests(before), of_requests(after));
+    let pages =
+        |f: fn(&destage_sim::array::DeviceCounters) -> u64| rebuilt.devices.iter().map(|d| f(&d.counters)).sum::<u64>();
+    assert_eq!(pages(|d| d.pages_read), after.data_reads + after.parity_reads + after.rebuild_reads);
+    assert_eq!(pages(|d| d.pages_written), after.data_writes + after.parity_writes + after.rebuild_writes);
 }
 
 #[test]
