@@ -1,8 +1,9 @@
 //! How an array is served.
 
 use std::fmt;
+use std::ops::Range;
 
-use destage_plan::{DevSet, Nanos, PageRange};
+use destage_plan::{DevSet, Nanos, PageRange, Row};
 
 use super::row_cache::RowCache;
 use crate::{Geometry, Level};
@@ -95,6 +96,9 @@ pub struct ArrayConfig {
     pub idle_flush: Nanos,
     /// Stripes that a rebuild fills between two notes of how far it has come.
     pub rebuild_window: u32,
+    /// Lists the rows that hold data, in order and apart from each other. A rebuild fills these alone, since nobody reads the
+    /// others; without a list all rows.
+    pub used_rows: Option<Vec<Range<Row>>>,
     /// Limits the pages that a member may fail to read and that are made anew before it counts as lost. The count is halved
     /// every hour without another. 0: the first costs the member.
     pub max_corrected: u32,
@@ -134,6 +138,7 @@ impl ArrayConfig {
             trims: true,
             idle_flush: Nanos(5_000_000_000),
             rebuild_window: 8,
+            used_rows: None,
             max_corrected: MAX_CORRECTED,
             cached_rows: 0,
             accepted_losses: Vec::new(),

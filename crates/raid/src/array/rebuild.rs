@@ -2,6 +2,8 @@
 //! durable and noted, so that a cut costs no more than a window, and no row is trusted to the new
 //! member sooner. Until then writes keep what was filled in true.
 
+use std::ops::Range;
+
 use destage_plan::{BadPage, Buf, Claim, Class, Column, ColumnSet, Dev, DevSet, OpId, Out, Row, Rows, StepSet};
 
 use super::sources::{DepartedRow, Unknown};
@@ -80,8 +82,10 @@ impl Array {
         let chunk = u64::from(self.config.geometry.chunk_pages());
         if self.rebuild.phase == Phase::Idle && self.rebuild.active == 0 {
             if let Some((_, upto)) = self.members.filling() {
-                let end = Row(upto.0 + u64::from(self.config.rebuild_window) * chunk).min(end_of_members);
-                self.rebuild.phase = Phase::Window { next: upto, end };
+                // Rows that are not used are passed over: a window that begins behind the last one is empty, and ends the rebuild.
+                let next = self.used_from(upto).map_or(end_of_members, |rows| rows.start);
+                let end = Row(next.0 + u64::from(self.config.rebuild_window) * chunk).min(end_of_members);
+                self.rebuild.phase = Phase::Window { next, end };
             } else {
                 let lost = self.members.lost();
                 self.rebuild.wanted.retain(|dev| lost.contains(*dev));
@@ -97,8 +101,13 @@ impl Array {
         }
         let Phase::Window { mut next, end } = self.rebuild.phase else { return };
         while next < end && self.rebuild.active < CONCURRENT {
-            let (stripe, first) = self.config.geometry.stripe_of(next);
-            let rows = Rows::new(next, (chunk as u32 - first).min(ROWS));
+            let Some(used) = self.used_from(next).filter(|rows| rows.start < end) else {
+                next = end;
+                break;
+            };
+            let (stripe, first) = self.config.geometry.stripe_of(used.start);
+            let left = used.end.0 - used.start.0;
+            let rows = Rows::new(used.start, left.min((chunk as u32 - first).min(ROWS).into()) as u32);
             next = rows.end();
             self.rebuild.active += 1;
             // Reads go on, also those that compute what is being filled in: the member is read only
@@ -112,6 +121,15 @@ impl Array {
             let op = self.open_flush(None, out);
             self.rebuild.phase = Phase::Flushing { op, end };
         }
+    }
+
+    /// Returns the first rows from `from` on that hold data.
+    fn used_from(&self, from: Row) -> Option<Range<Row>> {
+        let end = Row(self.config.geometry.member_pages());
+        let all = || (from < end).then_some(from..end);
+        let Some(used) = &self.config.used_rows else { return all() };
+        let at = used.partition_point(|rows| rows.end <= from);
+        used.get(at).map(|rows| rows.start.max(from)..rows.end)
     }
 
     /// A flush is done; if it was that of a window, the window counts as soon as it is noted.

@@ -2,10 +2,11 @@
 //! once for all of them.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use destage_cache::{HostCacheSpec, Medium};
 use destage_delta::lengths::{Drawn, Lengths};
-use destage_plan::{Class, Dev, DevSet, Nanos, Op, Status};
+use destage_plan::{Class, Dev, DevSet, Nanos, Op, Row, Status};
 use destage_raid::Geometry;
 
 use super::drive_cache::DriveCacheSetup;
@@ -112,6 +113,8 @@ struct ArrayRuns<'a> {
     experiment: &'a ArrayExperiment,
     geometry: Geometry,
     injections: Vec<Injection>,
+    /// Lists the rows that a rebuild fills, unless it fills all.
+    used_rows: Option<Vec<Range<Row>>>,
     per_run: u64,
     /// Until the run has it.
     log: RefCell<Option<Box<dyn RequestLog>>>,
@@ -137,7 +140,7 @@ impl Runs for ArrayRuns<'_> {
     }
 
     fn plan(&self, combination: &Combination, stop: Option<&Stop>) -> Result<Planned, ArrayError> {
-        let mut planned = self.experiment.plan(combination, &self.geometry, &self.injections, stop)?;
+        let mut planned = self.experiment.plan(combination, self, stop)?;
         if let Some(mut log) = self.log.take() {
             log.begin(planned.combination.policy.info().name, planned.combination.cache);
             planned.run.log_to(log);
@@ -431,8 +434,22 @@ impl ArrayExperiment {
             }
             let fitted = self.fitted(resources, open, progress)?;
             fitted.check()?;
-            return fitted.sweep_logged(resources, open, progress, log, sweep);
+            let used_rows = self.used_rows(&fitted, resources, open, progress)?;
+            return fitted.sweep_given(used_rows, resources, open, progress, log, sweep);
         }
+        self.sweep_given(None, resources, open, progress, log, sweep)
+    }
+
+    /// The same over devices that are as large as they are said to be.
+    fn sweep_given(
+        &self,
+        used_rows: Option<Vec<Range<Row>>>,
+        resources: Resources<'_>,
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
+        log: Option<Box<dyn RequestLog>>,
+        sweep: &mut dyn Sweep<ArrayResult>,
+    ) -> Result<u64, ArrayError> {
         let geometry = self.array_geometry()?;
         let combinations = self.combinations(&geometry)?;
         let injections = self.sorted_injections()?;
@@ -441,22 +458,22 @@ impl ArrayExperiment {
             return Err(SetupError::Memory { needed: per_run, granted: resources.memory_bytes }.into());
         }
         let log = RefCell::new(log);
-        let runs = ArrayRuns { experiment: self, geometry, injections, per_run, log };
+        let runs = ArrayRuns { experiment: self, geometry, injections, used_rows, per_run, log };
         experiment::carry_out(&runs, &combinations, resources, open, progress, sweep)
     }
 
     fn plan(
         &self,
         combination: &Combination,
-        geometry: &Geometry,
-        injections: &[Injection],
+        runs: &ArrayRuns<'_>,
         stop: Option<&Stop>,
     ) -> Result<Planned, SetupError> {
+        let ArrayRuns { geometry, injections, used_rows, .. } = runs;
         let page = self.replay.geometry.page_bytes();
         let &Combination { ref policy, cache, scheduler } = combination;
         let scheduler = scheduler.unwrap_or_default();
         let cache_pages = cache.unwrap_or(0) / page;
-        let controller = self.service().serve(geometry.clone(), page, policy, cache_pages)?;
+        let controller = self.service().serve(geometry.clone(), page, policy, cache_pages, used_rows.clone())?;
         let warning = controller.gc_warning();
         let mut member = Workshop::new(&self.member, self.replay.geometry, scheduler)?;
         member.prepare(stop);
@@ -497,7 +514,7 @@ impl ArrayExperiment {
             executor.set_delta_lengths(Box::new(move |page, version| drawn.of(page, version)));
         }
         debug_assert_eq!(executor.status(), Status::Ready, "a fresh array has nothing to recover");
-        let failures = Failures::new(injections.to_vec(), replacement);
+        let failures = Failures::new(injections.clone(), replacement);
         let run = ArrayRun::new(executor, self.host, page, failures, policy.info().delays_parity);
         Ok(Planned { combination: combination.clone(), run })
     }

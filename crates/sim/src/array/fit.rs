@@ -1,10 +1,13 @@
 //! An array that fits the trace: as large as what the trace touches, so that nothing has to be wrapped and SSDs,
 //! since they are full, collect.
 
-use destage_plan::PageGeometry;
+use std::ops::Range;
+
+use destage_plan::{PageGeometry, Row};
 use destage_raid::Geometry;
 
 use super::experiment::{ArrayError, ArrayExperiment};
+use super::failures::InjectionKind;
 use super::setup::{DeviceSetup, SetupError};
 use crate::experiment::{Capacity, OpenTrace, Resources, ShowProgress};
 use crate::input::{Extent, LbaOverflow};
@@ -40,6 +43,33 @@ impl ArrayExperiment {
             Some(extent) => self.of_extent(extent)?,
             None => self.with_ssds_that_fit()?,
         })
+    }
+
+    /// Returns the rows of `fitted`, which was made of this experiment, that the trace's data takes: what a rebuild has to
+    /// fill. `None` where that is all of them, or where nothing is rebuilt. The trace is read for it.
+    pub(super) fn used_rows(
+        &self,
+        fitted: &Self,
+        resources: Resources<'_>,
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
+    ) -> Result<Option<Vec<Range<Row>>>, ArrayError> {
+        let is_disk = matches!(self.member, DeviceSetup::Disk { .. });
+        let replaces = self.injections.iter().any(|injection| injection.kind == InjectionKind::Replace);
+        if !is_disk || !replaces || self.array.member_bytes.is_some() {
+            return Ok(None);
+        }
+        let mut blocks = self.replay.touched(resources, open, progress)?;
+        if fitted.replay.lba_overflow == LbaOverflow::Compact {
+            // They lie side by side.
+            let count = blocks.iter().map(|range| range.end - range.start).sum();
+            blocks = std::iter::once(0..count).collect();
+        }
+        let per_block = u64::from(self.replay.geometry.pages_per_block());
+        Ok(Some(rows_of(
+            &fitted.array_geometry()?,
+            blocks.iter().map(|range| range.start * per_block..range.end * per_block),
+        )))
     }
 
     /// The same over the smallest array that could fit a trace, or over the one whose members' size is given.
@@ -104,6 +134,24 @@ impl DeviceSetup {
         }
         Ok(())
     }
+}
+
+/// Returns the rows of all stripes that such ranges of pages lie in, which are in order.
+fn rows_of(geometry: &Geometry, pages: impl Iterator<Item = Range<u64>>) -> Vec<Range<Row>> {
+    let chunk = u64::from(geometry.chunk_pages());
+    let stripe = chunk * u64::from(geometry.data_columns());
+    let end = Row(geometry.member_pages());
+    let mut rows: Vec<Range<Row>> = Vec::new();
+    for range in pages {
+        let (from, to) = (Row(range.start / stripe * chunk), Row(range.end.div_ceil(stripe) * chunk).min(end));
+        match rows.last_mut() {
+            Some(last) if last.end >= from => last.end = last.end.max(to),
+            _ => rows.push(from..to),
+        }
+    }
+    // More blocks than the array has are wrapped to its size.
+    rows.retain(|rows| rows.start < rows.end);
+    rows
 }
 
 impl super::setup::ArraySetup {

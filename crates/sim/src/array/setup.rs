@@ -1,8 +1,10 @@
 //! What an array is made of and how it is served, and what makes that impossible. Errors name the
 //! settings' keys.
 
+use std::ops::Range;
+
 use destage_cache::{HostCacheError, HostCacheSpec, Medium, Served, host_caches};
-use destage_plan::{Dev, Nanos, PageGeometry, SECTOR_BYTES, Shape, ShapeError};
+use destage_plan::{Dev, Nanos, PageGeometry, Row, SECTOR_BYTES, Shape, ShapeError};
 use destage_raid::array::{ArrayConfig, ArrayError, ParityMethod, Regime};
 use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES, StripeCacheSize};
 
@@ -458,17 +460,19 @@ impl Service {
         config
     }
 
-    /// The array with a cache of so many pages.
+    /// The array with a cache of so many pages. Rebuilds fill the rows that are used, if these are listed.
     pub(super) fn serve(
         &self,
         geometry: Geometry,
         page_bytes: u64,
         cache: &HostCacheSpec,
         pages: u64,
+        used_rows: Option<Vec<Range<Row>>>,
     ) -> Result<Box<dyn Served>, SetupError> {
         let rows = self.stripe_cache.rows(page_bytes, geometry.members());
         rows.map_err(|right| SetupError::StripeCache { found: self.stripe_cache, right })?;
-        cache.build(&self.config(geometry, page_bytes), pages).map_err(SetupError::from)
+        let config = ArrayConfig { used_rows, ..self.config(geometry, page_bytes) };
+        cache.build(&config, pages).map_err(SetupError::from)
     }
 
     /// Slots of the NVRAM that such a cache has beside the array's.

@@ -1,7 +1,9 @@
 //! What a trace touches: looked at before devices that fit it are made.
 
-use super::{Consume, ExperimentError, OpenTrace, Progress, Resources, ShowProgress, Stop, TraceReplay, look};
-use crate::input::{Extent, Feed, LbaOverflow, PageSpace};
+use std::ops::Range;
+
+use super::{Consume, ExperimentError, OpenTrace, PassEnd, Progress, Resources, ShowProgress, Stop, TraceReplay, look};
+use crate::input::{Extent, Feed, Feeder, LbaOverflow, PageSpace};
 
 /// How large devices are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,14 +41,34 @@ impl TraceReplay {
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
     ) -> Result<Extent, ExperimentError> {
+        let end = self.look(|feeder| feeder, resources, open, progress)?;
+        Ok(end.extent.expect("there is no device"))
+    }
+
+    /// Reads the trace for the blocks that it touches, and returns ranges of these in order.
+    pub(crate) fn touched(
+        &self,
+        resources: Resources<'_>,
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
+    ) -> Result<Vec<Range<u64>>, ExperimentError> {
+        Ok(self.look(Feeder::keep_touched, resources, open, progress)?.touched)
+    }
+
+    fn look(
+        &self,
+        keep: impl FnOnce(Feeder) -> Feeder,
+        resources: Resources<'_>,
+        open: &mut OpenTrace<'_>,
+        progress: &ShowProgress<'_>,
+    ) -> Result<PassEnd, ExperimentError> {
         let n = u64::from(self.geometry.pages_per_block());
         let room = (resources.memory_bytes / BYTES_PER_BLOCK).saturating_mul(n);
         let space = PageSpace::unbounded(self.geometry, u32::try_from(room).unwrap_or(u32::MAX));
-        let feeder = self.feeder(space);
+        let feeder = keep(self.feeder(space));
         let input = open().map_err(ExperimentError::Trace)?;
         let mut show = |share, requests| progress(Progress { share, requests, ..Progress::default() });
-        let end = look(&mut Look, input, feeder, &self.reading(), &mut show)?;
-        Ok(end.extent.expect("there is no device"))
+        look(&mut Look, input, feeder, &self.reading(), &mut show)
     }
 }
 

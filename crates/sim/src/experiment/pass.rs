@@ -1,5 +1,6 @@
 //! One pass over a trace: it is read once, and fed to all runs.
 
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use destage_plan::Request;
@@ -47,6 +48,8 @@ pub(crate) struct PassEnd {
     pub(crate) format: String,
     /// What the trace touches, where there is no device.
     pub(crate) extent: Option<Extent>,
+    /// Lists the blocks that it touches, ranges in order, where the feeder keeps these.
+    pub(crate) touched: Vec<Range<u64>>,
     /// Lists the volumes that were chosen, and what was asked for and is none; nothing if all take part.
     pub(crate) chosen: Option<(String, Option<String>)>,
     /// The trace's names of its volumes, where the feeder keeps where requests come from.
@@ -195,6 +198,7 @@ impl Reader<'_> {
             outside: self.input.source.outside(),
             format: std::mem::take(&mut self.input.format),
             extent: self.feeder.extent(),
+            touched: self.feeder.touched(),
             chosen: self.feeder.chosen_volumes(),
             volume_names: if self.feeder.is_keeping_origins() {
                 self.input.source.volume_names().to_vec()

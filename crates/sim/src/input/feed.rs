@@ -1,5 +1,7 @@
 //! From requests to page accesses, once for all runs of an experiment.
 
+use std::ops::Range;
+
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::Border;
 
@@ -141,6 +143,7 @@ pub struct Feeder {
     counts: FeedCounts,
     keeps_heads: bool,
     keeps_origins: bool,
+    keeps_touched: bool,
 }
 
 impl Feeder {
@@ -160,6 +163,7 @@ impl Feeder {
             counts: FeedCounts::default(),
             keeps_heads: false,
             keeps_origins: false,
+            keeps_touched: false,
         }
     }
 
@@ -173,6 +177,12 @@ impl Feeder {
     #[must_use]
     pub fn keep_origins(self) -> Self {
         Self { keeps_origins: true, ..self }
+    }
+
+    /// Returns the same, which lists what was [touched](Self::touched) at the end.
+    #[must_use]
+    pub(crate) fn keep_touched(self) -> Self {
+        Self { keeps_touched: true, ..self }
     }
 
     /// The same, which fills [`Feed::borders`] too.
@@ -214,6 +224,11 @@ impl Feeder {
     /// What was touched so far, where there is no device.
     pub fn extent(&self) -> Option<Extent> {
         self.space.extent()
+    }
+
+    /// Returns the blocks that were touched so far, ranges in order, where there is no device and they are kept.
+    pub(crate) fn touched(&self) -> Vec<Range<u64>> {
+        if self.keeps_touched { self.space.touched() } else { Vec::new() }
     }
 
     /// The page and block size.

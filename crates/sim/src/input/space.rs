@@ -320,6 +320,19 @@ impl PageSpace {
         }
     }
 
+    /// Returns the blocks that were touched so far, without a device: ranges in order.
+    pub fn touched(&self) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let Placement::Unbounded(directory) = &self.placement else { return ranges };
+        for (block, _) in directory.touched(0..u64::MAX) {
+            match ranges.last_mut() {
+                Some(last) if last.end == block => last.end += 1,
+                _ => ranges.push(block..block + 1),
+            }
+        }
+        ranges
+    }
+
     fn check(&self, volume: u32, split: Split) -> Result<(), SpaceError> {
         if volume >= MAX_VOLUMES {
             return Err(SpaceError::Volume { volume });

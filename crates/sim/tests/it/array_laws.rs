@@ -4,6 +4,7 @@ use destage_plan::{Nanos, Op, PageNo, Request};
 use destage_raid::Level;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
 use destage_sim::disk::Scheduler;
+use destage_sim::experiment::Capacity;
 use destage_sim::input::{HostModel, Subpage, TrimMode, Warmup};
 use destage_sim::measure::LatencySummary;
 use destage_sim::ssd::{Ssd, StartState};
@@ -275,6 +276,34 @@ fn a_rebuild_after_the_trace_is_no_load_of_its_requests() {
         |f: fn(&destage_sim::array::DeviceCounters) -> u64| rebuilt.devices.iter().map(|d| f(&d.counters)).sum::<u64>();
     assert_eq!(pages(|d| d.pages_read), after.data_reads + after.parity_reads + after.rebuild_reads);
     assert_eq!(pages(|d| d.pages_written), after.data_writes + after.parity_writes + after.rebuild_writes);
+}
+
+#[test]
+fn a_rebuild_of_disks_fills_what_the_trace_uses() {
+    let mut experiment = experiment(Level::Raid5, 4, &["none"]);
+    experiment.member = disks();
+    experiment.array.member_bytes = None;
+    experiment.replay.capacity = Capacity::Fit;
+    experiment.injections = vec![fail(1, Nanos(1_000_000_000)), replace(1, Nanos(2_000_000_000))];
+    let rebuilt = |experiment: &ArrayExperiment, requests: &[Request]| {
+        let result = run_one(experiment, requests);
+        assert!(result.degraded.expect("a member failed").failures[0].rebuilt_at.is_some());
+        let traffic = result.traffic;
+        assert_eq!((traffic.rebuild_reads, traffic.rebuild_writes), (3 * traffic.rebuilt_rows, traffic.rebuilt_rows));
+        traffic.rebuilt_rows
+    };
+    // Blocks have 64 pages, stripes 12 in 4 rows. Block 0 is in stripes 0 to 5, block 15,625 (pages 1,000,000 to 1,000,063)
+    // in stripes 83,333 to 83,338.
+    let near = [write(0, 1, 1), read(10_000, 1_000_001, 1)];
+    assert_eq!(rebuilt(&experiment, &near), 6 * 4 + 6 * 4);
+    // Beyond the disks blocks lie side by side: two take 11 stripes.
+    let far = [near[0], Request { volume: 1, ..near[1] }];
+    assert_eq!(rebuilt(&experiment, &far), 11 * 4);
+    // Whoever says how large the members are has all of that rebuilt.
+    experiment.array.member_bytes = Some(1024 * PAGE);
+    assert_eq!(rebuilt(&experiment, &near[..1]), 1_024);
+    experiment.replay.capacity = Capacity::Given;
+    assert_eq!(rebuilt(&experiment, &near[..1]), 1_024);
 }
 
 #[test]
