@@ -61,9 +61,10 @@ impl Experiment {
         let requests = show_count(progress.requests);
         let far = match progress.share {
             // Without the length of a trace nobody knows how far it is, nor how long what follows it takes.
-            Some(share) if share >= 1.0 && progress.runs > 0 => {
-                ", all requests are read, finishing what is in flight".into()
-            }
+            Some(share) if share >= 1.0 && progress.runs > 0 => match progress.rebuilt {
+                Some(rebuilt) => format!(", all requests are read, rebuilding, {:.0} % of rows", 100.0 * rebuilt),
+                None => ", all requests are read, finishing what is in flight".into(),
+            },
             Some(_) => format!(", {:.0} %, {}", 100.0 * Self::share(progress), self.pace.words(now)),
             None => String::new(),
         };
@@ -377,7 +378,8 @@ mod tests {
         experiment.progress = Some(Progress { share: Some(0.5), requests: 2_000, ..Progress::default() });
         let looking = "t.spc: looking at what it touches, 2,000 requests, 50 %, time left unknown";
         assert_eq!(experiment.words("t.spc", second(1)).as_deref(), Some(looking));
-        let running = Progress { ended: (4, 8), share: Some(0.5), requests: 2_000, runs: 4, simulated: 80_000 };
+        let running =
+            Progress { ended: (4, 8), share: Some(0.5), requests: 2_000, runs: 4, simulated: 80_000, rebuilt: None };
         experiment.progress = Some(running);
         experiment.pace.reach(second(10), Experiment::share(&running));
         let told = "t.spc: 4 of 8 runs done, 4 at a time, 80,000 requests simulated, 75 %, about 5 s left, 8,000/s";
@@ -405,6 +407,9 @@ mod tests {
             words.contains("all requests are read, finishing what is in flight") && !words.contains("left"),
             "{words}"
         );
+        experiment.progress = Some(Progress { share: Some(1.0), rebuilt: Some(0.127), ..running });
+        let words = experiment.words("t.spc", second(10)).unwrap();
+        assert!(words.contains(", all requests are read, rebuilding, 13 % of rows, "), "{words}");
     }
 
     #[test]

@@ -132,6 +132,17 @@ impl Array {
         used.get(at).map(|rows| rows.start.max(from)..rows.end)
     }
 
+    /// Returns which part of the rows that hold data the member being filled holds, if there is one.
+    pub fn filled_share(&self) -> Option<f64> {
+        let (_, upto) = self.members.filling()?;
+        let end = Row(self.config.geometry.member_pages());
+        let all = Row(0)..end;
+        let used = self.config.used_rows.as_deref().unwrap_or(std::slice::from_ref(&all));
+        let before =
+            |limit: Row| -> u64 { used.iter().map(|rows| rows.end.min(limit).0.saturating_sub(rows.start.0)).sum() };
+        Some(before(upto) as f64 / before(end).max(1) as f64)
+    }
+
     /// A flush is done; if it was that of a window, the window counts as soon as it is noted.
     pub(super) fn window_flushed(&mut self, flush: OpId, out: &mut Out) {
         if let Phase::Flushing { op, end } = self.rebuild.phase

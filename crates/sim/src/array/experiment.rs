@@ -103,8 +103,8 @@ impl Consume for Planned {
         self.run.feed(feed, stop);
     }
 
-    fn finish(&mut self, stop: Option<&Stop>) -> Outcomes {
-        self.run.finish(stop)
+    fn finish(&mut self, stop: Option<&Stop>, show: &(dyn Fn(f64) + Sync)) -> Outcomes {
+        self.run.finish(stop, show)
     }
 }
 

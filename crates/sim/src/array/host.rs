@@ -17,6 +17,9 @@ use crate::measure::{
     Latency, LoggedRequest, PerVolume, RequestLog, Saturation, Series, VolumeSlot, WearClass, growing,
 };
 
+/// Events of a rebuild after which it tells how far it is.
+const UNTIL_SHOWN: u32 = 1 << 12;
+
 /// How requests reach the array and what of them is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayHost {
@@ -523,7 +526,8 @@ impl ArrayRun {
     }
 
     /// Lets everything end that is under way, unless it is told to end, and reports.
-    pub(super) fn finish(&mut self, stop: Option<&Stop>) -> Outcomes {
+    /// `show` hears now and then how far a rebuild is.
+    pub(super) fn finish(&mut self, stop: Option<&Stop>, show: &(dyn Fn(f64) + Sync)) -> Outcomes {
         let goes_on = |run: &mut Self| !is_told(stop) && run.event(Nanos(u64::MAX));
         while self.measured_outstanding > 0 && goes_on(self) {}
         self.hand_over();
@@ -531,6 +535,7 @@ impl ArrayRun {
         let answered = totals(&self.executor, self.area);
         let overlap = self.overlap.clone();
         // Timers alone keep nothing going; a rebuild or a failure to come does.
+        let mut events = 0_u32;
         while self.outstanding > 0
             || self.executor.is_busy()
             || self.failures.next().is_some()
@@ -538,6 +543,12 @@ impl ArrayRun {
         {
             if !goes_on(self) {
                 break;
+            }
+            events = events.wrapping_add(1);
+            if events.is_multiple_of(UNTIL_SHOWN)
+                && let Some(share) = self.executor.controller().array().filled_share()
+            {
+                show(share);
             }
         }
         if self.config.drain {

@@ -134,7 +134,7 @@ impl Consume for Planned {
         self.job.feed(feed, stop);
     }
 
-    fn finish(&mut self, _: Option<&Stop>) -> Outcomes {
+    fn finish(&mut self, _: Option<&Stop>, _: &(dyn Fn(f64) + Sync)) -> Outcomes {
         self.job.finish()
     }
 }

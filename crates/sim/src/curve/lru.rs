@@ -104,7 +104,7 @@ impl Consume for Pass {
         self.walk.feed(feed, &mut self.stack);
     }
 
-    fn finish(&mut self, _: Option<&Stop>) {}
+    fn finish(&mut self, _: Option<&Stop>, _: &(dyn Fn(f64) + Sync)) {}
 }
 
 /// What takes part of a trace, and the hits of LRU at all sizes, exactly as runs of `lru` without a device count them

@@ -196,7 +196,7 @@ impl Consume for Sampler {
         }
     }
 
-    fn finish(&mut self, _: Option<&Stop>) {
+    fn finish(&mut self, _: Option<&Stop>, _: &(dyn Fn(f64) + Sync)) {
         self.run();
     }
 }
@@ -340,7 +340,7 @@ pub fn sampled(
     let runs = sampler.measured.len() as u32;
     let mut show = |share, requests: u64| progress(Progress { share, requests, runs, ..Progress::default() });
     experiment::look(&mut sampler, input, feeder, &scope.replay.reading(), &mut show)?;
-    sampler.finish(None);
+    sampler.finish(None, &|_| ());
     let accesses = found.lru.accesses().all();
     for measured in &sampler.measured {
         let point = sampler.point(measured, sizes[measured.size], accesses, found);

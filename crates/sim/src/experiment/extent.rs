@@ -30,7 +30,7 @@ impl Consume for Look {
 
     fn feed(&mut self, _: &Feed, _: Option<&Stop>) {}
 
-    fn finish(&mut self, _: Option<&Stop>) {}
+    fn finish(&mut self, _: Option<&Stop>, _: &(dyn Fn(f64) + Sync)) {}
 }
 
 impl TraceReplay {

@@ -33,8 +33,9 @@ pub(crate) trait Consume: Send {
     fn feed(&mut self, feed: &Feed, stop: Option<&Stop>);
 
     /// Does what is left to do after the last batch, and tells what was found.
-    /// They mean nothing once it is told to end.
-    fn finish(&mut self, stop: Option<&Stop>) -> Self::Outcomes;
+    /// They mean nothing once it is told to end. `show` hears now and then which part of a rebuild is done, where that
+    /// is what is left.
+    fn finish(&mut self, stop: Option<&Stop>, show: &(dyn Fn(f64) + Sync)) -> Self::Outcomes;
 }
 
 /// How a pass ended.

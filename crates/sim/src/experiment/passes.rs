@@ -1,11 +1,16 @@
 //! The loop over the runs of an experiment: as many at a time as are wanted and memory has room for, and the trace is read
 //! once for these.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use rayon::prelude::*;
 
 use super::pass::{self, Consume, PassEnd};
 use super::{ExperimentError, OpenTrace, Progress, Resources, ShowProgress, Stop, Sweep, TraceReplay, is_told};
 use crate::input::Feeder;
+
+/// Parts in which the share of a rebuild is counted.
+const WHOLE: u32 = 1_000_000;
 
 /// What an experiment has runs of.
 pub(crate) trait Runs {
@@ -94,15 +99,27 @@ pub(crate) fn carry_out<R: Runs>(
         let ended = (ended as u32, wanted.len() as u32);
         let mut report = |share, requests: u64| {
             simulated = before + requests * u64::from(count);
-            progress(Progress { ended, share, requests, runs: count, simulated });
+            progress(Progress { ended, share, requests, runs: count, simulated, rebuilt: None });
         };
         // What was told before was of looking at the trace, or of the pass before.
         report(input.source.progress(), 0);
         let end = pass::run(&pool, &mut planned, input, feeder, (&reading, stop), &mut report)?;
         read += end.counts.read;
         // There may be much left to do after the trace, such as rebuilds.
+        let rebuilt: Vec<_> = planned.iter().map(|_| AtomicU32::new(0)).collect();
+        let requests = end.counts.read;
+        let finish = |(run, done): (&mut R::Run, &AtomicU32)| {
+            let outcomes = run.finish(stop, &|share| {
+                done.store((share * f64::from(WHOLE)) as u32, Ordering::Relaxed);
+                let sum: u64 = rebuilt.iter().map(|done| u64::from(done.load(Ordering::Relaxed))).sum();
+                let rebuilt = Some(sum as f64 / (f64::from(WHOLE) * f64::from(count)));
+                progress(Progress { ended, share: Some(1.0), requests, runs: count, simulated, rebuilt });
+            });
+            done.store(WHOLE, Ordering::Relaxed);
+            outcomes
+        };
         let outcomes: Vec<_> =
-            pool.install(|| planned.par_iter_mut().with_max_len(1).map(|run| run.finish(stop)).collect());
+            pool.install(|| planned.par_iter_mut().zip(&rebuilt).with_max_len(1).map(finish).collect());
         if is_told(stop) {
             return Err(ExperimentError::Stopped.into());
         }
