@@ -6,7 +6,7 @@ use destage_raid::Level;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
 use destage_sim::buffer::{DeviceConfig, Experiment, RunResult};
 use destage_sim::input::{HostModel, Warmup};
-use destage_sim::measure::{Saturation, SeriesBin};
+use destage_sim::measure::{RunContext, Saturation, SeriesBin};
 use destage_sim::ssd::{SsdConfig, StartState};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -63,6 +63,11 @@ fn of_array(result: &ArrayResult) -> (u64, u64, Option<u64>) {
     ((all.mean * all.count as f64 / US as f64).round() as u64, result.served_time / US, delay)
 }
 
+/// The warning that the host held up the trace.
+fn warning(context: &RunContext) -> Option<&str> {
+    context.findings.iter().find(|finding| finding.kind == "replay-delayed").map(|finding| &*finding.message)
+}
+
 const fn bounded(depth: u32) -> HostModel {
     HostModel::Bounded { depth }
 }
@@ -81,6 +86,7 @@ fn the_gap_behind_a_burst_stays_over_an_ssd() {
     assert_eq!(of(HostModel::Closed { depth: 1 }), (4 * 200, 800, None));
     let result = in_memory::run_one(&ssd(bounded(2)), &requests);
     assert_eq!((result.context.host.as_str(), result.saturated), ("bounded:2", None));
+    assert_eq!(warning(&result.context), None, "0.2 of 5.4 ms");
     // The third found the second outstanding.
     assert_eq!(result.series.bins.iter().map(|bin| bin.backlog_sum).sum::<u64>(), 2);
 }
@@ -124,10 +130,11 @@ fn what_is_held_up_in_the_warm_up_is_not_counted() {
 
 #[test]
 fn an_overload_holds_up_the_trace_for_good() {
-    // Every 100 µs one, of which each takes 200: a hundred seconds of trace take two hundred.
+    // Every 100 µs one, of which each takes 200: a hundred milliseconds of trace take two hundred.
     let requests: Vec<_> = (0..1_000).map(|i| write(i * 100, i, 1)).collect();
     let result = in_memory::run_one(&ssd(bounded(8)), &requests);
     assert_eq!(result.simulated_time, 1_000 * PROGRAM * US);
+    assert!(warning(&result.context).is_some_and(|message| message.contains("(49 % of the time)")), "98.5 of 200 ms");
     let all = result.response.expect("response times").all.expect("requests");
     assert_eq!((result.saturated, all.max), (None, 8 * PROGRAM * US));
     // The last is issued when seven are left over, and that is so much later than the trace has it.
