@@ -467,7 +467,7 @@ fn what_is_no_result_is_refused_by_file_and_key() {
     let old = report("old.json", &changed(&|run| _ = run.as_object_mut().unwrap().remove("schema")));
     assert!(old.contains("run 2, key 'schema': is missing"), "{old}");
     let new = report("new.json", &changed(&|run| run["schema"] = json!(99)));
-    assert!(new.contains("run 2, key 'schema': is 99") && new.contains("this destage reads 4"), "{new}");
+    assert!(new.contains("run 2, key 'schema': is 99") && new.contains("this destage reads 5"), "{new}");
     let missing = changed(&|run| _ = run["series"].as_object_mut().unwrap().remove("width"));
     assert!(report("missing.json", &missing).contains("run 2, key 'series.width': is missing"));
     let kind = report("kind.json", &changed(&|run| run["hit_ratio"] = json!("high")));
