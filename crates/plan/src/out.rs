@@ -203,7 +203,7 @@ impl Out {
         id
     }
 
-    /// As [`open`](Self::open), of an operation that does a part of what another was to do, which holds its claim and is
+    /// Opens, as [`open`](Self::open) does, an operation that does a part of what another was to do, which holds its claim and is
     /// `behind` or had this one opened behind itself: its claim stands right behind that, before those of all others.
     ///
     /// # Panics

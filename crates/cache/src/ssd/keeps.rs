@@ -83,9 +83,9 @@ pub(crate) enum KeptWrite {
 /// Says why the parity of pages that are written is not left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeepRefusal {
-    /// The cache has no room for them.
+    /// Tells that the cache has no room for them.
     NoRoom,
-    /// They are what they are: some are not in the cache, or too many for one operation or one row.
+    /// Tells that some are not in the cache, or that they are too many for one operation or one row.
     AsItIs,
 }
 

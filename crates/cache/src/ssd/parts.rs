@@ -12,11 +12,11 @@ use super::behind::page_of;
 use super::copies::Copies;
 use super::keeps::MOST_PAGES;
 
-/// The parts of writes that are not opened yet.
+/// Holds the parts of writes that are not opened yet.
 #[derive(Default)]
 pub(super) struct WriteParts {
     queue: VecDeque<(OpId, Seg)>,
-    /// Those of one write, while they are found.
+    /// Holds the parts of one write while they are found.
     found: Vec<Seg>,
 }
 

@@ -135,7 +135,7 @@ pub struct WriteCache {
     /// but no room, and their rows cannot be destaged while they wait for these: there must be that many
     /// when everything else is full.
     most_at_once: u64,
-    /// The pages of a row enter the upper layer together.
+    /// Has the pages of a row enter the upper layer together.
     admits_rows: bool,
     /// A group has left the upper layer, or a write came: waiting ones are looked at again.
     look_again: bool,

@@ -24,7 +24,7 @@ fn a_cache_into_which_nothing_comes_is_refused() {
     }
 }
 
-/// No more than 512 deltas are staged, none of which is longer than a page.
+/// Stages no more than 512 deltas, none of which is longer than a page.
 #[test]
 fn pages_for_deltas_that_are_never_filled_are_refused() {
     let (array, pages) = (ArrayConfig::new(geometry()), 4096);

@@ -79,7 +79,7 @@ fn assert_same(case: &Case, before: &[DrawnRequest], last: DrawnRequest) -> Coun
     as_built
 }
 
-/// Of two pages of a piece one is cached. Its parity is left behind (§9.2, §9.4), and that of the other is not.
+/// Checks a piece of two pages of which one is cached. Its parity is left behind (§9.2, §9.4), and that of the other is not.
 #[test]
 fn each_page_of_a_piece_is_a_hit_or_a_miss() {
     for name in ["kdd", "leavo"] {
@@ -88,7 +88,7 @@ fn each_page_of_a_piece_is_a_hit_or_a_miss() {
     }
 }
 
-/// The row of the first page of a piece is behind, and the page is missed. The second is cached, and a hit.
+/// Checks a piece the row of whose first page is behind, and the page is missed. The second is cached, and a hit.
 #[test]
 fn a_page_after_one_of_a_row_that_is_behind_is_a_hit() {
     for name in ["kdd", "leavo"] {
@@ -98,7 +98,7 @@ fn a_page_after_one_of_a_row_that_is_behind_is_a_hit() {
     }
 }
 
-/// Two pages of a row that is behind are missed, and its parity is read once for both. By §0.1 it is read for each.
+/// Checks two missed pages of a row that is behind: its parity is read once for both. By §0.1 it is read for each.
 #[test]
 fn pages_of_a_row_that_are_missed_are_written_together() {
     for name in ["kdd", "leavo"] {
@@ -109,7 +109,7 @@ fn pages_of_a_row_that_are_missed_are_written_together() {
     }
 }
 
-/// Two whole rows are written, of each of which one page is cached and one is not. They are written with their parity, and
+/// Checks two rows that are written whole, each with one page that is cached and one that is not. They are written with their parity, and
 /// nothing is read (§9.8.18); since the first is behind, what is cached of the second is dropped before. By §0.1 both
 /// cached pages are hits.
 #[test]

@@ -418,7 +418,7 @@ fn four_groups_of_a_run_go_on_below_the_threshold() {
     assert_eq!(at_a_time("wow:low=90:high=100:groups=3:seq=on", &in_order).2, 15, "no more than may be at all");
 }
 
-/// A read in more pieces than an operation has steps for, and one of a member that is lost, are counted as others are.
+/// Counts as others a read in more pieces than an operation has steps for, and one of a member that is lost.
 #[test]
 fn pages_that_are_read_in_another_way_are_counted() {
     let mut run = Run::new("wow:low=100:high=100", Level::Raid5, 4, 32, 100);

@@ -51,7 +51,7 @@ fn wow(shape: Shape, pages: u64, groups: u64, runs: usize) -> Case {
 const RAID_4: Shape = Shape { level: 4, members: 4, chunk: 1 };
 const RAID_0: Shape = Shape { level: 0, members: 2, chunk: 1 };
 
-/// Two of three pages are free when a row of three is written. Page by page two enter and are destaged, for which the
+/// Checks two free pages of three when a row of three is written. Page by page two enter and are destaged, for which the
 /// third is read; row by row, the row waits for room and is destaged whole, without a read.
 #[test]
 fn wow_lets_pages_in_or_rows() {

@@ -88,7 +88,7 @@ enum Action {
     Release(usize),
     /// Of those that hold, counted around; by how much.
     Narrow(usize, u64),
-    /// Behind one of those that hold, counted around: a part of its claim, and by how much less that is.
+    /// Claims behind one of those that hold, counted around: a part of its claim, and by how much less that is.
     Behind(usize, u64),
 }
 

@@ -37,7 +37,7 @@ pub enum Duty {
         /// written.
         after: StepSet,
     },
-    /// A write is [split](super::Approach::Split): operations are [opened](Array::open_write_behind) behind it that write
+    /// Tells that a write is [split](super::Approach::Split): operations are [opened](Array::open_write_behind) behind it that write
     /// all of its pages, one behind the other. It has no steps, and is closed.
     Split {
         /// The operation.

@@ -166,8 +166,8 @@ pub enum Approach {
     /// As `Delayed`, but what the parity covers is not in the cache yet: what stands above
     /// [prepares](super::Duty::Prepare) for that before the data is written. The segment has one column.
     Prepared,
-    /// The operation writes nothing: others write parts of the segment in its place, each of which is asked of in its turn.
-    /// What stands above [opens](super::Duty::Split) them. Only of writes that have not been planned before.
+    /// Writes nothing: other operations write parts of the segment, and the approach of each is asked in its turn. What stands
+    /// above [opens](super::Duty::Split) them. Answers only writes that have not been planned before.
     Split,
     /// Nothing is written to the members: what stands above [takes](super::Duty::Absorb) the data and
     /// the parity, row by row, and has their newest versions from then on.

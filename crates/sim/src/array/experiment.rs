@@ -116,7 +116,7 @@ struct ArrayRuns<'a> {
     /// Lists the rows that a rebuild fills, unless it fills all.
     used_rows: Option<Vec<Range<Row>>>,
     per_run: u64,
-    /// Until the run has it.
+    /// Holds the log until the run takes it.
     log: RefCell<Option<Box<dyn RequestLog>>>,
 }
 
@@ -169,13 +169,13 @@ pub enum ArrayError {
     /// The trace or the machine does not allow it.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// There is a log for one run.
+    /// Refuses a log of several runs.
     #[error(
         "latency-log takes the requests of one run, and these are {runs} runs: give one policy, one cache size and one order of \
          service"
     )]
     Log {
-        /// How many there are.
+        /// Counts the runs.
         runs: usize,
     },
 }
@@ -382,10 +382,10 @@ impl ArrayExperiment {
         self.run_logged(resources, open, progress, None)
     }
 
-    /// The same, with all measured requests written to a log, if there is one.
+    /// Runs the experiment, and writes all measured requests to a log if there is one.
     ///
     /// # Errors
-    /// Those of [`Self::run`], and where there are several runs to log.
+    /// Fails as [`Self::run`] does, and if there are several runs to log.
     pub fn run_logged(
         &self,
         resources: Resources<'_>,
@@ -440,7 +440,7 @@ impl ArrayExperiment {
         self.sweep_given(None, resources, open, progress, log, sweep)
     }
 
-    /// The same over devices that are as large as they are said to be.
+    /// Sweeps over devices that are as large as they are said to be.
     fn sweep_given(
         &self,
         used_rows: Option<Vec<Range<Row>>>,

@@ -77,7 +77,7 @@ pub(super) struct ArrayRun {
     warmup_requests: u64,
     measuring: bool,
     start: Nanos,
-    /// How long the trace's clock has stood still, and had when the measured part began.
+    /// Counts how long the trace's clock has stood still, and had when the measured part began.
     held: Nanos,
     held_before: Nanos,
     served: Nanos,

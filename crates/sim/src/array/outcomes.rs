@@ -37,7 +37,7 @@ pub(super) struct Outcomes {
     /// Requests that are never answered.
     pub(super) stalled: u64,
     pub(super) start: Nanos,
-    /// How long the trace's clock stood still, if it could.
+    /// Counts how long the trace's clock stood still, if it could.
     pub(super) replay_delay: Option<Nanos>,
     pub(super) served: Nanos,
     pub(super) end: Nanos,

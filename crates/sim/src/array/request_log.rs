@@ -7,7 +7,7 @@ use crate::measure::{LoggedRequest, PendingLog, RequestLog};
 /// Holds a log and the requests without an answer, which are as many as are outstanding.
 pub(super) struct AnswerLog {
     pending: PendingLog,
-    /// By tag.
+    /// Holds them by tag.
     unanswered: Vec<Option<LoggedRequest>>,
 }
 

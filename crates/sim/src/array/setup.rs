@@ -460,7 +460,7 @@ impl Service {
         config
     }
 
-    /// The array with a cache of so many pages. Rebuilds fill the rows that are used, if these are listed.
+    /// Makes the array with a cache of so many pages. Rebuilds fill the rows that are used, if these are listed.
     pub(super) fn serve(
         &self,
         geometry: Geometry,

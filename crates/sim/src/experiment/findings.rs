@@ -20,7 +20,7 @@ const RUN: u64 = 20;
 const MANY_REVERSED: u64 = 100;
 const REVERSED_SHARE: f64 = 0.1;
 const MOVED_SHARE: f64 = 0.02;
-/// The trace's clock may stand still for this part of the simulated time.
+/// Bounds the part of the simulated time for which the trace's clock may stand still.
 const DELAYED_SHARE: f64 = 0.1;
 
 impl PassEnd {

@@ -49,7 +49,7 @@ pub struct Progress {
     pub runs: u32,
     /// Requests simulated in all passes, counted once for each run.
     pub simulated: u64,
-    /// Which part of the rows rebuilds have filled, of all runs of this pass together, once nothing else is left to do.
+    /// Tells which part of the rows rebuilds have filled, of all runs of this pass together, once nothing else is left to do.
     pub rebuilt: Option<f64>,
 }
 

@@ -9,7 +9,7 @@ use super::pass::{self, Consume, PassEnd};
 use super::{ExperimentError, OpenTrace, Progress, Resources, ShowProgress, Stop, Sweep, TraceReplay, is_told};
 use crate::input::Feeder;
 
-/// Parts in which the share of a rebuild is counted.
+/// Counts the share of a rebuild in so many parts.
 const WHOLE: u32 = 1_000_000;
 
 /// What an experiment has runs of.

@@ -15,7 +15,7 @@ pub enum HostModel {
         /// Requests outstanding.
         depth: u32,
     },
-    /// At trace time while fewer are outstanding. While so many are, the trace's clock stands still, so that all later requests
+    /// Issues at trace time while fewer are outstanding. While so many are, the trace's clock stands still, so that all later requests
     /// are later by as long and the gaps between them stay.
     Bounded {
         /// Requests outstanding at most.

@@ -42,14 +42,14 @@ impl Places {
     }
 }
 
-/// How many requests the host lets be outstanding, and which are.
+/// Bounds how many requests the host has outstanding, and knows which.
 #[derive(Clone, Debug)]
 enum HostBound {
-    /// Any number.
+    /// Bounds nothing.
     None,
-    /// So many, whatever the trace's times.
+    /// Keeps so many outstanding, whatever the trace's times.
     Closed(Places),
-    /// So many, at the trace's times, which are all `held` later by now.
+    /// Has so many outstanding at most, at the trace's times, which are all `held` later by now.
     Bounded { places: Places, held: Nanos },
 }
 

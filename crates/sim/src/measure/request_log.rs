@@ -5,26 +5,26 @@ use destage_plan::{Nanos, Op};
 /// Holds what became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoggedRequest {
-    /// Its number among the requests that were read, from 1; those in front of a window do not count.
+    /// Numbers the request among those that were read, from 1; those in front of a window do not count.
     pub request: u64,
-    /// When it arrived; closed loop: when it was issued.
+    /// Tells when it arrived; in a closed loop, when it was issued.
     pub arrival: Nanos,
-    /// Its volume as the trace has it, numbered in order of first appearance.
+    /// Names its volume as the trace has it, numbered in order of first appearance.
     pub volume: u32,
-    /// First byte on that volume.
+    /// Gives the first byte on that volume.
     pub offset: u64,
-    /// Bytes asked for.
+    /// Counts the bytes asked for.
     pub bytes: u64,
-    /// What was asked.
+    /// Names the operation.
     pub op: Op,
-    /// From its arrival to its answer; none where the device takes no time, where it failed, and inside an SSD of what is
+    /// Measures from its arrival to its answer; none where the device takes no time, where it failed, and inside an SSD of what is
     /// neither a read nor a write of some bytes.
     pub response: Option<Nanos>,
-    /// Pages that it touched.
+    /// Counts the pages that it touched.
     pub pages: u64,
-    /// Those of them that were in the buffer. None before an array, whose caches do not tell requests apart.
+    /// Counts those of them that were in the buffer. None before an array, whose caches do not tell requests apart.
     pub hit_pages: Option<u64>,
-    /// Whether its last page waited for a collection, or for a frame that did; of an array, whether one of its steps waited
+    /// Tells whether its last page waited for a collection, or for a frame that did; of an array, whether a step of it waited
     /// for a device that collected.
     pub gc_delayed: bool,
 }

@@ -20,7 +20,7 @@ const PROGRAM: u64 = 200;
 /// Reads a page of a member in that many.
 const READ: u64 = 102;
 
-/// No buffer over an SSD of one element, which programs one page after the other.
+/// Makes no buffer over an SSD of one element, which programs one page after the other.
 fn ssd(host: HostModel) -> Experiment {
     let config = SsdConfig {
         elements: 1,
@@ -39,7 +39,7 @@ fn ssd(host: HostModel) -> Experiment {
     none
 }
 
-/// A single member with constant times.
+/// Makes a single member with constant times.
 fn array(host: HostModel) -> ArrayExperiment {
     let mut none = arrays::experiment(Level::Raid0, 1, &["none"]);
     none.host.host = host;
@@ -50,20 +50,20 @@ fn response_sum(bins: &[SeriesBin]) -> u64 {
     bins.iter().map(|bin| bin.read_response_sum + bin.write_response_sum).sum()
 }
 
-/// Sum of the response times, duration, and for how long the trace's clock stood still, in microseconds.
+/// Returns the sum of the response times, duration, and for how long the trace's clock stood still, in microseconds.
 fn of_buffer(result: &RunResult) -> (u64, u64, Option<u64>) {
     let delay = result.context.replay_delay.map(|delay| delay / US);
     (response_sum(&result.series.bins) / US, result.simulated_time / US, delay)
 }
 
-/// The same of an array.
+/// Returns the same of an array.
 fn of_array(result: &ArrayResult) -> (u64, u64, Option<u64>) {
     let all = result.response.as_ref().and_then(|response| response.all.as_ref()).expect("response times");
     let delay = result.context.replay_delay.map(|delay| delay / US);
     ((all.mean * all.count as f64 / US as f64).round() as u64, result.served_time / US, delay)
 }
 
-/// The warning that the host held up the trace.
+/// Returns the warning that the host held up the trace.
 fn warning(context: &RunContext) -> Option<&str> {
     context.findings.iter().find(|finding| finding.kind == "replay-delayed").map(|finding| &*finding.message)
 }
@@ -170,7 +170,7 @@ fn idle_time_between_bursts_decides_between_caches() {
     assert!(5.0 * write_back < none, "bounded: {none} {write_back}");
 }
 
-/// The host over a device that does one thing at a time, microsecond by microsecond, as a person would do it: response times and delay.
+/// Plays the host over a device that does one thing at a time, microsecond by microsecond, as a person would do it: response times and delay.
 fn model(depth: usize, gaps_and_pages: &[(u64, u64)]) -> (u64, u64) {
     let (mut clock, mut free, mut trace, mut sum, mut delay) = (0, 0, 0, 0, 0);
     let mut ends: Vec<u64> = Vec::new();
@@ -190,7 +190,7 @@ fn model(depth: usize, gaps_and_pages: &[(u64, u64)]) -> (u64, u64) {
     (sum, delay)
 }
 
-/// Everything of a result but how the host is called and what only this one tells, as text.
+/// Returns everything of a result but how the host is called and what only this one tells, as text.
 fn bytes(result: &impl serde::Serialize, also_without: &[&str]) -> String {
     fn strip(value: &mut Value, without: &[&str]) {
         match value {
@@ -207,7 +207,7 @@ fn bytes(result: &impl serde::Serialize, also_without: &[&str]) -> String {
     value.to_string()
 }
 
-/// A buffer over a small SSD that collects, whose queue is bounded or not.
+/// Makes a buffer over a small SSD that collects, whose queue is bounded or not.
 fn collecting(host: HostModel, queue_depth: Option<u32>) -> Experiment {
     let geometry = PageGeometry::new(arrays::PAGE, 64).expect("a geometry");
     let device = DeviceConfig::Ssd(SsdConfig { queue_depth, ..arrays::small_ssd() }, StartState::Full);

@@ -85,7 +85,7 @@ pub struct Options {
     pub since_first_ready: bool,
     pub on_full: bool,
     pub empty_blocks: bool,
-    /// WOW and STOW admit a row at a time, and not a page.
+    /// Has WOW and STOW admit a row at a time, and not a page.
     pub admits_rows: bool,
 }
 

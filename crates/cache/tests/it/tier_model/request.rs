@@ -126,11 +126,11 @@ pub fn by_page(model: &mut (impl Model + ?Sized), fragment: &StripeFragment) -> 
 #[derive(Default)]
 pub struct ClaimLine {
     pieces: Vec<WritePiece>,
-    /// By place in the line: the number of a piece.
+    /// Holds the number of a piece by its place in the line.
     order: Vec<usize>,
     begun: BTreeSet<usize>,
     ended: BTreeSet<usize>,
-    /// Those that have begun or ended of late, in order, and whether it was that they ended.
+    /// Lists those that have begun or ended of late, in order, and whether it was that they ended.
     turns: VecDeque<(usize, bool)>,
 }
 
