@@ -57,13 +57,13 @@ def on(cluster, cli, *arguments: object, status: int = 0) -> str:
 
 
 def test_advice_is_the_same(cluster, cli, trace, tmp_path):
-    call = ["advise", trace, "--limit", "12000", "--warmup", "10%", "--budget", "8MiB", "--json"]
+    call = ["advise", trace, "--limit", "5000", "--warmup", "10%", "--budget", "8MiB", "--json"]
     call += ["--policy", "lru,fab,2q,gcar+lru"]
     here = cli(*call)
     assert here.returncode == 0, here.stderr
     assert on(cluster, cli, *call) == here.stdout
     # Its page too, of a workload that each worker makes.
-    call = ["advise", "--workload", "random", "--limit", "6000", "--policy", "lru,fab", "--budget", "1MiB"]
+    call = ["advise", "--workload", "random", "--limit", "3000", "--policy", "lru,fab", "--budget", "1MiB"]
     assert cli(*call, "--report", tmp_path / "here").returncode == 0
     on(cluster, cli, *call, "--report", tmp_path / "there")
     files = sorted((tmp_path / "here").iterdir())

@@ -341,7 +341,7 @@ static ABSORBS: HostCacheInfo = Absorbs::INFO;
 
 #[test]
 fn what_is_in_the_nvram_is_not_lost() {
-    let seeds = seeds_of(4_000, 50_000);
+    let seeds = seeds_of(4_000, 16_000);
     for level in [Level::Raid0, Level::Raid4, Level::Raid5, Level::Raid6] {
         let limits = Limits { level: Some(level), ..Limits::default() };
         match explore(&ABSORBS, seeds.clone(), &limits, Options::default()) {

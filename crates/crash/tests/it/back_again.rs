@@ -11,7 +11,7 @@ use crate::share::share_of;
 
 /// Returns the number of histories of each cache and level.
 fn histories() -> u64 {
-    share_of(60, 2_000)
+    share_of(60, 700)
 }
 
 /// Builds the actions of a seed: some of the drawn requests, the loss of a device, a start without it and one with it.

@@ -10,7 +10,7 @@ use crate::share::share_of;
 
 /// Returns the number of histories of each cache and level.
 fn histories() -> u64 {
-    share_of(40, 2_000)
+    share_of(40, 700)
 }
 
 /// Spoils pages between the actions of a seed, mostly of few rows: those are met again.

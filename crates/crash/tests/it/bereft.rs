@@ -12,7 +12,7 @@ use crate::share::seeds_of;
 
 /// Returns the seeds of a cell.
 fn seeds(is_slow: bool) -> std::ops::Range<u64> {
-    seeds_of(if is_slow { 2 } else { 6 }, 20)
+    seeds_of(if is_slow { 1 } else { 4 }, 8)
 }
 
 fn cut_all(level: Level, ring: bool) {

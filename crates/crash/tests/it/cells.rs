@@ -5,21 +5,20 @@ use destage_crash::{FilesOptions, FilesReport, run_files};
 use destage_raid::Level;
 use rayon::prelude::*;
 
-use crate::share::seeds_of;
+use crate::share::{in_turn, seeds_of};
 
-/// Runs so many histories of each cell, and adds up their reports.
-pub fn run_cells(levels: &[Level], usual: u64, options: FilesOptions) -> FilesReport {
+/// Runs a history of every second cell from this one on, in the soak more of each, and adds up their reports.
+pub fn run_cells(levels: &[Level], first: usize, options: FilesOptions) -> FilesReport {
     let mut all = FilesReport::default();
-    for &level in levels {
+    let cells = levels.iter().flat_map(|&level| host_caches_of(level).map(move |cache| (level, cache)));
+    for (level, cache) in in_turn(cells, first, 2) {
         let options = FilesOptions { level: Some(level), ..options };
-        for cache in host_caches_of(level) {
-            let run = |seed| {
-                run_files(cache, seed, options).unwrap_or_else(|failure| panic!("{} {level}: {failure}", cache.name))
-            };
-            let reports: Vec<_> = seeds_of(usual, 20).into_par_iter().map(run).collect();
-            for report in &reports {
-                all.add(report);
-            }
+        let run = |seed| {
+            run_files(cache, seed, options).unwrap_or_else(|failure| panic!("{} {level}: {failure}", cache.name))
+        };
+        let reports: Vec<_> = seeds_of(1, 8).into_par_iter().map(run).collect();
+        for report in &reports {
+            all.add(report);
         }
     }
     println!("{all:?}");

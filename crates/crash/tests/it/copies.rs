@@ -13,7 +13,7 @@ const WITH_COPIES: FilesOptions = FilesOptions { copies: true, ..FilesOptions::B
 
 #[test]
 fn older_copies_are_found_out() {
-    let all = run_cells(&Level::ALL, 1, WITH_COPIES);
+    let all = run_cells(&Level::ALL, 0, WITH_COPIES);
     let [served, refused] = all.copied;
     assert!(all.runs < 20 || served > all.runs && refused > all.runs, "{served} were served, {refused} refused");
 }

@@ -375,7 +375,7 @@ static DELAYS: HostCacheInfo = Delays::INFO;
 
 #[test]
 fn rows_whose_parity_is_left_behind_lose_nothing() {
-    let seeds = seeds_of(4_000, 50_000);
+    let seeds = seeds_of(4_000, 16_000);
     for level in Level::ALL {
         let limits = Limits { level: Some(level), ..Limits::default() };
         match explore(&DELAYS, seeds.clone(), &limits, Options::default()) {

@@ -6,13 +6,13 @@ use destage_exec::Slip;
 use destage_raid::Level;
 use rayon::prelude::*;
 
-use crate::share::{is_soak, seeds_of, share_of};
+use crate::share::{in_turn, seeds_of, share_of};
 use crate::shown_by::seeds;
 
-/// Returns the seeds of a cell: in the suite enough for 2·10⁵ cuts in all. Those of caches whose device holds more than
+/// Returns the seeds of a cell: in the suite enough for 10⁵ cuts in all. Those of caches whose device holds more than
 /// copies take twenty times as long.
 fn histories(cache: &HostCacheInfo) -> std::ops::Range<u64> {
-    seeds_of(if cache.holds_dirty || cache.delays_parity { 2 } else { 8 }, 60)
+    seeds_of(if cache.holds_dirty || cache.delays_parity { 1 } else { 4 }, 20)
 }
 
 /// What is told of a failure: the smallest history found that fails so, and how to run it.
@@ -34,6 +34,7 @@ fn told(cache: &'static HostCacheInfo, level: Level, failure: &FilesFailure, opt
 fn cut_all(level: Level) {
     let only = std::env::var("CRASH_CACHE").ok();
     let leave_out = std::env::var("CRASH_LEAVE_OUT").map_or(0, |text| text.parse().expect("a number"));
+    let mut all = FilesReport::default();
     for cache in host_caches_of(level).filter(|cache| only.as_ref().is_none_or(|only| cache.name == *only)) {
         let options = FilesOptions { level: Some(level), leave_out, ..FilesOptions::default() };
         let reports: Result<Vec<_>, Box<FilesFailure>> =
@@ -44,10 +45,15 @@ fn cut_all(level: Level) {
             total.add(report);
         }
         println!("{} {level}: {total:?}", cache.name);
-        let ends = total.cuts + total.kills;
-        let enough = ends > 40 * total.runs && total.repeated > total.runs;
-        let replaced = total.by_its_own > 0 && total.in_its_place > 0 || level == Level::Raid0;
-        assert!(total.runs < 8 || enough && (replaced || total.runs < 40), "the histories do what they are for");
+        all.add(&total);
+    }
+    // Those of one cache, or of few seeds, may be any.
+    if all.runs >= 20 {
+        let ends = all.cuts + all.kills;
+        assert!(ends > 40 * all.runs && all.repeated > all.runs, "the histories do what they are for: {all:?}");
+        // Another file in a device's place is rarer than its own.
+        let in_its_place = all.in_its_place > 0 || all.runs < 200;
+        assert!(all.by_its_own > 0 && in_its_place || level == Level::Raid0, "devices are replaced: {all:?}");
     }
 }
 
@@ -70,7 +76,7 @@ levels! {
 
 #[test]
 fn steps_of_the_nvram_are_whole_durable_and_in_order() {
-    let histories = share_of(300, 6_000);
+    let histories = share_of(150, 2_000);
     let cuts: Result<Vec<u64>, _> = (0..histories).into_par_iter().map(|seed| run_store(seed, None)).collect();
     let cuts: u64 = cuts.unwrap_or_else(|failure| panic!("{failure}")).iter().sum();
     println!("{histories} histories, {cuts} cuts");
@@ -79,11 +85,8 @@ fn steps_of_the_nvram_are_whole_durable_and_in_order() {
 
 #[test]
 fn a_seed_decides_everything() {
-    let all: Vec<_> =
-        Level::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (cache, level))).collect();
-    // Usually one cache of three, in its turn, at each level.
-    let step = if is_soak() { 1 } else { 3 };
-    for (at, &(cache, level)) in all.iter().enumerate().step_by(step) {
+    let all = Level::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (cache, level)));
+    for (at, (cache, level)) in in_turn(all.enumerate(), 0, 5) {
         let options = FilesOptions { level: Some(level), ..FilesOptions::default() };
         let again = || format!("{:?}", run_files(cache, at as u64, options));
         assert_eq!(again(), again(), "{} {level} seed {at}", cache.name);

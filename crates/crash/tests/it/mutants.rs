@@ -6,6 +6,7 @@ use destage_crash::{Crooked, FilesOptions, Limits, Mutant, Options, first_failur
 use destage_raid::Level;
 use rayon::prelude::*;
 
+use crate::share::in_turn;
 use crate::shown_by::seeds;
 
 const LEVELS: [Level; 4] = [Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6];
@@ -89,7 +90,10 @@ const SHOWN_BY: [((&str, Level, Mutant), u64); 15] = [
 fn all_of_them_over_recorded_files() {
     let cells = LEVELS.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (cache, level)));
     let cells = cells.filter(|(cache, _)| cache.medium != Medium::Nvram);
-    let all: Vec<_> = cells.flat_map(|(cache, level)| Mutant::ALL.map(|mutant| (cache, level, mutant))).collect();
+    // Every second mutant of a cell, and of the next one the others.
+    let of =
+        |(at, (cache, level))| in_turn(Mutant::ALL.into_iter(), at % 2, 2).map(move |mutant| (cache, level, mutant));
+    let all: Vec<_> = cells.enumerate().flat_map(of).collect();
     all.into_par_iter().for_each(|(cache, level, mutant)| {
         let crooked = Some(Crooked::Plans(mutant));
         let options = FilesOptions { level: Some(level), crooked, ..FilesOptions::default() };

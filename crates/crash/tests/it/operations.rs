@@ -12,7 +12,7 @@ use crate::share::share_of;
 
 /// Requests per cell.
 fn operations() -> u64 {
-    share_of(6_000, 80_000)
+    share_of(6_000, 27_000)
 }
 
 /// Histories of a few hundred requests each, until there are enough.

@@ -85,7 +85,7 @@ static FREES_LATER: HostCacheInfo = FreesLater::INFO;
 static READS_LATER: HostCacheInfo = ReadsLater::INFO;
 
 fn holds(cache: &'static HostCacheInfo) {
-    let seeds = share_of(2_000, 60_000);
+    let seeds = share_of(2_000, 20_000);
     for level in Level::ALL {
         let limits = Limits { level: Some(level), ..Limits::default() };
         if let Err(failure) = explore(cache, 0..seeds, &limits, Options::default()) {

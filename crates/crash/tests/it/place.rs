@@ -13,7 +13,7 @@ use crate::share::seeds_from;
 const FIRST: u64 = 1 << 41;
 
 fn seeds(cache: &HostCacheInfo) -> std::ops::Range<u64> {
-    seeds_from(FIRST, if cache.holds_dirty || cache.delays_parity { 4 } else { 9 }, 40)
+    seeds_from(FIRST, if cache.holds_dirty || cache.delays_parity { 4 } else { 9 }, 16)
 }
 
 fn cut_all(options: FilesOptions) -> FilesReport {

@@ -8,28 +8,27 @@ use destage_crash::{FilesFailure, FilesOptions, FilesReport, run_files};
 use destage_raid::Level;
 use rayon::prelude::*;
 
-use crate::share::seeds_of;
+use crate::share::{in_turn, seeds_of};
 
 const OVER_A_RING: FilesOptions = FilesOptions { ring: true, ..FilesOptions::BY_THREADS };
 
 #[test]
 fn histories_over_a_ring_keep_what_they_promise() {
-    for level in Level::ALL {
-        for cache in host_caches_of(level) {
-            let options = FilesOptions { level: Some(level), ..OVER_A_RING };
-            let reports: Result<Vec<_>, Box<FilesFailure>> =
-                seeds_of(if cache.holds_dirty || cache.delays_parity { 1 } else { 2 }, 20)
-                    .into_par_iter()
-                    .map(|seed| run_files(cache, seed, options))
-                    .collect();
-            let reports = reports.unwrap_or_else(|failure| panic!("{} {level}: {failure}", cache.name));
-            let mut total = FilesReport::default();
-            for report in &reports {
-                total.add(report);
-            }
-            println!("{} {level}: {total:?}", cache.name);
-            assert!(total.cuts + total.kills > 10 * total.runs, "the histories do what they are for: {total:?}");
+    let cells = Level::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (level, cache)));
+    for (level, cache) in in_turn(cells, 1, 2) {
+        let options = FilesOptions { level: Some(level), ..OVER_A_RING };
+        let reports: Result<Vec<_>, Box<FilesFailure>> =
+            seeds_of(if cache.holds_dirty || cache.delays_parity { 1 } else { 2 }, 8)
+                .into_par_iter()
+                .map(|seed| run_files(cache, seed, options))
+                .collect();
+        let reports = reports.unwrap_or_else(|failure| panic!("{} {level}: {failure}", cache.name));
+        let mut total = FilesReport::default();
+        for report in &reports {
+            total.add(report);
         }
+        println!("{} {level}: {total:?}", cache.name);
+        assert!(total.cuts + total.kills > 10 * total.runs, "the histories do what they are for: {total:?}");
     }
 }
 

@@ -27,7 +27,7 @@ fn rot(seed: u64, drawn: &[Numbered]) -> Vec<Numbered> {
 fn what_rots_in_a_cache_is_read_from_elsewhere() {
     for level in [Level::Raid0, Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6] {
         for cache in all_host_caches_of(level) {
-            let report = run_altered(cache, level, seeds_of(40, 2_000), |seed, history| {
+            let report = run_altered(cache, level, seeds_of(40, 700), |seed, history| {
                 rot(seed, &with_scrubs(seed, &history.actions))
             });
             let (rotten, dropped) = (report.rotten, report.dropped);

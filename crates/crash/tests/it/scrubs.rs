@@ -11,7 +11,7 @@ use crate::share::seeds_of;
 fn a_scrub_finds_nothing_where_nothing_is_wrong() {
     for level in [Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6] {
         for cache in all_host_caches_of(level) {
-            let seeds = seeds_of(40, 2_000);
+            let seeds = seeds_of(40, 700);
             let count = seeds.end - seeds.start;
             let report = run_altered(cache, level, seeds, |seed, history| with_scrubs(seed, &history.actions));
             let (scrubs, rows) = (report.scrubs, report.compared_rows);

@@ -21,6 +21,12 @@ pub fn share_of(test: u64, soak: u64) -> u64 {
     }
 }
 
+/// Keeps one of so many cells, beginning with this one; in the soak all. Tests of the same cells begin with different ones.
+pub fn in_turn<T>(cells: impl Iterator<Item = T>, first: usize, of: usize) -> impl Iterator<Item = T> {
+    let (first, of) = if is_soak() { (0, 1) } else { (first, of) };
+    cells.skip(first).step_by(of)
+}
+
 /// Returns `CRASH_SEEDS` seeds from `CRASH_FROM` on, or the [share](share_of) from 0 on.
 pub fn seeds_of(test: u64, soak: u64) -> Range<u64> {
     seeds_from(0, test, soak)

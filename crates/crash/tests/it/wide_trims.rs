@@ -13,7 +13,7 @@ use crate::share::share_of;
 
 /// Returns the number of histories of each cache and level.
 fn histories() -> u64 {
-    share_of(60, 2_000)
+    share_of(60, 700)
 }
 
 /// Has a seed at which a trim was found that takes the members of its first stripe for those of all.

@@ -145,7 +145,7 @@ fn arrays(io: Io) -> [Array; 4] {
 }
 
 fn lives() -> u64 {
-    if soak() { 2_000 } else { 40 }
+    if soak() { 2_000 } else { 20 }
 }
 
 fn acknowledged_writes_survive_crashes_under_every_cache(io: Io) {

@@ -235,7 +235,7 @@ fn history(array: &Array, size: u64, operations: u64, seed: u64) {
 }
 
 fn operations() -> u64 {
-    if soak() { 200_000 } else { 4_000 }
+    if soak() { 200_000 } else { 2_000 }
 }
 
 /// Every cache over every level, with a seed each.

@@ -120,7 +120,7 @@ fn against_model(dynamic: bool, ops: usize) {
 
 #[test]
 fn gcar_is_what_its_model_is() {
-    against_model(false, 1500);
+    against_model(false, 800);
 }
 
 /// A dirty page has no place to avoid, and leaves through the elements that are not avoided in

@@ -98,7 +98,7 @@ const RESUME: BufferNotice = BufferNotice::Resume { element: Element(0) };
 /// Asserts that a policy asked with a veto does what it does without one. If the veto `holds`, it
 /// is not asked about what it objected to before.
 fn assert_without_effect(objector: impl Fn(u32) -> Objector, memory_accesses_too: bool, holds: bool) {
-    sweep(2000, |spec, config, pages, _, ops| {
+    sweep(1000, |spec, config, pages, _, ops| {
         let (mut free, mut asked) = (driven(spec, config, pages), driven(spec, config, pages));
         let (mut expected, mut seen) = (Vec::new(), Vec::new());
         for op in ops {
@@ -150,7 +150,7 @@ fn a_veto_that_always_objects_and_takes_the_base_has_no_effect() {
 
 #[test]
 fn a_veto_that_always_objects_and_bypasses_freezes_a_full_buffer() {
-    sweep(2000, |spec, config, pages, seed, ops| {
+    sweep(1000, |spec, config, pages, seed, ops| {
         let mut policy = driven(spec, config, pages);
         let mut content = Content::default();
         let mut left = Vec::new();

@@ -442,7 +442,7 @@ fn driven(config: &SsdConfig, pages_per_block: u64, start: StartState, operation
     (total.host_programs + total.gc_pages_moved) as f64 / total.host_programs as f64
 }
 
-const OPERATIONS: u32 = 100_000;
+const OPERATIONS: u32 = 50_000;
 
 /// How many times as much `make soak` does.
 fn soak() -> u32 {
