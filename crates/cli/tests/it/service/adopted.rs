@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::media::{CHUNK, Loops, MEMBERS, left_symmetric};
-use super::{Array, Draws, binary, page};
+use super::{Array, Draws, binary, page, pages};
 
 const OFFSET: usize = 1 << 20;
 const MEMBER: usize = 2 << 20;
@@ -102,7 +102,7 @@ fn empty() -> Array {
 }
 
 fn content() -> Vec<u8> {
-    (0..((MEMBERS - 1) * MEMBER / 4096) as u64).flat_map(page).collect()
+    pages(0..((MEMBERS - 1) * MEMBER / 4096) as u64)
 }
 
 /// Reads everything.

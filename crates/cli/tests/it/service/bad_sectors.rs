@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::fuse_files::FuseFile;
 use super::losses::wait_for;
 use super::media::CHUNK;
-use super::{Array, IoMode, page};
+use super::{Array, IoMode, pages};
 
 io_mode_tests! {
     sectors_that_are_written_anew_are_good_again,
@@ -126,7 +126,7 @@ impl FailingArray {
     ) -> Option<Self> {
         let mut array = Array::of_level(io_mode, shape.level, "2MiB", &["--policy", "none"]);
         array.serve(&[]);
-        let content: Vec<u8> = (0..(shape.wide * MEMBER / 4096) as u64).flat_map(page).collect();
+        let content = pages(0..(shape.wide * MEMBER / 4096) as u64);
         let mut client = array.client();
         for (at, bytes) in content.chunks(1 << 20).enumerate() {
             client.write((at << 20) as u64, bytes, false).expect("a write");
@@ -306,7 +306,7 @@ fn a_row_with_too_many_bad_sectors_loses_no_member(io_mode: IoMode) {
         failing.told(&bad, "cannot read", "which the others do not make up");
         // A write of the whole stripe needs nothing of the row.
         let stripe = CHUNK * shape.wide;
-        let anew: Vec<u8> = (5000..).take(stripe / 4096).flat_map(page).collect();
+        let anew = pages((5000..).take(stripe / 4096));
         failing.array.client().write((STRIPE * stripe) as u64, &anew, true).expect("nothing is to be read for it");
         failing.content[STRIPE * stripe..][..stripe].copy_from_slice(&anew);
         failing.check("serving", &[], &[]);

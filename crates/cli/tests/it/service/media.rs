@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use super::losses::wait_copied;
-use super::{Array, Draws, IoMode, binary, page};
+use super::{Array, Draws, IoMode, binary, page, pages};
 
 io_mode_tests! {
     data_and_parity_lie_where_md_has_them,
@@ -33,7 +33,7 @@ fn data_and_parity_lie_where_md_has_them(io_mode: IoMode) {
     }
     array.serve(&[]);
     let mut client = array.client();
-    let data: Vec<u8> = (0..3 * 512).flat_map(page).collect();
+    let data = pages(0..3 * 512);
     for (at, bytes) in data.chunks(1 << 20).enumerate() {
         client.write((at << 20) as u64, bytes, false).expect("a write");
     }

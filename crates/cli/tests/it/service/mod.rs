@@ -238,8 +238,20 @@ impl Drop for Array {
 
 /// A page that no other number has.
 fn page(number: u64) -> Vec<u8> {
-    let words = (0..512).map(|at: u64| (number << 16 ^ at).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    words.flat_map(u64::to_le_bytes).collect()
+    pages([number])
+}
+
+/// Returns the pages of these numbers. Word by word: byte by byte, tests that are compiled without optimisation would spend
+/// their time in this.
+fn pages(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in numbers {
+        for at in 0..512 {
+            let word = (number << 16 ^ at).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+    bytes
 }
 
 /// Numbers that look drawn, and are the same each time.

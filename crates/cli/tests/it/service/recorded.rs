@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::{Array, Draws, IoMode, binary, page};
+use super::{Array, Draws, IoMode, binary, page, pages};
 
 io_mode_tests! {
     a_record_is_simulated_as_it_was_served,
@@ -34,7 +34,7 @@ fn a_record_is_simulated_as_it_was_served(io_mode: IoMode) {
                 0..9 => client.read(at * 4096, &mut [0; 4096]).expect("a read"),
                 9 => client.flush().expect("a flush"),
                 10 => {
-                    let bytes: Vec<u8> = (number..number + 5).flat_map(page).collect();
+                    let bytes = pages(number..number + 5);
                     client.write(at * 4096, &bytes, false).expect("a write of five pages");
                 }
                 _ => client.write(at * 4096, &page(number), draws.below(4) == 0).expect("a write"),

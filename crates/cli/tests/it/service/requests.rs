@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use destage_nbd::client::blocking::{Connection, Error, Wanted};
 use destage_nbd::{Command, Errno, Extent};
 
-use super::{ARRAYS, Array, Draws, IoMode, page};
+use super::{ARRAYS, Array, Draws, IoMode, page, pages};
 
 io_mode_tests! {
     what_is_written_is_read_during_the_life_and_in_the_next,
@@ -39,7 +39,7 @@ fn what_is_written_is_read_during_the_life_and_in_the_next(io_mode: IoMode) {
                 match draws.below(10) {
                     0..5 => {
                         let first = 1 + life * 10_000 + step * 10;
-                        let bytes: Vec<u8> = (first..).take(run).flat_map(page).collect();
+                        let bytes = pages((first..).take(run));
                         client.write(at * 4096, &bytes, draws.below(4) == 0).expect("a write");
                         content[place].iter_mut().zip(first..).for_each(|(page, number)| *page = number);
                     }
@@ -74,7 +74,7 @@ fn the_longest_requests_are_served(io_mode: IoMode) {
     for (settings, fua) in [(ARRAYS[3], false), (ARRAYS[9], true)] {
         let mut array = Array::sized(io_mode, "22MiB", settings);
         array.serve(&[]);
-        let bytes: Vec<u8> = (1..=(64 << 20) / 4096).flat_map(page).collect();
+        let bytes = pages(1..=(64 << 20) / 4096);
         let mut client = array.client();
         client.write(AT, &bytes, fua).expect("a write");
         let mut read = vec![0; bytes.len()];
@@ -96,7 +96,7 @@ fn zeros_take_no_room_unless_they_are_to(io_mode: IoMode) {
         let mut array = Array::sized(io_mode, "8MiB", settings);
         array.serve(&[]);
         let mut client = array.client();
-        let bytes: Vec<u8> = (1..=(24 << 20) / 4096).flat_map(page).collect();
+        let bytes = pages(1..=(24 << 20) / 4096);
         client.write(0, &bytes, true).expect("a write");
         let full = allocated(&array);
         let zeros = |no_hole| Command::WriteZeroes { no_hole, fast: false };
@@ -125,7 +125,7 @@ fn zeros_are_fast_where_whole_stripes_are_trimmed(io_mode: IoMode) {
         let mut array = Array::new(io_mode, settings);
         array.serve(&[]);
         let mut client = array.client();
-        let bytes: Vec<u8> = (1..=PAGES).flat_map(page).collect();
+        let bytes = pages(1..=PAGES);
         client.write(0, &bytes, true).expect("a write");
         assert!(array.command("flush", &[]).status.success());
         let members = |array: &Array| -> (u64, u64) {
