@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use destage_exec::{DroppedSuccessor, FilesError, SuccessionPhase};
+use destage_exec::{DroppedSuccessor, FilesError, SuccessionPhase, SuccessorLabelling};
 use destage_plan::{Dev, path_text};
 
 use super::{Array, ArraySnapshot, SETTLES};
@@ -12,7 +12,7 @@ use crate::replacement::check_member;
 use crate::status::SuccessorStatus;
 use crate::{Description, DescriptionError, DeviceReplacement, ReplaceError, ReplaceOutcome, ServiceEvent, holes};
 
-/// Sets how often a file is tried again that something is still being written to.
+/// Sets how often a file is looked after that something is still being written to.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// Holds a file whose member was lost while it was copied to it: it is filled from the others, once nothing more is
@@ -70,7 +70,9 @@ impl Array {
     /// Goes on with the copying of a member, and has the file take its place.
     pub(super) fn go_on_copying(&mut self) -> Result<(), FilesError> {
         self.files.begin_hand_over();
-        if let Some((dev, path, SuccessionPhase::Quiet)) = self.files.succession() {
+        if let Some((dev, path, phase)) = self.files.succession()
+            && (phase == SuccessionPhase::Quiet || self.files.is_labelling())
+        {
             let path = path.to_owned();
             self.hand_over(dev, path)?;
         }
@@ -81,7 +83,7 @@ impl Array {
 
     /// Has a file take the place of its member. The description says which of the two has it.
     fn hand_over(&mut self, dev: Dev, path: PathBuf) -> Result<(), FilesError> {
-        if !self.files.label_successor()? {
+        if self.files.label_successor()? != SuccessorLabelling::Durable {
             return Ok(());
         }
         let before = self.description.clone();
@@ -169,8 +171,8 @@ impl Array {
         }
     }
 
-    /// Returns when a file is tried again.
+    /// Returns when a file is tried again, or looked after while its label is written.
     pub(super) fn until_tried_again(&self) -> Option<Duration> {
-        self.waiting.as_ref().map(|_| AGAIN)
+        (self.waiting.is_some() || self.files.is_labelling()).then_some(AGAIN)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_exec::{BadBytes, Files, Io, Recording, SuccessionPhase, Survival};
+use destage_exec::{BadBytes, Files, Io, Recording, SuccessionPhase, SuccessorLabelling, Survival};
 use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport};
 use destage_raid::Level;
 
@@ -127,7 +127,7 @@ fn copy(filled: &mut FilledArray, dev: u8, new: &Path) {
             SuccessionPhase::Copying => {}
             SuccessionPhase::Copied => filled.files.begin_hand_over(),
             SuccessionPhase::Quiet => {
-                assert!(filled.files.label_successor().expect("it is labelled"));
+                assert_eq!(filled.files.label_successor().expect("it is labelled"), SuccessorLabelling::Durable);
                 filled.files.hand_over().expect("it takes its place");
                 continue;
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_cache::Served;
-use destage_exec::{Existing, Files, FilesConfig, FilesError, Io, SyncPoint};
+use destage_exec::{Existing, Files, FilesConfig, FilesError, Io, SuccessionPhase, SuccessorLabelling, SyncPoint};
 use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, Out, Step, StepSet};
 use destage_raid::Level;
 use destage_testkit::ScriptedController;
@@ -26,6 +26,7 @@ backend_tests! {
     a_clean_stop_says_which_file_hangs,
     opening_and_making_say_which_file_hangs,
     replacing_says_that_the_new_file_hangs_and_another_is_taken,
+    a_successor_that_hangs_over_its_label_is_not_waited_for,
     commands_of_one_device_are_carried_out_at_the_same_time,
     pages_are_read_and_written_from_where_direct_io_wants_them,
     the_first_error_of_a_device_is_kept,
@@ -196,6 +197,50 @@ fn replacing_says_that_the_new_file_hangs_and_another_is_taken(io: Io) {
     assert_holds(&mut files, &written, "with both new members");
     assert!(begin.elapsed() < LIMIT);
     os.release();
+}
+
+fn a_successor_that_hangs_over_its_label_is_not_waited_for(io: Io) {
+    for call in [Call::Write, Call::Sync(SyncPoint::Successor)] {
+        let (os, folder) = (Probe::default(), folder());
+        let (mut files, content) = filled(io, &os, folder.path());
+        let new = folder.path().join("new");
+        files.begin_succession(Dev(1), &new).expect("it is copied");
+        let begin = Instant::now();
+        while files.succession().is_some_and(|(.., phase)| phase != SuccessionPhase::Quiet) {
+            files.begin_hand_over();
+            files.poll().expect("it is served");
+            assert!(begin.elapsed() < LIMIT, "{:?}", files.succession());
+        }
+        os.hang(&new, call);
+        let begin = Instant::now();
+        assert_eq!(files.label_successor().expect("it serves"), SuccessorLabelling::UnderWay);
+        assert!(files.is_labelling() && begin.elapsed() < PATIENCE / 2, "{:?}", begin.elapsed());
+        // Pages of the first chunk, on the first member, while the label of the second one's successor hangs.
+        for tag in 0..4 {
+            let read = HostRequest { tag: 100 + tag, op: HostOp::Read, ..write(tag) };
+            assert!(serve(&mut files, read, Vec::new()).ok);
+        }
+        assert!(begin.elapsed() < PATIENCE, "nobody waits for it: {:?}", begin.elapsed());
+        while files.label_successor().expect("it serves") == SuccessorLabelling::UnderWay {
+            files.poll().expect("it is served");
+            assert!(begin.elapsed() < LIMIT, "it is dropped");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(begin.elapsed() >= PATIENCE, "{:?}", begin.elapsed());
+        let dropped = files.take_dropped_successor().expect("it is dropped");
+        assert!(matches!(&dropped.why, FilesError::Hangs(path) if *path == new), "{dropped:?}");
+        assert_holds(&mut files, &content, "without the successor");
+        let error = files.begin_succession(Dev(1), &new).expect_err("it is still written to");
+        assert!(matches!(&error, FilesError::AtWork(path) if *path == new), "{error}");
+        os.release();
+        let begin = Instant::now();
+        while let Err(error) = files.begin_succession(Dev(1), &new) {
+            assert!(matches!(&error, FilesError::AtWork(_)) && begin.elapsed() < LIMIT, "{error}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        files.drop_successors().expect("it is served");
+        assert_holds(&mut files, &content, "beside a file that was given again");
+    }
 }
 
 fn commands_of_one_device_are_carried_out_at_the_same_time(io: Io) {

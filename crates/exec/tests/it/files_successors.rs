@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use destage_cache::{Served, host_caches_of};
-use destage_exec::{BadBytes, DroppedSuccessor, Fault, Files, FilesError, Io, SuccessionPhase, SyncPoint};
+use destage_exec::{
+    BadBytes, DroppedSuccessor, Fault, Files, FilesError, Io, SuccessionPhase, SuccessorLabelling, SyncPoint,
+};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_testkit::{ExpectedContent, TestRng, data, draw, soak};
@@ -138,7 +140,7 @@ impl BusyArray {
         assert!(self.is_copied(), "{:?}", self.files().take_dropped_successor());
         let old = self.files().config().devices[dev.index()].path.clone();
         assert!(self.pages(&old) == self.pages(path), "{dev} is {} in all pages", path.display());
-        assert!(self.files().label_successor().expect("it serves"), "it is labelled");
+        assert_eq!(self.files().label_successor().expect("it serves"), SuccessorLabelling::Durable);
         self.files().hand_over().expect("it takes its place");
         assert_eq!(self.files().config().devices[dev.index()].path, path);
         assert_eq!(self.filled.lost(), DevSet::EMPTY, "nothing was lost meanwhile");
@@ -189,7 +191,8 @@ fn assert_dropped(
     (0..steps).for_each(|_| busy.go_on());
     goes_wrong(&busy, &path);
     // Whatever is written, it is given something when it is labelled.
-    let is_taken = busy.is_copied() && busy.files().label_successor().expect("it serves");
+    let is_taken =
+        busy.is_copied() && busy.files().label_successor().expect("it serves") == SuccessorLabelling::Durable;
     assert!(!is_taken, "seed {seed}: it takes the member's place");
     let dropped = busy.dropped();
     assert!(dropped.dev == Dev(1) && dropped.path == path && !dropped.is_fit && expected(&dropped.why), "{dropped:?}");
@@ -253,7 +256,7 @@ fn a_successor_that_cannot_be_made_durable_costs_nothing(io: Io) {
         busy.files().begin_succession(Dev(1), &fresh(0)).expect("it is copied");
         assert!(busy.is_copied());
         busy.filled.os.fail_sync(point, Fault::Broken);
-        assert!(!busy.files().label_successor().expect("it serves"), "{point:?}");
+        assert_eq!(busy.files().label_successor().expect("it serves"), SuccessorLabelling::Dropped, "{point:?}");
         let dropped = busy.dropped();
         assert!(!dropped.is_fit && matches!(dropped.why, FilesError::Io { .. }), "{dropped:?}");
         busy.settle();
@@ -279,7 +282,7 @@ fn pages_that_the_member_cannot_read_come_from_the_others(io: Io) {
                 }
                 busy.files().begin_succession(Dev(1), &fresh(0)).expect("it is copied");
                 assert!(busy.is_copied(), "{:?}", busy.files().take_dropped_successor());
-                assert!(busy.files().label_successor().expect("it serves"));
+                assert_eq!(busy.files().label_successor().expect("it serves"), SuccessorLabelling::Durable);
                 busy.files().hand_over().expect("it takes its place");
                 assert_ne!(busy.files().config().devices[1].path, old);
                 busy.settle();
@@ -330,7 +333,7 @@ fn a_member_that_is_lost_meanwhile_is_lost_as_always(io: Io) {
         let is_quiet = busy.is_copied();
         if is_quiet {
             // It has held all before its member was asked for anything.
-            assert!(busy.files().label_successor().expect("it serves"));
+            assert_eq!(busy.files().label_successor().expect("it serves"), SuccessorLabelling::Durable);
             busy.files().hand_over().expect("it takes its place");
             assert_eq!(busy.filled.lost(), DevSet::EMPTY);
         } else {
@@ -363,7 +366,7 @@ fn a_degraded_array_and_one_without_redundancy_are_copied(io: Io) {
         assert_eq!(busy.filled.lost().len(), u32::from(broken), "{level}");
         busy.files().begin_succession(Dev(0), &fresh(0)).expect("it is copied");
         assert!(busy.is_copied(), "{:?}", busy.files().take_dropped_successor());
-        assert!(busy.files().label_successor().expect("it serves"));
+        assert_eq!(busy.files().label_successor().expect("it serves"), SuccessorLabelling::Durable);
         busy.files().hand_over().expect("it takes its place");
         busy.settle();
         assert_eq!(busy.filled.lost().len(), u32::from(broken), "{level}");
@@ -391,7 +394,7 @@ fn labelled(io: Io, level: Level, members: u8) -> BusyArray {
     assert!(busy.is_copied(), "it is copied");
     // Those that need the member wait, and nobody hears of them any more.
     busy.asked.clear();
-    assert!(busy.files().label_successor().expect("it serves"));
+    assert_eq!(busy.files().label_successor().expect("it serves"), SuccessorLabelling::Durable);
     busy
 }
 
@@ -450,7 +453,7 @@ fn one_member_is_copied_at_a_time(io: Io) {
     let used = busy.files().replace(Dev(2), &fresh(0)).expect_err("it is in use").to_string();
     assert!(used.contains("are the same file"), "{used}");
     assert!(busy.is_copied());
-    assert!(busy.files().label_successor().expect("it serves"));
+    assert_eq!(busy.files().label_successor().expect("it serves"), SuccessorLabelling::Durable);
     busy.files().hand_over().expect("it takes its place");
     busy.filled.os.set_broken(&member(Path::new(FOLDER), 2), true);
     (0..60).for_each(|_| busy.go_on());

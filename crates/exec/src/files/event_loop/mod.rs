@@ -25,4 +25,4 @@ mod watch;
 pub use device::Traffic;
 pub use executor::Files;
 pub use request::Completion;
-pub use successor::{DroppedSuccessor, SuccessionPhase};
+pub use successor::{DroppedSuccessor, SuccessionPhase, SuccessorLabelling};

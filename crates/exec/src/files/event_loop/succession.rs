@@ -16,7 +16,9 @@ use destage_plan::{BadPage, Buf, Control, Controller, CopyEnd, CopyOutcome, Dev,
 use super::device::AbandonedFile;
 use super::executor::Files;
 use super::replace::lock;
-use super::successor::{ActiveCopy, DroppedSuccessor, QueuedCommand, SuccessionPhase, Successor, overlap};
+use super::successor::{
+    ActiveCopy, DroppedSuccessor, QueuedCommand, SuccessionPhase, Successor, SuccessorLabelling, overlap,
+};
 use super::watch::InFlight;
 use crate::bytes::Handle;
 use crate::files::config::{DeviceOptions, Existing, FilesConfig};
@@ -25,7 +27,8 @@ use crate::files::io::backend::Backend;
 use crate::files::io::command::{Command, Failure, Work};
 use crate::files::io::device::start_device;
 use crate::files::io::metadata::identity;
-use crate::files::io::patience::patiently;
+use crate::files::io::os::Os;
+use crate::files::io::patience::{FileWork, patiently};
 use crate::files::open::label::LabelStamp;
 use crate::files::open::replacement;
 use crate::files::open::replacement::{ReplacedPlace, SuccessorLabel};
@@ -139,16 +142,41 @@ impl<C: Controller> Files<C> {
     }
 
     /// Makes it durable that a successor, with which all is [quiet](SuccessionPhase::Quiet), can be opened in its member's
-    /// place; returns false if it was dropped instead. From now on either file is the member's, whichever the next
-    /// [`open`](Self::open) is given. Nothing must be done in between but to note the new path, durably, and to
+    /// place, while other members are given steps. Once that is durable either file is the member's, whichever the next
+    /// [`open`](Self::open) is given. Nothing must be done from then on but to note the new path, durably, and to
     /// [hand over](Self::hand_over).
+    ///
+    /// A file that hangs meanwhile is dropped after the time-out of devices.
     ///
     /// # Errors
     /// If the executor stops.
-    pub fn label_successor(&mut self) -> Result<bool, FilesError> {
-        let Some((dev, path, SuccessionPhase::Quiet)) = self.succession() else { return Ok(false) };
+    pub fn label_successor(&mut self) -> Result<SuccessorLabelling, FilesError> {
+        let Some((dev, path, phase)) = self.succession() else { return Ok(SuccessorLabelling::Dropped) };
         let path = path.to_owned();
-        let (config, at) = (self.successor_config(dev, &path), path.clone());
+        let labelling = self.devices[dev.index()].successor.as_mut().and_then(|successor| successor.labelling.as_mut());
+        let limit = self.config.device_timeout.map_or(self.config.patience, |limit| limit.min(self.config.patience));
+        let labelled = match labelling {
+            Some(labelling) => labelling.poll(limit),
+            None if phase == SuccessionPhase::Quiet => self.begin_label(dev, &path),
+            None => None,
+        };
+        match labelled {
+            None => Ok(SuccessorLabelling::UnderWay),
+            Some(Ok(())) => {
+                self.devices[dev.index()].successor.iter_mut().for_each(|successor| successor.labelling = None);
+                Ok(SuccessorLabelling::Durable)
+            }
+            Some(Err(why)) => {
+                self.drop_successor(dev, why, false);
+                self.go_on()?;
+                Ok(SuccessorLabelling::Dropped)
+            }
+        }
+    }
+
+    /// Begins to write the label of a successor; returns what came of it where there are no threads.
+    fn begin_label(&mut self, dev: Dev, path: &Path) -> Option<Result<(), FilesError>> {
+        let (config, at) = (self.successor_config(dev, path), path.to_owned());
         let heir_of = self.roster.generation(dev.index());
         let stamp = LabelStamp {
             origin: self.roster.origin(),
@@ -156,20 +184,32 @@ impl<C: Controller> Files<C> {
             count: self.roster.event_count(),
         };
         let marks = (self.marks.first_write(), self.marks.place());
-        let known = self.devices[dev.index()].successor.as_ref().map(|successor| successor.identity);
-        let labelled = patiently(&self.os, &path, self.config.patience, move |os| {
+        let successor = self.devices[dev.index()].successor.as_mut()?;
+        // It keeps the file's lock, should nobody wait for it.
+        let (known, locked) = (Some(successor.identity), Arc::clone(&successor.file));
+        let label = move |os: &dyn Os| {
             let file = replacement::open_beside(os, &at, known)?;
             let label = SuccessorLabel::Whole { stamp, heir_of, marks };
-            replacement::label_successor(os, &*file, &config, &label, dev.index(), &at)
-        });
-        match labelled {
-            Ok(()) => Ok(true),
-            Err(why) => {
-                self.drop_successor(dev, why, false);
-                self.go_on()?;
-                Ok(false)
-            }
+            let labelled = replacement::label_successor(os, &*file, &config, &label, dev.index(), &at);
+            drop(locked);
+            labelled
+        };
+        if self.os.is_in_line() {
+            return Some(label(&*self.os));
         }
+        match FileWork::begin(&self.os, path, label) {
+            Ok(labelling) => successor.labelling = Some(labelling),
+            Err(why) => return Some(Err(why)),
+        }
+        None
+    }
+
+    /// Returns true if the label of a successor is being written.
+    pub fn is_labelling(&self) -> bool {
+        self.devices
+            .iter()
+            .filter_map(|device| device.successor.as_ref())
+            .any(|successor| successor.labelling.is_some())
     }
 
     /// Drops a successor that is [labelled](Self::label_successor), since its path could not be noted, for this reason.
@@ -267,11 +307,13 @@ impl<C: Controller> Files<C> {
         for command in successor.backend.close() {
             self.bytes.give_back(command.bytes);
         }
-        if successor.backend.is_busy() {
+        if successor.backend.is_busy() || successor.labelling.is_some() {
             // Nobody waits for what it is at work on; it keeps its file, and the lock of it.
             let (identity, path) = (successor.identity, successor.path.clone());
             let file = Arc::downgrade(&successor.file);
             self.devices[dev.index()].abandoned = Some(AbandonedFile { identity, path, file });
+        }
+        if successor.backend.is_busy() {
             if let (Some(ring), Some((life, operations))) = (&mut self.ring, successor.backend.left_to_ring()) {
                 ring.abandon(life, operations);
             }

@@ -13,6 +13,7 @@ use crate::files::io::backend::Backend;
 use crate::files::io::command::Command;
 use crate::files::io::device::DeviceBackend;
 use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::patience::FileWork;
 
 /// Says how far a successor has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,17 @@ pub enum SuccessionPhase {
     Copied,
     /// Can take the member's place: nothing of the member is in flight.
     Quiet,
+}
+
+/// Says what became of the label of a successor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SuccessorLabelling {
+    /// Is being written: to be asked for again.
+    UnderWay,
+    /// Is durable.
+    Durable,
+    /// Could not be written: the successor was dropped.
+    Dropped,
 }
 
 /// Tells of a successor that was dropped. Nothing of the array has changed with it.
@@ -75,6 +87,8 @@ pub(super) struct Successor {
     pub(super) waiting: VecDeque<Issue>,
     /// Tells that all pages are copied.
     pub(super) is_whole: bool,
+    /// Writes its label.
+    pub(super) labelling: Option<FileWork<()>>,
 }
 
 impl Successor {
@@ -92,6 +106,7 @@ impl Successor {
             copies: Vec::new(),
             waiting: VecDeque::new(),
             is_whole: false,
+            labelling: None,
         }
     }
 

@@ -4,10 +4,10 @@
 use std::io;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::Builder;
-use std::time::Duration;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 use super::file::{OsFile, SyncPoint};
 use super::os::{Os, Presence};
@@ -25,26 +25,66 @@ pub(crate) fn patiently<T: Send + 'static>(
     if os.is_in_line() {
         return work(&**os);
     }
-    let at = Arc::new(Mutex::new((0, path.to_owned())));
-    let watched = Watched { os: Arc::clone(os), at: Arc::clone(&at) };
-    let (sender, receiver) = sync_channel(1);
-    let thread = Builder::new().name("destage-asks".to_owned()).spawn(move || drop(sender.send(work(&watched))));
-    let thread = thread.map_err(FilesError::io(path, "start a thread for it"))?;
-    let mut seen = 0;
+    let mut asked = FileWork::begin(os, path, work)?;
     loop {
-        match receiver.recv_timeout(patience) {
+        match asked.receiver.recv_timeout(patience) {
             Ok(result) => return result,
-            Err(RecvTimeoutError::Disconnected) => match thread.join() {
-                Err(panic) => resume_unwind(panic),
-                Ok(()) => unreachable!("a thread that does not panic sends its result"),
-            },
-            Err(RecvTimeoutError::Timeout) => {
-                let (asked, path) = &*at.lock().unwrap_or_else(PoisonError::into_inner);
-                if *asked == seen {
-                    return Err(FilesError::Hangs(path.clone()));
-                }
-                seen = *asked;
-            }
+            Err(RecvTimeoutError::Disconnected) => asked.panic(),
+            Err(RecvTimeoutError::Timeout) => asked.check_goes_on()?,
+        }
+    }
+}
+
+/// Does some work with files on a thread of its own, while its owner does something else.
+pub(crate) struct FileWork<T> {
+    receiver: Receiver<Result<T, FilesError>>,
+    thread: Option<JoinHandle<()>>,
+    /// Counts what it has asked for, and names for which file it did last.
+    at: Arc<Mutex<(u64, PathBuf)>>,
+    /// Says how much of that was seen, and when.
+    seen: (u64, Instant),
+}
+
+impl<T: Send + 'static> FileWork<T> {
+    /// Begins some work with the file or folder at `path`.
+    pub(crate) fn begin(
+        os: &Arc<dyn Os>,
+        path: &Path,
+        work: impl FnOnce(&dyn Os) -> Result<T, FilesError> + Send + 'static,
+    ) -> Result<Self, FilesError> {
+        let at = Arc::new(Mutex::new((0, path.to_owned())));
+        let watched = Watched { os: Arc::clone(os), at: Arc::clone(&at) };
+        let (sender, receiver) = sync_channel(1);
+        let thread = Builder::new().name("destage-asks".to_owned()).spawn(move || drop(sender.send(work(&watched))));
+        let thread = Some(thread.map_err(FilesError::io(path, "start a thread for it"))?);
+        Ok(Self { receiver, thread, at, seen: (0, Instant::now()) })
+    }
+
+    /// Returns what came of it: none so far, or that it hangs if it has asked for nothing new for so long.
+    pub(crate) fn poll(&mut self, patience: Duration) -> Option<Result<T, FilesError>> {
+        match self.receiver.try_recv() {
+            Ok(result) => Some(result),
+            Err(TryRecvError::Disconnected) => self.panic(),
+            Err(TryRecvError::Empty) if self.seen.1.elapsed() < patience => None,
+            Err(TryRecvError::Empty) => self.check_goes_on().err().map(Err),
+        }
+    }
+
+    /// Returns an error if it has asked for nothing new since this was called before.
+    fn check_goes_on(&mut self) -> Result<(), FilesError> {
+        let (asked, path) = &*self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        if *asked == self.seen.0 {
+            return Err(FilesError::Hangs(path.clone()));
+        }
+        self.seen = (*asked, Instant::now());
+        Ok(())
+    }
+
+    /// Goes on with the panic of the thread.
+    fn panic(&mut self) -> ! {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Err(panic)) => resume_unwind(panic),
+            _ => unreachable!("a thread that does not panic sends its result"),
         }
     }
 }
