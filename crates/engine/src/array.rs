@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_cache::{HostCacheSpec, Medium, Served};
-use destage_exec::{Accepted, Buffer, Completion, Files, FilesError, Io, NvramPlace, Os, RealOs};
+use destage_exec::{Accepted, Buffer, Completion, FileProbe, Files, FilesError, Io, NvramPlace, Os, RealOs};
 use destage_nbd::Extent;
 use destage_plan::{
     BadPage, Column, Dev, DevSet, HostRequest, PageFate, PageRange, PageReport, Row, Status, path_text,
@@ -87,6 +87,8 @@ pub struct Array {
     scrub: Option<ArrayScrub>,
     /// Holds a file whose member was lost while it was copied to it.
     waiting: Option<WaitingReplacement>,
+    /// Asks the file of an order whether it answers.
+    probe: Option<FileProbe>,
 }
 
 impl Array {
@@ -156,6 +158,7 @@ impl Array {
                         holes,
                         scrub: None,
                         waiting: None,
+                        probe: None,
                     };
                     array.take_order();
                     array.note_nvram();
@@ -558,6 +561,21 @@ impl Backend for Array {
         let unnoted = self.files.engine().controller().unnoted();
         // Whoever is told of it may pull the device: nothing may be on it alone by then.
         (unnoted & self.geometry.member_set()).is_empty() && self.files.is_durable() && !self.files.is_moving()
+    }
+
+    fn ask_file(&mut self, replacement: &DeviceReplacement) -> Result<bool, ReplaceError> {
+        let number = self.device_numbered(&replacement.device).filter(|_| !replacement.takes_out);
+        let Some(number) = number else { return Ok(false) };
+        let own = &self.files.config().devices[number].path;
+        self.probe = self.files.ask_file(Dev(number as u8), replacement.path.as_ref().unwrap_or(own))?;
+        Ok(self.probe.is_some())
+    }
+
+    fn file_answers(&mut self) -> Option<Result<(), ReplaceError>> {
+        let Some(probe) = &mut self.probe else { return Some(Ok(())) };
+        let answer = probe.poll()?;
+        self.probe = None;
+        Some(answer.map_err(ReplaceError::Files))
     }
 
     fn replace(&mut self, replacement: &DeviceReplacement) -> Result<ReplaceOutcome, ReplaceError> {

@@ -82,6 +82,20 @@ pub trait Backend {
         true
     }
 
+    /// Begins to ask the file that is to take a device's place whether it answers; returns false if there is nothing to ask.
+    ///
+    /// # Errors
+    /// If it cannot be asked.
+    fn ask_file(&mut self, replacement: &DeviceReplacement) -> Result<bool, ReplaceError> {
+        let _ = replacement;
+        Ok(false)
+    }
+
+    /// Returns what came of that: none so far, or that the file hangs.
+    fn file_answers(&mut self) -> Option<Result<(), ReplaceError>> {
+        Some(Ok(()))
+    }
+
     /// Puts a file in the place of a device, which is named as the status names it: another one, or its own made
     /// anew; or [takes the device out](DeviceReplacement::takes_out). A device that answers may be copied to the file first,
     /// while requests are served.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use destage_exec::{DroppedSuccessor, FilesError, SuccessionPhase, SuccessorLabelling};
+use destage_exec::{DroppedSuccessor, FileProbe, FilesError, SuccessionPhase, SuccessorLabelling};
 use destage_plan::{Dev, path_text};
 
 use super::{Array, ArraySnapshot, SETTLES};
@@ -22,6 +22,8 @@ pub(super) struct WaitingReplacement {
     dev: Dev,
     path: PathBuf,
     until: Instant,
+    /// Asks the file whether it answers.
+    probe: Option<FileProbe>,
 }
 
 impl Array {
@@ -119,7 +121,9 @@ impl Array {
     fn take_dropped(&mut self) {
         let Some(DroppedSuccessor { dev, path, why, is_fit }) = self.files.take_dropped_successor() else { return };
         if is_fit {
-            self.waiting = Some(WaitingReplacement { dev, path, until: Instant::now() + SETTLES });
+            // If it cannot be asked, it is seen when it is opened.
+            let probe = self.files.ask_file(dev, &path).ok().flatten();
+            self.waiting = Some(WaitingReplacement { dev, path, until: Instant::now() + SETTLES, probe });
         } else {
             self.note_failed(dev, &path, why.to_string());
         }
@@ -132,12 +136,23 @@ impl Array {
 
     /// Puts a file in the place of a member that was lost while it was copied to it: as a lost one is replaced.
     fn replace_lost(&mut self) {
-        let Some(WaitingReplacement { dev, path, until }) = self.waiting.take() else { return };
+        let Some(WaitingReplacement { dev, path, until, mut probe }) = self.waiting.take() else { return };
+        let is_over = Instant::now() >= until;
+        let answered = match probe.as_mut().map(FileProbe::poll) {
+            Some(None) if !is_over => {
+                self.waiting = Some(WaitingReplacement { dev, path, until, probe });
+                return;
+            }
+            Some(None) => Err(FilesError::Hangs(path.clone())),
+            Some(Some(answered)) => answered,
+            None => Ok(()),
+        };
         let checked = check_member(&**self.files.engine().controller(), self.files.status(), dev, true);
+        let checked = checked.and_then(|()| Ok(answered?));
         let replaced = checked.and_then(|()| Ok(self.files.replace(dev, &path)?));
         match replaced {
-            Err(ReplaceError::Files(FilesError::AtWork(_))) if Instant::now() < until => {
-                self.waiting = Some(WaitingReplacement { dev, path, until });
+            Err(ReplaceError::Files(FilesError::AtWork(_))) if !is_over => {
+                self.waiting = Some(WaitingReplacement { dev, path, until, probe: None });
             }
             replaced => {
                 let noted = replaced.and_then(|()| Ok(self.note_replaced(dev)?));
@@ -171,8 +186,9 @@ impl Array {
         }
     }
 
-    /// Returns when a file is tried again, or looked after while its label is written.
+    /// Returns when a file is tried again, or looked after while it is asked or its label is written.
     pub(super) fn until_tried_again(&self) -> Option<Duration> {
-        (self.waiting.is_some() || self.files.is_labelling()).then_some(AGAIN)
+        let looks_after = self.waiting.is_some() || self.probe.is_some() || self.files.is_labelling();
+        looks_after.then_some(AGAIN)
     }
 }

@@ -11,6 +11,8 @@ use crate::{Backend, ServiceEvent};
 /// Tells how far a replacement has come whose device is written back first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReplacementPhase {
+    /// Waits until the file answers that is to take its place.
+    Asking,
     /// Writes it back while requests are served.
     Draining,
     /// Begins no request, and waits for those in flight.
@@ -37,6 +39,19 @@ impl<B: Backend> Service<B> {
         if self.replacing.is_some() {
             return self.tell_replaced(boss, &replacement, Err(ReplaceError::UnderWay));
         }
+        match self.backend.ask_file(&replacement) {
+            Ok(true) => {
+                self.bosses[boss].waits_for_replacement = true;
+                self.replacing =
+                    Some(PendingReplacement { boss, replacement, phase: ReplacementPhase::Asking, until: None });
+            }
+            Ok(false) => self.begin_replacing(boss, replacement),
+            Err(error) => self.tell_replaced(boss, &replacement, Err(error)),
+        }
+    }
+
+    /// Replaces a device by a file that answers.
+    fn begin_replacing(&mut self, boss: usize, replacement: DeviceReplacement) {
         let settles = self.backend.settles_before(&replacement).filter(|_| self.broken.is_none());
         let Some(longest) = settles else {
             let replaced = self.backend.replace(&replacement);
@@ -54,7 +69,8 @@ impl<B: Backend> Service<B> {
 
     /// Returns true if no request begins for the time being.
     pub(super) fn holds_requests(&self) -> bool {
-        self.replacing.as_ref().is_some_and(|replacing| replacing.phase != ReplacementPhase::Draining)
+        let serves = [ReplacementPhase::Asking, ReplacementPhase::Draining];
+        self.replacing.as_ref().is_some_and(|replacing| !serves.contains(&replacing.phase))
     }
 
     /// Returns how long a replacement waits yet, if it does not wait for ever.
@@ -78,6 +94,17 @@ impl<B: Backend> Service<B> {
                 self.end_replacing(Ok(ReplaceOutcome::Done));
             }
             _ if self.broken.is_some() || is_overdue => self.carry_out(),
+            ReplacementPhase::Asking => match self.backend.file_answers() {
+                None => return false,
+                Some(Ok(())) => {
+                    let Some(PendingReplacement { boss, replacement, .. }) = self.replacing.take() else {
+                        return false;
+                    };
+                    self.bosses[boss].waits_for_replacement = false;
+                    self.begin_replacing(boss, replacement);
+                }
+                Some(Err(error)) => self.end_replacing(Err(error)),
+            },
             ReplacementPhase::Draining if is_drained => {
                 replacing.phase = ReplacementPhase::Quieting;
                 self.stir_all();

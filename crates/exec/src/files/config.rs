@@ -195,6 +195,11 @@ impl FilesConfig {
     /// Sets as much as the kernel gives a disk for a command (`/sys/block/*/device/timeout`).
     pub const DEVICE_TIMEOUT: Duration = Duration::from_secs(30);
 
+    /// Returns how long a file may keep a change of the array waiting that can be given up.
+    pub(super) fn time_limit(&self) -> Duration {
+        self.device_timeout.map_or(self.patience, |limit| limit.min(self.patience))
+    }
+
     pub(super) fn check(&self) -> Result<(), FilesError> {
         let limit = |key: &str, found, range: std::ops::RangeInclusive<u64>, expected| {
             if range.contains(&found) {

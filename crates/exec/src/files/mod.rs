@@ -49,7 +49,7 @@ mod open;
 
 pub use config::{Accepted, DeviceConfig, DeviceOptions, Existing, FilesConfig, Io, NvramPlace};
 pub use error::FilesError;
-pub use event_loop::{Completion, DroppedSuccessor, Files, SuccessionPhase, SuccessorLabelling, Traffic};
+pub use event_loop::{Completion, DroppedSuccessor, FileProbe, Files, SuccessionPhase, SuccessorLabelling, Traffic};
 pub use io::file::{Identity, OsFile, SyncPoint, Unfit};
 pub use io::os::{Os, Presence};
 pub use io::real::RealOs;

@@ -17,6 +17,7 @@ io_mode_tests! {
     status_names_who_is_slow,
     a_member_that_hangs_is_taken_out_all_the_same,
     a_successor_that_hangs_keeps_nothing_waiting,
+    a_file_that_hangs_is_refused_while_clients_are_served,
 }
 
 /// Bounds what takes as long as a device may take.
@@ -280,4 +281,41 @@ fn a_successor_that_hangs_keeps_nothing_waiting(io_mode: IoMode) {
         assert_holds(&array, &content, "with the new member");
         array.stop();
     }
+}
+
+/// Orders a member to be replaced by a file that hangs already: whoever orders that waits for the file, and nobody else does.
+fn a_file_that_hangs_is_refused_while_clients_are_served(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &["--policy", "none"]);
+    let bytes = fs::metadata(array.file("member2")).expect("a member").len();
+    let image = array.file("fresh");
+    fs::File::create(&image).and_then(|file| file.set_len(bytes)).expect("a file");
+    let Some(other) = FuseFile::over("a replacement that hangs", &image, "") else { return };
+    let description = fs::read_to_string(array.file("array.toml")).expect("a description");
+    let changed = description.replace("\"30s\"", "\"3s\"").replace("depth = 256", "depth = 1");
+    assert!(changed.contains("\"3s\"") && changed.contains("depth = 1\n"), "{description}");
+    fs::write(array.file("array.toml"), changed).expect("a description");
+    array.serve(&[]);
+    let content = fill(&array, 71, 40);
+    let path = other.path().display().to_string();
+    other.hang();
+    let begin = Instant::now();
+    let mut rounds = 0;
+    let ordered = std::thread::scope(|scope| {
+        let order = scope.spawn(|| array.command("replace", &["2", &path]));
+        while !order.is_finished() {
+            assert_holds(&array, &content, "while a file hangs");
+            rounds += u32::from(!order.is_finished());
+        }
+        order.join().expect("the order ends")
+    });
+    let told = String::from_utf8_lossy(&ordered.stderr).into_owned();
+    assert!(!ordered.status.success() && told.contains(&format!("{path} does not answer")), "{told}");
+    assert!(begin.elapsed() >= Duration::from_secs(3) && rounds > 0, "{rounds} rounds, {:?}", begin.elapsed());
+    assert_eq!(array.status()["array"]["state"], "serving");
+    other.go_on();
+    let ordered = array.command("replace", &["2", &path]);
+    assert!(ordered.status.success(), "{}", String::from_utf8_lossy(&ordered.stderr));
+    wait_for(&array, "serving");
+    assert_holds(&array, &content, "with the new member");
+    array.stop();
 }

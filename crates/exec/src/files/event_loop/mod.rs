@@ -24,5 +24,6 @@ mod watch;
 
 pub use device::Traffic;
 pub use executor::Files;
+pub use replace::FileProbe;
 pub use request::Completion;
 pub use successor::{DroppedSuccessor, SuccessionPhase, SuccessorLabelling};

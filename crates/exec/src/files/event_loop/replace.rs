@@ -1,8 +1,9 @@
 //! Putting another file in a device's place, be it that its thread hangs.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
@@ -14,13 +15,53 @@ use crate::files::io::backend::Backend;
 use crate::files::io::device::{DeviceBackend, start_device};
 use crate::files::io::file::{Identity, OsFile};
 use crate::files::io::metadata::identity;
-use crate::files::io::patience::patiently;
+use crate::files::io::os::Presence;
+use crate::files::io::patience::{FileWork, patiently};
 use crate::files::nvram::region::Region;
 use crate::files::open::label::LabelStamp;
 use crate::files::open::replacement::ReplacedPlace;
 use crate::files::open::{identify, replacement};
 
+/// Asks a file whether it answers at all, on a thread: the main loop is to wait for none that hangs.
+pub struct FileProbe {
+    work: FileWork<()>,
+    patience: Duration,
+}
+
+impl FileProbe {
+    /// Returns what came of it: none so far, or that the file hangs.
+    pub fn poll(&mut self) -> Option<Result<(), FilesError>> {
+        self.work.poll(self.patience)
+    }
+}
+
+impl fmt::Debug for FileProbe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileProbe").finish_non_exhaustive()
+    }
+}
+
 impl<C: Controller> Files<C> {
+    /// Begins to ask a file whether it answers, before it is to take a device's place. Whatever else is wrong with it is said
+    /// when it does. None where there are no threads.
+    ///
+    /// # Errors
+    /// If it is known to hang: something is at work on it for this device. If no thread can be started.
+    pub fn ask_file(&self, dev: Dev, path: &Path) -> Result<Option<FileProbe>, FilesError> {
+        self.devices.get(dev.index()).map_or(Ok(()), |device| device.check_not_at_work(path))?;
+        if self.os.is_in_line() {
+            return Ok(None);
+        }
+        let at = path.to_owned();
+        let work = FileWork::begin(&self.os, path, move |os| {
+            if let Ok(file) = os.open(&at, Presence::Beside) {
+                drop(file.read_exact_at(&mut [0; 512], 0));
+            }
+            Ok(())
+        });
+        Ok(Some(FileProbe { work: work?, patience: self.config.time_limit() }))
+    }
+
     /// Puts a file in the place of a device, which counts as failed from now on if it did not
     /// before: one that is there, of the right size, and that has been this device before or holds nothing; or else a new one,
     /// for which there must be room.

@@ -154,9 +154,8 @@ impl<C: Controller> Files<C> {
         let Some((dev, path, phase)) = self.succession() else { return Ok(SuccessorLabelling::Dropped) };
         let path = path.to_owned();
         let labelling = self.devices[dev.index()].successor.as_mut().and_then(|successor| successor.labelling.as_mut());
-        let limit = self.config.device_timeout.map_or(self.config.patience, |limit| limit.min(self.config.patience));
         let labelled = match labelling {
-            Some(labelling) => labelling.poll(limit),
+            Some(labelling) => labelling.poll(self.config.time_limit()),
             None if phase == SuccessionPhase::Quiet => self.begin_label(dev, &path),
             None => None,
         };
