@@ -163,6 +163,7 @@ def advise(
     trace: Trace | str | PathLike[str] | None = None,
     *,
     budget: str | int | None = None,
+    nvram_budget: str | int | None = None,
     scenario: str | PathLike[str] | Mapping[str, Value] | None = None,
     policy: str | Sequence[str] | None = None,
     **settings: Value,
@@ -171,6 +172,7 @@ def advise(
 
     trace: a trace or its file. `workload="exchange"` and the like take its place.
     budget: how large it may be, in data held ("64MiB") or as a share of the pages that take part ("10%").
+    nvram_budget: how large a cache in the NVRAM before an array may be; with it these are candidates, too.
     scenario: as for `simulate`.
     policy: names of built-in policies, which are then the candidates beside no buffer at all.
     settings: as for `simulate`, without `cache`: such as `ssd={"preset": "980pro"}`, `array="raid5:5"`, `objective="p99"`.
@@ -180,7 +182,8 @@ def advise(
     text, file, given, own = _asked(trace, scenario, policy, settings)
     if own:
         raise _destage.DestageError(f"policy '{own[0][0]}': only built-in policies are advised; compare it with simulate")
-    advice, runs, objective = _destage.advise(text, file, list(given.items()), None if budget is None else str(budget))
+    budgets = [None if size is None else str(size) for size in (budget, nvram_budget)]
+    advice, runs, objective = _destage.advise(text, file, list(given.items()), *budgets)
     return Advice(advice, Experiment(runs, objective=objective))
 
 

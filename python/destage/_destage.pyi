@@ -62,6 +62,7 @@ def advise(
     scenario_file: str | PathLike[str] | None,
     given: Sequence[tuple[str, Sequence[str]]],
     budget: str | None,
+    nvram_budget: str | None,
 ) -> tuple[str, bytes, str | None]: ...
 def formats() -> list[tuple[str, str, bool]]: ...
 def mrc(

@@ -28,6 +28,8 @@ def test_advice_is_that_of_the_command_line(trace, cli):
     [
         ({"budget": "much"}, "budget=much: "),
         ({"budget": 4096}, "budget: a size of at least two pages"),
+        ({"nvram_budget": "much"}, "nvram_budget=much: "),
+        ({"nvram_budget": "1MiB"}, "nvram_budget: a buffer inside an SSD has no use for it"),
         ({"cache": "1MiB"}, "cache: sizes are looked for, up to budget"),
         ({"objective": "speed"}, "mean, p99"),
         ({"policy": type("Own", (destage.Policy,), {})}, "only built-in policies are advised"),

@@ -6,7 +6,8 @@ use destage_report::findings::{Found, Gravity, found};
 use destage_report::{Judge, ReportRun, device_words};
 use destage_sim::measure::{ResultVersion, record};
 
-use crate::candidates::LeftOut;
+use crate::Searched;
+use crate::candidates::{CachePlace, LeftOut};
 use crate::search::{Outcome, Tried};
 
 /// Choosing by one half of the trace may cost this much over the other for confidence to be high, and to be fair.
@@ -52,6 +53,16 @@ record! {
 }
 
 record! {
+    /// Holds what the search in the other place found, where caches could be on a device and in the NVRAM.
+    pub struct OtherPlace {
+        place: String ["-"] "device or nvram",
+        best: Choice ["-"] "the best of the caches there, by the same rules" = Choice,
+        policies: Vec<String> ["-"] "policies that were considered there",
+        considered_bytes: Vec<u64> ["B"] "sizes that were considered there, ascending",
+    }
+}
+
+record! {
     /// Holds the advice for a trace.
     pub struct Advice {
         device: String ["-"] "what was simulated: the SSD or the array that the advice is for",
@@ -65,6 +76,8 @@ record! {
         runner_up: Option<Choice> ["-"] "the best other policy at that size, or what holds nothing if that is better; if that is advised, the best that holds something; null where nothing else was compared" = Choice,
         simplest: Option<Choice> ["-"] "the simplest policy that was simulated at that size; null where none was" = Choice,
         ties: Vec<String> ["-"] "policies that differ from the best at that size by no more than 1 %, or than may be chance, but for the one that is advised",
+        place: Option<String> ["-"] "where the data of what is advised lies if it could be in both places: device or nvram; else null",
+        elsewhere: Option<OtherPlace> ["-"] "what was found in the other place; null where only one was searched, or nothing there kept up" = OtherPlace,
         bare: Option<Choice> ["-"] "what holds nothing, which is advised where nothing is better; null where that cannot be simulated" = Choice,
         sizes: Vec<Choice> ["-"] "the best at each size that was simulated over all requests, ascending; at the size that is advised what is advised" = Choice,
         halves: Vec<Half> ["-"] "the two best over each half of the requests; empty where nothing was compared" = Half,
@@ -86,6 +99,7 @@ pub(crate) struct Considered<'a> {
     pub(crate) trace: String,
     pub(crate) requests: u64,
     pub(crate) footprint_bytes: u64,
+    pub(crate) place: CachePlace,
     pub(crate) sizes: &'a [u64],
     pub(crate) policies: Vec<String>,
     pub(crate) left_out: Vec<LeftOut>,
@@ -98,16 +112,28 @@ fn share(more: f64, than: f64) -> Option<f64> {
 }
 
 impl Advice {
-    pub(crate) fn new(judge: Judge, outcome: &Outcome<ReportRun>, considered: Considered<'_>) -> Self {
+    pub(crate) fn new(
+        judge: Judge,
+        outcome: &Outcome<ReportRun>,
+        considered: Considered<'_>,
+        other: Option<(&Searched, &Outcome<ReportRun>)>,
+    ) -> Self {
         let sizes = considered.sizes;
         let winner = &outcome.tried[outcome.best];
         let own = winner.cost.unwrap_or(f64::NAN);
-        let of = |tried: &Tried<ReportRun>| Choice {
+        let of_size = |tried: &Tried<ReportRun>, sizes: &[u64]| Choice {
             policy: tried.policy.clone(),
             cache_bytes: tried.size.map(|size| sizes[size]),
             value: tried.cost.map(|cost| judge.value(cost)),
             ahead: tried.cost.and_then(|cost| share(cost, own)),
         };
+        let of = |tried: &Tried<ReportRun>| of_size(tried, sizes);
+        let elsewhere = other.map(|(searched, found)| OtherPlace {
+            place: searched.place.word().unwrap_or_default().to_owned(),
+            best: of_size(&found.tried[found.best], &searched.sizes),
+            policies: searched.space.policies.clone(),
+            considered_bytes: searched.sizes.clone(),
+        });
         let at = |size: Option<usize>| outcome.tried.iter().filter(move |tried| tried.size == size);
         let by_size = (0..sizes.len()).filter_map(|size| {
             if winner.size == Some(size) {
@@ -127,6 +153,7 @@ impl Advice {
         let (ran, work) = outcome
             .effort
             .iter()
+            .chain(other.iter().flat_map(|(_, found)| &found.effort))
             .fold((0, 0.0), |(runs, work), &(more, share)| (runs + more, work + more as f64 * share));
         Self {
             device: device_words(&winner.run),
@@ -140,6 +167,8 @@ impl Advice {
             runner_up: outcome.runner_up.map(|index| of(&outcome.tried[index])),
             simplest: outcome.simplest.map(|index| of(&outcome.tried[index])),
             ties: ties.collect(),
+            place: considered.place.word().filter(|_| winner.size.is_some()).map(str::to_owned),
+            elsewhere,
             bare: at(None).next().map(of),
             sizes: by_size.collect(),
             confidence: trust.confidence().into(),

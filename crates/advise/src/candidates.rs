@@ -1,6 +1,6 @@
 //! Which policies can be advised, and from which of the sizes on.
 
-use destage_cache::{Medium, host_caches_of};
+use destage_cache::{Medium, host_caches, host_caches_of};
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{self, layers, policies};
 use destage_scenario::keys::cache::POLICY;
@@ -28,12 +28,49 @@ pub(crate) struct Candidates {
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-/// All policies that hold something, each also in every layer, or those that the settings name.
-pub(crate) fn named(settings: &Settings, simulation: &Simulation) -> Result<Candidates, AdviseError> {
-    let given = if POLICY.is_given(settings) { Some(POLICY.all(settings)?) } else { None };
+/// Names where caches keep data, whose sizes are of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CachePlace {
+    /// Is one place: the SSD of a buffer, or else a device, unless the settings name caches in the NVRAM.
+    Only,
+    /// Is a device before the array, where caches in the NVRAM have a budget of their own.
+    Device,
+    /// Is the NVRAM.
+    Nvram,
+}
+
+impl CachePlace {
+    /// Returns what advice calls it.
+    pub(crate) const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Only => None,
+            Self::Device => Some("device"),
+            Self::Nvram => Some("nvram"),
+        }
+    }
+
+    fn has(self, medium: Option<Medium>) -> bool {
+        match self {
+            Self::Only => true,
+            Self::Device => medium != Some(Medium::Nvram),
+            Self::Nvram => medium == Some(Medium::Nvram),
+        }
+    }
+}
+
+/// Lists all policies of a place that hold something, each also in every layer, or those that the settings name.
+pub(crate) fn named(
+    settings: &Settings,
+    simulation: &Simulation,
+    place: CachePlace,
+) -> Result<Candidates, AdviseError> {
+    let mut given = if POLICY.is_given(settings) { Some(POLICY.all(settings)?) } else { None };
+    if let Some(given) = &mut given {
+        given.retain(|policy| place.has(medium_of(policy)));
+    }
     let all = match simulation {
         Simulation::Buffers(_) => policies().iter().map(|policy| (policy.name, policy.is_sized())).collect(),
-        Simulation::Array(experiment) => of_array(experiment),
+        Simulation::Array(experiment) => of_array(experiment, place),
     };
     let bare = all.iter().find(|(_, sized)| !sized).map(|(name, _)| (*name).to_owned());
     let sized = all.into_iter().filter(|(_, sized)| *sized).map(|(name, _)| name.to_owned());
@@ -44,10 +81,19 @@ pub(crate) fn named(settings: &Settings, simulation: &Simulation) -> Result<Cand
     Ok(Candidates { policies, bare, left_out: Vec::new() })
 }
 
-/// Caches on a device, whose sizes are of one kind, and the array without one.
-fn of_array(experiment: &ArrayExperiment) -> Vec<(&'static str, bool)> {
-    let caches = host_caches_of(experiment.array.level).filter(|info| info.medium != Medium::Nvram);
+/// Lists the caches of a place, and the array without one.
+fn of_array(experiment: &ArrayExperiment, place: CachePlace) -> Vec<(&'static str, bool)> {
+    let is_in_nvram = place == CachePlace::Nvram;
+    let caches = host_caches_of(experiment.array.level)
+        .filter(|info| !info.is_sized() || (info.medium == Medium::Nvram) == is_in_nvram);
     caches.map(|info| (info.name, info.is_sized())).collect()
+}
+
+/// Returns where a cache of an array keeps data.
+fn medium_of(policy: &str) -> Option<Medium> {
+    let spec = policy.parse::<PolicySpec>().ok()?;
+    let base = spec.name.rsplit('+').next()?;
+    host_caches().find(|info| info.name == base).map(|info| info.medium)
 }
 
 /// A policy in each layer that can be around it.

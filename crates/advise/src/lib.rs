@@ -12,30 +12,36 @@ mod sizes;
 
 use std::cell::Cell;
 
-pub use advice::{Advice, Choice, Doubt, Half, Omitted};
+pub use advice::{Advice, Choice, Doubt, Half, Omitted, OtherPlace};
 pub use error::AdviseError;
 pub use search::Part;
-pub use sizes::Budget;
+pub use sizes::{Budget, Budgets};
 
 use advice::Considered;
 use bench::Bench;
+use candidates::{CachePlace, Candidates, LeftOut};
 use destage_report::{Judge, Objective, ReportRun};
 use destage_scenario::keys::array::ARRAY;
 use destage_scenario::keys::cache::CACHE;
+use destage_scenario::keys::cache::POLICY;
 use destage_scenario::keys::device::DEVICE;
 use destage_scenario::keys::host::HOST;
 use destage_scenario::keys::output::OBJECTIVE;
 use destage_scenario::keys::ssd::PRESET;
 use destage_scenario::sim::Requests;
-use destage_scenario::{Settings, simulation};
+use destage_scenario::{Settings, Simulation, simulation};
 use destage_sim::curve;
 use destage_sim::experiment::Progress;
 use destage_sweep::Elsewhere;
-use search::{SearchError, search};
+use search::{AS_GOOD, Outcome, SearchError, Space, search};
 
 /// Names the host that waits where requests come faster than any run serves them. It keeps the idle time between bursts, in which
 /// arrays clean and SSDs collect.
 const INSTEAD: &str = "bounded:32";
+
+/// Name the options of how large caches may be.
+const BUDGET: &str = "--budget";
+const NVRAM_BUDGET: &str = "--nvram-budget";
 
 /// Names the SSD where none is given: a drive that can be bought, and that is fitted to the trace.
 const DRIVE: &str = "pm9a3";
@@ -84,15 +90,54 @@ fn settle_device(settings: &mut Settings) -> Result<(), AdviseError> {
     Ok(())
 }
 
+/// Holds what is searched in one place, and what was found there.
+struct Searched {
+    place: CachePlace,
+    sizes: Vec<u64>,
+    space: Space,
+    outcome: Option<Outcome<ReportRun>>,
+}
+
+/// Says where caches may be.
+fn places(settings: &Settings, looked: &Simulation, budgets: Budgets) -> Result<Vec<CachePlace>, AdviseError> {
+    if budgets.nvram.is_none() {
+        return Ok(vec![CachePlace::Only]);
+    }
+    if matches!(looked, Simulation::Buffers(_)) {
+        let why = "a buffer inside an SSD has no use for it; give an array, whose caches may be in the NVRAM";
+        let why = format!("{NVRAM_BUDGET}: {why}");
+        return Err(AdviseError::Asked(why));
+    }
+    let mut places = vec![CachePlace::Device, CachePlace::Nvram];
+    if POLICY.is_given(settings) {
+        let has = |place| candidates::named(settings, looked, place).map(|found| !found.policies.is_empty());
+        let mut kept = Vec::new();
+        for place in places {
+            if has(place)? {
+                kept.push(place);
+            }
+        }
+        if !kept.contains(&CachePlace::Nvram) {
+            let why = format!("{NVRAM_BUDGET}: none of the policies keeps data in the NVRAM");
+            return Err(AdviseError::Asked(why));
+        }
+        places = kept;
+    }
+    Ok(places)
+}
+
 /// Looks for the best policy and size up to a budget, by the settings of `destage sim`, whose policies are the candidates if
 /// they are given. What is simulated is simulated here, unless there is somebody `on` whom it is; what it finds is the same.
+///
+/// Caches on a device and caches in the NVRAM are searched apart, since what they may take is of different kinds. Of both
+/// answers the better one is advised: the device's, unless the other costs less by more than what counts as good.
 ///
 /// # Errors
 /// Where the settings are wrong, the trace cannot be read, several times, or no run is a result.
 pub fn advise(
     mut settings: Settings,
     mut requests: Requests,
-    budget: Option<Budget>,
+    budgets: Budgets,
     on: Option<&dyn Elsewhere>,
     watch: &dyn Watch,
 ) -> Result<Advised, AdviseError> {
@@ -113,9 +158,8 @@ pub fn advise(
     unsized_yet.flag(CACHE.name(), vec!["auto".to_owned()])?;
     let looked = simulation(&unsized_yet, &requests.before_sizes())?;
     let found = curve::lru(&looked.scope(), resources, &mut || requests.open(0), &|progress| watch.show(progress))?;
-    let mut sizes = sizes::considered(budget, &found)?;
-    let mut candidates = candidates::named(&settings, &looked)?;
     let count = found.input.trace_requests / u64::from(requests.repeat());
+    let places = places(&settings, &looked, budgets)?;
     let mut bench = Bench {
         settings,
         requests: &requests,
@@ -127,13 +171,22 @@ pub fn advise(
         extent: Cell::new(None),
         judge: Cell::new(None),
     };
-    candidates.settle(&mut bench, &mut sizes)?;
-    bench.sizes.clone_from(&sizes);
-    let space = candidates.space(sizes.len(), count);
+    let (mut all, mut left_out) = (Vec::new(), Vec::new());
+    for place in places {
+        let (budget, option) =
+            if place == CachePlace::Nvram { (budgets.nvram, NVRAM_BUDGET) } else { (budgets.size, BUDGET) };
+        let mut sizes = sizes::considered(budget, option, &found)?;
+        let mut candidates = candidates::named(&bench.settings, &looked, place)?;
+        candidates.settle(&mut bench, &mut sizes)?;
+        let space = candidates.space(sizes.len(), count);
+        let Candidates { left_out: more, .. } = candidates;
+        left_out.extend(more);
+        all.push(Searched { place, sizes, space, outcome: None });
+    }
     let mut changed = None;
-    let outcome = loop {
-        match search(&mut bench, &space) {
-            Ok(outcome) => break outcome,
+    loop {
+        match search_all(&mut bench, &mut all) {
+            Ok(()) => break,
             Err(SearchError::Bench(error)) => return Err(error),
             Err(SearchError::NoResult) if changed.is_none() && !HOST.is_given(&bench.settings) => {
                 bench.settings.flag(HOST.name(), vec![INSTEAD.to_owned()])?;
@@ -149,18 +202,62 @@ pub fn advise(
                 )));
             }
         }
-    };
+    }
     let judge = bench.judge.get().expect("there was a run");
+    let slow = |searched: &Searched| searched.outcome.is_none();
+    let slow = all.iter().filter(|searched| slow(searched)).flat_map(|searched| searched.space.policies.iter());
+    let why = "none of those with data in its place kept up with the requests";
+    left_out.extend(slow.map(|policy| LeftOut { policy: policy.clone(), why: why.to_owned() }));
+    let mut found_in: Vec<(Searched, Outcome<ReportRun>)> = Vec::new();
+    for mut searched in all {
+        if let Some(outcome) = searched.outcome.take() {
+            found_in.push((searched, outcome));
+        }
+    }
+    if let [(_, one), (_, other)] = &found_in[..]
+        && costs_less(other, one)
+    {
+        found_in.swap(0, 1);
+    }
+    let mut found_in = found_in.into_iter();
+    let (own, outcome) = found_in.next().expect("there is a result");
+    let elsewhere = found_in.next();
     let considered = Considered {
         trace: requests.name(),
         requests: count,
         footprint_bytes: found.footprint.bytes(),
-        sizes: &sizes,
-        policies: space.policies.clone(),
-        left_out: candidates.left_out,
+        place: own.place,
+        sizes: &own.sizes,
+        policies: own.space.policies,
+        left_out,
         changed,
     };
-    let advice = Advice::new(judge, &outcome, considered);
-    let runs = outcome.tried.into_iter().map(|tried| tried.run).collect();
+    let other = elsewhere.as_ref().map(|(searched, outcome)| (searched, outcome));
+    let advice = Advice::new(judge, &outcome, considered, other);
+    // What holds nothing is the same in both places.
+    let others = elsewhere.into_iter().flat_map(|(_, outcome)| outcome.tried).filter(|tried| tried.size.is_some());
+    let runs = outcome.tried.into_iter().chain(others).map(|tried| tried.run).collect();
     Ok(Advised { advice, runs, judge })
+}
+
+/// Searches each place. One of which no run is a result has no outcome.
+fn search_all(bench: &mut Bench<'_>, all: &mut [Searched]) -> Result<(), SearchError<AdviseError>> {
+    for searched in &mut *all {
+        bench.sizes.clone_from(&searched.sizes);
+        searched.outcome = match search(bench, &searched.space) {
+            Ok(outcome) => Some(outcome),
+            Err(SearchError::NoResult) => None,
+            Err(error) => return Err(error),
+        };
+    }
+    if all.iter().all(|searched| searched.outcome.is_none()) { Err(SearchError::NoResult) } else { Ok(()) }
+}
+
+/// Returns true if the best of one place costs less than that of another by more than what counts as good.
+fn costs_less(one: &Outcome<ReportRun>, than: &Outcome<ReportRun>) -> bool {
+    let cost = |outcome: &Outcome<ReportRun>| outcome.tried[outcome.best].cost;
+    match (cost(one), cost(than)) {
+        (Some(one), Some(than)) => one < than - AS_GOOD * than.abs(),
+        (one, than) => one.is_some() && than.is_none(),
+    }
 }

@@ -5,8 +5,17 @@ use destage_sim::curve::Found;
 
 use crate::AdviseError;
 
-/// How large it may be.
+/// Tells how large something may be.
 pub type Budget = Size;
+
+/// Tells how large caches may be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Budgets {
+    /// Limits a buffer inside an SSD, or a cache on a device before an array. None: by the curve of LRU.
+    pub size: Option<Budget>,
+    /// Limits a cache in the NVRAM before an array. None: there is no NVRAM for one.
+    pub nvram: Option<Budget>,
+}
 
 /// Without a budget it may be so many times as large as where LRU's curve bends,
 const KNEES: u64 = 4;
@@ -21,13 +30,13 @@ const SPAN: u64 = 128;
 /// Sizes from the smallest to the largest: each is by a quarter larger than the one before.
 const SIZES: u32 = 22;
 
-/// Sizes up to the budget, or up to four times where LRU's curve bends.
+/// Returns sizes up to the budget, or up to four times where LRU's curve bends.
 ///
 /// # Errors
-/// Where no page comes back and nothing says how large it may be.
-pub(crate) fn considered(budget: Option<Budget>, found: &Found) -> Result<Vec<u64>, AdviseError> {
+/// Where no page comes back and nothing says how large it may be; the error names the option.
+pub(crate) fn considered(budget: Option<Budget>, option: &str, found: &Found) -> Result<Vec<u64>, AdviseError> {
     let page = found.footprint.page_bytes;
-    let wrong = |right: String| AdviseError::Asked(format!("--budget: {right}"));
+    let wrong = |right: String| AdviseError::Asked(format!("{option}: {right}"));
     let largest = if let Some(size) = budget {
         // More than is touched nothing can hold.
         (chosen(&[CacheSize::One(size)], page, Some(found)).map_err(wrong)?[0] / page).min(found.footprint.pages)

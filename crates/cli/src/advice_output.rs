@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use destage_advise::{Advice, Choice, Doubt, Half};
+use destage_advise::{Advice, Choice, Doubt, Half, OtherPlace};
 use destage_report::{Judge, PageAdvice, ahead, show_size};
 use destage_scenario::quantity::show_count;
 
@@ -27,10 +27,39 @@ fn name(choice: &Choice) -> String {
 fn advised(advice: &Advice) -> String {
     let best = &advice.best;
     let Some(bytes) = best.cache_bytes else {
-        return format!("no buffer: nothing up to {} is more than 1 % better", show_size(advice.budget_bytes));
+        return format!("no buffer: nothing up to {} is more than 1 % better", budget(advice));
     };
     let share = percent(bytes as f64 / advice.footprint_bytes.max(1) as f64);
-    format!("{}, {share} of what is touched", name(best))
+    format!("{}{}, {share} of what is touched", name(best), advice.place.as_deref().map_or("", of_place))
+}
+
+/// Returns what a size is a size of, after it.
+fn of_place(place: &str) -> &'static str {
+    match place {
+        "nvram" => " of NVRAM",
+        _ => " on a device",
+    }
+}
+
+/// Returns where that is.
+fn in_place(place: &str) -> &'static str {
+    match place {
+        "nvram" => "in NVRAM",
+        _ => "on a device",
+    }
+}
+
+/// Returns how large it may be.
+fn budget(advice: &Advice) -> String {
+    let own = show_size(advice.budget_bytes);
+    match (&advice.place, &advice.elsewhere) {
+        (place, Some(OtherPlace { place: other, considered_bytes, .. })) => {
+            let own_place = place.as_deref().unwrap_or(if other == "nvram" { "device" } else { "nvram" });
+            let more = show_size(considered_bytes.last().copied().unwrap_or_default());
+            format!("{own}{}, or {more}{}", of_place(own_place), of_place(other))
+        }
+        (place, None) => format!("{own}{}", place.as_deref().map_or("", of_place)),
+    }
 }
 
 /// How much more something costs.
@@ -98,11 +127,12 @@ fn facts(judge: Judge, advice: &Advice) -> [Vec<(&'static str, String)>; 2] {
                 show_size(advice.footprint_bytes)
             ),
         ),
-        ("asked", format!("the {order} {} with up to {}{all}", advice.objective, show_size(advice.budget_bytes))),
+        ("asked", format!("the {order} {} with up to {}{all}", advice.objective, budget(advice))),
     ];
     let mut rests = vec![("advice", advised(advice))];
     if best.cache_bytes == Some(advice.budget_bytes) && advice.considered_bytes.len() > 1 && all.is_empty() {
-        rests.push(("", "the largest that was considered: see what more would do with --budget".to_owned()));
+        let option = if advice.place.as_deref() == Some("nvram") { "--nvram-budget" } else { "--budget" };
+        rests.push(("", format!("the largest that was considered: see what more would do with {option}")));
     }
     if let Some(value) = best.value {
         rests.push(("gives", format!("{} of {}", advice.objective, judge.told(value))));
@@ -118,6 +148,13 @@ fn facts(judge: Judge, advice: &Advice) -> [Vec<(&'static str, String)>; 2] {
             more => format!(" and {more} more"),
         };
         rests.push(("as good", format!("{}{more}: the difference is below 1 %, or may be chance", named.join(", "))));
+    }
+    if let Some(OtherPlace { place, best: other, .. }) = &advice.elsewhere {
+        let found = match other.cache_bytes {
+            Some(_) => format!("{}: {}", name(other), beside(judge, best, other)),
+            None => "nothing is more than 1 % better than none".to_owned(),
+        };
+        rests.push((in_place(place), found));
     }
     if let Some(bare) = advice.bare.as_ref().filter(|_| best.cache_bytes.is_some()) {
         rests.push(("without any", beside(judge, best, bare)));
@@ -161,7 +198,9 @@ pub fn page(judge: Judge, advice: &Advice) -> PageAdvice {
         .into_iter()
         .chain(rests.iter().cloned())
         .chain([("searched", effort(advice)), ("again", advice.call.clone())]);
-    let contenders = [Some(&advice.best), advice.runner_up.as_ref(), advice.bare.as_ref(), advice.simplest.as_ref()];
+    let elsewhere = advice.elsewhere.as_ref().map(|other| &other.best);
+    let contenders =
+        [Some(&advice.best), advice.runner_up.as_ref(), elsewhere, advice.bare.as_ref(), advice.simplest.as_ref()];
     PageAdvice {
         headline: answer.1.clone(),
         facts: facts.map(|(name, text)| (name.to_owned(), text)).collect(),
@@ -173,14 +212,19 @@ pub fn page(judge: Judge, advice: &Advice) -> PageAdvice {
 
 /// Returns what the search cost, beside all pairs.
 fn effort(advice: &Advice) -> String {
-    let pairs = advice.policies.len() * advice.considered_bytes.len();
+    let all = |policies: &[String], sizes: &[u64]| {
+        let pairs = show_count((policies.len() * sizes.len()) as u64);
+        format!("{} policies at {} sizes, which are {pairs}", policies.len(), sizes.len())
+    };
+    let own = all(&advice.policies, &advice.considered_bytes);
+    let other = advice.elsewhere.as_ref();
+    let other = other
+        .map(|other| format!(", and {} {}", in_place(&other.place), all(&other.policies, &other.considered_bytes)));
     format!(
-        "{} runs, as much work as {:.0} over the whole trace, in place of {} policies at {} sizes, which are {}",
+        "{} runs, as much work as {:.0} over the whole trace, in place of {own}{}",
         advice.runs,
         advice.work,
-        advice.policies.len(),
-        advice.considered_bytes.len(),
-        show_count(pairs as u64)
+        other.unwrap_or_default()
     )
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use destage_advise::{Advised, Budget, Stage, Watch};
+use destage_advise::{Advised, Budget, Budgets, Stage, Watch};
 use destage_scenario::keys::cache::CACHE;
 use destage_scenario::keys::output::OBJECTIVE;
 use destage_scenario::sim;
@@ -25,13 +25,14 @@ impl Watch for SilentWatch {
 
 /// Advises a policy and a size. Returns the advice and its runs as JSON, and the objective if one was given.
 #[pyfunction]
-#[pyo3(signature = (scenario, scenario_file, given, budget))]
+#[pyo3(signature = (scenario, scenario_file, given, budget, nvram_budget))]
 pub(crate) fn advise(
     py: Python<'_>,
     scenario: Option<Scenario>,
     scenario_file: Option<PathBuf>,
     given: Vec<(String, Vec<String>)>,
     budget: Option<String>,
+    nvram_budget: Option<String>,
 ) -> PyResult<(String, Bound<'_, PyBytes>, Option<String>)> {
     let scenario = match scenario_file {
         Some(file) => Some(settings::read(&file)?),
@@ -41,19 +42,21 @@ pub(crate) fn advise(
     if settings.is_given(&CACHE.key()) {
         return Err(raised("cache: sizes are looked for, up to budget"));
     }
-    let budget = budget.map(|text| {
-        let size = text.parse::<Budget>();
-        size.map_err(|right| raised(format_args!("budget={text}: {right}")))
-    });
-    let budget = budget.transpose()?;
+    let of = |name: &str, text: Option<String>| {
+        let size =
+            text.map(|text| text.parse::<Budget>().map_err(|right| raised(format_args!("{name}={text}: {right}"))));
+        size.transpose()
+    };
+    let budgets = Budgets { size: of("budget", budget)?, nvram: of("nvram_budget", nvram_budget)? };
     let objective = OBJECTIVE.optional(&settings).map_err(raised)?;
     let stop = Stop::default();
     let told = stop.clone();
     let (advice, runs) = call::run(py, &stop, move || {
         let requests = sim::requests(&settings).map_err(raised)?.until(told);
-        let advised = destage_advise::advise(settings, requests, budget, None, &SilentWatch);
-        // What the command line says of its option is true of the argument.
-        let advised = advised.map_err(|error| raised(error.to_string().replace("--budget", "budget")))?;
+        let advised = destage_advise::advise(settings, requests, budgets, None, &SilentWatch);
+        // What the command line says of its options is true of the arguments.
+        let of_arguments = |text: String| text.replace("--nvram-budget", "nvram_budget").replace("--budget", "budget");
+        let advised = advised.map_err(|error| raised(of_arguments(error.to_string())))?;
         let Advised { advice, runs, .. } = advised;
         Ok((serde_json::to_string(&advice).map_err(raised)?, destage_report::json(&runs).map_err(raised)?))
     })?;

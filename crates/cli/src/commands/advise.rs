@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Result, anyhow};
 use clap::{Arg, ArgMatches, Command, ValueHint};
-use destage_advise::{Advice, Advised, Budget, Part, Stage, Watch, advise};
+use destage_advise::{Advice, Advised, Budget, Budgets, Part, Stage, Watch, advise};
 use destage_report::{FILES, Report};
 use destage_scenario::keys::output::{JSON, PROGRESS, REPORT};
 use destage_scenario::keys::ssd::PRESET;
@@ -51,6 +51,12 @@ pub fn command() -> Command {
                 .long("budget")
                 .value_name("SIZE|SHARE")
                 .help("How large it may be, in data held, or as a share of the pages that take part [default: four times where LRU's curve of hits bends]"),
+        )
+        .arg(
+            Arg::new("nvram-budget")
+                .long("nvram-budget")
+                .value_name("SIZE|SHARE")
+                .help("How large a cache in the NVRAM before an array may be: with it these are candidates, too [default: there is none]"),
         )
         .arg(
             Arg::new("ssd")
@@ -121,10 +127,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(name) = matches.get_one::<String>("ssd") {
         settings.flag(PRESET.name(), vec![name.clone()])?;
     }
-    let budget = match matches.get_one::<String>("budget") {
-        Some(text) => Some(text.parse::<Budget>().map_err(|right| anyhow!("--budget {text}: {right}"))?),
-        None => None,
+    let budget = |name: &str| match matches.get_one::<String>(name) {
+        Some(text) => text.parse::<Budget>().map(Some).map_err(|right| anyhow!("--{name} {text}: {right}")),
+        None => Ok(None),
     };
+    let budgets = Budgets { size: budget("budget")?, nvram: budget("nvram-budget")? };
     let requests = sim::requests(&settings)?;
     let mut outputs = Outputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
     let report = REPORT.path(&settings)?;
@@ -138,7 +145,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     let on = matches.get_one::<String>("on").map(|scheduler| Workers::of(scheduler)).transpose()?;
     let on = on.as_ref().map(|workers| workers as &dyn Elsewhere);
-    let advised = advise(settings, requests, budget, on, &shown);
+    let advised = advise(settings, requests, budgets, on, &shown);
     shown.end();
     let Advised { advice, runs, judge } = advised?;
     let mut files = Vec::new();

@@ -68,12 +68,46 @@ fn hits_without_a_device_and_caches_over_an_array() {
     assert_eq!((advice["best"]["policy"].as_str(), advice["confidence"].as_str()), (Some("wow"), Some("high")));
 }
 
+/// The same as each search alone, of which the better one is advised.
+#[test]
+fn caches_on_a_device_and_in_the_nvram_are_searched_apart() {
+    let array = ["advise", "--workload", "fiu-mail", "--limit", "8000", "--array", "raid5:5", "--json"];
+    let with = |more: &[&str]| parsed(&[&array[..], more].concat());
+    let device = with(&["--budget", "64MiB", "--policy", "write-through,kdd"]);
+    let nvram = with(&["--nvram-budget", "2MiB", "--policy", "wow,lawc"]);
+    let both = with(&["--budget", "64MiB", "--nvram-budget", "2MiB", "--policy", "write-through,wow,kdd,lawc"]);
+    assert_eq!((device["place"].as_str(), nvram["place"].as_str()), (None, Some("nvram")));
+    let value = |advice: &Value| advice["best"]["value"].as_f64().unwrap();
+    let (better, other) = if value(&nvram) < 0.99 * value(&device) { (nvram, device) } else { (device, nvram) };
+    for key in ["best", "runner_up", "bare", "sizes", "halves", "policies", "considered_bytes"] {
+        assert_eq!(both[key], better[key], "{key}");
+    }
+    let elsewhere = &both["elsewhere"];
+    for key in ["policies", "considered_bytes"] {
+        assert_eq!(elsewhere[key], other[key], "{key}");
+    }
+    for key in ["policy", "cache_bytes", "value"] {
+        assert_eq!(elsewhere["best"][key], other["best"][key], "{key}");
+    }
+    let largest = |list: &Value| list.as_array().unwrap().last().unwrap().as_u64().unwrap();
+    let sizes = [largest(&both["considered_bytes"]), largest(&elsewhere["considered_bytes"])];
+    assert_eq!(sizes.iter().min(), Some(&(2 << 20)), "{sizes:?}");
+    let runs = |advice: &Value| advice["runs"].as_u64().unwrap();
+    assert_eq!(runs(&both), runs(&better) + runs(&other));
+    // All caches of both places are candidates where none is named.
+    let all = ["advise", "--workload", "fiu-mail", "--limit", "500", "--array", "raid5:5", "--progress=false"];
+    let shown = quietly(&[&all[..], &["--budget", "1MiB", "--nvram-budget", "1MiB"]].concat());
+    for words in ["with up to 1 MiB", " of NVRAM", " on a device"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+}
+
 #[test]
 fn advice_is_the_same_with_any_number_of_threads_and_on_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page");
     let with = |threads: &str, more: &[&str]| {
-        let requests = ["advise", "--workload", "exchange", "--limit", "12000", "--policy", "lru,fifo,lb-clock"];
+        let requests = ["advise", "--workload", "exchange", "--limit", "6000", "--policy", "lru,fifo,lb-clock"];
         quietly(&[&requests[..], &["--progress=false", "--threads", threads], more].concat())
     };
     let shown = with("2", &["--report", page.to_str().unwrap()]);
@@ -124,6 +158,9 @@ fn what_cannot_be_asked_is_refused() {
     assert!(advise(&["--budget", "4KiB"]).contains("at least two pages"));
     assert!(advise(&["--objective", "speed"]).contains("mean, p99"));
     assert!(advise(&["--policy", "lirs"]).contains("lirs"));
+    assert!(advise(&["--nvram-budget", "1MiB"]).contains("--nvram-budget: a buffer inside an SSD has no use for it"));
+    let over_array = ["--array", "raid5:5", "--nvram-budget", "1MiB"];
+    assert!(advise(&[&over_array[..], &["--policy", "kdd"]].concat()).contains("none of the policies keeps data in"));
     // It goes through no SSD that places pages by their address.
     assert!(
         advise(&["--ssd", "gcar", "--policy", "cawr"])
@@ -159,7 +196,10 @@ fn the_schema_names_every_field_of_advice() {
     let (mut told, mut found) = (BTreeSet::new(), BTreeSet::new());
     documented(&serde_json::from_str::<Value>(&quietly(&["schema", "--advise", "--json"])).unwrap(), "", &mut told);
     // Little of it is simulated, which is found; one policy goes with no such SSD.
-    let some = ["--ssd", "gcar", "--policy", "lru,fifo,cawr", "--limit", "5000", "--json"];
+    let some = ["--ssd", "gcar", "--policy", "lru,fifo,cawr", "--limit", "2500", "--json"];
     seen(&parsed(&[&["advise", "--workload", "exchange"], &some[..]].concat()), "", &mut found);
+    let budgets = ["--budget", "1MiB", "--nvram-budget", "1MiB", "--policy", "write-through,wow"];
+    let of_array = ["advise", "--workload", "exchange", "--limit", "1000", "--array", "raid5:5", "--json"];
+    seen(&parsed(&[&of_array[..], &budgets].concat()), "", &mut found);
     assert_eq!(told, found);
 }
