@@ -31,7 +31,7 @@ fn share() -> Share {
         Share { memory: 400, short: 8, files: 20, slow: 2, nvram: 4_000, promised_in_memory, promised_in_files }
     } else {
         let (promised_in_memory, promised_in_files) = (5_000, 100_000);
-        Share { memory: 40, short: 1, files: 1, slow: 0, nvram: 150, promised_in_memory, promised_in_files }
+        Share { memory: 40, short: 1, files: 2, slow: 0, nvram: 150, promised_in_memory, promised_in_files }
     }
 }
 

@@ -27,6 +27,7 @@ backend_tests! {
     opening_and_making_say_which_file_hangs,
     replacing_says_that_the_new_file_hangs_and_another_is_taken,
     a_successor_that_hangs_over_its_label_is_not_waited_for,
+    a_file_is_asked_whether_it_answers,
     commands_of_one_device_are_carried_out_at_the_same_time,
     pages_are_read_and_written_from_where_direct_io_wants_them,
     the_first_error_of_a_device_is_kept,
@@ -241,6 +242,30 @@ fn a_successor_that_hangs_over_its_label_is_not_waited_for(io: Io) {
         files.drop_successors().expect("it is served");
         assert_holds(&mut files, &content, "beside a file that was given again");
     }
+}
+
+fn a_file_is_asked_whether_it_answers(io: Io) {
+    let (os, folder) = (Probe::default(), folder());
+    let (mut files, content) = filled(io, &os, folder.path());
+    let new = folder.path().join("new");
+    for call in [None, Some(Call::Open)] {
+        if let Some(call) = call {
+            os.hang(&new, call);
+        }
+        let begin = Instant::now();
+        let mut probe = files.ask_file(Dev(1), &new).expect("a thread").expect("there are threads");
+        let answer = loop {
+            match probe.poll() {
+                Some(answer) => break answer,
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+            assert!(begin.elapsed() < LIMIT);
+        };
+        let hangs = matches!(&answer, Err(FilesError::Hangs(path)) if *path == new);
+        assert!(call.map_or(answer.is_ok(), |_| hangs && begin.elapsed() >= PATIENCE), "{call:?}: {answer:?}");
+    }
+    assert_holds(&mut files, &content, "beside a file that hangs");
+    os.release();
 }
 
 fn commands_of_one_device_are_carried_out_at_the_same_time(io: Io) {

@@ -65,8 +65,11 @@ impl<T: Send + 'static> FileWork<T> {
         match self.receiver.try_recv() {
             Ok(result) => Some(result),
             Err(TryRecvError::Disconnected) => self.panic(),
-            Err(TryRecvError::Empty) if self.seen.1.elapsed() < patience => None,
-            Err(TryRecvError::Empty) => self.check_goes_on().err().map(Err),
+            // It is looked at often: the time counts from what it has asked for last.
+            Err(TryRecvError::Empty) => match self.check_goes_on() {
+                Err(_) if self.seen.1.elapsed() < patience => None,
+                gone_on => gone_on.err().map(Err),
+            },
         }
     }
 
