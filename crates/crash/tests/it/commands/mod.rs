@@ -29,7 +29,7 @@ const DEVICES: [&str; 5] = ["write-back", "kdd@cache-device", "kdd", "leavo", "w
 /// Lists those with which a member is copied that nothing can be done without.
 const WITHOUT_PARITY: [&str; 2] = ["none@raid0", "write-back@raid0"];
 
-/// Lists which commands are tried with which caches: usually each with two of them in turn, in the soak with all; with
+/// Lists which commands are tried with which caches: usually each with a third of them in turn, in the soak with all; with
 /// `CRASH_CASE=CASE:CACHE` that one.
 fn cases() -> Vec<(CommandCase, &'static str)> {
     let only = std::env::var("CRASH_CASE").ok();
