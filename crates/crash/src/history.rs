@@ -81,6 +81,9 @@ pub enum Action {
         /// Tells that what differs is to be made anew.
         repairs: bool,
     },
+    /// Damages what says which intents are open: after the next cut those of all rows are. Nothing happens to a start
+    /// without all members, which would be refused over rows of which nobody knows what was lost.
+    DamageIntents,
     /// The power fails, and comes back.
     Cut {
         /// Failed devices that answer again afterwards, with what they held.

@@ -46,6 +46,8 @@ pub struct Report {
     pub corrected: u64,
     /// Bits of caches that were flipped.
     pub rotten: u64,
+    /// Counts the starts at which the intents of all rows were open.
+    pub damaged_intents: u64,
     /// Pages of caches that were dropped for what they held.
     pub dropped: u64,
     /// Counts the orders to compare rows.
@@ -76,6 +78,7 @@ impl Report {
         self.spoiled += other.spoiled;
         self.corrected += other.corrected;
         self.rotten += other.rotten;
+        self.damaged_intents += other.damaged_intents;
         self.scrubs += other.scrubs;
         self.compared_rows += other.compared_rows;
         self.dropped += other.dropped;

@@ -84,6 +84,8 @@ pub(crate) struct HistoryRun<'a> {
     unread: bool,
     clean: bool,
     collecting: Collecting,
+    /// Tells that the next cut damages the intents.
+    damages_intents: bool,
     /// Counts the rows of an order to compare some that is not answered.
     scrubbing: Option<u64>,
     /// Counts the rows that the last one could not compare.
@@ -128,6 +130,7 @@ impl<'a> HistoryRun<'a> {
             unread: false,
             clean: false,
             collecting: Self::collecting(cache, history),
+            damages_intents: false,
             scrubbing: None,
             unchecked: 0,
             refused: false,
@@ -236,6 +239,7 @@ impl<'a> HistoryRun<'a> {
             Action::Spoil { dev, page, broken } => self.spoil(dev, page, broken),
             Action::Rot { page, bit } => self.rot(page, bit),
             Action::Scrub { first, rows, repairs } => self.scrub(first, rows, repairs)?,
+            Action::DamageIntents => self.damages_intents = true,
             Action::Cut { back, gone } => {
                 self.report.cuts += 1;
                 self.cut(back, gone)?;

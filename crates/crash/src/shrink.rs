@@ -129,6 +129,7 @@ fn simpler(action: Action) -> Vec<Action> {
         Action::Stop => vec![Action::Cut { back: DevSet::EMPTY, gone: None }],
         Action::Spoil { dev, page, broken: true } => vec![Action::Spoil { dev, page, broken: false }],
         Action::Drain
+        | Action::DamageIntents
         | Action::Lose { .. }
         | Action::Spoil { .. }
         | Action::Rot { .. }

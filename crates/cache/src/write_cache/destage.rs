@@ -213,7 +213,8 @@ impl WriteCache {
 
     /// Frees slots of versions that are of no use any more, if nothing else will soon, or they are needed.
     pub(super) fn free(&mut self, operations: &mut Operations<Own>, out: &mut Out) {
-        let wanted = self.cleaning || !self.entering.is_empty() || self.store.dead() >= FREES;
+        let is_full = !self.entering.is_empty() || self.store.dead() >= FREES;
+        let wanted = self.cleaning || is_full || !self.outdated.is_empty();
         if !wanted || !self.store.has_dead() || self.is_freeing {
             return;
         }

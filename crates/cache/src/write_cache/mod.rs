@@ -22,6 +22,7 @@ mod figures;
 mod iwc;
 mod lawc;
 mod options;
+mod outdated;
 mod places;
 mod pool;
 mod queue;
@@ -51,6 +52,7 @@ use crate::{CacheCounts, HostCache, HostCacheStatus, Operations, Pages, RequestA
 use drain::Drain;
 use enter::{Entering, Waiting};
 use figures::{Counted, Figures};
+use outdated::OutdatedVersions;
 use places::{in_group, in_strip};
 use pool::Pool;
 use queue::Queue;
@@ -154,7 +156,9 @@ pub struct WriteCache {
     broken: bool,
     /// Rows of which the parity says nothing.
     torn: HashSet<Row, FixedState>,
-    /// Rows of which it does again.
+    /// Holds versions that say of rows what is not so any more.
+    outdated: OutdatedVersions,
+    /// Lists rows whose intent need not stay any more.
     healed: Vec<Row>,
     /// Nothing makes room, though no more is lost than the level can do without: too much is lost of every row that is
     /// held.
@@ -193,6 +197,7 @@ impl WriteCache {
             given: Vec::new(),
             broken: false,
             torn: HashSet::default(),
+            outdated: OutdatedVersions::default(),
             healed: Vec::new(),
             stuck: false,
             requests: 0,
@@ -261,13 +266,18 @@ impl WriteCache {
 
     /// What the operation frees is free.
     fn freed(&mut self, op: OpId) {
-        let given = &mut self.given;
-        self.freeing.retain_mut(|(other, slots)| {
-            if *other == op {
-                given.append(slots);
-            }
-            *other != op
-        });
+        while let Some(at) = self.freeing.iter().position(|(other, _)| *other == op) {
+            let (_, slots) = self.freeing.remove(at);
+            self.are_free(slots);
+        }
+    }
+
+    /// Slots are free.
+    fn are_free(&mut self, mut slots: Vec<NvSlot>) {
+        if !self.outdated.is_empty() {
+            self.healed.extend(slots.iter().filter_map(|slot| self.outdated.take(*slot)));
+        }
+        self.given.append(&mut slots);
     }
 
     /// A version is on its member: pools that hold it without destaging it do so no longer.
@@ -433,9 +443,9 @@ impl HostCache for WriteCache {
             None | Some(Job::Store(_) | Job::Absorb(_)) => {}
             Some(Job::Row { group, .. }) => self.part_of_group_done(group),
             Some(Job::Direct { owner, layer, places }) => self.direct_done(op, owner, layer, &places),
-            Some(Job::Free(mut slots)) => {
+            Some(Job::Free(slots)) => {
                 self.is_freeing = false;
-                self.given.append(&mut slots);
+                self.are_free(slots);
             }
         }
     }

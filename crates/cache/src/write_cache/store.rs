@@ -401,6 +401,28 @@ impl Store {
         newest.then_some(layer).into_iter().chain(below.map(|_| Layer::Lower))
     }
 
+    /// Has the lower layer's version of a page be of no use any more, if there is one; whether there was.
+    pub(super) fn outdate(&mut self, place: Place) -> bool {
+        let Some(lower) = self.held(place).lower else { return false };
+        self.held_mut(place).lower = None;
+        self.kill(lower);
+        true
+    }
+
+    /// Returns the columns of a row that have a version, be it dead.
+    pub(super) fn present(&self, row: Row) -> ColumnSet {
+        self.rows.get(&row).map_or(ColumnSet::EMPTY, |at| self.present[*at as usize])
+    }
+
+    /// Names the dead versions of a row.
+    pub(super) fn dead_of(&self, row: Row) -> impl Iterator<Item = NvSlot> {
+        let of_place = move |column| {
+            let next = |number: &u32| self.get(*number).newer;
+            std::iter::successors(self.held((row, column)).oldest, next).map(|number| self.get(number))
+        };
+        self.present(row).iter().flat_map(of_place).filter(|version| version.dead).map(|version| version.slot)
+    }
+
     /// Whether something is dead and not freed.
     pub(super) fn has_dead(&self) -> bool {
         !self.dead.is_empty()

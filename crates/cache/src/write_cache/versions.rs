@@ -3,6 +3,7 @@
 use destage_plan::{ColumnSet, HostOp, OpId, Row, Rows};
 use destage_raid::array::{Approach, Seg, Source, Sources, Updated, Versions};
 
+use super::places::in_strip;
 use super::store::Layer;
 use super::{Job, WriteCache};
 
@@ -65,6 +66,9 @@ impl Versions for WriteCache {
                         self.on_member(place, slot);
                     }
                 }
+                if updated == Updated::Computed && self.lower.is_some() {
+                    rows.iter().for_each(|row| self.outdate_covered(row));
+                }
             }
             Updated::Torn => self.torn.extend(rows.iter()),
             // They stay where they are.
@@ -78,7 +82,7 @@ impl Versions for WriteCache {
     }
 
     fn holds(&self, row: Row) -> bool {
-        self.torn.contains(&row)
+        self.torn.contains(&row) || self.outdated.holds(row)
     }
 
     fn is_clean(&self) -> bool {
@@ -86,6 +90,28 @@ impl Versions for WriteCache {
         let is_empty = self.store.is_empty()
             || self.broken && self.jobs.iter().all(Option::is_none)
             || self.has_only_parked() && !self.store.has_dead();
-        is_empty && self.waiting.is_empty() && self.freeing.is_empty() && !self.is_freeing
+        is_empty && self.outdated.is_empty() && self.waiting.is_empty() && self.freeing.is_empty() && !self.is_freeing
+    }
+}
+
+impl WriteCache {
+    /// The parity of a row is that of its newest data, and on its members: what the lower layer has of parity, and of data
+    /// below a newer version, is not what the parity is or covers any more. A start must not find it and nothing that
+    /// says so.
+    #[cold]
+    fn outdate_covered(&mut self, row: Row) {
+        for column in self.store.present(row).iter() {
+            let place = (row, column);
+            let is_covered =
+                self.geometry.data_set().contains(column) && self.store.in_layer(place, Layer::Upper).is_none();
+            if is_covered || !self.store.outdate(place) {
+                continue;
+            }
+            let (dev, strip, index) = in_strip(&self.geometry, place);
+            if let Some(lower) = &mut self.lower {
+                lower.pool_mut(dev).gone(strip, index);
+            }
+        }
+        self.outdated.add(row, self.store.dead_of(row));
     }
 }

@@ -2,7 +2,7 @@
 //! refused because of them.
 
 use destage_exec::{Content, Remains};
-use destage_plan::{Dev, DevSet, Refusal, Row, Status};
+use destage_plan::{Dev, DevSet, Refusal, Row, Rows, Status};
 use destage_raid::Level;
 
 use super::HistoryRun;
@@ -130,6 +130,12 @@ impl HistoryRun<'_> {
             self.lost_before.insert(dev);
             self.report.losses += 1;
             self.hole.add(&remains.nvram.intents);
+        }
+        let all_answer = self.members().iter().all(|dev| remains.disks[dev.index()].answers);
+        if std::mem::take(&mut self.damages_intents) && self.lost_before.is_empty() && all_answer {
+            let rows = u32::try_from(self.cell.geometry.member_pages()).expect("members are small");
+            remains.nvram.intents.set(Rows::new(Row(0), rows), true);
+            self.report.damaged_intents += 1;
         }
         self.hole.keep(&remains.nvram.intents);
         let silent = (0..).map(Dev).zip(&remains.disks).filter(|(_, disk)| !disk.answers).map(|(dev, _)| dev).collect();

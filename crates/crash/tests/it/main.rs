@@ -8,6 +8,7 @@ mod bereft;
 mod cells;
 mod commands;
 mod copies;
+mod damaged_intents;
 mod delayed;
 mod exhaustive;
 mod files;

@@ -1,6 +1,6 @@
 //! The beginning of a life: what the NVRAM says, and making rows consistent whose intent is open.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use destage_plan::{
     Buf, Claim, Class, Column, ColumnSet, Ext, LostPages, NvHeld, NvSlot, OpId, Out, PageRange, Refusal, Row, Rows,
@@ -22,6 +22,9 @@ const ROWS: u32 = 256;
 #[derive(Default)]
 pub(super) struct Recovery {
     todo: VecDeque<Rows>,
+    /// Holds the rows of which what stands above [says](Array::recover_above) that they are not consistent, while no intent
+    /// does.
+    above: BTreeSet<Row>,
     active: u32,
     refused: bool,
     /// Rows that cannot be made consistent were looked for.
@@ -139,6 +142,7 @@ impl Array {
         for row in rows {
             if !self.intents.contains(row) {
                 self.queue_recovery(Rows::new(row, 1));
+                self.recovery.above.insert(row);
             }
         }
     }
@@ -362,7 +366,8 @@ impl Array {
         versions.written(op, rows, back, Updated::Computed);
         versions.released(op);
         self.stats.recovered_rows += u64::from(rows.count);
-        self.intents.end(rows, true);
+        let is_set = !self.recovery.above.remove(&rows.first);
+        self.intents.end(rows, is_set);
         self.dirty |= self.config.geometry.member_set() - self.members.lost();
     }
 
