@@ -1,17 +1,20 @@
 //! A life of an array in files: opened, served, watched, its answers held against the model.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_cache::Served;
 use destage_exec::{Accepted, Completion, Files, FilesConfig, FilesError, Moment, NvramPlace, Recording};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 
-use super::{FilesReport, Known, Life, Outcome, PATIENCE, SPARE, Scene, count};
+use super::{FilesReport, Known, Life, Outcome, PATIENCE, SPARE, Scene, count, path};
 use crate::Dice;
 use crate::asked::Asked;
 use crate::cell::PAGE_SECTORS;
 use crate::model::{SECTOR, sector_bytes};
+
+/// Sets the bytes of a sector of the files, whose headers are one.
+const FILE_SECTOR: u64 = 512;
 
 /// Takes away what may be lost beside the members.
 fn bereave(scene: &Scene, left: &Recording, known: &Known, dice: &mut Dice) {
@@ -48,6 +51,12 @@ impl Known {
         self.lost |= self.unfilled;
         self.down |= self.lost | caches;
         self.excused |= !((self.lost | self.down) & scene.members()).is_empty();
+    }
+
+    /// Returns the caches' devices in whose place another file is.
+    fn replaced_caches(&self, scene: &Scene) -> DevSet {
+        let is_another = |dev: &Dev| self.paths[dev.index()] != path(dev.index(), 0);
+        (0..self.paths.len() as u8).map(Dev).filter(is_another).collect::<DevSet>() - scene.members()
     }
 }
 
@@ -117,9 +126,20 @@ impl<'a> Life<'a> {
         let may_be_lost = scene.options.bereft || known.homeless;
         // After a clean stop nothing is to be recovered, which is looked at when all is over.
         known.rotten = false;
-        if scene.options.rots && known.depth <= 2 && known.is_whole() && dice.one_in(2) {
-            known.rotten = flip_a_bit(&os, &config, &mut dice);
-            report.rotten += u64::from(known.rotten);
+        if scene.options.rots
+            && known.depth <= 2
+            && known.is_whole()
+            && dice.one_in(2)
+            && let Some((file, at)) = flip_a_bit(&os, &config, &mut dice)
+        {
+            scene.diary.note(|| format!("a bit of byte {at} of {} is flipped", file.display()));
+            known.rotten = true;
+            report.rotten += 1;
+            if file == config.intents && at < FILE_SECTOR {
+                // The marks do not know so soon as these that a file has taken a device's place, and until they do nothing
+                // is kept there that is nowhere else.
+                known.down |= known.replaced_caches(scene);
+            }
         }
         let opened = if scene.options.bereft || scene.options.rots || scene.home.is_some() && !known.has_copies {
             let accepted = Accepted { data: !scene.holds_data(), notes: false };
@@ -563,29 +583,32 @@ impl<'a> Life<'a> {
 }
 
 /// Flips a bit of the intents, or of what the NVRAM's header says to be there, if there are both. What the newest record of
-/// the NVRAM says, if it is not covered by the header, looks torn when it is damaged: that is left alone.
-fn flip_a_bit(os: &Recording, config: &FilesConfig, dice: &mut Dice) -> bool {
-    const SECTOR: u64 = 512;
-    let content = |path| os.content(path).filter(|bytes| bytes.len() as u64 > SECTOR && bytes[..8] != [0; 8]);
+/// the NVRAM says, if it is not covered by the header, looks torn when it is damaged: that is left alone. Returns
+/// the file and the byte.
+fn flip_a_bit(os: &Recording, config: &FilesConfig, dice: &mut Dice) -> Option<(PathBuf, u64)> {
+    let content = |path| os.content(path).filter(|bytes| bytes.len() as u64 > FILE_SECTOR && bytes[..8] != [0; 8]);
     let (Some(mut intents), Some(mut nvram)) = (content(&config.intents), content(config.nvram_path())) else {
-        return false;
+        return None;
     };
     if !matches!(config.nvram, NvramPlace::Own(_)) || dice.one_in(2) {
         let at = dice.below(intents.len() as u64);
         intents[at as usize] ^= 1 << dice.below(8);
         os.put(&config.intents, &intents);
-        return true;
+        return Some((config.intents.clone(), at));
     }
     let number = |at: usize| u64::from_le_bytes(nvram[at..at + 8].try_into().expect("eight bytes"));
-    let (tail, sealed, ring) = (number(56), number(64), nvram.len() as u64 / SECTOR - 2);
+    let (tail, sealed, ring) = (number(56), number(64), nvram.len() as u64 / FILE_SECTOR - 2);
+    let headers_agree = nvram[..FILE_SECTOR as usize] == nvram[((1 + ring) * FILE_SECTOR) as usize..];
     let sector = match dice.below(4) {
+        // While the other header is just being written, or has an earlier bit flipped, this is the only one.
+        0 | 1 if !headers_agree => return None,
         0 => 0,
         1 => 1 + ring,
-        _ if sealed == tail => return false,
+        _ if sealed == tail => return None,
         _ => 1 + (tail + dice.below(sealed - tail)) % ring,
     };
-    let at = sector * SECTOR + dice.below(SECTOR);
+    let at = sector * FILE_SECTOR + dice.below(FILE_SECTOR);
     nvram[at as usize] ^= 1 << dice.below(8);
     os.put(config.nvram_path(), &nvram);
-    true
+    Some((config.nvram_path().to_owned(), at))
 }
