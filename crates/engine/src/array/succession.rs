@@ -71,12 +71,13 @@ impl Array {
 
     /// Goes on with the copying of a member, and has the file take its place.
     pub(super) fn go_on_copying(&mut self) -> Result<(), FilesError> {
-        self.files.begin_hand_over();
-        if let Some((dev, path, phase)) = self.files.succession()
-            && (phase == SuccessionPhase::Quiet || self.files.is_labelling())
-        {
-            let path = path.to_owned();
-            self.hand_over(dev, path)?;
+        // A turn without a successor looks for one once.
+        if self.files.succession().is_some() {
+            self.files.begin_hand_over();
+            if let Some((dev, path, SuccessionPhase::Quiet)) = self.files.succession() {
+                let path = path.to_owned();
+                self.hand_over(dev, path)?;
+            }
         }
         self.take_dropped();
         self.replace_lost();
