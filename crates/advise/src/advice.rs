@@ -6,7 +6,7 @@ use destage_report::findings::{Found, Gravity, found};
 use destage_report::{Judge, ReportRun, device_words};
 use destage_sim::measure::{ResultVersion, record};
 
-use crate::Searched;
+use crate::PlaceSearch;
 use crate::candidates::{CachePlace, LeftOut};
 use crate::search::{Outcome, Tried};
 
@@ -116,7 +116,7 @@ impl Advice {
         judge: Judge,
         outcome: &Outcome<ReportRun>,
         considered: Considered<'_>,
-        other: Option<(&Searched, &Outcome<ReportRun>)>,
+        other: Option<&(PlaceSearch, Outcome<ReportRun>)>,
     ) -> Self {
         let sizes = considered.sizes;
         let winner = &outcome.tried[outcome.best];
@@ -128,11 +128,13 @@ impl Advice {
             ahead: tried.cost.and_then(|cost| share(cost, own)),
         };
         let of = |tried: &Tried<ReportRun>| of_size(tried, sizes);
-        let elsewhere = other.map(|(searched, found)| OtherPlace {
-            place: searched.place.word().unwrap_or_default().to_owned(),
-            best: of_size(&found.tried[found.best], &searched.sizes),
-            policies: searched.space.policies.clone(),
-            considered_bytes: searched.sizes.clone(),
+        let elsewhere = other.and_then(|(search, found)| {
+            Some(OtherPlace {
+                place: search.place.word()?.to_owned(),
+                best: of_size(&found.tried[found.best], &search.sizes),
+                policies: search.space.policies.clone(),
+                considered_bytes: search.sizes.clone(),
+            })
         });
         let at = |size: Option<usize>| outcome.tried.iter().filter(move |tried| tried.size == size);
         let by_size = (0..sizes.len()).filter_map(|size| {

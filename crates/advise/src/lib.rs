@@ -15,15 +15,14 @@ use std::cell::Cell;
 pub use advice::{Advice, Choice, Doubt, Half, Omitted, OtherPlace};
 pub use error::AdviseError;
 pub use search::Part;
-pub use sizes::{Budget, Budgets};
+pub use sizes::{Budget, CacheBudgets};
 
 use advice::Considered;
 use bench::Bench;
-use candidates::{CachePlace, Candidates, LeftOut};
+use candidates::{CachePlace, LeftOut};
 use destage_report::{Judge, Objective, ReportRun};
 use destage_scenario::keys::array::ARRAY;
 use destage_scenario::keys::cache::CACHE;
-use destage_scenario::keys::cache::POLICY;
 use destage_scenario::keys::device::DEVICE;
 use destage_scenario::keys::host::HOST;
 use destage_scenario::keys::output::OBJECTIVE;
@@ -90,40 +89,26 @@ fn settle_device(settings: &mut Settings) -> Result<(), AdviseError> {
     Ok(())
 }
 
-/// Holds what is searched in one place, and what was found there.
-struct Searched {
+/// Holds what is searched in one place.
+struct PlaceSearch {
     place: CachePlace,
     sizes: Vec<u64>,
     space: Space,
-    outcome: Option<Outcome<ReportRun>>,
 }
 
-/// Says where caches may be.
-fn places(settings: &Settings, looked: &Simulation, budgets: Budgets) -> Result<Vec<CachePlace>, AdviseError> {
-    if budgets.nvram.is_none() {
-        return Ok(vec![CachePlace::Only]);
-    }
-    if matches!(looked, Simulation::Buffers(_)) {
-        let why = "a buffer inside an SSD has no use for it; give an array, whose caches may be in the NVRAM";
-        let why = format!("{NVRAM_BUDGET}: {why}");
-        return Err(AdviseError::Asked(why));
-    }
-    let mut places = vec![CachePlace::Device, CachePlace::Nvram];
-    if POLICY.is_given(settings) {
-        let has = |place| candidates::named(settings, looked, place).map(|found| !found.policies.is_empty());
-        let mut kept = Vec::new();
-        for place in places {
-            if has(place)? {
-                kept.push(place);
-            }
+/// Lists where caches may be.
+///
+/// # Errors
+/// If there is NVRAM for a cache, and none could be in it.
+fn places(looked: &Simulation, budgets: CacheBudgets) -> Result<&'static [CachePlace], AdviseError> {
+    match looked {
+        _ if budgets.nvram.is_none() => Ok(&[CachePlace::Only]),
+        Simulation::Array(_) => Ok(&[CachePlace::Device, CachePlace::Nvram]),
+        Simulation::Buffers(_) => {
+            let why = "a buffer inside an SSD has no use for it; give an array, whose caches may be in the NVRAM";
+            Err(AdviseError::Asked(format!("{NVRAM_BUDGET}: {why}")))
         }
-        if !kept.contains(&CachePlace::Nvram) {
-            let why = format!("{NVRAM_BUDGET}: none of the policies keeps data in the NVRAM");
-            return Err(AdviseError::Asked(why));
-        }
-        places = kept;
     }
-    Ok(places)
 }
 
 /// Looks for the best policy and size up to a budget, by the settings of `destage sim`, whose policies are the candidates if
@@ -137,7 +122,7 @@ fn places(settings: &Settings, looked: &Simulation, budgets: Budgets) -> Result<
 pub fn advise(
     mut settings: Settings,
     mut requests: Requests,
-    budgets: Budgets,
+    budgets: CacheBudgets,
     on: Option<&dyn Elsewhere>,
     watch: &dyn Watch,
 ) -> Result<Advised, AdviseError> {
@@ -159,7 +144,7 @@ pub fn advise(
     let looked = simulation(&unsized_yet, &requests.before_sizes())?;
     let found = curve::lru(&looked.scope(), resources, &mut || requests.open(0), &|progress| watch.show(progress))?;
     let count = found.input.trace_requests / u64::from(requests.repeat());
-    let places = places(&settings, &looked, budgets)?;
+    let places = places(&looked, budgets)?;
     let mut bench = Bench {
         settings,
         requests: &requests,
@@ -171,22 +156,28 @@ pub fn advise(
         extent: Cell::new(None),
         judge: Cell::new(None),
     };
-    let (mut all, mut left_out) = (Vec::new(), Vec::new());
-    for place in places {
+    let (mut searches, mut left_out) = (Vec::new(), Vec::new());
+    for &place in places {
+        let mut candidates = candidates::named(&bench.settings, &looked, place)?;
+        if candidates.policies.is_empty() && place != CachePlace::Only {
+            // Those that are named are all in the other place.
+            continue;
+        }
         let (budget, option) =
             if place == CachePlace::Nvram { (budgets.nvram, NVRAM_BUDGET) } else { (budgets.size, BUDGET) };
         let mut sizes = sizes::considered(budget, option, &found)?;
-        let mut candidates = candidates::named(&bench.settings, &looked, place)?;
         candidates.settle(&mut bench, &mut sizes)?;
         let space = candidates.space(sizes.len(), count);
-        let Candidates { left_out: more, .. } = candidates;
-        left_out.extend(more);
-        all.push(Searched { place, sizes, space, outcome: None });
+        left_out.append(&mut candidates.left_out);
+        searches.push(PlaceSearch { place, sizes, space });
+    }
+    if budgets.nvram.is_some() && searches.iter().all(|search| search.place != CachePlace::Nvram) {
+        return Err(AdviseError::Asked(format!("{NVRAM_BUDGET}: none of the policies keeps data in the NVRAM")));
     }
     let mut changed = None;
-    loop {
-        match search_all(&mut bench, &mut all) {
-            Ok(()) => break,
+    let outcomes = loop {
+        match search_all(&mut bench, &searches) {
+            Ok(outcomes) => break outcomes,
             Err(SearchError::Bench(error)) => return Err(error),
             Err(SearchError::NoResult) if changed.is_none() && !HOST.is_given(&bench.settings) => {
                 bench.settings.flag(HOST.name(), vec![INSTEAD.to_owned()])?;
@@ -202,16 +193,15 @@ pub fn advise(
                 )));
             }
         }
-    }
+    };
     let judge = bench.judge.get().expect("there was a run");
-    let slow = |searched: &Searched| searched.outcome.is_none();
-    let slow = all.iter().filter(|searched| slow(searched)).flat_map(|searched| searched.space.policies.iter());
-    let why = "none of those with data in its place kept up with the requests";
-    left_out.extend(slow.map(|policy| LeftOut { policy: policy.clone(), why: why.to_owned() }));
-    let mut found_in: Vec<(Searched, Outcome<ReportRun>)> = Vec::new();
-    for mut searched in all {
-        if let Some(outcome) = searched.outcome.take() {
-            found_in.push((searched, outcome));
+    let mut found_in = Vec::new();
+    for (search, outcome) in searches.into_iter().zip(outcomes) {
+        if let Some(outcome) = outcome {
+            found_in.push((search, outcome));
+        } else {
+            let why = "none of those with data in its place kept up with the requests";
+            left_out.extend(search.space.policies.into_iter().map(|policy| LeftOut { policy, why: why.to_owned() }));
         }
     }
     if let [(_, one), (_, other)] = &found_in[..]
@@ -232,25 +222,28 @@ pub fn advise(
         left_out,
         changed,
     };
-    let other = elsewhere.as_ref().map(|(searched, outcome)| (searched, outcome));
-    let advice = Advice::new(judge, &outcome, considered, other);
+    let advice = Advice::new(judge, &outcome, considered, elsewhere.as_ref());
     // What holds nothing is the same in both places.
     let others = elsewhere.into_iter().flat_map(|(_, outcome)| outcome.tried).filter(|tried| tried.size.is_some());
     let runs = outcome.tried.into_iter().chain(others).map(|tried| tried.run).collect();
     Ok(Advised { advice, runs, judge })
 }
 
-/// Searches each place. One of which no run is a result has no outcome.
-fn search_all(bench: &mut Bench<'_>, all: &mut [Searched]) -> Result<(), SearchError<AdviseError>> {
-    for searched in &mut *all {
-        bench.sizes.clone_from(&searched.sizes);
-        searched.outcome = match search(bench, &searched.space) {
+/// Searches each place; returns no outcome of one in which no run is a result.
+fn search_all(
+    bench: &mut Bench<'_>,
+    searches: &[PlaceSearch],
+) -> Result<Vec<Option<Outcome<ReportRun>>>, SearchError<AdviseError>> {
+    let mut outcomes = Vec::new();
+    for PlaceSearch { sizes, space, .. } in searches {
+        bench.sizes.clone_from(sizes);
+        outcomes.push(match search(bench, space) {
             Ok(outcome) => Some(outcome),
             Err(SearchError::NoResult) => None,
             Err(error) => return Err(error),
-        };
+        });
     }
-    if all.iter().all(|searched| searched.outcome.is_none()) { Err(SearchError::NoResult) } else { Ok(()) }
+    if outcomes.iter().all(Option::is_none) { Err(SearchError::NoResult) } else { Ok(outcomes) }
 }
 
 /// Returns true if the best of one place costs less than that of another by more than what counts as good.

@@ -10,7 +10,7 @@ pub type Budget = Size;
 
 /// Tells how large caches may be.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Budgets {
+pub struct CacheBudgets {
     /// Limits a buffer inside an SSD, or a cache on a device before an array. None: by the curve of LRU.
     pub size: Option<Budget>,
     /// Limits a cache in the NVRAM before an array. None: there is no NVRAM for one.

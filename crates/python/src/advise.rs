@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use destage_advise::{Advised, Budget, Budgets, Stage, Watch};
+use destage_advise::{Advised, Budget, CacheBudgets, Stage, Watch};
 use destage_scenario::keys::cache::CACHE;
 use destage_scenario::keys::output::OBJECTIVE;
 use destage_scenario::sim;
@@ -47,7 +47,7 @@ pub(crate) fn advise(
             text.map(|text| text.parse::<Budget>().map_err(|right| raised(format_args!("{name}={text}: {right}"))));
         size.transpose()
     };
-    let budgets = Budgets { size: of("budget", budget)?, nvram: of("nvram_budget", nvram_budget)? };
+    let budgets = CacheBudgets { size: of("budget", budget)?, nvram: of("nvram_budget", nvram_budget)? };
     let objective = OBJECTIVE.optional(&settings).map_err(raised)?;
     let stop = Stop::default();
     let told = stop.clone();

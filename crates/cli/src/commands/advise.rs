@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Result, anyhow};
 use clap::{Arg, ArgMatches, Command, ValueHint};
-use destage_advise::{Advice, Advised, Budget, Budgets, Part, Stage, Watch, advise};
+use destage_advise::{Advice, Advised, Budget, CacheBudgets, Part, Stage, Watch, advise};
 use destage_report::{FILES, Report};
 use destage_scenario::keys::output::{JSON, PROGRESS, REPORT};
 use destage_scenario::keys::ssd::PRESET;
@@ -131,7 +131,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(text) => text.parse::<Budget>().map(Some).map_err(|right| anyhow!("--{name} {text}: {right}")),
         None => Ok(None),
     };
-    let budgets = Budgets { size: budget("budget")?, nvram: budget("nvram-budget")? };
+    let budgets = CacheBudgets { size: budget("budget")?, nvram: budget("nvram-budget")? };
     let requests = sim::requests(&settings)?;
     let mut outputs = Outputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
     let report = REPORT.path(&settings)?;
