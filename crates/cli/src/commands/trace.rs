@@ -167,17 +167,15 @@ fn stat(matches: &ArgMatches) -> Result<()> {
         "both" => LocalityOf::Both,
         _ => LocalityOf::Writes,
     });
-    let mut rows = Vec::new();
+    let (mut rows, mut read_as) = (Vec::new(), Vec::new());
     for file in matches.get_many::<String>("files").into_iter().flatten() {
         let mut trace = open(file, matches)?;
+        read_as.push(columns_of(trace.format_spec()));
         rows.push(TraceDescription::of(file, trace.format().name(), &mut trace, geometry, of)?);
         warn_of_skipped(&trace);
         warn_of_clock(&trace);
         if trace.passed_over() > 0 {
-            screen::warn(format_args!(
-                "{} rows are no requests, and were passed over",
-                show_count(trace.passed_over())
-            ));
+            screen::warn(format_args!("{} rows passed over that are no requests", show_count(trace.passed_over())));
         }
     }
     if matches.get_flag("json") {
@@ -194,10 +192,8 @@ fn stat(matches: &ArgMatches) -> Result<()> {
             writeln!(screen)?;
         }
         screen.paragraph("", &format!("{file} ({format})"))?;
-        // A table in other units than the format's may look like one of it.
-        let info = FORMATS.iter().find(|id| id.name() == *format).map(|id| id.info());
-        if let Some(info) = info.filter(|info| !info.columns.is_empty()) {
-            screen.paragraph("  ", &format!("read as {}", info.columns))?;
+        if !read_as[i].is_empty() {
+            screen.paragraph("  ", &format!("read as {}", read_as[i]))?;
         }
         screen.pairs(summary_rows(summary))?;
         if let Some(l) = latencies {
@@ -211,6 +207,14 @@ fn stat(matches: &ArgMatches) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns what the columns of a table are taken for, in what units: one in other units may look like one of a format. Of what
+/// is no table, nothing.
+fn columns_of(format: &FormatSpec) -> String {
+    let columns = format.id().info().columns;
+    let described = format.to_string();
+    if columns.is_empty() || described == format.id().name() { columns.to_owned() } else { described }
 }
 
 /// Volumes that a table shows; JSON has all.

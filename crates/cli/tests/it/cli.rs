@@ -140,6 +140,18 @@ fn the_locality_of_a_trace_is_shown_and_its_schema_names_every_field() {
     assert!(stat(&[]).get("locality").is_none(), "only where it is asked for");
 }
 
+#[test]
+fn statistics_say_what_the_columns_were_taken_for() {
+    let folder = temporary();
+    let trace = folder.path().join("trace.csv");
+    fs::write(&trace, "1.5,7,W,2,8\n2.5,7,R,2,8\n").unwrap();
+    let described = "columns:ts=ms,dev,op(R=R,W=W),off=pages4k,len=sectors";
+    let stat = |format: &str| quietly(&["trace", "stat", text(&trace), "--format", format]);
+    assert!(stat(described).contains(&format!("read as {described}\n")), "{}", stat(described));
+    fs::write(&trace, "128166372003061629,hm,0,Read,8192,4096,413\n").unwrap();
+    assert!(stat("msr").contains("read as filetime (100 ns),"), "{}", stat("msr"));
+}
+
 /// Statistics have units as results do, and what both have is called the same.
 #[test]
 fn the_statistics_of_a_trace_are_explained_field_by_field() {
