@@ -31,6 +31,7 @@ mod nv; // slots of the NVRAM
 mod out; // what a controller answers
 mod scrub; // comparing rows of an array
 mod sets; // sets of steps, devices, columns
+mod status; // how far a life has come
 mod step; // what an executor is asked to do
 
 pub use buf::{Buf, NvHeld, NvPut, NvSlot, Sectors, Span, Tag};
@@ -46,11 +47,12 @@ pub use intents::Intents;
 pub use lists::{ByteList, List, PutList, RowList, SpanList};
 pub use lost::{LostPages, PageRange};
 pub use nv::NvSlots;
-pub use out::{Issue, Out, Planned, Refusal, Status};
+pub use out::{Issue, Out, Planned};
 pub use request::{Op, Request};
 pub use scrub::{ScrubOrder, ScrubTally};
 pub use sets::{ColumnSet, DevSet, StepSet};
 pub use spec::{ParamSpec, Params, PolicySpec, SpecError, same_value};
 pub use split::{PageGeometry, PageGeometryError, PageRun, Split};
+pub use status::{Refusal, Status};
 pub use step::{BadPage, PageFate, PageReport, Step, StepKind, StepOutcome};
 pub use units::{BlockNo, Element, Nanos, PageNo, SECTOR_BYTES};
