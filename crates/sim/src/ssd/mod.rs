@@ -7,6 +7,7 @@ mod cost;
 mod divisor;
 mod element;
 mod geometry;
+mod geometry_error;
 mod log_blocks;
 mod page_map;
 mod pool;
@@ -20,7 +21,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use clock::ElementClock;
 pub use clock::{Collection, ElementCounters};
-pub use geometry::{Allocation, CollectionPoint, Ftl, SsdConfig, SsdGeometryError, SsdShape};
+pub use geometry::{Allocation, CollectionPoint, Ftl, SsdConfig, SsdShape};
+pub use geometry_error::SsdGeometryError;
 use log_blocks::LogBlocks;
 use page_map::PageMap;
 pub use pool::PageStates;
