@@ -21,6 +21,7 @@ mod journal;
 mod lane;
 mod outcomes;
 mod overlap;
+mod reported;
 mod request_log;
 mod result;
 mod serial;
