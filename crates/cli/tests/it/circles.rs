@@ -1,5 +1,6 @@
 //! No module needs, over others, itself: each crate's modules can be read one after the other. In the crates that
-//! [`INSIDE`] names that holds of every file: none imports from a folder that it lies in, since that needs its files.
+//! [`INSIDE`] names that holds of every file: none imports from a folder that it lies in, since that needs its files. No
+//! file is longer than can be read in one sitting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// Crates of which every file is looked at; of the others circles inside one module's own folder are its own affair.
 const INSIDE: [&str; 1] = ["exec"];
+
+/// Limits the lines of a file.
+const LONGEST: usize = 700;
 
 /// The modules that each module of a crate names.
 type Graph = BTreeMap<String, BTreeSet<String>>;
@@ -222,6 +226,16 @@ fn modules_do_not_need_each_other_in_circles() {
         looked_at += graph.values().map(BTreeSet::len).sum::<usize>();
     }
     assert!(looked_at > 200, "modules of a crate name each other: {looked_at} times");
+}
+
+#[test]
+fn no_file_is_longer_than_a_sitting() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
+    let all = sources(crates);
+    let lines = |path: &Path| fs::read_to_string(path).expect("a source").lines().count();
+    let long: Vec<_> = all.iter().map(|path| (path, lines(path))).filter(|(_, lines)| *lines > LONGEST).collect();
+    assert!(long.is_empty(), "more than {LONGEST} lines: {long:?}");
+    assert!(all.len() > 1_000, "{} files", all.len());
 }
 
 #[test]
