@@ -36,7 +36,7 @@ use search::{AS_GOOD, Outcome, SearchError, Space, search};
 
 /// Names the host that waits where requests come faster than any run serves them. It keeps the idle time between bursts, in which
 /// arrays clean and SSDs collect.
-const INSTEAD: &str = "bounded:32";
+pub const INSTEAD: &str = "bounded:32";
 
 /// Name the options of how large caches may be.
 const BUDGET: &str = "--budget";

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use destage_advise::{Advice, Choice, Doubt, Half, OtherPlace};
+use destage_advise::{Advice, Choice, Doubt, Half, INSTEAD, OtherPlace};
 use destage_report::{Judge, PageAdvice, ahead, show_size};
 use destage_scenario::quantity::show_count;
 
@@ -27,10 +27,16 @@ fn name(choice: &Choice) -> String {
 fn advised(advice: &Advice) -> String {
     let best = &advice.best;
     let Some(bytes) = best.cache_bytes else {
-        return format!("no buffer: nothing up to {} is more than 1 % better", budget(advice));
+        let why = if keeps_up_alone(advice) { "kept up with the requests" } else { "is more than 1 % better" };
+        return format!("no buffer: nothing up to {} {why}", budget(advice));
     };
     let share = percent(bytes as f64 / advice.footprint_bytes.max(1) as f64);
     format!("{}{}, {share} of what is touched", name(best), advice.place.as_deref().map_or("", of_place))
+}
+
+/// Returns true if there are no results but that of what is advised: nothing says whether it is better.
+fn keeps_up_alone(advice: &Advice) -> bool {
+    advice.best.cache_bytes.is_none() && advice.sizes.is_empty() && !advice.policies.is_empty()
 }
 
 /// Returns what a size is a size of, after it.
@@ -102,6 +108,7 @@ fn confidence(judge: Judge, advice: &Advice) -> String {
     let lost = advice.halves.iter().try_fold(0.0, |most: f64, half| Some(most.max(half.lost?)));
     let level = &*advice.confidence;
     let of_halves = match (advice.halves.is_empty(), lost) {
+        (true, _) if keeps_up_alone(advice) => "nothing else has a result".to_owned(),
         (true, _) => "nothing else could be compared".to_owned(),
         (_, None) => "a half of the trace has no result".to_owned(),
         (_, Some(0.0)) => "better than the runner-up over either half of the trace".to_owned(),
@@ -133,6 +140,9 @@ fn facts(judge: Judge, advice: &Advice) -> [Vec<(&'static str, String)>; 2] {
     if best.cache_bytes == Some(advice.budget_bytes) && advice.considered_bytes.len() > 1 && all.is_empty() {
         let option = if advice.place.as_deref() == Some("nvram") { "--nvram-budget" } else { "--budget" };
         rests.push(("", format!("the largest that was considered: see what more would do with {option}")));
+    }
+    if keeps_up_alone(advice) {
+        rests.push(("", format!("to compare them all the same, have the trace wait for them: --host {INSTEAD}")));
     }
     if let Some(value) = best.value {
         rests.push(("gives", format!("{} of {}", advice.objective, judge.told(value))));

@@ -149,6 +149,27 @@ fn where_nothing_keeps_up_the_host_waits() {
     assert!(error.contains("no run is a result"), "{error}");
 }
 
+/// Padding makes whole blocks of everything, which takes longer than the next request is away.
+#[test]
+fn none_is_not_called_better_than_what_does_not_keep_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("media.csv");
+    let lines: Vec<_> = (0..600).map(|n| format!("{},W,{},2048", n * 2_000, n % 400 * 2_048)).collect();
+    fs::write(&trace, lines.join("\n")).unwrap();
+    let trace = trace.to_str().unwrap();
+    let of = ["advise", trace, "--format", "rq-csv", "--policy", "bplru", "--budget", "16MiB", "--progress=false"];
+    let text = quietly(&of);
+    for told in [
+        "advice      no buffer: nothing up to 16 MiB kept up with the requests\n",
+        "to compare them all the same, have the trace wait for them: --host\n            bounded:32\n",
+        ": nothing else has a result\n",
+    ] {
+        assert!(text.contains(told), "{told}\n{text}");
+    }
+    let text = quietly(&[&of[..], &["--host", "bounded:32"]].concat());
+    assert!(!text.contains("kept up") && text.contains("nothing up to 16 MiB is more than 1 % better"), "{text}");
+}
+
 #[test]
 fn what_cannot_be_asked_is_refused() {
     let advise = |more: &[&str]| refused(&[&["advise", "--workload", "exchange", "--limit", "1000"], more].concat());
