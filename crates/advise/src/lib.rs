@@ -21,7 +21,7 @@ use advice::Considered;
 use bench::Bench;
 use candidates::{CachePlace, LeftOut};
 use destage_report::{Judge, Objective, ReportRun};
-use destage_scenario::keys::array::ARRAY;
+use destage_scenario::keys::array::{ARRAY, CACHE_DEVICE};
 use destage_scenario::keys::cache::CACHE;
 use destage_scenario::keys::device::DEVICE;
 use destage_scenario::keys::host::HOST;
@@ -75,15 +75,15 @@ pub struct Advised {
     pub judge: Judge,
 }
 
-/// Has buffers be inside an SSD unless something else is asked for, and the SSD be a current drive unless another is named.
+/// Has buffers be inside an SSD unless something else is asked for, and each SSD, that of a cache before an array too, be a
+/// current drive unless another is named.
 fn settle_device(settings: &mut Settings) -> Result<(), AdviseError> {
-    if ARRAY.is_given(settings) {
-        return Ok(());
-    }
-    if !DEVICE.is_given(settings) {
+    let is_array = ARRAY.is_given(settings);
+    if !is_array && !DEVICE.is_given(settings) {
         settings.flag(DEVICE.name(), vec!["ssd".to_owned()])?;
     }
-    if DEVICE.get(settings)? == "ssd" && !PRESET.is_given(settings) {
+    let has_ssd = DEVICE.get(settings)? == "ssd" || is_array && CACHE_DEVICE.get(settings)? == "ssd";
+    if has_ssd && !PRESET.is_given(settings) {
         settings.flag(PRESET.name(), vec![DRIVE.to_owned()])?;
     }
     Ok(())

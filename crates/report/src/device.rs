@@ -30,7 +30,13 @@ pub fn device_words(run: &ReportRun) -> String {
             "ssd" => ssd_words(run),
             other => other.to_owned(),
         };
-        return format!("{} over {} members of {size}: {members}", run.text("array.level"), bytes("array.members"));
+        let cache = match run.text("cache_device") {
+            "" => String::new(),
+            "ssd" => format!("; the cache is on a {}", ssd_words(run)),
+            other => format!("; the cache is on a device: {other}"),
+        };
+        let (level, count) = (run.text("array.level"), bytes("array.members"));
+        return format!("{level} over {count} members of {size}: {members}{cache}");
     }
     match run.text("device") {
         "ssd" => {

@@ -28,7 +28,8 @@ declare_settings! {
         Setting::of_array(&settings::PARITY, AppliesTo::Array).recorded(Recorded::Field);
     pub(crate) const REGIME: Setting<Regime> =
         Setting::of_array(&settings::DURABILITY, AppliesTo::Array).recorded(Recorded::Field);
-    pub(crate) const CACHE_DEVICE: Setting<&'static str> = Setting::one(
+    /// Holds the kind of device on which host-side policies cache.
+    pub const CACHE_DEVICE: Setting<&'static str> = Setting::one(
         "cache-device",
         "ssd|disk|fixed",
         "ssd",
