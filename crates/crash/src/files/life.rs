@@ -171,7 +171,9 @@ impl<'a> Life<'a> {
         if let Some(damaged) = files.damaged_nvram().filter(|_| !scene.options.rots) {
             return Err(format!("what no cut leaves is taken for damage: {}", damaged.errors.join("; ")));
         }
-        if let Some(done) = files.resynchronised() {
+        // A damaged NVRAM of which the marks say that it has nothing is made anew. That costs nothing.
+        let is_needless = |rows: u64| known.rotten && !may_be_lost && rows == 0;
+        if let Some(done) = files.resynchronised().filter(|done| !is_needless(done.rows)) {
             if !may_be_lost {
                 return Err(format!("{:?} are taken for lost", done.lost));
             }
