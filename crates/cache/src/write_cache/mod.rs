@@ -401,13 +401,17 @@ impl HostCache for WriteCache {
         for slot in std::mem::take(&mut self.given) {
             array.give_slot(slot, out);
         }
-        if !array.is_ready() {
-            return;
-        }
-        self.store.end_damaged();
         for row in self.healed.drain(..) {
             array.let_go(row, out);
         }
+        if !array.is_ready() {
+            // Else their rows would be open to a cut when requests come, and what is lost with a member then.
+            if self.outdated.are_free_to_go() {
+                self.free(operations, out);
+            }
+            return;
+        }
+        self.store.end_damaged();
         let broken = self.has_parity() && array.is_broken();
         let was_broken = std::mem::replace(&mut self.broken, broken);
         if was_broken && !broken {

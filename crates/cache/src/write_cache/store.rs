@@ -414,13 +414,19 @@ impl Store {
         self.rows.get(&row).map_or(ColumnSet::EMPTY, |at| self.present[*at as usize])
     }
 
-    /// Names the dead versions of a row.
-    pub(super) fn dead_of(&self, row: Row) -> impl Iterator<Item = NvSlot> {
+    /// Names the dead versions of a row that can be freed without anything else happening to it, with whether that has to
+    /// wait for the [end](Self::end_damaged) of damaged ones. What is behind a version that is of use is not among them.
+    pub(super) fn dead_of(&self, row: Row) -> impl Iterator<Item = (NvSlot, bool)> {
         let of_place = move |column| {
             let next = |number: &u32| self.get(*number).newer;
-            std::iter::successors(self.held((row, column)).oldest, next).map(|number| self.get(number))
+            let all = std::iter::successors(self.held((row, column)).oldest, next);
+            let mut waits = false;
+            all.take_while(|number| self.get(*number).dead).map(move |number| {
+                waits |= self.damaged.contains(&number);
+                (self.get(number).slot, waits)
+            })
         };
-        self.present(row).iter().flat_map(of_place).filter(|version| version.dead).map(|version| version.slot)
+        self.present(row).iter().flat_map(of_place)
     }
 
     /// Whether something is dead and not freed.
@@ -583,6 +589,22 @@ mod tests {
             let (store, found) = damaged(left);
             assert_eq!(held(&store), now, "{left:?}");
             assert_eq!(found, DamagedVersions { lost: is_lost(lost), rows: is_open(open) }, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_freed_waits_for_nothing_that_is_of_use() {
+        use Layer::{Lower, Upper};
+        for (left, freed) in [
+            (&[(Lower, 1, false), (Lower, 2, false)][..], &[(0, false)][..]),
+            (&[(Upper, 2, false), (Lower, 2, true)], &[]),
+            (&[(Lower, 1, false), (Upper, 2, true)], &[]),
+            (&[(Lower, 1, true), (Upper, 2, false)], &[(0, true)]),
+            (&[(Upper, 1, true), (Lower, 2, false), (Lower, 3, false)], &[(0, true), (1, true)]),
+        ] {
+            let (store, _) = damaged(left);
+            let found: Vec<_> = store.dead_of(PLACE.0).map(|(slot, waits)| (slot.index, waits)).collect();
+            assert_eq!(found, freed, "{left:?}");
         }
     }
 

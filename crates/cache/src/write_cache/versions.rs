@@ -85,12 +85,17 @@ impl Versions for WriteCache {
         self.torn.contains(&row) || self.outdated.holds(row)
     }
 
+    fn is_recovered(&self) -> bool {
+        !self.outdated.are_free_to_go() && self.healed.is_empty()
+    }
+
     fn is_clean(&self) -> bool {
         // With more lost than the level can do without what is held stays where it is.
         let is_empty = self.store.is_empty()
             || self.broken && self.jobs.iter().all(Option::is_none)
             || self.has_only_parked() && !self.store.has_dead();
-        is_empty && self.outdated.is_empty() && self.waiting.is_empty() && self.freeing.is_empty() && !self.is_freeing
+        let is_told = self.outdated.is_empty() && self.healed.is_empty();
+        is_empty && is_told && self.waiting.is_empty() && self.freeing.is_empty() && !self.is_freeing
     }
 }
 

@@ -22,7 +22,7 @@ fn damage(seed: u64, drawn: &[Numbered]) -> Vec<Numbered> {
         if dice.one_in(rarity) {
             let cut = Action::Cut { back: DevSet::EMPTY, gone: None };
             actions.extend([Action::DamageIntents, cut]);
-            // Soon after it is ready what the NVRAM has of what was recovered is not freed everywhere.
+            // Soon after it is ready, while what an operation began before that may be under way.
             if dice.one_in(2) {
                 let read = Action::Request { op: HostOp::Read, sector: 0, sectors: 1, fua: false };
                 actions.extend([read, Action::Steps(dice.below(6)), cut]);

@@ -234,6 +234,11 @@ impl Array {
     /// above: it is cleared after the next flush.
     pub fn let_go(&mut self, row: Row, out: &mut Out) {
         self.intents.let_go(row);
+        if !self.ready {
+            // Recovery waits for it.
+            self.own_flush(out);
+        }
+        self.flush_exposed(out);
         self.flush_when_idle(out);
     }
 

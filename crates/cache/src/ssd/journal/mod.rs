@@ -290,7 +290,9 @@ impl Journal {
         let told = told && self.landed.is_empty() && self.tells.is_empty() && self.marks.is_empty();
         let idle = self.commit.is_none() && self.flush.is_none() && self.page.is_none() && self.dead.is_empty();
         let told = told && !self.is_behind();
-        self.start.is_settled() && (self.log.is_none() || told) && idle && self.let_go.is_empty()
+        // The intents that were held until it was are let go with the next turn.
+        let is_settled = self.start.is_settled() && self.start.was_settled();
+        is_settled && (self.log.is_none() || told) && idle && self.let_go.is_empty()
     }
 
     /// Gives back what it does not need any more.

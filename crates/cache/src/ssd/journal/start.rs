@@ -150,6 +150,11 @@ impl Start {
         std::mem::replace(&mut self.has_read, false)
     }
 
+    /// Returns true if that it has become so was [taken](Self::take_settled).
+    pub(super) const fn was_settled(&self) -> bool {
+        self.was_settled
+    }
+
     /// Whether it has become so since this was asked last. What was noted of a lost device after its loss makes
     /// that it is so no more.
     pub(super) const fn take_settled(&mut self) -> bool {
