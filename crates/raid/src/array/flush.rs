@@ -234,8 +234,17 @@ impl Array {
     /// above: it is cleared after the next flush.
     pub fn let_go(&mut self, row: Row, out: &mut Out) {
         self.intents.let_go(row);
+        if self.ready && self.exposed.is_empty() {
+            self.flush_when_idle(out);
+        } else {
+            self.hurry_flush(out);
+        }
+    }
+
+    /// Flushes rows that were let go as soon as can be: recovery waits for that, or a member's loss exposes them.
+    #[cold]
+    fn hurry_flush(&mut self, out: &mut Out) {
         if !self.ready {
-            // Recovery waits for it.
             self.own_flush(out);
         }
         self.flush_exposed(out);
