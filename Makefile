@@ -9,14 +9,14 @@ TRACE := traces/own.oltp-pgbench-ext4.destage
 # Which write buffer serves a real workload best? The trace is a recording of PostgreSQL under pgbench, on ext4.
 demo:
 	@sh scripts/need-tools
-	$(CARGO) build --release --locked -p destage
+	$(CARGO) build --profile demo --locked -p destage
 	@mkdir -p $(OUT)
-	target/release/destage trace stat $(TRACE)
+	target/demo/destage trace stat $(TRACE)
 	@echo
-	target/release/destage sim --scenario scenarios/demo.toml --json=$(OUT)/demo.json --csv=$(OUT)/demo.csv --report=$(OUT)/demo --timing >$(OUT)/demo.txt
+	target/demo/destage sim --scenario scenarios/demo.toml --json=$(OUT)/demo.json --csv=$(OUT)/demo.csv --report=$(OUT)/demo --timing >$(OUT)/demo.txt
 	@cat $(OUT)/demo.txt
 	@echo
-	@echo "Wrote $(OUT)/demo.txt (the table above), $(OUT)/demo.json (every figure; \`target/release/destage schema\`"
+	@echo "Wrote $(OUT)/demo.txt (the table above), $(OUT)/demo.json (every figure; \`target/demo/destage schema\`"
 	@echo "explains the fields) and $(OUT)/demo.csv (a row per run). Change scenarios/demo.toml, or give flags, and run again."
 	@echo
 	@echo "Open $(OUT)/demo/index.html in a browser: which buffer, which size, what it costs in wear, what collection does."
