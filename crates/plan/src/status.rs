@@ -1,8 +1,8 @@
-//! How far the life of a controller has come, and why it does not start.
+//! Tells how far the life of a controller has come, and why it does not start.
 
 use crate::{DevSet, LostPages, Row};
 
-/// How far a life has come.
+/// Tells how far a life has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Recovery is under way.
@@ -13,29 +13,29 @@ pub enum Status {
     Refused(Refusal),
 }
 
-/// Why a controller does not start.
+/// Tells why a controller does not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Rows were being written when the power failed, and a member that holds data of theirs is
     /// lost, so that this data cannot be computed.
     WriteHole {
-        /// The first such row.
+        /// Names the first such row.
         row: Row,
-        /// How many there are.
+        /// Counts such rows.
         rows: u64,
         /// Names the pages of the array that are lost with them.
         lost: LostPages,
     },
     /// More members are lost than the level can do without.
     MembersLost {
-        /// How many.
+        /// Counts the members that are lost.
         lost: u32,
-        /// How many may be.
+        /// Counts those that may be lost.
         tolerated: u32,
     },
     /// A cache is lost that has, or had, newer versions of pages than the members.
     CacheLost {
-        /// The pages of the array that may be.
+        /// Names the pages of the array that may be lost with it.
         lost: LostPages,
     },
     /// Slots of the NVRAM are damaged that had newer versions of pages than the members.

@@ -272,7 +272,7 @@ impl WriteCache {
         }
     }
 
-    /// Slots are free.
+    /// Takes in slots that are free, and lists the rows that were held for them.
     fn are_free(&mut self, mut slots: Vec<NvSlot>) {
         if !self.outdated.is_empty() {
             self.healed.extend(slots.iter().filter_map(|slot| self.outdated.take(*slot)));

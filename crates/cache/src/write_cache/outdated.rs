@@ -1,4 +1,4 @@
-//! Rows that recovery made consistent while the NVRAM has versions of them that say otherwise.
+//! Holds rows that recovery made consistent while the NVRAM has versions of them that say otherwise.
 //!
 //! A start that found one of these would take it for the newest parity of its row, or for what that covers. So the intent of
 //! the row stays, which has it recovered once more, until all of them are freed; and the array is not ready before, unless

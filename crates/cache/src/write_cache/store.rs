@@ -401,7 +401,7 @@ impl Store {
         newest.then_some(layer).into_iter().chain(below.map(|_| Layer::Lower))
     }
 
-    /// Has the lower layer's version of a page be of no use any more, if there is one; whether there was.
+    /// Kills the lower layer's version of a page. Returns true if there was one.
     pub(super) fn outdate(&mut self, place: Place) -> bool {
         let Some(lower) = self.held(place).lower else { return false };
         self.held_mut(place).lower = None;

@@ -100,9 +100,8 @@ impl Versions for WriteCache {
 }
 
 impl WriteCache {
-    /// The parity of a row is that of its newest data, and on its members: what the lower layer has of parity, and of data
-    /// below a newer version, is not what the parity is or covers any more. A start must not find it and nothing that
-    /// says so.
+    /// Outdates what the lower layer has of a row's parity, and of its data below newer versions: the members have a parity
+    /// now that covers the newest data. The row is held until the NVRAM has none of it, since a start would believe it.
     #[cold]
     fn outdate_covered(&mut self, row: Row) {
         for column in self.store.present(row).iter() {

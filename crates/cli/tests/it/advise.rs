@@ -149,7 +149,7 @@ fn where_nothing_keeps_up_the_host_waits() {
     assert!(error.contains("no run is a result"), "{error}");
 }
 
-/// Padding makes whole blocks of everything, which takes longer than the next request is away.
+/// Pads every eviction to a whole block, which takes longer than the next request is away.
 #[test]
 fn none_is_not_called_better_than_what_does_not_keep_up() {
     let folder = tempfile::tempdir().unwrap();

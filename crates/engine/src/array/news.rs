@@ -1,4 +1,4 @@
-//! What of an array is told as it happens.
+//! Tells of an array what happens to it, as it happens.
 
 use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport, Row, Status};
 

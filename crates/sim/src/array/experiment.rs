@@ -71,7 +71,7 @@ pub struct ArrayReport {
 
 /// One run to be.
 #[derive(Clone)]
-pub(super) struct Combination {
+pub(super) struct ArrayCombination {
     pub(super) policy: HostCacheSpec,
     pub(super) cache: Option<u64>,
     pub(super) scheduler: Option<Scheduler>,
@@ -79,7 +79,7 @@ pub(super) struct Combination {
 
 /// A run and what its result needs beside what it finds.
 struct Planned {
-    combination: Combination,
+    combination: ArrayCombination,
     run: ArrayRun,
 }
 
@@ -111,7 +111,7 @@ struct ArrayRuns<'a> {
 }
 
 impl Runs for ArrayRuns<'_> {
-    type Combination = Combination;
+    type Combination = ArrayCombination;
     type Run = Planned;
     type Result = ArrayResult;
     type Error = ArrayError;
@@ -125,11 +125,11 @@ impl Runs for ArrayRuns<'_> {
     }
 
     /// They were checked when they were put together.
-    fn check(&self, _: &Combination) -> Result<(), ArrayError> {
+    fn check(&self, _: &ArrayCombination) -> Result<(), ArrayError> {
         Ok(())
     }
 
-    fn plan(&self, combination: &Combination, stop: Option<&Stop>) -> Result<Planned, ArrayError> {
+    fn plan(&self, combination: &ArrayCombination, stop: Option<&Stop>) -> Result<Planned, ArrayError> {
         let mut planned = self.experiment.plan(combination, self, stop)?;
         if let Some(mut log) = self.log.take() {
             log.begin(planned.combination.policy.info().name, planned.combination.cache);
@@ -178,7 +178,7 @@ impl ArrayExperiment {
     }
 
     /// The runs, and whether every one of them can be.
-    fn combinations(&self, geometry: &Geometry) -> Result<Vec<Combination>, SetupError> {
+    fn combinations(&self, geometry: &Geometry) -> Result<Vec<ArrayCombination>, SetupError> {
         let has_disks = |caches| {
             let is_disk = |setup: &DeviceSetup| matches!(setup, DeviceSetup::Disk { .. });
             is_disk(&self.member) || caches && is_disk(&self.cache_device)
@@ -222,7 +222,7 @@ impl ArrayExperiment {
                 } else {
                     vec![None]
                 };
-                all.extend(schedulers.into_iter().map(|scheduler| Combination {
+                all.extend(schedulers.into_iter().map(|scheduler| ArrayCombination {
                     policy: policy.clone(),
                     cache,
                     scheduler,
@@ -323,7 +323,7 @@ impl ArrayExperiment {
         let fits = self.replay.capacity != Capacity::Given
             && matches!(both, (DeviceSetup::Ssd { .. }, DeviceSetup::Ssd { .. }));
         let largest = self.caches.iter().max().filter(|_| fits);
-        let of = |Combination { policy, cache, scheduler }: Combination| {
+        let of = |ArrayCombination { policy, cache, scheduler }: ArrayCombination| {
             let largest = cache.and(largest);
             let (caches, schedulers) = (cache.into_iter().collect(), scheduler.into_iter().collect());
             let alone = Self { policies: vec![policy], caches, schedulers, ..self.clone() };
@@ -338,7 +338,7 @@ impl ArrayExperiment {
     /// Where the experiment cannot be run.
     pub fn names(&self) -> Result<Vec<String>, ArrayError> {
         let smallest = self.smallest()?;
-        let of = |Combination { policy, cache, scheduler }: Combination| {
+        let of = |ArrayCombination { policy, cache, scheduler }: ArrayCombination| {
             let cache = cache.map_or_else(String::new, |bytes| format!(" with {bytes} B"));
             let scheduler = scheduler.map_or_else(String::new, |scheduler| format!(", {}", scheduler.name()));
             format!("{}{cache}{scheduler}", policy.info().name)
@@ -454,13 +454,13 @@ impl ArrayExperiment {
 
     fn plan(
         &self,
-        combination: &Combination,
+        combination: &ArrayCombination,
         runs: &ArrayRuns<'_>,
         stop: Option<&Stop>,
     ) -> Result<Planned, SetupError> {
         let ArrayRuns { geometry, injections, used_rows, .. } = runs;
         let page = self.replay.geometry.page_bytes();
-        let &Combination { ref policy, cache, scheduler } = combination;
+        let &ArrayCombination { ref policy, cache, scheduler } = combination;
         let scheduler = scheduler.unwrap_or_default();
         let cache_pages = cache.unwrap_or(0) / page;
         let controller = self.service().serve(geometry.clone(), page, policy, cache_pages, used_rows.clone())?;

@@ -1,10 +1,10 @@
-//! What an experiment over an array reports of a run.
+//! Makes the report of a run over an array.
 
 use destage_cache::{HostCacheSpec, Medium};
 use destage_plan::{Class, Nanos, Op};
 use destage_raid::Geometry;
 
-use super::experiment::{ArrayError, ArrayExperiment, Combination};
+use super::experiment::{ArrayCombination, ArrayError, ArrayExperiment};
 use super::lane::DeviceCounters;
 use super::outcomes::Outcomes;
 use super::result::{
@@ -16,7 +16,7 @@ use super::wear::CacheWear;
 use crate::experiment::PassEnd;
 use crate::measure::{Latency, ParamValue, ResultVersion, Series, VolumeFigures, distribution, per_second, ratio};
 
-/// With this all blocks of a trace lie on an array, if it has room for them.
+/// Names the option with which all blocks of a trace lie on an array, if it has room for them.
 const FITS: &str = "--lba-overflow compact";
 
 impl ArrayExperiment {
@@ -26,12 +26,12 @@ impl ArrayExperiment {
     /// If it stalled, or measured nothing.
     pub(super) fn result(
         &self,
-        combination: &Combination,
+        combination: &ArrayCombination,
         geometry: &Geometry,
         outcomes: Outcomes,
         end: &PassEnd,
     ) -> Result<ArrayResult, ArrayError> {
-        let &Combination { ref policy, cache, scheduler } = combination;
+        let &ArrayCombination { ref policy, cache, scheduler } = combination;
         if outcomes.stalled > 0 {
             let policy = policy.info().name;
             return Err(SetupError::Stalled { policy, outstanding: outcomes.stalled }.into());
@@ -113,7 +113,7 @@ impl ArrayExperiment {
         Ok(result)
     }
 
-    /// How long the cache device lasts, if there is one and it is known what it endures.
+    /// Returns how long the cache device lasts, if there is one and it is known what it endures.
     fn cache_wear(
         &self,
         policy: &HostCacheSpec,

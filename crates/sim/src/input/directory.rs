@@ -1,4 +1,4 @@
-//! Which logical block has which number.
+//! Numbers logical blocks as they are touched.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use destage_policy::buffer::Border;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-/// Blocks per chunk of the directory: one chunk is what a first touch costs.
+/// Counts the blocks in a chunk of the directory: one chunk is what a first touch costs.
 const CHUNK_BLOCKS: usize = 64;
 const UNTOUCHED: u32 = u32::MAX;
 /// Chunks below this number are found in a table, others in a map; the table never takes more than
@@ -16,18 +16,18 @@ const TABLE_CHUNKS: u64 = 1 << 18;
 /// Numbers logical blocks in the order of their first touch, so that the pages of a block stay
 /// adjacent and memory is proportional to the blocks touched.
 #[derive(Clone, Debug)]
-pub struct Directory {
+pub struct BlockDirectory {
     low_chunks: Vec<u32>,
     chunk_of: HashMap<u64, u32, FixedState>,
     chunks: Vec<[u32; CHUNK_BLOCKS]>,
-    /// The chunk looked up last: requests come in runs.
+    /// Holds the chunk looked up last: requests come in runs.
     last: (u64, u32),
     blocks: u32,
-    /// The borders between numbered blocks that were not taken yet, if they are kept.
+    /// Lists the borders between numbered blocks that were not taken yet, if they are kept.
     pub(super) borders: Option<Vec<Border>>,
 }
 
-impl Default for Directory {
+impl Default for BlockDirectory {
     fn default() -> Self {
         Self {
             low_chunks: Vec::new(),
@@ -40,13 +40,13 @@ impl Default for Directory {
     }
 }
 
-impl Directory {
-    /// Blocks numbered so far.
+impl BlockDirectory {
+    /// Counts the blocks numbered so far.
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// The number of the block with this address.
+    /// Returns the number of the block with this address, which gets one if it has none.
     #[inline]
     pub fn number(&mut self, address: u64) -> u32 {
         let key = address / CHUNK_BLOCKS as u64;
@@ -68,8 +68,8 @@ impl Directory {
     }
 }
 
-impl Directory {
-    /// The address after the highest that has a number.
+impl BlockDirectory {
+    /// Returns the address after the highest that has a number.
     pub(super) fn end(&self) -> u64 {
         let in_map = self.chunk_of.iter().map(|(&key, &chunk)| (key, chunk)).max();
         let in_table = || self.low_chunks.iter().rposition(|chunk| *chunk != UNTOUCHED);
@@ -89,7 +89,7 @@ impl Directory {
         self.borders.get_or_insert_default().extend(new);
     }
 
-    /// The number of the block with this address, if it has one.
+    /// Returns the number of the block with this address, if it has one.
     pub(super) fn known(&self, address: u64) -> Option<u32> {
         let key = address / CHUNK_BLOCKS as u64;
         let chunk = if key < TABLE_CHUNKS { self.low_chunks.get(key as usize) } else { self.chunk_of.get(&key) };
@@ -98,7 +98,7 @@ impl Directory {
         (number != UNTOUCHED).then_some(number)
     }
 
-    /// The blocks with addresses in `range` that have a number, ascending: address and number. The
+    /// Returns the blocks with addresses in `range` that have a number, ascending: address and number. The
     /// work is proportional to the blocks touched or to the range, whichever is less.
     pub(super) fn touched(&self, range: Range<u64>) -> impl Iterator<Item = (u64, u32)> {
         let per_chunk = CHUNK_BLOCKS as u64;
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_directory_costs_what_is_touched() {
-        let mut directory = Directory::default();
+        let mut directory = BlockDirectory::default();
         for i in 0..1000 {
             assert_eq!(directory.number(i * 1_000_003), i as u32);
         }

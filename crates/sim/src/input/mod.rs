@@ -8,7 +8,7 @@ mod host_queue;
 mod space;
 mod volumes;
 
-pub use directory::Directory;
+pub use directory::BlockDirectory;
 pub use feed::{Feed, FeedCounts, FeedRequest, Feeder, Ops, Origin, Speed};
 pub use host::{HostModel, Subpage, TrimMode, Warmup};
 pub(crate) use host_queue::{HostQueue, Places};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use destage_plan::{Nanos, PageGeometry, PageRun, Split};
 use destage_policy::buffer::Border;
 
-use super::directory::Directory;
+use super::directory::BlockDirectory;
 
 /// Each volume has its own range of this many pages of the common address space.
 const VOLUME_PAGES_LOG2: u32 = 40;
@@ -108,11 +108,11 @@ pub struct PageSpace {
 #[derive(Clone, Debug)]
 enum Placement {
     /// No device: number the blocks by first touch.
-    Unbounded(Directory),
+    Unbounded(BlockDirectory),
     /// A device of so many pages.
     Modulo { pages: u64, filter: bool },
     /// A device of so many blocks, numbered by first touch.
-    Compact { directory: Directory, blocks: u32 },
+    Compact { directory: BlockDirectory, blocks: u32 },
 }
 
 impl PageSpace {
@@ -120,7 +120,7 @@ impl PageSpace {
     pub fn unbounded(geometry: PageGeometry, max_pages: u32) -> Self {
         Self {
             geometry,
-            placement: Placement::Unbounded(Directory::default()),
+            placement: Placement::Unbounded(BlockDirectory::default()),
             max_pages,
             overflowed: 0,
             cut_discards: 0,
@@ -132,7 +132,7 @@ impl PageSpace {
     pub fn bounded(geometry: PageGeometry, device_pages: u32, overflow: LbaOverflow) -> Self {
         let placement = match overflow {
             LbaOverflow::Compact => Placement::Compact {
-                directory: Directory::default(),
+                directory: BlockDirectory::default(),
                 blocks: device_pages / geometry.pages_per_block(),
             },
             LbaOverflow::Filter | LbaOverflow::Wrap => {

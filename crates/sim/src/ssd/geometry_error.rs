@@ -1,6 +1,6 @@
-//! What makes a shape of an SSD impossible (specs §1.1–1.2).
+//! Tells what makes a shape of an SSD impossible (specs §1.1–1.2).
 
-/// Why an SSD of this shape cannot work. Each says which key to change.
+/// Tells why an SSD of this shape cannot work. Each says which key to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SsdGeometryError {
     /// A count is zero or too large.
@@ -31,7 +31,7 @@ pub enum SsdGeometryError {
         reserved: u64,
         /// All blocks.
         blocks: u64,
-        /// Of what.
+        /// Names what they are blocks of.
         scope: &'static str,
         /// Threshold.
         low: u64,
