@@ -84,6 +84,8 @@ pub struct Collection {
 pub(super) struct ElementClock {
     /// Busy until, per lane.
     busy_until: Vec<Nanos>,
+    /// Says until when the busiest lane is busy: every channel is asked that before each page.
+    latest: Nanos,
     /// Collections that have not ended, or not been asked about since: the element is in GC from
     /// start to end.
     pub(super) collections: VecDeque<(Nanos, Nanos)>,
@@ -99,6 +101,7 @@ impl ElementClock {
     pub(super) fn new(lanes: u32) -> Self {
         Self {
             busy_until: vec![Nanos::ZERO; lanes as usize],
+            latest: Nanos::ZERO,
             collections: VecDeque::new(),
             watched: false,
             news: None,
@@ -114,6 +117,7 @@ impl ElementClock {
     /// Forgets times and counters: the start of a run.
     pub(super) fn reset(&mut self) {
         self.busy_until.fill(Nanos::ZERO);
+        self.latest = Nanos::ZERO;
         self.collections.clear();
         self.news.iter_mut().for_each(Vec::clear);
         self.counters = ElementCounters::default();
@@ -125,6 +129,7 @@ impl ElementClock {
     pub(super) fn occupy(&mut self, lane: usize, now: Nanos, time: Nanos) -> Nanos {
         let done = self.busy_until[lane].max(now) + time;
         self.busy_until[lane] = done;
+        self.latest = self.latest.max(done);
         self.counters.busy_time += time;
         done
     }
@@ -133,14 +138,16 @@ impl ElementClock {
     /// begin.
     pub(super) fn occupy_all(&mut self, now: Nanos, time: Nanos) -> Nanos {
         let start = self.busy_until().max(now);
-        self.busy_until.fill(start + time);
+        self.latest = start + time;
+        self.busy_until.fill(self.latest);
         self.counters.busy_time += Nanos(time.0 * self.lanes() as u64);
         start
     }
 
     /// Until when the element is busy with what it was given.
-    pub(super) fn busy_until(&self) -> Nanos {
-        self.busy_until.iter().copied().max().unwrap_or_default()
+    #[inline]
+    pub(super) const fn busy_until(&self) -> Nanos {
+        self.latest
     }
 
     /// Takes note, at this time, of a collection.
