@@ -57,6 +57,18 @@ pub fn collecting(policy: &str) -> Work {
     over_ssd(policy, SsdConfig { allocation, ..small() }, requests(20_000, |random| random.below(SSD_PAGES)))
 }
 
+/// Large requests through this policy to an SSD whose channels all collect when one comes, a page going to the one that is idle
+/// first: nothing has a place, and whatever could leave is asked about.
+pub fn all_collecting(policy: &str) -> Work {
+    const REQUEST_PAGES: u64 = 64;
+    let config = SsdConfig { allocation: Allocation::Channels, idle_first: true, stride: 1, ..small() };
+    let mut large = requests(300, |random| random.below(SSD_PAGES - REQUEST_PAGES));
+    for request in &mut large {
+        (request.len, request.time.0) = (REQUEST_PAGES * PAGE, 25 * request.time.0);
+    }
+    over_ssd(policy, config, large)
+}
+
 /// The same over an SSD with log blocks: `bast` or `fast`.
 ///
 /// # Panics

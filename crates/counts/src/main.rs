@@ -5,13 +5,13 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use destage_counts::{
-    Work, array, buffer, collecting, delta, hit, kernel, log_blocks, pipeline, plan, read, stat, tier,
+    Work, all_collecting, array, buffer, collecting, delta, hit, kernel, log_blocks, pipeline, plan, read, stat, tier,
 };
 
 /// A group of workloads: its name, what prepares one of them, and the name of each, here and there.
 type Group = (&'static str, fn(&str) -> Work, &'static [(&'static str, &'static str)]);
 
-const GROUPS: [Group; 12] = [
+const GROUPS: [Group; 13] = [
     (
         "buffers",
         buffer,
@@ -39,6 +39,7 @@ const GROUPS: [Group; 12] = [
             ("cawr", "cawr"),
         ],
     ),
+    ("drives", all_collecting, &[("lru", "lru"), ("gcar_clock", "gcar+clock")]),
     ("ftl", log_blocks, &[("bast", "bast"), ("fast", "fast")]),
     ("sim", pipeline, &[("none", "none"), ("lru", "lru")]),
     (

@@ -48,7 +48,7 @@ use destage_plan::{Element, PageNo, Params};
 
 use options::{AFTER, ALL_GC, DESTAGE_SCOPE, MAX_SHARE, POOL, SOON_MARGIN};
 pub(super) use options::{GCAR, Inside};
-use state::{AllGc, NONE, OfElement, Scope, State, UNUSED, all};
+use state::{AllGc, AvoidedElements, NONE, OfElement, Scope, State, UNUSED, all};
 
 use super::{
     Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Candidate, DeviceView, EvictionUnit, Evictions,
@@ -84,6 +84,14 @@ struct Avoid<'a, D, V> {
     state: &'a mut State,
     device: &'a D,
     outer: &'a mut V,
+    /// Holds which elements are avoided, once it was asked: of one device at one time that stays so.
+    avoided: Option<AvoidedElements>,
+}
+
+impl<'a, D, V> Avoid<'a, D, V> {
+    const fn new(state: &'a mut State, device: &'a D, outer: &'a mut V) -> Self {
+        Self { state, device, outer, avoided: None }
+    }
 }
 
 impl<D: DeviceView, V: Veto> Veto for Avoid<'_, D, V> {
@@ -96,7 +104,7 @@ impl<D: DeviceView, V: Veto> Veto for Avoid<'_, D, V> {
         {
             return Some(element);
         }
-        let element = self.state.objection(self.device, &candidate)?;
+        let element = self.state.objection(self.device, &candidate, &mut self.avoided)?;
         self.state.pass_over(self.device, &candidate, element);
         Some(element)
     }
@@ -189,7 +197,7 @@ impl<B: Buffer> Gcar<B> {
 
     fn tell<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, outer: &mut V, out: &mut Evictions) {
         let from = out.len();
-        self.inner.notify(notice, device, &mut Avoid { state: &mut self.state, device, outer }, out);
+        self.inner.notify(notice, device, &mut Avoid::new(&mut self.state, device, outer), out);
         self.state.finish(device, out, from);
     }
 
@@ -261,8 +269,7 @@ impl<B: Buffer> Buffer for Gcar<B> {
             self.apply_limit(device, veto, out);
         }
         let from = out.len();
-        let outcome =
-            self.inner.access(access, device, &mut Avoid { state: &mut self.state, device, outer: veto }, out);
+        let outcome = self.inner.access(access, device, &mut Avoid::new(&mut self.state, device, veto), out);
         self.state.finish(device, out, from);
         self.state.exhausted = false;
         self.state.lifted = false;
@@ -275,7 +282,7 @@ impl<B: Buffer> Buffer for Gcar<B> {
     fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         self.apply_limit(device, veto, out);
         let from = out.len();
-        let left = self.inner.evict(device, &mut Avoid { state: &mut self.state, device, outer: veto }, out);
+        let left = self.inner.evict(device, &mut Avoid::new(&mut self.state, device, veto), out);
         self.state.finish(device, out, from);
         self.state.exhausted = false;
         self.state.lifted = false;

@@ -84,6 +84,14 @@ pub(super) struct State {
     pub(super) counters: GcCounters,
 }
 
+/// Says of all elements of a device whether they are avoided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AvoidedElements {
+    None,
+    Some,
+    All,
+}
+
 /// All elements, for whose sake what has no place is passed over: the number behind the last one
 /// stands for them.
 pub(super) fn all<D: DeviceView>(device: &D) -> Element {
@@ -112,27 +120,36 @@ impl State {
                     && device.free_blocks(element) <= device.low_watermark().saturating_add(self.soon_margin)))
     }
 
-    /// Whether any element is avoided, and whether all are.
-    pub(super) fn avoided<D: DeviceView>(&self, device: &D) -> (bool, bool) {
+    /// Returns whether any element is avoided, or all of those that there are.
+    pub(super) fn avoided<D: DeviceView>(&self, device: &D) -> AvoidedElements {
         let elements = device.elements();
-        let avoided = (0..elements).map(Element).filter(|&element| self.avoids(device, element)).count() as u32;
-        (avoided > 0, elements > 0 && avoided == elements)
+        match (0..elements).map(Element).filter(|&element| self.avoids(device, element)).count() as u32 {
+            0 => AvoidedElements::None,
+            avoided if avoided < elements => AvoidedElements::Some,
+            _ => AvoidedElements::All,
+        }
     }
 
-    /// The element for whose sake a candidate is passed over, or [`all`] of them.
+    /// Returns the element for whose sake a candidate is passed over, or [`all`] of them. `avoided` is kept for the next
+    /// candidate of a search: each is asked about, and there may be as many as pages.
     #[inline]
-    pub(super) fn objection<D: DeviceView>(&self, device: &D, candidate: &Candidate<'_>) -> Option<Element> {
+    pub(super) fn objection<D: DeviceView>(
+        &self,
+        device: &D,
+        candidate: &Candidate<'_>,
+        avoided: &mut Option<AvoidedElements>,
+    ) -> Option<Element> {
+        let mut avoided = || *avoided.get_or_insert_with(|| self.avoided(device));
         match *candidate {
             Candidate::Page { page, dirty } => match device.destination(page) {
-                None if dirty => self.avoided(device).1.then(|| all(device)),
+                None if dirty => (avoided() == AvoidedElements::All).then(|| all(device)),
                 place => {
                     let element = place.unwrap_or_else(|| device.element_of(page));
                     self.avoids(device, element).then_some(element)
                 }
             },
             Candidate::Block { first, cached, dirty, padded } => {
-                let (any_avoided, all_avoided) = self.avoided(device);
-                if !any_avoided {
+                if avoided() == AvoidedElements::None {
                     return None;
                 }
                 let mut placeless = false;
@@ -153,7 +170,7 @@ impl State {
                         }
                     }
                 }
-                (placeless && all_avoided).then(|| all(device))
+                (placeless && avoided() == AvoidedElements::All).then(|| all(device))
             }
         }
     }
@@ -276,7 +293,7 @@ impl State {
         if written.is_none_or(|(_, pages)| device.destination(pages[0]).is_some()) {
             return;
         }
-        if self.avoided(device) == (true, false) {
+        if self.avoided(device) == AvoidedElements::Some {
             let elements = device.elements();
             let mut turn = self.turn;
             out.assign_channels(from, || {
