@@ -75,7 +75,7 @@ record! {
         best: Choice ["-"] "what is advised: of all that is within 1 % of the best, what holds nothing, or else the smallest size and there the simplest policy" = Choice,
         runner_up: Option<Choice> ["-"] "the best other policy at that size, or what holds nothing if that is better; if that is advised, the best that holds something; null where nothing else was compared" = Choice,
         simplest: Option<Choice> ["-"] "the simplest policy that was simulated at that size; null where none was" = Choice,
-        ties: Vec<String> ["-"] "policies that differ from the best at that size by no more than 1 %, or than may be chance, but for the one that is advised",
+        ties: Vec<Choice> ["-"] "policies that differ from the best at that size by no more than 1 %, or than may be chance, but for the one that is advised; what costs least comes first" = Choice,
         place: Option<String> ["-"] "where the data of what is advised lies if it could be in both places: device or nvram; else null",
         elsewhere: Option<OtherPlace> ["-"] "what was found in the other place; null where only one was searched, or nothing there kept up" = OtherPlace,
         bare: Option<Choice> ["-"] "what holds nothing, which is advised where nothing is better; null where that cannot be simulated" = Choice,
@@ -147,8 +147,7 @@ impl Advice {
         let mut rivals: Vec<_> = at(winner.size).filter_map(|tried| Some((tried, tried.cost?))).collect();
         rivals.sort_by(|a, b| a.1.total_cmp(&b.1));
         rivals.truncate(judge.tied(rivals.iter().map(|(tried, cost)| (&tried.run, *cost))));
-        let ties =
-            rivals.iter().filter(|(tried, _)| tried.policy != winner.policy).map(|(tried, _)| tried.policy.clone());
+        let ties = rivals.iter().map(|(tried, _)| *tried).filter(|tried| tried.policy != winner.policy).map(of);
         let halves: Vec<Half> = outcome.halves.iter().map(|&[best, runner_up]| half(judge, best, runner_up)).collect();
         let found = found(std::slice::from_ref(&winner.run), Some(judge.objective()));
         let trust = AdviceTrust { halves: &halves, findings: &found, has_tail: judge.has_tail(&winner.run) };

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use destage_advise::search::AS_GOOD;
 use destage_advise::{Advice, Choice, Doubt, Half, INSTEAD, OtherPlace};
 use destage_report::{Judge, PageAdvice, ahead, show_size};
 use destage_scenario::quantity::show_count;
@@ -12,7 +13,7 @@ use crate::table::{Cell, Column, Table};
 /// What is advised stands out.
 const ADVISED: anstyle::Style = anstyle::Style::new().bold();
 
-/// Policies that are named as being as good, at most.
+/// Policies that are named as being as good, or perhaps so, at most.
 const NAMED: usize = 5;
 
 /// Returns a policy with its size.
@@ -83,6 +84,16 @@ fn percent(share: f64) -> String {
     if percent.abs() < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
+/// Returns the first of some choices, each as it is told, and says how many more there are.
+fn named(choices: &[&Choice], name: impl Fn(&Choice) -> String) -> String {
+    let first: Vec<_> = choices.iter().take(NAMED).map(|choice| name(choice)).collect();
+    let more = match choices.len() - first.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", first.join(", "))
+}
+
 /// Returns what another shows, and how that compares with what is advised.
 fn beside(judge: Judge, best: &Choice, other: &Choice) -> String {
     match (best.value, other.value) {
@@ -151,13 +162,15 @@ fn facts(judge: Judge, advice: &Advice) -> [Vec<(&'static str, String)>; 2] {
         let other_name = if best.cache_bytes.is_some() { other.policy.clone() } else { name(other) };
         rests.push(("runner-up", format!("{other_name}: {}", beside(judge, best, other))));
     }
-    if !advice.ties.is_empty() {
-        let named: Vec<_> = advice.ties.iter().take(NAMED).map(String::as_str).collect();
-        let more = match advice.ties.len() - named.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        rests.push(("as good", format!("{}{more}: the difference is below 1 %, or may be chance", named.join(", "))));
+    let is_as_good = |other: &&Choice| other.ahead.is_some_and(|ahead| ahead <= AS_GOOD);
+    let (as_good, perhaps): (Vec<&Choice>, Vec<_>) = advice.ties.iter().partition(is_as_good);
+    if !as_good.is_empty() {
+        let names = named(&as_good, |other| other.policy.clone());
+        rests.push(("as good", format!("{names}: the difference is below 1 %")));
+    }
+    if !perhaps.is_empty() {
+        let name = |other: &Choice| format!("{} ({})", other.policy, other.ahead.map_or_else(String::new, more));
+        rests.push(("perhaps", format!("{}: the difference may be chance", named(&perhaps, name))));
     }
     if let Some(OtherPlace { place, best: other, .. }) = &advice.elsewhere {
         let found = match other.cache_bytes {
@@ -224,7 +237,9 @@ pub fn page(judge: Judge, advice: &Advice) -> PageAdvice {
 fn effort(advice: &Advice) -> String {
     let all = |policies: &[String], sizes: &[u64]| {
         let pairs = show_count((policies.len() * sizes.len()) as u64);
-        format!("{} policies at {} sizes, which are {pairs}", policies.len(), sizes.len())
+        let counted = |count: usize, one: &str, more: &str| format!("{count} {}", if count == 1 { one } else { more });
+        let (policies, sizes) = (counted(policies.len(), "policy", "policies"), counted(sizes.len(), "size", "sizes"));
+        format!("{policies} at {sizes}, which are {pairs}")
     };
     let own = all(&advice.policies, &advice.considered_bytes);
     let other = advice.elsewhere.as_ref();
