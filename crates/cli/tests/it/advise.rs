@@ -217,7 +217,7 @@ fn the_schema_names_every_field_of_advice() {
     let (mut told, mut found) = (BTreeSet::new(), BTreeSet::new());
     documented(&serde_json::from_str::<Value>(&quietly(&["schema", "--advise", "--json"])).unwrap(), "", &mut told);
     // Little of it is simulated, which is found; one policy goes with no such SSD.
-    let some = ["--ssd", "gcar", "--policy", "lru,fifo,cawr", "--limit", "2500", "--json"];
+    let some = ["--ssd", "lawc", "--policy", "lru,fifo,cawr", "--limit", "2500", "--json"];
     seen(&parsed(&[&["advise", "--workload", "exchange"], &some[..]].concat()), "", &mut found);
     let budgets = ["--budget", "1MiB", "--nvram-budget", "1MiB", "--policy", "write-through,wow"];
     let of_array = ["advise", "--workload", "exchange", "--limit", "1000", "--array", "raid5:5", "--json"];
