@@ -220,6 +220,14 @@ pub enum FilesError {
     /// Two of the array's files are one.
     #[error("{} and {} are the same file", .0.display(), .1.display())]
     Same(PathBuf, PathBuf),
+    /// A file that is to take a device's place lies where another device of the array, which is lost, has its own.
+    #[error("{} is the place of {owner} of this array, which is lost; name another file", path.display())]
+    OthersPlace {
+        /// Names the file.
+        path: PathBuf,
+        /// Says whose place it is.
+        owner: String,
+    },
     /// A device's own file cannot take its place again: a thread may still write to it.
     #[error("a thread is still at work on {}; try again when it has ended, or take another file", .0.display())]
     AtWork(PathBuf),

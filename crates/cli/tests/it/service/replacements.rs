@@ -15,6 +15,7 @@ io_mode_tests! {
     a_member_of_an_array_without_redundancy_is_copied,
     orders_while_a_member_is_copied,
     a_file_that_holds_something_is_not_overwritten,
+    the_place_of_a_lost_member_is_no_other_s,
     a_dirty_cache_is_written_back_before_it_is_replaced,
     a_replacement_without_room_costs_nothing,
     a_cache_is_detached_and_attached,
@@ -258,6 +259,37 @@ fn a_file_that_holds_something_is_not_overwritten(io_mode: IoMode) {
     assert!(forced.status.success(), "{}", String::from_utf8_lossy(&forced.stderr));
     wait_copied(&array, 2, &user.display().to_string());
     assert_holds(&array, &content, "with a file that was given up");
+    array.stop();
+}
+
+/// Types another member's number with a lost member's file, which is not there, or is there and empty.
+fn the_place_of_a_lost_member_is_no_other_s(io_mode: IoMode) {
+    let mut array = Array::new(io_mode, &[]);
+    array.serve(&[]);
+    let content = fill(&array, 4, 200);
+    array.stop();
+    let place = array.file("member3");
+    let named = place.display().to_string();
+    fs::rename(&place, array.file("dead")).expect("a member");
+    array.serve(&[]);
+    let blank = || fs::File::create(&place).and_then(|file| file.set_len(fs::metadata(array.file("dead"))?.len()));
+    for is_there in [false, true] {
+        if is_there {
+            blank().expect("a file");
+        }
+        for force in [&[][..], &["--force"]] {
+            let words = [&["2", &named][..], force].concat();
+            let said = refused(&array, &words);
+            assert!(said.contains("is the place of member 3 of this array") && !said.contains("--force"), "{said}");
+            assert_eq!(place.exists(), is_there, "it leaves what it found");
+        }
+    }
+    let replaced = array.command("replace", &["3", &named]);
+    assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stderr));
+    assert_holds(&array, &content, "with a new member 3");
+    array.stop();
+    array.serve(&[]);
+    assert_holds(&array, &content, "once more");
     array.stop();
 }
 

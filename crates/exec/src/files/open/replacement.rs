@@ -97,6 +97,7 @@ pub(crate) fn open_replacement(
             if let Some((_, other)) = place.used.iter().find(|used| used.0 == identity) {
                 return Err(FilesError::Same(other.clone(), path.to_owned()));
             }
+            check_others_places(os, &*file, config, place, path)?;
             check_size(&*file, config, dev, path)?;
             check_blocks(&*file, config, dev, path)?;
             if !existing.loses(dev) {
@@ -111,7 +112,8 @@ pub(crate) fn open_replacement(
         Err(error) => return Err(FilesError::io(path, OPEN)(error)),
     };
     lock(&*file, path)?;
-    let made = clear(&*file, path, bytes).and_then(|()| file.reserve(bytes).map_err(no_room));
+    let made = check_others_places(os, &*file, config, place, path).and_then(|()| clear(&*file, path, bytes));
+    let made = made.and_then(|()| file.reserve(bytes).map_err(no_room));
     // Before it is labelled: if its making is cut short it is empty or whole, and no start takes it for a file of
     // another size.
     let made = made
@@ -122,6 +124,36 @@ pub(crate) fn open_replacement(
         return Err(error);
     }
     Ok(file)
+}
+
+/// Checks that a file does not lie where another device has its own that is not open: the description would name it twice, and
+/// no start would go on.
+fn check_others_places(
+    os: &dyn Os,
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    place: &ReplacedPlace,
+    path: &Path,
+) -> Result<(), FilesError> {
+    let own = identity(file, path)?;
+    for (other, device) in config.devices.iter().enumerate().filter(|(other, _)| *other != place.dev) {
+        let is_open = place.used.iter().any(|(_, used)| *used == device.path);
+        // Whatever else is lost is not asked for: it may hang.
+        if is_open || device.path.file_name() != path.file_name() {
+            continue;
+        }
+        let there = os.open(&device.path, Presence::Beside);
+        if there.and_then(|there| there.identity()).is_ok_and(|there| there == own) {
+            let owner = device_words(config, other);
+            return Err(FilesError::OthersPlace { path: path.to_owned(), owner });
+        }
+    }
+    Ok(())
+}
+
+/// Names a device of an array.
+fn device_words(config: &FilesConfig, number: usize) -> String {
+    if number < config.members { format!("member {number}") } else { "the cache's device".to_owned() }
 }
 
 /// Checks that nobody needs what a file holds: it has been this device before, or holds nothing.
@@ -137,12 +169,10 @@ fn check_unneeded(
     if owner == place.origin && number as usize == place.dev {
         return Ok(());
     }
-    let found = if owner != place.origin {
-        format!("device {number} of another array")
-    } else if (number as usize) < config.members {
-        format!("member {number} of this array")
+    let found = if owner == place.origin {
+        format!("{} of this array", device_words(config, number as usize))
     } else {
-        "the cache's device of this array".to_owned()
+        format!("device {number} of another array")
     };
     Err(FilesError::Stranger { path: path.to_owned(), found, expected: "a file that holds nothing".to_owned() })
 }
