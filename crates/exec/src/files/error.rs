@@ -365,6 +365,9 @@ pub enum FilesError {
     /// Tells that a member has a successor already.
     #[error("a member is being copied to {} already; wait until destage status says that it is replaced", .0.display())]
     Succeeded(PathBuf),
+    /// Tells that a file is about to take its member's place, for which all members' marks must stay as they are.
+    #[error("{} takes the place of member {} just now; try again when that has ended", .1.display(), .0.0)]
+    HandsOver(Dev, PathBuf),
     /// Tells that a member cannot have a successor now.
     #[error("{}: it does not answer, is not filled, or the array is not ready: it cannot be copied", .0.display())]
     NotCopied(PathBuf),

@@ -281,8 +281,8 @@ impl ServedArray {
                 Err(error) => error,
             };
             let why = error.to_string();
-            // What was under way when it was taken out ends.
-            if !why.contains("try again when it has ended") || left == 0 {
+            // What was under way when it was taken out ends, and so does a handing over.
+            if !why.contains("; try again when ") || left == 0 {
                 return Err(why);
             }
             left -= 1;

@@ -253,6 +253,11 @@ impl<C: Controller> Files<C> {
         if self.config.home() != Some(dev.index()) {
             return Ok(());
         }
+        // Each member's marks are to say where the NVRAM lies, and those of one that is handed over wait for that, which is
+        // for whoever asks.
+        if let Some((member, path, _)) = self.succession().filter(|one| self.devices[one.0.index()].is_held) {
+            return Err(FilesError::HandsOver(member, path.to_owned()));
+        }
         self.begin_move(MoveReason::Ordered, None);
         // It may hang, and nobody waits for what is replaced.
         self.abandon_store();
