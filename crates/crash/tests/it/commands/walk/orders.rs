@@ -47,7 +47,8 @@ impl RandomWalk {
                 return;
             }
             let path = self.path_of(dev.index());
-            self.state.broken.retain(|broken| *broken != path);
+            // A file that is taken out stays as it is.
+            self.state.broken.retain(|broken| *broken != path || order.takes_out);
             self.state.refilled.push(path);
             return;
         }
