@@ -37,7 +37,7 @@ pub trait HostCache: Versions + Send + 'static {
 
     /// Takes a slot of the NVRAM that was in use when this life began, by its tag. Returns true if the slot is this
     /// cache's own, is understood and has the expected number of bytes; otherwise the start is refused.
-    fn load(&mut self, held: &NvHeld, page_bytes: u32) -> bool {
+    fn load(&mut self, held: &NvHeld<'_>, page_bytes: u32) -> bool {
         let _ = (held, page_bytes);
         false
     }

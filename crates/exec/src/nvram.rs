@@ -264,22 +264,18 @@ impl Nvram {
         &entry.bytes
     }
 
-    /// Returns the slots of the NVRAM in use from this index on, ascending, with the bytes that are kept of each.
-    pub(crate) fn held_from(&self, first: u32) -> impl Iterator<Item = (NvHeld, &[u8])> {
+    /// Returns the slots of the NVRAM in use from this index on, ascending, with what they hold.
+    pub(crate) fn held_from(&self, first: u32) -> impl Iterator<Item = NvHeld<'_>> {
         let entries = self.durable.entries.iter().zip(0_u32..).skip(first as usize);
         entries.filter_map(|(entry, index)| {
-            let entry = entry.as_ref()?;
-            let (slot, len) = (NvSlot { index, generation: entry.generation }, entry.bytes.len() as u32);
-            Some((NvHeld { slot, tag: entry.tag, len, is_damaged: entry.is_damaged }, entry.bytes.as_slice()))
+            let Entry { generation, tag, bytes, is_damaged } = entry.as_ref()?;
+            let slot = NvSlot { index, generation: *generation };
+            Some(NvHeld { slot, tag: *tag, bytes, is_damaged: *is_damaged })
         })
     }
 
-    /// The slots of the NVRAM in use, ascending, with what they say and how many bytes they have.
-    pub fn slots(&self) -> impl Iterator<Item = NvHeld> {
-        self.durable.entries.iter().enumerate().filter_map(|(index, entry)| {
-            let entry = entry.as_ref()?;
-            let slot = NvSlot { index: index as u32, generation: entry.generation };
-            Some(NvHeld { slot, tag: entry.tag, len: entry.bytes.len() as u32, is_damaged: entry.is_damaged })
-        })
+    /// Returns the slots of the NVRAM in use, ascending, with what they hold.
+    pub fn slots(&self) -> impl Iterator<Item = NvHeld<'_>> {
+        self.held_from(0)
     }
 }

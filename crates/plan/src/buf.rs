@@ -92,15 +92,27 @@ pub struct NvPut {
 
 /// A slot of the NVRAM that was in use when a life began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NvHeld {
+pub struct NvHeld<'a> {
     /// The slot.
     pub slot: NvSlot,
     /// What it says.
     pub tag: Tag,
-    /// How many bytes it has. That they are as many as what it says takes is for the controller to see.
-    pub len: u32,
+    /// Its bytes. That they are as many as what it says takes is for the controller to see.
+    pub bytes: &'a [u8],
     /// Tells that its bytes are damaged and nobody knows what they were. What it says is right.
     pub is_damaged: bool,
+}
+
+impl NvHeld<'_> {
+    /// Counts its bytes.
+    pub const fn len(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    /// Returns true if it has a tag alone.
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
 }
 
 impl NvPut {

@@ -53,7 +53,7 @@ impl Frag {
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
     /// The slots of the NVRAM that are in use.
-    pub nv: &'a [NvHeld],
+    pub nv: &'a [NvHeld<'a>],
     /// Rows that may be inconsistent. None after a clean stop.
     pub intents: &'a [Rows],
     /// Devices that do not answer, or are not those of the earlier life.

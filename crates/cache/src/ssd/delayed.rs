@@ -286,7 +286,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
 
     const READ_PAGES: u16 = <Copies<Through> as HostCache>::READ_PAGES;
 
-    fn load(&mut self, held: &NvHeld, _page_bytes: u32) -> bool {
+    fn load(&mut self, held: &NvHeld<'_>, _page_bytes: u32) -> bool {
         match &mut self.copies.journal {
             Some(journal) if Journal::is_own(&held.tag) => journal.load(held),
             _ => self.kept.load(held),

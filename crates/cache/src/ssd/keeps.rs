@@ -103,7 +103,7 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     }
 
     /// Of an earlier life: whether the slot is one of its own.
-    fn load(&mut self, held: &NvHeld) -> bool {
+    fn load(&mut self, held: &NvHeld<'_>) -> bool {
         let _ = held;
         false
     }

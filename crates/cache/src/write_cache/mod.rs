@@ -307,9 +307,9 @@ impl HostCache for WriteCache {
         false
     }
 
-    fn load(&mut self, held: &NvHeld, page_bytes: u32) -> bool {
+    fn load(&mut self, held: &NvHeld<'_>, page_bytes: u32) -> bool {
         let (upper, lower) = (self.upper.is_some(), self.lower.is_some());
-        held.len == page_bytes && self.store.load(held, upper, lower, self.geometry.member_pages())
+        held.len() == page_bytes && self.store.load(held, upper, lower, self.geometry.member_pages())
     }
 
     fn submit(

@@ -477,7 +477,7 @@ impl Store {
 
     /// Takes a slot that was in use when this life began, by its tag; whether it can be one of these
     /// layers.
-    pub(super) fn load(&mut self, held: &NvHeld, upper: bool, lower: bool, rows: u64) -> bool {
+    pub(super) fn load(&mut self, held: &NvHeld<'_>, upper: bool, lower: bool, rows: u64) -> bool {
         let NvHeld { slot, ref tag, is_damaged, .. } = *held;
         let Some((place, layer, seq)) = read_tag(tag) else { return false };
         let known = if layer == Layer::Upper { upper } else { lower };
@@ -557,7 +557,7 @@ mod tests {
         let mut store = Store::new(4);
         for (index, (layer, seq, is_damaged)) in (0..).zip(left) {
             let slot = NvSlot { index, generation: 1 };
-            let held = NvHeld { slot, tag: tag(PLACE, *layer, *seq), len: 4096, is_damaged: *is_damaged };
+            let held = NvHeld { slot, tag: tag(PLACE, *layer, *seq), bytes: &[0; 4096], is_damaged: *is_damaged };
             assert!(store.load(&held, true, true, 8));
         }
         let lost = store.begin(|_, _| ());

@@ -72,8 +72,8 @@ fn remains(cache: &str, one_too_few: bool) -> Remains {
 fn with_length(nvram: &Nvram, place: usize, len: usize) -> Nvram {
     let mut changed = Nvram::default();
     changed.intents = nvram.intents.clone();
-    for (at, NvHeld { slot, tag, .. }) in nvram.slots().enumerate() {
-        let mut bytes = nvram.bytes(slot).to_vec();
+    for (at, NvHeld { slot, tag, bytes, .. }) in nvram.slots().enumerate() {
+        let mut bytes = bytes.to_vec();
         if at == place {
             bytes.resize(len, 0);
         }
@@ -91,7 +91,7 @@ fn a_start_with_a_slot_of_another_length_is_refused() {
             let started = |nvram: Nvram| life(cache, Remains { nvram, ..left.clone() }).status();
             for (place, held) in left.nvram.slots().enumerate() {
                 kinds.insert(held.tag[1]);
-                let len = held.len as usize;
+                let len = held.bytes.len();
                 assert_ne!(
                     started(with_length(&left.nvram, place, len)),
                     Status::Refused(Refusal::Nvram),

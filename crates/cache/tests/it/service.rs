@@ -218,10 +218,10 @@ fn what_cannot_start_says_why_and_serves_nothing() {
     let cells = [
         (Start { missing: DevSet::first(2), ..FRESH }, Refusal::MembersLost { lost: 2, tolerated: 1 }),
         (hole, Refusal::WriteHole { row: Row(7), rows: 2, lost }),
-        (Start { nv: &[NvHeld { slot, tag, len: 0, is_damaged: false }], ..FRESH }, Refusal::Nvram),
+        (Start { nv: &[NvHeld { slot, tag, bytes: &[], is_damaged: false }], ..FRESH }, Refusal::Nvram),
         (
             Start {
-                nv: &[NvHeld { slot: NvSlot { index: u32::MAX, generation: 1 }, tag, len: 0, is_damaged: false }],
+                nv: &[NvHeld { slot: NvSlot { index: u32::MAX, generation: 1 }, tag, bytes: &[], is_damaged: false }],
                 ..FRESH
             },
             Refusal::Nvram,

@@ -179,9 +179,13 @@ impl Versions for Absorbs {
 impl HostCache for Absorbs {
     type Part = Own;
 
-    fn load(&mut self, &NvHeld { slot, ref tag, len, .. }: &NvHeld, page_bytes: u32) -> bool {
+    fn load(&mut self, held: &NvHeld<'_>, page_bytes: u32) -> bool {
+        let NvHeld { slot, ref tag, .. } = *held;
         let u64_at = |at: usize| u64::from_le_bytes(tag[at..at + 8].try_into().expect("eight bytes"));
-        if len != page_bytes || tag[0] != VERSION || tag[1] != Array::kind_above(0) || tag[2] >= self.geometry.members()
+        if held.len() != page_bytes
+            || tag[0] != VERSION
+            || tag[1] != Array::kind_above(0)
+            || tag[2] >= self.geometry.members()
         {
             return false;
         }

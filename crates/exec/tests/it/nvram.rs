@@ -11,7 +11,10 @@ fn memory_ends_with_the_life_and_is_no_slot_of_the_nvram() {
     nvram.put(held, [1; 24], b"held");
     nvram.put_copy(kept, [2; 24], held, 2);
     assert_eq!((nvram.bytes(held), nvram.bytes(kept)), (&b"held"[..], &b"he"[..]));
-    assert_eq!(nvram.slots().collect::<Vec<_>>(), [NvHeld { slot: kept, tag: [2; 24], len: 2, is_damaged: false }]);
+    assert_eq!(
+        nvram.slots().collect::<Vec<_>>(),
+        [NvHeld { slot: kept, tag: [2; 24], bytes: b"he", is_damaged: false }]
+    );
     nvram.begin();
     assert!(nvram.holds(kept) && !nvram.holds(held));
     nvram.put(held, [1; 24], b"anew");
@@ -41,7 +44,10 @@ fn a_slot_is_known_by_its_generation() {
     let (first, second) = (NvSlot { index: 2, generation: 1 }, NvSlot { index: 2, generation: 2 });
     nvram.put(first, [7; 24], b"page");
     assert_eq!(nvram.bytes(first), b"page");
-    assert_eq!(nvram.slots().collect::<Vec<_>>(), [NvHeld { slot: first, tag: [7; 24], len: 4, is_damaged: false }]);
+    assert_eq!(
+        nvram.slots().collect::<Vec<_>>(),
+        [NvHeld { slot: first, tag: [7; 24], bytes: b"page", is_damaged: false }]
+    );
     nvram.free(first);
     nvram.put(second, [8; 24], &[]);
     assert!(nvram.bytes(second).is_empty());

@@ -46,7 +46,7 @@ impl Array {
         let count = self.config.geometry.members();
         let mut stale: Vec<NvSlot> = Vec::new();
         let page_bytes = out.page_bytes();
-        for NvHeld { slot, tag, len, .. } in start.nv {
+        for held @ NvHeld { slot, tag, .. } in start.nv {
             let loaded = match tag[1] {
                 _ if !self.slots.occupy(*slot) => Err(Unknown),
                 // What stands above takes it, or refuses.
@@ -54,9 +54,9 @@ impl Array {
                     self.share.used += 1;
                     Ok(None)
                 }
-                members::KIND_MEMBERS if *len == 0 => self.members.load(*slot, tag),
-                bad_pages::KIND_MISSING if *len == 0 => self.members.bad.load(*slot, tag, count),
-                log::KIND_LOG if *len == page_bytes => self.log.load(*slot, tag, count),
+                members::KIND_MEMBERS if held.is_empty() => self.members.load(*slot, tag),
+                bad_pages::KIND_MISSING if held.is_empty() => self.members.bad.load(*slot, tag, count),
+                log::KIND_LOG if held.len() == page_bytes => self.log.load(*slot, tag, count),
                 _ => Err(Unknown),
             };
             match loaded {

@@ -234,8 +234,9 @@ impl Start {
 
 impl Journal {
     /// Takes a slot that was in use when this life began; whether it is its own and understood.
-    pub(in crate::ssd) fn load(&mut self, &NvHeld { slot, ref tag, len, .. }: &NvHeld) -> bool {
-        if len > 0 {
+    pub(in crate::ssd) fn load(&mut self, held: &NvHeld<'_>) -> bool {
+        let NvHeld { slot, ref tag, .. } = *held;
+        if !held.is_empty() {
             return false;
         }
         let in_use = match tag[0] {

@@ -307,8 +307,8 @@ impl Keeps for Changes {
     }
 
     /// Nothing is known of the page that it belongs to.
-    fn load(&mut self, held: &NvHeld) -> bool {
-        let known = hit::staged(&held.tag) == Some(held.len);
+    fn load(&mut self, held: &NvHeld<'_>) -> bool {
+        let known = hit::staged(&held.tag) == Some(held.len());
         if known {
             self.deltas.bury(held.slot);
         }

@@ -219,7 +219,7 @@ impl HostCache for WriteBack {
         false
     }
 
-    fn load(&mut self, held: &NvHeld, _page_bytes: u32) -> bool {
+    fn load(&mut self, held: &NvHeld<'_>, _page_bytes: u32) -> bool {
         Journal::is_own(&held.tag) && self.journal_mut().load(held)
     }
 

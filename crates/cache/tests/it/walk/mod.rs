@@ -132,11 +132,11 @@ impl Walk {
 
     /// What the NVRAM says at once, the log when it has been read.
     fn start(&mut self, start: Start<'_>, out: &mut Out) {
-        for NvHeld { slot, tag, len: held, .. } in start.nv {
+        for held @ NvHeld { slot, tag, .. } in start.nv {
             assert!(self.slots.occupy(*slot));
             let len = u32::from_le_bytes(tag[2..6].try_into().expect("four bytes"));
             if tag[0] == STAGED {
-                assert_eq!(len, *held, "as many bytes as were put");
+                assert_eq!(len, held.len(), "as many bytes as were put");
                 self.deltas.insert(tag[1].into(), Delta::Staged(*slot, len));
             } else {
                 self.admitted.insert((Dev(tag[1]), Row(tag[2].into())), *slot);

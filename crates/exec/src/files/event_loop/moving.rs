@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use destage_plan::{Controller, Dev, DevSet, Issue, NvHeld, NvPut, StepOutcome};
+use destage_plan::{Controller, Dev, DevSet, Issue, NvPut, StepOutcome};
 
 use super::executor::Files;
 use super::nvram_move::{MovePhase, MoveReason, NvramMove};
@@ -173,15 +173,15 @@ impl<C: Controller> Files<C> {
         while let Some(first) = next {
             let (mut puts, mut bytes, mut crcs) = (Vec::new(), Vec::new(), Vec::new());
             next = None;
-            for (NvHeld { slot, tag, len, is_damaged }, held) in self.bytes.nvram().held_from(first) {
+            for held in self.bytes.nvram().held_from(first) {
                 if bytes.len() >= PORTION || puts.len() >= PORTION_SLOTS {
-                    next = Some(slot.index);
+                    next = Some(held.slot.index);
                     break;
                 }
-                puts.push(NvPut { len, ..NvPut::tag(slot, tag) });
-                bytes.extend_from_slice(held);
+                puts.push(NvPut { len: held.len(), ..NvPut::tag(held.slot, held.tag) });
+                bytes.extend_from_slice(held.bytes);
                 // What is damaged stays so.
-                crcs.push(crc32c::crc32c(held) ^ u32::from(is_damaged));
+                crcs.push(crc32c::crc32c(held.bytes) ^ u32::from(held.is_damaged));
             }
             let (mut nvram, at) = (made.0, path.to_owned());
             made.0 = patiently(&self.os, path, patience, move |_| {

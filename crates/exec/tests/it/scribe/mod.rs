@@ -100,8 +100,8 @@ impl Controller for Scribe {
                 let slots = start.nv.iter().map(|held| (held.slot, held.tag)).collect();
                 let damaged = start.nv.iter().filter(|held| held.is_damaged).map(|held| held.slot).collect();
                 *self.found.lock().unwrap() = Found { slots, damaged, intents: start.intents.to_vec() };
-                assert!(start.nv.iter().all(|held| held.len == bytes_in(&held.tag)), "as many bytes as were put");
-                self.lens = start.nv.iter().map(|held| (u64::from(held.slot.index), held.len)).collect();
+                assert!(start.nv.iter().all(|held| held.len() == bytes_in(&held.tag)), "as many bytes as were put");
+                self.lens = start.nv.iter().map(|held| (u64::from(held.slot.index), held.len())).collect();
                 self.slots = start.nv.iter().map(|held| (u64::from(held.slot.index), held.slot)).collect();
                 self.generations = self.slots.iter().map(|(page, slot)| (*page, slot.generation)).collect();
                 out.ready();
