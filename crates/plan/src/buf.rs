@@ -1,12 +1,12 @@
 //! Where a step takes bytes from and where it puts them. Policies see names of buffers, never
 //! bytes.
 
-use crate::FragId;
+use crate::{ByteList, FragId};
 
 /// Bytes of one or more consecutive pages, by name; how many is said by the step that uses it.
 ///
 /// `Host` bytes stay where they are until the fragment is acknowledged and all its operations are
-/// done. `Tmp` buffers belong to their operation and end with it. `Nv` bytes belong to the
+/// done. `Tmp` buffers and `Kept` bytes belong to their operation and end with it. `Nv` bytes belong to the
 /// executor, the choice of slots to the controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Buf {
@@ -32,6 +32,8 @@ pub enum Buf {
     },
     /// The bytes kept in a slot of the NVRAM, or of [memory](NvSlot::is_in_memory).
     Nv(NvSlot),
+    /// Bytes that the controller [keeps](crate::Out::bytes) with the operation; only to be put into a slot.
+    Kept(ByteList),
 }
 
 /// A slot of the NVRAM with room for a page, together with how often it had been put when it was

@@ -25,6 +25,7 @@ mod fragment; // requests to fragments, for arrays
 mod ids; // names of operations, steps, fragments, timers
 mod intents; // which rows may be inconsistent
 mod kept; // what operations keep for their steps
+mod list; // the names of lists
 mod lists; // what steps name and is too long for them
 mod lost; // ranges whose data cannot be known
 mod nv; // slots of the NVRAM
@@ -44,7 +45,7 @@ pub use event::{Condition, Control, Event, Frag, HostOp, Start};
 pub use fragment::{Piece, RangeError, Shape, ShapeError};
 pub use ids::{FragId, OpId, StepNo, TimerId, TimerOwner};
 pub use intents::Intents;
-pub use lists::{ByteList, List, PutList, RowList, SpanList};
+pub use list::{ByteList, List, PutList, RowList, SpanList};
 pub use lost::{LostPages, PageRange};
 pub use nv::NvSlots;
 pub use out::{Issue, Out, Planned};

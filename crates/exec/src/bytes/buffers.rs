@@ -220,7 +220,16 @@ impl Bytes {
     }
 
     /// The first `len` bytes of a buffer; none if they are zeros.
-    pub fn source<C: Controller>(&self, engine: &Engine<C>, op: OpId, buf: Buf, len: usize) -> Option<&[u8]> {
+    pub fn source<'a, C: Controller>(
+        &'a self,
+        engine: &'a Engine<C>,
+        op: OpId,
+        buf: Buf,
+        len: usize,
+    ) -> Option<&'a [u8]> {
+        if let Buf::Kept(bytes) = buf {
+            return Some(&engine.bytes(op, bytes)[..len]);
+        }
         self.get(self.locate(engine, op, buf), len)
     }
 
@@ -378,6 +387,7 @@ impl Bytes {
     pub(super) fn locate<C: Controller>(&self, engine: &Engine<C>, op: OpId, buf: Buf) -> At {
         match buf {
             Buf::None => panic!("{op:?} uses the buffer that is none"),
+            Buf::Kept(_) => panic!("{op:?} uses bytes of the controller for something else than a slot"),
             Buf::Zero => At::Zero,
             Buf::Host { frag, page } => {
                 let (tag, offset) = engine.host(frag);
