@@ -30,6 +30,8 @@
 
 mod claims;
 mod dirty;
+#[cfg(test)]
+mod lost_pages;
 mod share;
 mod start;
 
