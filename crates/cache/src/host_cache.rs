@@ -1,8 +1,8 @@
 //! Defines the contract of a host cache: the decisions that each cache makes for itself.
 
 use destage_plan::{
-    Buf, Claim, Control, DevSet, DeviceChange, Event, Frag, NvHeld, OpId, Out, PageChecksums, PageFate, StepNo,
-    StepOutcome, StepSet,
+    Buf, Claim, Control, DevSet, DeviceChange, Event, Frag, NvHeld, OpId, Out, PageChecksums, PageFate, PageRange,
+    StepNo, StepOutcome, StepSet,
 };
 use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg, Versions};
 
@@ -153,6 +153,11 @@ pub trait HostCache: Versions + Send + 'static {
         HostCacheStatus::default()
     }
 
+    /// Returns the pages that were lost with the cache's device, ascending: requests for them fail until they are written.
+    fn lost_pages(&self) -> Vec<PageRange> {
+        Vec::new()
+    }
+
     /// Returns how much parity is stale.
     fn stale_parity(&self) -> StaleParity {
         StaleParity::default()
@@ -202,6 +207,8 @@ pub struct HostCacheStatus<'a> {
     pub dirty_rows: usize,
     /// The cache keeps a record of pages that were lost with its device.
     pub notes_losses: bool,
+    /// Counts the pages that were lost with the cache's device, and were not written since.
+    pub lost_pages: usize,
     /// Tells that a start without the cache's device would be refused, for all that is noted.
     pub needs_device: bool,
     /// Hits and misses, if the cache counts them.
@@ -216,6 +223,7 @@ impl Default for HostCacheStatus<'_> {
             unnoted: DevSet::EMPTY,
             dirty_rows: 0,
             notes_losses: false,
+            lost_pages: 0,
             needs_device: false,
             counts: None,
         }

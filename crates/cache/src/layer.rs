@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use destage_plan::{Condition, Controller, Dev, DevSet, Event, Out, PageChecksums, Row};
+use destage_plan::{Condition, Controller, Dev, DevSet, Event, Out, PageChecksums, PageRange, Row};
 use destage_raid::array::{Array, Sources};
 
 use crate::synchroniser::Synchroniser;
@@ -82,6 +82,10 @@ impl<L: CacheLayer> Served for LayeredCache<L> {
 
     fn stale_parity(&self) -> StaleParity {
         self.inner.stale_parity()
+    }
+
+    fn lost_pages(&self) -> Vec<PageRange> {
+        self.inner.lost_pages()
     }
 
     fn figures(&self) -> Vec<u64> {

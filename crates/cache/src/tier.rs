@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use destage_plan::{
     BadPage, Buf, Class, Condition, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out,
-    PageChecksums, PageFate, PageReport, Row, Step, StepSet,
+    PageChecksums, PageFate, PageRange, PageReport, Row, Step, StepSet,
 };
 use destage_raid::array::{Above, Array, Duty, Lost, ReadErrorCount, Seg, Sources, Versions};
 
@@ -50,6 +50,8 @@ pub trait Served: Controller + Send {
     fn status(&self) -> HostCacheStatus<'_>;
     /// How far parity is behind data.
     fn stale_parity(&self) -> StaleParity;
+    /// Returns the pages that were [lost](HostCache::lost_pages) with the cache's device.
+    fn lost_pages(&self) -> Vec<PageRange>;
     /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self) -> Vec<u64>;
     /// Where the pages of a row are.
@@ -113,6 +115,10 @@ impl<C: HostCache> Served for Tier<C> {
 
     fn stale_parity(&self) -> StaleParity {
         self.upper.cache.stale_parity()
+    }
+
+    fn lost_pages(&self) -> Vec<PageRange> {
+        self.upper.cache.lost_pages()
     }
 
     fn figures(&self) -> Vec<u64> {

@@ -119,11 +119,13 @@ impl HistoryRun<'_> {
             doubt.known = Some(self.model.tick());
         }
         let is_ready = self.memory.status() == Status::Ready && self.memory.is_durable();
-        if !doubt.lost && doubt.refusable && is_ready {
-            // It goes on as if nothing had been lost: then nothing has.
-            (doubt.refusable, doubt.known) = (false, None);
-            doubt.pages.clear();
-            doubt.renewed.clear();
+        let is_noted = !self.memory.engine().controller().unnoted().contains(holder);
+        if doubt.refusable && is_ready && is_noted && (!doubt.lost || doubt.known.is_some()) {
+            // It goes on, and says which pages are lost: the next start knows that as well.
+            doubt.refusable = false;
+        }
+        if is_ready && !doubt.lost && doubt.known.is_none() && !doubt.pages.is_empty() {
+            doubt.known = Some(self.model.tick());
         }
     }
 
@@ -138,6 +140,8 @@ impl HistoryRun<'_> {
         }
         self.doubt.before.extend(dirty);
         (self.doubt.lost, self.doubt.known) = (false, None);
+        // What is not durable may be lost once more.
+        self.doubt.pages.extend(std::mem::take(&mut self.doubt.renewed).into_keys());
     }
 
     /// Whether a start may be refused over a cache device.

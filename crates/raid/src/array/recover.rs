@@ -164,6 +164,18 @@ impl Array {
         self.lost.extend(lost);
     }
 
+    /// Gives up those of these pages, which what stands above lost in an earlier life, that are
+    /// [accepted](super::ArrayConfig::accepted_losses) as lost, and returns them: they are what the members have.
+    pub fn give_up_above(&mut self, pages: impl Iterator<Item = u64>) -> Vec<u64> {
+        let accepted = &self.config.accepted_losses;
+        if accepted.is_empty() {
+            return Vec::new();
+        }
+        let given_up: Vec<u64> = pages.filter(|page| accepted.iter().any(|range| range.contains(*page))).collect();
+        self.lost.extend(PageRange::of_pages(given_up.iter().copied()));
+        given_up
+    }
+
     /// What stands above has lost the newest versions of pages, and which it cannot tell: the start is refused
     /// unless every page is [accepted](super::ArrayConfig::accepted_losses) as lost. Whether it goes on.
     pub fn accepts_loss_above(&mut self, out: &mut Out) -> bool {

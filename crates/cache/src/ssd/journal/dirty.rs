@@ -34,13 +34,38 @@ impl Journal {
     }
 
     /// Dirty pages were lost with the device.
-    pub(in crate::ssd) const fn lost_dirty(&mut self) {
-        self.start.lost_dirty();
+    pub(in crate::ssd) fn lost_dirty(&mut self, pages: impl IntoIterator<Item = u64>) {
+        self.start.lost_dirty(pages);
+    }
+
+    /// Takes a page off the list of those that were lost: it is written again, or was not lost.
+    pub(in crate::ssd) fn heal(&mut self, page: u64) {
+        self.start.losses.heal(page);
+    }
+
+    /// Returns the number by which [`has_told`](Self::has_told) knows the pages that are off the list now.
+    pub(in crate::ssd) fn healed(&self) -> u64 {
+        self.start.losses.number()
+    }
+
+    /// Returns true if the next start knows that these pages are not lost.
+    pub(in crate::ssd) const fn has_told(&self, number: u64) -> bool {
+        self.start.losses.has_told(number)
+    }
+
+    /// Counts the pages that are lost.
+    pub(in crate::ssd) fn lost_count(&self) -> usize {
+        self.start.losses.len()
+    }
+
+    /// Returns the pages that are lost.
+    pub(in crate::ssd) fn lost_pages(&self) -> impl Iterator<Item = u64> {
+        self.start.losses.pages()
     }
 
     /// Whether the NVRAM says that dirty pages were lost, or is to.
-    pub(in crate::ssd) const fn notes_losses(&self) -> bool {
-        self.start.notes_losses()
+    pub(in crate::ssd) fn notes_losses(&self) -> bool {
+        self.start.losses.is_any()
     }
 
     /// Whether it came out since this was asked last that there were dirty pages, and that none is known.
@@ -49,8 +74,8 @@ impl Journal {
     }
 
     /// What is lost is accepted, and need not be noted any more.
-    pub(in crate::ssd) const fn accept_loss(&mut self) {
-        self.start.accept_loss();
+    pub(in crate::ssd) fn accept_loss(&mut self) {
+        self.dead.extend(self.start.losses.accept());
     }
 
     /// Whether a log was read since this was asked last, and the frames have what it names.
@@ -85,7 +110,7 @@ impl Journal {
     /// A dirty page is written back. What is in its frame is durable, or has to be made so before that is told.
     pub(in crate::ssd) fn landed(&mut self, came: Came, durable: bool) {
         if durable {
-            self.tells.push_back(came);
+            self.tells.push_back((came, self.start.losses.number()));
         } else {
             self.landed.push(came);
         }

@@ -30,7 +30,7 @@
 
 mod claims;
 mod dirty;
-#[cfg(test)]
+mod losses;
 mod lost_pages;
 mod share;
 mod start;
@@ -60,6 +60,7 @@ const ARRIVED: usize = 32;
 const VERSION: u8 = 2;
 const KIND_ENTRY: u8 = Array::kind_above(2);
 const KIND_STATE: u8 = Array::kind_above(3);
+const KIND_LOST: u8 = Array::kind_above(4);
 
 /// What its own operations are for.
 #[derive(Clone, Copy, Debug)]
@@ -122,9 +123,9 @@ pub(crate) struct Journal {
     rows: HashMap<Row, u32, FixedState>,
     let_go: Vec<Row>,
     /// Pages that are written back, for which the device is to be flushed, and those that can be told of as
-    /// clean.
+    /// clean, when the list of lost pages has been [told](Losses::number) that they are not on it.
     landed: Vec<Came>,
-    tells: VecDeque<Came>,
+    tells: VecDeque<(Came, u64)>,
     /// Lists the dirty pages of which the log is to have the checksums.
     marks: Vec<Came>,
     /// What the device is being flushed for, and what it was.
@@ -291,7 +292,7 @@ impl Journal {
         let told = self.held.is_empty() && frames.left().is_empty() && frames.arrived() == 0 && self.flushed.is_empty();
         let told = told && self.landed.is_empty() && self.tells.is_empty() && self.marks.is_empty();
         let idle = self.commit.is_none() && self.flush.is_none() && self.page.is_none() && self.dead.is_empty();
-        let told = told && !self.is_behind();
+        let told = told && !self.is_behind() && !self.start.losses.is_due();
         // The intents that were held until it was are let go with the next turn.
         let is_settled = self.start.is_settled() && self.start.was_settled();
         is_settled && (self.log.is_none() || told) && idle && self.let_go.is_empty()
@@ -313,6 +314,14 @@ impl Journal {
             self.for_note = array.take_slot();
         }
         let most = slots(self.frames.into()) as usize / 4;
+        if self.start.may_list() {
+            let take = |slots| {
+                let has_room = array.slots_left() as usize >= slots;
+                (0..if has_room { slots } else { 0 }).filter_map(|_| array.take_slot()).collect()
+            };
+            // Twice as many are in use while one list takes the place of another; the log needs half of all.
+            self.start.losses.prepare(self.page_bytes, most, take);
+        }
         while self.spare.len() < PUTS.min(most)
             && let Some(slot) = array.take_slot()
         {
@@ -376,7 +385,11 @@ impl Journal {
             let most = PUTS.min(self.spare.len().div_ceil(2));
             let left = self.left.len().min(most);
             told.extend(self.left.drain(..left).map(|frame| (frame, None)));
-            landed.extend(self.tells.drain(..self.tells.len().min(most - left)));
+            while landed.len() < most - left
+                && let Some((came, _)) = self.tells.pop_front_if(|(_, number)| self.start.losses.has_told(*number))
+            {
+                landed.push(came);
+            }
             while told.len() + landed.len() < most
                 && let Some(came) = self.flushed.pop()
             {
@@ -488,7 +501,7 @@ impl Journal {
             }
             for came in std::mem::take(&mut commit.landed) {
                 if self.spare.is_empty() {
-                    self.tells.push_back(came);
+                    self.tells.push_back((came, 0));
                     continue;
                 }
                 // There may be a newer version meanwhile.
@@ -543,7 +556,8 @@ impl Journal {
         if let Some(flush) = self.flush.take_if(|flush| flush.op == op) {
             if flush.life == self.life {
                 self.flushed.extend(flush.came);
-                self.tells.extend(flush.landed);
+                let number = self.start.losses.number();
+                self.tells.extend(flush.landed.into_iter().map(|came| (came, number)));
             }
             return true;
         }

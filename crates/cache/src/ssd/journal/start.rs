@@ -1,12 +1,13 @@
 //! How a life of a cache with a journal begins, and a life of its device: by reading the log, or by making it
 //! anew.
 
-use destage_plan::{Buf, Ext, NvHeld, NvPut, NvSlot, OpId, Out, Row, Rows, Step, StepNo, StepSet, Tag};
+use destage_plan::{Ext, NvHeld, NvPut, NvSlot, OpId, Out, Row, Rows, Step, StepNo, StepSet, Tag};
 use destage_raid::Geometry;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::{Journal, KIND_ENTRY, KIND_STATE, Part, VERSION};
+use super::losses::{LossNote, Losses};
+use super::{Journal, KIND_ENTRY, KIND_LOST, KIND_STATE, Part, VERSION};
 use crate::ssd::behind::row_of;
 use crate::ssd::frames::{Frame, Frames};
 use crate::ssd::log::{Entry, Fact, Format, Log, Replay, Replayed};
@@ -44,6 +45,14 @@ pub(super) enum Phase {
     Working,
 }
 
+/// What is being noted.
+struct Noting {
+    noted: Noted,
+    losses: LossNote,
+    slot: NvSlot,
+    frees: Vec<NvSlot>,
+}
+
 /// What is going on.
 #[derive(Default)]
 pub(super) struct Start {
@@ -51,8 +60,7 @@ pub(super) struct Start {
     noted: Noted,
     /// The slot that says so.
     slot: Option<NvSlot>,
-    /// What is being noted, and the slots.
-    noting: Option<(Noted, Option<NvSlot>, Vec<NvSlot>)>,
+    noting: Option<Noting>,
     /// The operation under way, and the life of the device in which it began.
     op: Option<(OpId, u32)>,
     missing: bool,
@@ -70,10 +78,8 @@ pub(super) struct Start {
     keeps_dirty: bool,
     /// Whether there may be some.
     dirty: bool,
-    /// Whether some were lost with a device, and whether that is noted.
-    lost: bool,
-    noting_lost: bool,
-    noted_lost: bool,
+    /// Those that were lost with a device.
+    pub(super) losses: Losses,
     /// Counts the pages of the log that are noted as durable.
     noted_pages: u64,
     /// There were dirty pages, and none is known.
@@ -85,7 +91,7 @@ pub(super) struct Start {
 impl Start {
     /// Whether nothing that is not to be believed would be at the next start.
     pub(super) const fn is_settled(&self) -> bool {
-        if self.unknown || self.lost != self.noted_lost {
+        if self.unknown || !self.losses.is_settled() {
             return false;
         }
         match self.phase {
@@ -129,21 +135,19 @@ impl Start {
         self.dirty = dirty;
     }
 
-    pub(super) const fn lost_dirty(&mut self) {
-        self.lost = true;
-        self.was_settled = false;
-    }
-
-    pub(super) const fn notes_losses(&self) -> bool {
-        self.lost || self.noted_lost
+    pub(super) fn lost_dirty(&mut self, pages: impl IntoIterator<Item = u64>) {
+        self.losses.lose(pages);
+        self.was_settled = self.is_settled();
     }
 
     pub(super) const fn take_unknown(&mut self) -> bool {
         std::mem::replace(&mut self.unknown, false)
     }
 
-    pub(super) const fn accept_loss(&mut self) {
-        self.lost = false;
+    /// Returns true if a list of lost pages can be noted now: what the log of a lost device needed is freed.
+    pub(super) const fn may_list(&self) -> bool {
+        let is_void = matches!(self.phase, Phase::Lost | Phase::Renewing) && matches!(self.noted, Noted::Void);
+        self.op.is_none() && (is_void || matches!(self.phase, Phase::Working))
     }
 
     pub(super) const fn take_read(&mut self) -> bool {
@@ -185,7 +189,7 @@ impl Start {
     /// Whether nothing is to be done.
     #[inline]
     pub(super) fn is_at_rest(&self) -> bool {
-        self.phase == Phase::Working && self.lost == self.noted_lost && self.dirty == (self.noted == Noted::Dirty)
+        self.phase == Phase::Working && !self.losses.is_due() && self.dirty == (self.noted == Noted::Dirty)
     }
 
     /// The operation under way.
@@ -194,9 +198,14 @@ impl Start {
     }
 
     /// Returns what the NVRAM is to say of the log.
-    fn tag(&self, noted: Noted, lost: bool) -> Tag {
+    fn tag(&self, noted: Noted, losses: LossNote) -> Tag {
         let mut tag = [0; 24];
-        (tag[0], tag[1], tag[3]) = (VERSION, KIND_STATE, lost.into());
+        (tag[0], tag[1]) = (VERSION, KIND_STATE);
+        tag[3] = match losses {
+            LossNote::None => 0,
+            LossNote::Unlisted => 1,
+            LossNote::Listed => 2,
+        };
         tag[2] = match noted {
             Noted::Nothing | Noted::Void => 1,
             Noted::Valid => 2,
@@ -222,7 +231,7 @@ impl Start {
     pub(super) fn note_pages(&mut self, pages: u64, slot: NvSlot) -> Option<(Tag, NvSlot)> {
         let earlier = self.slot.filter(|_| self.may_note_pages())?;
         (self.slot, self.noted_pages) = (Some(slot), pages);
-        Some((self.tag(self.noted, self.noted_lost), earlier))
+        Some((self.tag(self.noted, self.losses.note()), earlier))
     }
 
     fn has_intent(&self, row: Row) -> bool {
@@ -253,7 +262,8 @@ impl Journal {
             };
             match tag[3] {
                 0 => {}
-                1 if self.start.keeps_dirty => self.start.noted_lost = true,
+                1 if self.start.keeps_dirty => self.start.losses.load_note(LossNote::Unlisted),
+                2 if self.start.keeps_dirty => self.start.losses.load_note(LossNote::Listed),
                 _ => return false,
             }
             let mut pages = [0; 8];
@@ -272,6 +282,12 @@ impl Journal {
         matches!(tag[1], KIND_ENTRY | KIND_STATE)
     }
 
+    /// Takes a slot that was in use when this life began, if it lists lost pages of an array of so many. Returns true if it is
+    /// understood.
+    pub(in crate::ssd) fn load_lost(&mut self, held: &NvHeld<'_>, array_pages: u64) -> bool {
+        held.tag[1] == KIND_LOST && self.start.losses.load(held, array_pages)
+    }
+
     /// A life begins, in which the intents of these rows are open.
     pub(in crate::ssd) fn started(&mut self, intents: &[Rows], page_bytes: u32) {
         self.page_bytes = page_bytes;
@@ -283,8 +299,9 @@ impl Journal {
             Noted::Valid | Noted::Dirty => Phase::Reading,
             Noted::Nothing | Noted::Void => Phase::Renewing,
         };
-        (start.dirty, start.lost) = (start.noted == Noted::Dirty, start.noted_lost);
-        start.unknown = start.noted_lost || start.missing && start.noted == Noted::Dirty;
+        start.losses.loaded();
+        start.dirty = start.noted == Noted::Dirty;
+        start.unknown = start.losses.are_unknown() || start.missing && start.noted == Noted::Dirty;
         start.must_format |= start.noted == Noted::Void;
         if start.phase != Phase::Reading {
             self.dead.extend(std::mem::take(&mut start.entries).into_iter().map(|(_, slot)| slot));
@@ -301,9 +318,7 @@ impl Journal {
         let (part, noting) = match (start.phase, start.noted) {
             (Phase::Working, Noted::Valid) if start.dirty => (Part::Note, Some(Noted::Dirty)),
             (Phase::Working, Noted::Dirty) if !start.dirty => (Part::Note, Some(Noted::Valid)),
-            (Phase::Working, noted) | (Phase::Lost | Phase::Renewing, noted @ Noted::Void)
-                if start.lost != start.noted_lost =>
-            {
+            (Phase::Working, noted) | (Phase::Lost | Phase::Renewing, noted @ Noted::Void) if start.losses.is_due() => {
                 (Part::Note, Some(noted))
             }
             (Phase::Before | Phase::Working, _) | (Phase::Lost, Noted::Void) => return,
@@ -319,8 +334,7 @@ impl Journal {
         if let Some(noting) = noting {
             let Some(slot) = self.for_note.take() else { return };
             let frees = start.slot.into_iter().chain(std::mem::take(&mut self.dead)).collect();
-            start.noting = Some((noting, Some(slot), frees));
-            start.noting_lost = start.lost;
+            start.noting = Some(Noting { noted: noting, losses: start.losses.note(), slot, frees });
         }
         start.op = Some((open(part, out), self.life));
     }
@@ -330,12 +344,13 @@ impl Journal {
         let (dev, pages) = (self.dev, self.pages);
         let log_pages = self.log.as_ref().map(Log::next_page);
         let start = &mut self.start;
-        if let Some((noting, slot, frees)) = &start.noting {
-            let format = start.format.filter(|_| *noting == Noted::Valid).map(|format| format.next_page());
+        if let Some(Noting { noted, losses, slot, frees }) = &start.noting {
+            let format = start.format.filter(|_| *noted == Noted::Valid).map(|format| format.next_page());
             start.noted_pages = log_pages.or(format).unwrap_or(0);
-            let tag = start.tag(*noting, start.noting_lost);
-            let put = NvPut { slot: slot.expect("it has one"), tag, src: Buf::None, len: 0 };
-            let (puts, frees) = (out.puts(op, &[put]), out.slots(op, frees));
+            let mut puts = vec![NvPut::tag(*slot, start.tag(*noted, *losses))];
+            let mut frees = frees.clone();
+            start.losses.plan(op, &mut puts, &mut frees, out);
+            let (puts, frees) = (out.puts(op, &puts), out.slots(op, &frees));
             out.step(op, Step::NvCommit { puts, frees }, StepSet::EMPTY);
             return 0;
         }
@@ -397,9 +412,10 @@ impl Journal {
         let shape = self.shape(geometry);
         let start = &mut self.start;
         let Some((_, life)) = start.op.take_if(|(other, _)| *other == op) else { return false };
-        if let Some((noted, slot, frees)) = start.noting.take() {
-            (start.noted, start.slot, start.noted_lost) = (noted, slot, start.noting_lost);
+        if let Some(Noting { noted, losses, slot, frees }) = start.noting.take() {
+            (start.noted, start.slot) = (noted, Some(slot));
             self.freed.extend(frees);
+            self.freed.extend(start.losses.noted(losses));
             if noted == Noted::Valid && start.phase == Phase::Renewing && life == self.life {
                 let log = start.format.take().map_or_else(|| Log::new(shape), |format| Ok(format.log()));
                 self.work(log.expect("its pages were counted"), frames);
@@ -449,6 +465,8 @@ impl Journal {
             let is_newest = newest.get(&page) == Some(&entry.frame);
             if self.start.keeps_dirty && is_newest && matches!(entry.fact, Fact::Dirty { .. }) {
                 let (frame, checksum) = (Frame::new(entry.frame), entry.fact.checksum());
+                // It was written since it was lost.
+                self.start.losses.heal(page);
                 self.start.unknown |= !frames.adopt_dirty(frame, page, frames.set_of(row), checksum);
                 continue;
             }

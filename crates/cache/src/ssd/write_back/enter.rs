@@ -65,9 +65,16 @@ pub(super) struct Store {
     whole: bool,
     /// The life of the device in which it was let in: it enters no other one.
     life: u32,
-    pub(super) pages: Vec<Placed>,
+    pages: Vec<Placed>,
     /// It is on its way into the device, and not durable when it is there.
     volatile: bool,
+}
+
+impl Store {
+    /// Returns the pages that are on their way into the device.
+    pub(super) fn pages_on_way(&self) -> impl Iterator<Item = u64> {
+        self.pages.iter().map(|placed| placed.page)
+    }
 }
 
 /// The pieces of a segment that are let in one after the other: rows, or parts of one.
@@ -330,7 +337,7 @@ impl WriteBack {
                     self.copies.frames.undone(frame);
                 }
                 self.lost_pages += u64::from(self.lost.insert(page));
-                self.journal_mut().lost_dirty();
+                self.journal_mut().lost_dirty([page]);
                 continue;
             }
             if taken {
@@ -338,6 +345,7 @@ impl WriteBack {
             }
             if whole && !self.lost.is_empty() {
                 self.lost.remove(&page);
+                self.journal_mut().heal(page);
             }
             if !self.unusable.is_empty() {
                 self.unusable.remove(&page);
@@ -352,10 +360,15 @@ impl WriteBack {
     /// What an operation was to write will not come about.
     pub(super) fn take_back(&mut self, op: OpId) {
         let Some(store) = self.stores.get_mut(op.index()).and_then(Option::as_mut) else { return };
+        let is_of_earlier_life = store.life != self.life;
         for page in std::mem::take(&mut store.pages) {
             // What is in place of an earlier version fails with the device alone, which takes all frames along.
             if page.taken {
                 self.copies.frames.undone(page.frame);
+            }
+            // It did not come, so that nothing of it was lost.
+            if is_of_earlier_life && !self.lost.contains(&page.page) {
+                self.journal_mut().heal(page.page);
             }
         }
         self.copies.unclaim(op);

@@ -25,29 +25,29 @@
 mod dirty;
 mod enter;
 mod registered;
+mod renewal;
 mod room;
 mod versions;
 
 use std::collections::VecDeque;
 
 use destage_plan::{
-    Buf, Claim, Control, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out, PageChecksums, PageFate, Row,
-    StepNo, StepOutcome, StepSet,
+    Buf, Claim, Control, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out, PageChecksums, PageFate,
+    PageRange, Row, StepNo, StepOutcome, StepSet,
 };
 use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg};
 use destage_raid::{Geometry, Level};
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 
 use super::copies::{Copies, Whole};
 use super::frames::{Frame, Frames};
 use super::journal::{self, Journal};
 use super::write_through::Through;
-use crate::{
-    BadCachePage, HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, StaleParity, Write, WriteStage,
-};
+use crate::{BadCachePage, HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, StaleParity, WriteStage};
 use dirty::{Dirty, Need, place};
 use enter::{Placed, Reading, Store, Waiting};
+use renewal::Renewals;
 use room::Room;
 
 /// What operations of the cache's own are for.
@@ -57,6 +57,8 @@ pub(crate) enum Part {
     Journal(journal::Part),
     /// Trims what became free.
     Trim,
+    /// Makes lost pages durable that were written again.
+    Renew,
 }
 
 /// The cache.
@@ -77,9 +79,9 @@ pub(crate) struct WriteBack {
     entering: VecDeque<(OpId, Absorbed)>,
     /// The frames that each operation was told of.
     named: Vec<Vec<Frame>>,
-    /// Pages of which the newest version was lost with the device, and those that each operation writes anew.
+    /// Pages of which the newest version was lost with the device, and the writes that write them again past the cache.
     lost: HashSet<u64, FixedState>,
-    healing: HashMap<OpId, Vec<u64>, FixedState>,
+    renewals: Renewals,
     lost_pages: u64,
     /// Lists the pages that are written back, and of which the cache cannot read its copy; it is the cache's until it is told
     /// of as clean.
@@ -167,14 +169,12 @@ impl WriteBack {
         let Self { dirty, room, copies, lost, .. } = self;
         let pages = dirty.lose(&copies.geometry);
         let known = lost.len();
-        lost.extend(pages);
+        lost.extend(pages.iter().copied());
         self.lost_pages += (lost.len() - known) as u64;
         room.lose(&copies.frames, &copies.geometry);
         // What is on its way may have come, and be answered before the next note is made.
-        let comes = |store: &Store| !store.pages.is_empty();
-        if !self.lost.is_empty() || self.stores.iter().flatten().any(comes) {
-            self.journal_mut().lost_dirty();
-        }
+        let on_way: Vec<u64> = self.stores.iter().flatten().flat_map(Store::pages_on_way).collect();
+        self.journal_mut().lost_dirty(pages.into_iter().chain(on_way));
         self.life += 1;
         self.volatile = false;
     }
@@ -184,6 +184,8 @@ impl WriteBack {
         for set in 0..self.frames().sets() {
             let pages: Vec<u64> = self.frames().dirty_of(set).collect();
             for page in pages {
+                // It was written since it was lost.
+                self.lost.remove(&page);
                 let (row, column, _) = place(page, self.frames(), self.geometry());
                 self.dirty.came(row, column, page, set);
                 self.room.commit(set);
@@ -220,7 +222,9 @@ impl HostCache for WriteBack {
     }
 
     fn load(&mut self, held: &NvHeld<'_>, _page_bytes: u32) -> bool {
-        Journal::is_own(&held.tag) && self.journal_mut().load(held)
+        let array_pages = self.geometry().data_pages();
+        let journal = self.journal_mut();
+        if Journal::is_own(&held.tag) { journal.load(held) } else { journal.load_lost(held, array_pages) }
     }
 
     fn device_changed(&mut self, devs: DevSet, change: DeviceChange) {
@@ -246,6 +250,7 @@ impl HostCache for WriteBack {
         if !self.refused && self.journal_mut().take_unknown() {
             self.refused = !array.accepts_loss_above(out);
             self.journal_mut().accept_loss();
+            self.lost.clear();
         }
         if self.refused {
             return;
@@ -254,7 +259,13 @@ impl HostCache for WriteBack {
             self.drop_unusable();
         }
         self.journal_mut().settle(array, out);
-        self.is_serving = array.is_ready();
+        if array.is_ready() && !std::mem::replace(&mut self.is_serving, true) {
+            // What rots is found later.
+            for page in array.give_up_above(self.journal().lost_pages()) {
+                self.lost.remove(&page);
+                self.journal_mut().heal(page);
+            }
+        }
         if self.is_blocked && self.journal().is_recovered() {
             self.is_blocked = false;
             array.try_again(self, out);
@@ -267,6 +278,7 @@ impl HostCache for WriteBack {
             self.enter_all(array, out);
             self.let_in(array, operations, out);
             self.write_back(array, out);
+            self.renew(operations, out);
             let ends = array.is_cleaning() || self.settles && array.is_at_rest();
             if ends && self.dirty.is_empty() && !self.room.is_any_wanted() {
                 self.journal_mut().set_dirty(false);
@@ -297,13 +309,15 @@ impl HostCache for WriteBack {
                 );
                 array.has_copies();
                 self.journal_mut().started(start.intents, bytes);
+                self.lost = self.journal().lost_pages().collect();
+                self.lost_pages = self.lost.len() as u64;
             }
             _ => {}
         }
     }
 
     fn step_done(&mut self, op: OpId, step: StepNo, _: StepOutcome, out: &Out) -> bool {
-        if self.is_read(op, step) {
+        if self.is_read(op, step) || self.renewals.step_done(op, step) {
             return true;
         }
         let Copies { frames, geometry, journal, .. } = &mut self.copies;
@@ -394,7 +408,9 @@ impl HostCache for WriteBack {
                 array.pages_of(write.seg).for_each(|page| self.copies.count_write(page));
             }
             self.drop_copies(write.seg, array);
-            self.heals(op, &write, array);
+            if write.frag.op != HostOp::Discard && self.renews(op, &write, array, out) {
+                return None;
+            }
         }
         Some(write.after)
     }
@@ -403,24 +419,23 @@ impl HostCache for WriteBack {
         self.drop_copies(seg, array);
     }
 
-    fn plan_part(&mut self, op: OpId, part: Part, _: &mut Array, out: &mut Out) {
+    fn plan_part(&mut self, op: OpId, part: Part, array: &mut Array, out: &mut Out) {
         match part {
+            Part::Renew => self.plan_renewal(op, array, out),
             Part::Journal(part) => self.copies.plan_journal(op, part, out),
             Part::Trim => self.copies.trims.plan(op, &self.copies.frames, out),
         }
     }
 
     fn undone(&mut self, op: OpId) {
-        self.healing.remove(&op);
+        self.renewals.undone(op);
         self.take_back(op);
         self.copies.undone(op);
     }
 
     fn done(&mut self, op: OpId) {
-        for page in self.healing.remove(&op).into_iter().flatten() {
-            self.lost.remove(&page);
-        }
         self.store_ends(op);
+        self.renewal_done(op);
         self.copies.done(op);
         let Copies { frames, geometry, journal, .. } = &mut self.copies;
         let journal = journal.as_deref_mut().expect("it has a log");
@@ -475,7 +490,12 @@ impl HostCache for WriteBack {
         let unnoted = if is_recovered { DevSet::EMPTY } else { DevSet::one(self.frames().dev()) };
         let notes_losses = !self.lost.is_empty() || self.journal().notes_losses();
         let needs_device = !self.journal().is_noted_clean();
-        HostCacheStatus { unnoted, dirty_rows: self.dirty.rows(), notes_losses, needs_device, ..self.copies.status() }
+        let (dirty_rows, lost_pages) = (self.dirty.rows(), self.journal().lost_count());
+        HostCacheStatus { unnoted, dirty_rows, notes_losses, lost_pages, needs_device, ..self.copies.status() }
+    }
+
+    fn lost_pages(&self) -> Vec<PageRange> {
+        PageRange::of_pages(self.journal().lost_pages())
     }
 
     fn stale_parity(&self) -> StaleParity {
@@ -497,14 +517,5 @@ impl WriteBack {
                 frames.forget(frame);
             }
         }
-    }
-
-    /// What a write past the cache makes whole again: pages that were lost and that it writes from end to end.
-    fn heals(&mut self, op: OpId, write: &Write<'_>, array: &Array) {
-        if self.lost.is_empty() || write.frag.sectors.is_some() || write.frag.op == HostOp::Discard {
-            return;
-        }
-        let pages = array.pages_of(write.seg).filter(|page| self.lost.contains(page)).collect();
-        self.healing.insert(op, pages);
     }
 }

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use destage_plan::{ParamSpec, Params};
 use destage_raid::array::{ArrayConfig, Regime};
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 
 use super::WriteBack;
 use super::dirty::{self, Dirty};
+use super::renewal::Renewals;
 use super::room::Room;
 use crate::ssd::copies::{Copies, WAYS};
 use crate::ssd::frames::{BYTES_PER_PAGE, MAX_PAGES};
@@ -25,8 +26,11 @@ const WRITTEN_BACK: CacheFigure =
     CacheFigure { name: "written_back", unit: "pages", meaning: "dirty pages that were written to the members" };
 const WAITED: CacheFigure =
     CacheFigure { name: "waited", unit: "requests", meaning: "writes that waited until a set had room" };
-const LOST: CacheFigure =
-    CacheFigure { name: "lost", unit: "pages", meaning: "pages that were dirty when the cache device was lost" };
+const LOST: CacheFigure = CacheFigure {
+    name: "lost",
+    unit: "pages",
+    meaning: "pages that were dirty when the cache device was lost, and that the last start knew of",
+};
 
 impl Registered for WriteBack {
     const INFO: HostCacheInfo = HostCacheInfo {
@@ -77,7 +81,7 @@ impl Registered for WriteBack {
             entering: VecDeque::new(),
             named: Vec::new(),
             lost: HashSet::default(),
-            healing: HashMap::default(),
+            renewals: Renewals::default(),
             lost_pages: 0,
             unusable: HashSet::default(),
             torn: HashSet::default(),

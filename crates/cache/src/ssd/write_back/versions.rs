@@ -103,6 +103,7 @@ impl Versions for WriteBack {
                     if back {
                         // The device was lost when it was read already.
                         self.lost.remove(&page);
+                        self.journal_mut().heal(page);
                     }
                 }
             }
@@ -141,7 +142,8 @@ impl Versions for WriteBack {
         let written = self.dirty.is_empty() && self.journal().is_noted_clean()
             || self.dirty.is_stuck() && !self.dirty.is_empty()
             || self.broken && self.dirty.is_at_rest();
-        let entered = self.waiting.is_empty() && self.entering.is_empty() && self.reading.is_empty();
+        let entered =
+            self.renewals.is_empty() && self.waiting.is_empty() && self.entering.is_empty() && self.reading.is_empty();
         written && entered && self.journal().is_clean(self.frames())
     }
 }

@@ -150,7 +150,7 @@ fn a_cache_that_fails_costs_what_it_alone_had(io_mode: IoMode) {
         }
         let file = fs::File::options().write(true).open(array.file("cache")).expect("the cache");
         file.set_len(4096).expect("it can be cut");
-        let mut bytes = vec![0; 4096];
+        let (mut bytes, mut bytes_of_two) = (vec![0; 4096], vec![0; 8192]);
         let mut read = |array: &Array, lost: Range<u64>, when: &str| {
             let mut client = array.client();
             for at in (0..30).filter(|at| when.is_empty() || !(12..14).contains(at)) {
@@ -178,14 +178,24 @@ fn a_cache_that_fails_costs_what_it_alone_had(io_mode: IoMode) {
         assert_eq!(array.events("device-lost").len(), 1, "{policy}: {}", array.log());
         assert_eq!(array.events("nvram-moved").len(), usize::from(!place.is_empty()), "{policy}: {}", array.log());
         if policy == LAZY {
-            // Which pages were lost is not known any more.
-            let refused = array.command("serve", &["--run", "true"]);
-            let said = String::from_utf8_lossy(&refused.stderr);
-            assert_eq!(refused.status.code(), Some(1), "{said}");
-            assert!(said.contains("the cache device is lost") && said.contains("--accept-losses"), "{said}");
-            array.serve(&["--accept-losses"]);
+            // Which pages were lost is known after an end of either kind.
+            for is_killed in [true, false] {
+                array.serve(&["--log", "json"]);
+                read(&array, 12..14, "");
+                if is_killed { array.kill() } else { array.stop() }
+            }
+            // Who accepts the loss has what the members have.
+            array.serve(&["--log", "json", "--accept-losses"]);
             read(&array, 0..0, "but for those that were not written anew");
+            array.client().read(12 * 4096, &mut bytes_of_two).expect("it is given up");
+            assert_eq!(bytes_of_two, [page(3_012), page(3_013)].concat());
             array.stop();
+            let given_up = array.events("data-lost").pop().expect("it is told");
+            assert_eq!(
+                given_up["ranges"],
+                serde_json::json!([{ "offset": 12 * 4096, "bytes": 2 * 4096 }]),
+                "{given_up}"
+            );
         }
         fs::remove_file(array.file("member1")).expect("a member");
         array.serve(&[]);

@@ -1,0 +1,104 @@
+//! Writes of lost pages past the cache. They are answered when the members have the pages durably and the list of lost pages,
+//! which a start believes, has them no longer.
+
+use std::collections::VecDeque;
+
+use destage_plan::{Dev, OpId, Out, Step, StepNo, StepSet};
+use destage_raid::array::Array;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::{Part, WriteBack};
+use crate::{Operations, Write};
+
+/// A write, and the lost pages that it writes from end to end.
+struct Renewal {
+    op: OpId,
+    pages: Vec<u64>,
+}
+
+/// The writes of lost pages that are not answered.
+#[derive(Default)]
+pub(super) struct Renewals {
+    /// By operation: the pages, and the step that ends when the members have them.
+    planned: HashMap<OpId, (Vec<u64>, StepSet), FixedState>,
+    /// Those that the members have, and those for which they are being flushed.
+    written: Vec<Renewal>,
+    flush: Option<(OpId, Vec<Renewal>)>,
+    /// Those that are durable, each with the number of the list without its pages.
+    durable: VecDeque<(Renewal, u64)>,
+}
+
+impl Renewals {
+    /// Takes in that a step is done. Returns true if it ends what the members are asked for.
+    pub(super) fn step_done(&mut self, op: OpId, step: StepNo) -> bool {
+        let is_last = |(_, last): &(Vec<u64>, StepSet)| last.contains(step);
+        if !self.planned.get(&op).is_some_and(is_last) {
+            return false;
+        }
+        let (pages, _) = self.planned.remove(&op).expect("it was found");
+        self.written.push(Renewal { op, pages });
+        true
+    }
+
+    /// What an operation was to write will not come about.
+    pub(super) fn undone(&mut self, op: OpId) {
+        self.planned.remove(&op);
+    }
+
+    /// Returns true if none is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.planned.is_empty() && self.written.is_empty() && self.flush.is_none() && self.durable.is_empty()
+    }
+}
+
+impl WriteBack {
+    /// Returns true if a write past the cache makes lost pages whole again: those that it writes from end to end.
+    pub(super) fn renews(&mut self, op: OpId, write: &Write<'_>, array: &Array, out: &mut Out) -> bool {
+        if self.lost.is_empty() || write.frag.sectors.is_some() {
+            return false;
+        }
+        let pages: Vec<u64> = array.pages_of(write.seg).filter(|page| self.lost.contains(page)).collect();
+        if pages.is_empty() {
+            return false;
+        }
+        let last = out.step_notify(op, Step::Join, write.after);
+        self.renewals.planned.insert(op, (pages, last));
+        true
+    }
+
+    /// Has the members flushed for what was written to them, and answers what the next start knows of.
+    pub(super) fn renew(&mut self, operations: &mut Operations<Part>, out: &mut Out) {
+        if self.renewals.flush.is_none() && !self.renewals.written.is_empty() {
+            let written = std::mem::take(&mut self.renewals.written);
+            self.renewals.flush = Some((operations.open_own(None, Part::Renew, out), written));
+        }
+        let journal = self.copies.journal.as_deref().expect("it has a log");
+        while let Some((Renewal { op, pages }, _)) =
+            self.renewals.durable.pop_front_if(|(_, number)| journal.has_told(*number))
+        {
+            for page in pages {
+                self.lost.remove(&page);
+            }
+            operations.finish_write(op, StepSet::EMPTY, out);
+        }
+    }
+
+    /// Plans the flush of the members that answer.
+    pub(super) fn plan_renewal(&self, op: OpId, array: &Array, out: &mut Out) {
+        for dev in (0..self.geometry().members()).map(Dev).filter(|dev| !array.is_lost(*dev)) {
+            out.step(op, Step::FlushDev { dev }, StepSet::EMPTY);
+        }
+        out.close(op);
+    }
+
+    /// An operation has ended: what was written before it is durable, if it has flushed the members.
+    pub(super) fn renewal_done(&mut self, op: OpId) {
+        let Some((_, written)) = self.renewals.flush.take_if(|(flush, _)| *flush == op) else { return };
+        for page in written.iter().flat_map(|renewal| &renewal.pages) {
+            self.copies.journal.as_mut().expect("it has a log").heal(*page);
+        }
+        let number = self.journal().healed();
+        self.renewals.durable.extend(written.into_iter().map(|renewal| (renewal, number)));
+    }
+}
