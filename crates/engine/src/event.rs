@@ -280,6 +280,14 @@ pub enum ServiceEvent {
         /// Lists them.
         ranges: Vec<ByteRange>,
     },
+    /// Reports data that the cache's device alone had when it was lost, in this life or an earlier one. Requests for it fail
+    /// until it is written.
+    CacheDataLost {
+        /// Counts the bytes in all.
+        bytes: u64,
+        /// Lists the first of them.
+        ranges: Vec<ByteRange>,
+    },
     /// Reports that members were found by their labels in another order than the description has.
     MembersReordered {
         /// Names the files of the members, from member 0 on.
@@ -332,6 +340,7 @@ impl ServiceEvent {
             Self::DeviceLost { .. }
             | Self::DeviceHangs { .. }
             | Self::DataLost { .. }
+            | Self::CacheDataLost { .. }
             | Self::PageUnwritable { .. }
             | Self::PageMissing { .. }
             | Self::DirtyPageLost { .. }
@@ -424,6 +433,7 @@ impl ServiceEvent {
             Self::NvramMoved { .. } => "nvram-moved",
             Self::PageListDamaged { .. } => "page-list-damaged",
             Self::DataLost { .. } => "data-lost",
+            Self::CacheDataLost { .. } => "cache-data-lost",
             Self::MembersReordered { .. } => "members-reordered",
             Self::Ordered { .. } => "ordered",
             Self::ClientCame { .. } => "client-came",
@@ -432,6 +442,16 @@ impl ServiceEvent {
             Self::Stopping { .. } => "stopping",
             Self::StateChanged { .. } => "state-changed",
         }
+    }
+}
+
+/// Names the first of these ranges, and counts the others.
+fn first_of(ranges: &[ByteRange]) -> String {
+    let named = ranges.iter().take(NAMED).map(|range| format!("{} from byte {}", range.bytes, range.offset));
+    let named = named.collect::<Vec<_>>().join(", ");
+    match ranges.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named}, and {more} ranges more"),
     }
 }
 
@@ -546,14 +566,12 @@ impl fmt::Display for ServiceEvent {
                 f,
                 "{device}: the list in {path} of pages that it cannot keep is damaged, and counts as empty; reads find such pages again"
             ),
-            Self::DataLost { bytes, ranges } => {
-                let named = ranges.iter().take(NAMED);
-                let named: Vec<String> =
-                    named.map(|range| format!("{} from byte {}", range.bytes, range.offset)).collect();
-                let more = ranges.len().saturating_sub(NAMED);
-                let more = if more > 0 { format!(", and {more} ranges more") } else { String::new() };
-                write!(f, "{bytes} bytes of data may be lost: {}{more}", named.join(", "))
-            }
+            Self::DataLost { bytes, ranges } => write!(f, "{bytes} bytes of data may be lost: {}", first_of(ranges)),
+            Self::CacheDataLost { bytes, ranges } => write!(
+                f,
+                "{bytes} bytes of data that the cache alone had are lost with its device, and cannot be read until they are written: {}",
+                first_of(ranges)
+            ),
             Self::Ordered { order, refused: None } => write!(f, "ordered: {order}"),
             Self::Ordered { order, refused: Some(why) } => write!(f, "refused: {order}: {why}"),
             Self::ClientCame { clients } => write!(f, "a client has come; there are {clients}"),

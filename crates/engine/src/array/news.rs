@@ -5,6 +5,9 @@ use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport, Row, Status};
 use super::Array;
 use crate::{ByteRange, ServiceEvent};
 
+/// Limits the ranges that one event lists.
+const MAX_RANGES: usize = 1_000;
+
 /// Captures what is compared to see whether there is [news](Array::tell_news); cheap to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArraySnapshot {
@@ -20,6 +23,8 @@ pub(super) struct ArraySnapshot {
     pub(super) copying: Option<(Dev, u8)>,
     /// Counts the ranges of pages that are lost for good.
     pub(super) lost: usize,
+    /// Counts the pages that were lost with the cache's device.
+    pub(super) lost_with_cache: usize,
     pub(super) has_bad_pages: bool,
 }
 
@@ -39,6 +44,7 @@ impl Array {
             filling: None,
             copying: None,
             lost: 0,
+            lost_with_cache: 0,
             ..now
         };
         if let (None, Some(damaged)) = (self.seen, self.files.damaged_intents()) {
@@ -77,6 +83,14 @@ impl Array {
                 tell(ServiceEvent::DataLost { bytes: ranges.iter().map(|range| range.bytes).sum(), ranges });
             }
         }
+        if now.is_ready && (now.lost_with_cache > seen.lost_with_cache || !seen.is_ready && now.lost_with_cache > 0) {
+            let page = self.files.config().shape.page_bytes();
+            let bytes = now.lost_with_cache as u64 * page;
+            let lost = self.files.engine().controller().lost_pages();
+            let ranges = lost.into_iter().take(MAX_RANGES);
+            let ranges = ranges.map(|range| ByteRange { offset: range.first * page, bytes: range.pages * page });
+            tell(ServiceEvent::CacheDataLost { bytes, ranges: ranges.collect() });
+        }
         let state = self.state();
         if self.told.as_ref() != Some(&state) {
             let from = self.told.replace(state.clone());
@@ -97,6 +111,7 @@ impl Array {
             filling: self.filling().map(|(dev, percent)| (dev, (percent / 10.0) as u8)),
             copying: self.copying().map(|(dev, percent)| (dev, (percent / 10.0) as u8)),
             lost: served.array().lost().len() + served.array().missing().count(),
+            lost_with_cache: served.status().lost_pages,
         }
     }
 

@@ -177,11 +177,15 @@ fn a_cache_that_fails_costs_what_it_alone_had(io_mode: IoMode) {
         array.stop();
         assert_eq!(array.events("device-lost").len(), 1, "{policy}: {}", array.log());
         assert_eq!(array.events("nvram-moved").len(), usize::from(!place.is_empty()), "{policy}: {}", array.log());
+        let told: Vec<_> = array.events("cache-data-lost").iter().map(|event| event["bytes"].clone()).collect();
+        assert_eq!(told, if policy == LAZY { vec![20 * 4096] } else { vec![] }, "{policy}: {}", array.log());
         if policy == LAZY {
             // Which pages were lost is known after an end of either kind.
             for is_killed in [true, false] {
                 array.serve(&["--log", "json"]);
                 read(&array, 12..14, "");
+                let told = array.events("cache-data-lost").pop().expect("it is told at each start");
+                assert_eq!(told["ranges"], serde_json::json!([{ "offset": 12 * 4096, "bytes": 2 * 4096 }]), "{told}");
                 if is_killed { array.kill() } else { array.stop() }
             }
             // Who accepts the loss has what the members have.
