@@ -1,5 +1,6 @@
 //! What a recording makes durable, and when; what the executor does over it is tried by `crates/crash`.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -106,6 +107,27 @@ fn a_success_after_a_failed_sync_says_nothing() {
     made.sync_all(SyncPoint::Flush).expect("nothing is left to be synced");
     assert_eq!(os.content(Path::new("/a/b")).as_deref(), Some(&b"one"[..]), "a read shows it");
     assert_eq!(os.cut(Survival::Everything).content(Path::new("/a/b")).as_deref(), Some(&b""[..]), "it is gone");
+}
+
+#[test]
+fn a_fault_of_one_buffer_of_several_comes_again_when_it_is_written_alone() {
+    let os = Recording::new(|_| Box::new(Kind));
+    let made = file(&os);
+    let buffers = [IoSlice::new(b"one"), IoSlice::new(b"two"), IoSlice::new(b"six")];
+    assert_eq!(made.write_vectored_at(&buffers, 0).ok(), Some(9));
+    os.fail_after(1, Fault::NoRoom);
+    assert!(made.write_vectored_at(&buffers, 9).is_err(), "the second fails");
+    made.write_all_at(b"one", 9).expect("nothing is wrong with the first");
+    assert!(made.write_all_at(b"two", 12).is_err(), "somebody hears of it");
+    made.write_all_at(b"two", 12).expect("once");
+    let mut read = [[0; 3]; 2];
+    let [one, two] = &mut read;
+    assert_eq!(made.read_vectored_at(&mut [IoSliceMut::new(one), IoSliceMut::new(two)], 9).ok(), Some(6));
+    assert_eq!(read.as_flattened(), b"onetwo");
+    // So many are done in part, to the end of some sector.
+    let sectors = [[7; 512]; 3];
+    let written = made.write_vectored_at(&sectors.each_ref().map(|sector| IoSlice::new(sector)), 512);
+    assert_eq!(written.ok(), Some(512));
 }
 
 /// Does something to a file: writes bytes, makes some zeros, or gives it a length.

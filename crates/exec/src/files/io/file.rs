@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::TryLockError;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 
 use rustix::fd::BorrowedFd;
 
@@ -193,6 +193,26 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     /// Writes all of `bytes` from here on.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
+    /// Fills several buffers, one behind the other, from here on. Returns how many bytes were read, which may be fewer.
+    ///
+    /// # Errors
+    /// If none could be read. It does not say which part it is about.
+    fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        one_by_one(buffers.iter_mut().map(|bytes| &mut **bytes), |bytes, done| {
+            self.read_exact_at(bytes, offset + done).map(|()| bytes.len())
+        })
+    }
+
+    /// Writes several buffers, one behind the other, from here on. Returns how many bytes were written, which may be fewer.
+    ///
+    /// # Errors
+    /// If none could be written. It does not say which part it is about.
+    fn write_vectored_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        one_by_one(buffers.iter().map(|bytes| &**bytes), |bytes, done| {
+            self.write_all_at(bytes, offset + done).map(|()| bytes.len())
+        })
+    }
+
     /// Makes a range read as zeros without changing the length.
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
 
@@ -228,4 +248,21 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     fn sector(&self) -> usize {
         512
     }
+}
+
+/// Does something to one buffer after the other, told how many bytes are done, until one fails. Returns how many were done,
+/// or the error of the first.
+fn one_by_one<T>(
+    buffers: impl Iterator<Item = T>,
+    mut work: impl FnMut(T, u64) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut done = 0;
+    for bytes in buffers {
+        match work(bytes, done as u64) {
+            Ok(len) => done += len,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
 }

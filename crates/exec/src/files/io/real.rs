@@ -2,7 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -12,7 +12,7 @@ use rustix::fs::{
     AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, fstatfs, fstatvfs,
     ioctl_blksszget, statx,
 };
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 
 use super::file::{Identity, OsFile, SyncPoint};
 use super::os::{Os, Presence};
@@ -196,6 +196,14 @@ impl OsFile for File {
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         FileExt::write_all_at(self, bytes, offset)
+    }
+
+    fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        Ok(retry_on_intr(|| preadv(self, buffers, offset))?)
+    }
+
+    fn write_vectored_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        Ok(retry_on_intr(|| pwritev(self, buffers, offset))?)
     }
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {

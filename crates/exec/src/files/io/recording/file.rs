@@ -1,14 +1,14 @@
 //! An open file of a recording.
 
 use std::fs::TryLockError;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
 use super::inode::{Change, Inode};
 use super::slip::{Slip, part};
-use super::state::{At, Recording, State};
+use super::state::{At, LastingFault, Recording, State};
 use crate::files::io::file::{Identity, OsFile, SyncPoint, Unfit};
 
 /// An open file of a recording.
@@ -62,6 +62,48 @@ impl RecordedFile {
         let state = &mut *self.os.lock();
         let sector = state.disk.inodes[self.inode].sectors.at(offset);
         if state.slip == Some(of) { part(offset, len, sector, &mut *state.chance) } else { len }
+    }
+
+    /// Does several parts one after the other, told which, how many bytes and from where on, until one fails. It may be cut
+    /// short at any sector, and bytes that were done before an error may be told or not. A fault that strikes one of several
+    /// parts strikes it again when it is tried alone.
+    fn vectored(
+        &self,
+        lens: impl ExactSizeIterator<Item = usize> + Clone,
+        offset: u64,
+        mut work: impl FnMut(usize, usize, u64) -> io::Result<()>,
+    ) -> io::Result<usize> {
+        let total = lens.clone().sum();
+        let cut = {
+            let state = &mut *self.os.lock();
+            let sector = state.disk.inodes[self.inode].sectors.at(offset);
+            part(offset, total, sector, &mut *state.chance)
+        };
+        let mut done = 0;
+        for (number, len) in lens.enumerate() {
+            let (len, at) = (len.min(cut - done), offset + done as u64);
+            if len == 0 {
+                break;
+            }
+            let fault = self.os.lock().fault.map(|(_, fault)| fault);
+            let worked = work(number, len, at);
+            let state = &mut *self.os.lock();
+            if let Err(error) = worked {
+                if let Some(fault) = fault.filter(|_| state.fault.is_none()) {
+                    state.lasting = Some(LastingFault { file: self.inode, offset: at, fault });
+                }
+                let is_told = state.slip != Some(Slip::MergedShort) && (done == 0 || state.chance.below(2) == 0);
+                return if is_told { Err(error) } else { Ok(Self::told(state, done, total)) };
+            }
+            done += len;
+        }
+        let state = &mut *self.os.lock();
+        Ok(Self::told(state, done, total))
+    }
+
+    /// Returns how many bytes of these are told to be done.
+    fn told(state: &State, done: usize, total: usize) -> usize {
+        if state.slip == Some(Slip::MergedShort) { total } else { done }
     }
 
     fn sync(&self, at: SyncPoint, lengths: bool) -> io::Result<()> {
@@ -152,8 +194,21 @@ impl OsFile for RecordedFile {
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if let Some(fault) = self.os.lock().take_lasting(self.inode, offset) {
+            return Err(fault.errno().into());
+        }
         let len = self.part(offset, bytes.len(), Slip::ShortWrite);
         self.change(Change::Write { offset, bytes: bytes[..len].into() })
+    }
+
+    fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        let lens: Vec<_> = buffers.iter().map(|bytes| bytes.len()).collect();
+        self.vectored(lens.into_iter(), offset, |number, len, at| self.read_exact_at(&mut buffers[number][..len], at))
+    }
+
+    fn write_vectored_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        let lens = buffers.iter().map(|bytes| bytes.len());
+        self.vectored(lens, offset, |number, len, at| self.write_all_at(&buffers[number][..len], at))
     }
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {

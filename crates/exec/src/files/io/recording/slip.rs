@@ -48,6 +48,14 @@ pub enum Slip {
     ShortRead,
     /// A hole that was made in part counts as whole.
     ShortHole,
+    /// A merged operation that was done in part counts as whole.
+    MergedShort,
+    /// An error of a merged operation is told to its first part alone: the others count as done.
+    MergedErrorOfFirst,
+    /// An error of a merged operation counts as one of each of its parts: none is tried alone.
+    MergedErrorOfAll,
+    /// The parts of a merged operation get each other's results.
+    MergedExchanged,
     /// This counts as a record of the NVRAM.
     Believes(Unfit),
 }

@@ -31,6 +31,16 @@ impl Fault {
     }
 }
 
+/// Holds a fault that struck a part of a merged write: it strikes again when that part is written by itself, so that
+/// somebody hears of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LastingFault {
+    pub(super) file: usize,
+    /// Says where the part begins, in bytes.
+    pub(super) offset: u64,
+    pub(super) fault: Fault,
+}
+
 /// A moment that was kept: what could be found after it.
 #[derive(Debug)]
 pub struct Moment {
@@ -62,6 +72,7 @@ pub(super) struct State {
     /// Files of which a sync was left out that the next one stands for.
     pub(super) paired: BTreeSet<usize>,
     pub(super) fault: Option<(u64, Fault)>,
+    pub(super) lasting: Option<LastingFault>,
     pub(super) failing_sync: Option<(SyncPoint, Fault)>,
     /// Where the last fault struck that was asked for.
     pub(super) struck: Option<PathBuf>,
@@ -119,6 +130,7 @@ impl Recording {
             debts: Vec::new(),
             paired: BTreeSet::new(),
             fault: None,
+            lasting: None,
             failing_sync: None,
             struck: None,
             rarity: 0,
@@ -164,6 +176,11 @@ impl State {
         self.fault = None;
         self.strike(at);
         Err(errno.into())
+    }
+
+    /// Takes the fault that has struck what was written there before.
+    pub(super) fn take_lasting(&mut self, file: usize, offset: u64) -> Option<Fault> {
+        self.lasting.take_if(|lasting| lasting.file == file && lasting.offset == offset).map(|lasting| lasting.fault)
     }
 
     /// Keeps what both ends leave. Their chance is their own, so that what follows is what it would be without them.
