@@ -54,7 +54,7 @@ pub use io::file::{Identity, OsFile, SyncPoint, Unfit};
 pub use io::os::{Os, Presence};
 pub use io::real::RealOs;
 pub use io::recording::{BadBytes, Chance, Fault, Moment, Recording, Slip, Survival};
-pub use io::ring::{Ended, Entries, Entry, LockedFile, Operation, Ring, Tag};
+pub use io::ring::{Ended, Entries, Entry, LockedFile, MergeRole, Operation, Ring, Tag, tell_parts};
 pub use nvram::store::StateTraffic;
 pub use open::create::{ZeroingProgress, ZeroingWatch};
 pub use open::force::MemberFreshness;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_exec::{
-    Buffer, Entry, Existing, Files, FilesConfig, FilesError, Io, LockedFile, Operation, Os, OsFile, RealOs, Ring, Tag,
+    Buffer, Ended, Entry, Existing, Files, FilesConfig, FilesError, Io, LockedFile, MergeRole, Operation, Os, OsFile,
+    Presence, RealOs, Ring, Tag,
 };
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
@@ -23,6 +24,7 @@ fn hanging() -> (Entry, Arc<dyn OsFile>, std::io::PipeWriter) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     let file: Arc<dyn OsFile> = Arc::new(File::from(OwnedFd::from(reader)));
     let entry = Entry {
+        role: MergeRole::Single,
         tag: Tag { dev: 0, life: 1, command: 0 },
         file: LockedFile::new(Arc::clone(&file), false),
         operation: Operation::Read { offset: 0 },
@@ -62,6 +64,45 @@ fn what_ends_is_given_back_with_what_it_read() {
     let (entry, result) = ended.pop_front().expect("it has ended");
     assert_eq!((result.expect("it was read"), ring.under_way()), (10, 0));
     assert_eq!(entry.bytes[..10], *b"it goes on");
+}
+
+#[test]
+fn several_entries_are_one_operation_and_each_is_given_back() {
+    let Some(mut ring) = ring() else { return };
+    let folder = folder();
+    let os_file = RealOs.open(&folder.path().join("file"), Presence::New).expect("a file");
+    let file = LockedFile::new(os_file, false);
+    let ended = |ring: &mut Box<dyn Ring>, write: bool| {
+        let entries = (0..3_u32).map(|command| Entry {
+            role: if command == 0 { MergeRole::First(3) } else { MergeRole::Follows },
+            tag: Tag { dev: 0, life: 1, command },
+            file: Arc::clone(&file),
+            operation: if write { Operation::Write { offset: 512 } } else { Operation::Read { offset: 512 } },
+            bytes: Arc::new(Buffer::from(vec![if write { command as u8 + 1 } else { 0 }; 1024])),
+            // The second half of a buffer of two.
+            range: 512..1024,
+        });
+        ring.submit(&mut entries.collect()).expect("the kernel takes it");
+        let (mut ended, begin) = (VecDeque::new(), Instant::now());
+        while ended.is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(10));
+            ring.reap(&mut ended);
+        }
+        assert_eq!((ended.len(), ring.under_way()), (3, 0));
+        ended
+    };
+    let whole = |ended: VecDeque<Ended>| ended.into_iter().map(|(entry, result)| (entry, result.expect("it is done")));
+    assert!(whole(ended(&mut ring, true)).all(|(_, bytes)| bytes == 512));
+    for (number, (entry, bytes)) in whole(ended(&mut ring, false)).enumerate() {
+        assert_eq!((entry.tag.command as usize, bytes), (number, 512));
+        assert_eq!(entry.bytes[512..], [number as u8 + 1; 512]);
+        assert_eq!(entry.bytes[..512], [0; 512], "nothing is read beside the range");
+    }
+    // The file ends in the last of them, and then in the one before.
+    for (end, told) in [(512 + 1536 - 8, [512, 512, 0]), (512 + 520, [512, 0, 0])] {
+        file.set_len(end).expect("it is cut short");
+        assert!(whole(ended(&mut ring, false)).map(|(_, bytes)| bytes).eq(told), "it ends at byte {end}");
+    }
 }
 
 /// Those are begun again by whoever has the executor now.

@@ -48,9 +48,24 @@ pub struct Tag {
     pub command: u32,
 }
 
+/// Says how an entry goes to the system: by itself, or in one operation with its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeRole {
+    /// Goes by itself, whatever lies beside it.
+    Barred,
+    /// Goes by itself, unless a neighbour comes along.
+    Single,
+    /// Begins where this one operation of so many entries does; the others follow it in the queue.
+    First(u16),
+    /// Goes with the entry in front of it.
+    Follows,
+}
+
 /// An operation, with all that it needs until it has ended.
 #[derive(Debug)]
 pub struct Entry {
+    /// How it goes to the system.
+    pub role: MergeRole,
     /// Whose it is.
     pub tag: Tag,
     /// The file.
@@ -61,6 +76,21 @@ pub struct Entry {
     pub bytes: Handle,
     /// Which of these bytes.
     pub range: Range<usize>,
+}
+
+impl Entry {
+    /// Counts the entries that go to the system as one operation with this one, which is the first of them.
+    pub const fn parts(&self) -> usize {
+        match self.role {
+            MergeRole::First(parts) => parts as usize,
+            _ => 1,
+        }
+    }
+
+    /// Returns true if it was one of several in one operation.
+    pub const fn is_merged(&self) -> bool {
+        matches!(self.role, MergeRole::First(_) | MergeRole::Follows)
+    }
 }
 
 /// A file that this array has for itself until nobody here writes to it any more.
@@ -101,9 +131,27 @@ impl Drop for LockedFile {
 /// asked for.
 pub type Ended = (Entry, io::Result<usize>);
 
+/// Tells each part of a merged operation its own result. The bytes that were done from its beginning on make parts whole.
+/// Of the others nothing is known: after an error they have that error, else they did no bytes.
+pub fn tell_parts(parts: impl Iterator<Item = Entry>, result: &io::Result<usize>, into: &mut VecDeque<Ended>) {
+    let mut left = *result.as_ref().unwrap_or(&0);
+    for part in parts {
+        let len = part.range.len();
+        let told = match result {
+            Ok(_) if left >= len => Ok(len),
+            Ok(_) => Ok(0),
+            Err(error) => Err(error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)),
+        };
+        left = if matches!(told, Ok(1..)) { left - len } else { 0 };
+        into.push_back((part, told));
+    }
+}
+
 /// Carries operations out, in any order. What it was given stays with it until it has ended.
 pub trait Ring: fmt::Debug + Send {
-    /// Gives these to the system, in one call. Those for which there is no room stay where they are.
+    /// Gives these to the system, in one call. Those for which there is no room stay where they are. Reads, or writes, that
+    /// [follow](MergeRole::Follows) each other are one operation; each ends as one of its own
+    /// ([`tell_parts`]).
     ///
     /// # Errors
     /// If nothing can be given to it any more.
@@ -112,7 +160,7 @@ pub trait Ring: fmt::Debug + Send {
     /// Appends those that have ended.
     fn reap(&mut self, into: &mut VecDeque<Ended>);
 
-    /// Operations that have not ended.
+    /// Entries that have not ended.
     fn under_way(&self) -> usize;
 
     /// Whether the system has not taken all that it was given: [`submit`](Self::submit) is to be called again.

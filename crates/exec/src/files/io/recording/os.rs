@@ -97,7 +97,7 @@ impl Os for Recording {
     }
 
     fn ring(&self, _operations: u32) -> io::Result<Box<dyn Ring>> {
-        Ok(Box::new(Queue::default()))
+        Ok(Box::new(Queue::of(self.clone())))
     }
 
     fn is_in_line(&self) -> bool {

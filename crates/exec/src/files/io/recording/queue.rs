@@ -1,17 +1,20 @@
 //! The ring of a recording: operations wait until chance has one of them go on. A write of several sectors may be done
-//! in part, and others come between the beginning and the end of a sync.
+//! in part, a merged one as far as any of its parts, and others come between the beginning and the end of a sync.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use rustix::fd::BorrowedFd;
 
-use crate::files::io::ring::{Ended, Entries, Entry, Operation, Ring};
+use super::slip::Slip;
+use super::state::Recording;
+use crate::files::io::ring::{Ended, Entries, Entry, MergeRole, Operation, Ring, tell_parts};
 
 /// Operations that wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Queue {
+    os: Recording,
     waiting: Vec<Waiting>,
     ended: VecDeque<Ended>,
 }
@@ -19,6 +22,8 @@ pub(super) struct Queue {
 #[derive(Debug)]
 struct Waiting {
     entry: Entry,
+    /// Lists the entries that are merged with it.
+    others: Vec<Entry>,
     /// Of a sync: it has begun.
     begun: bool,
 }
@@ -30,7 +35,10 @@ impl Waiting {
 
     /// Goes on; how it ended, if it did.
     fn go_on(&mut self, choose: &dyn Fn(usize) -> usize) -> Option<io::Result<usize>> {
-        let Entry { tag, file, operation, bytes, range } = &mut self.entry;
+        if !self.others.is_empty() {
+            return Some(self.go_on_merged());
+        }
+        let Entry { tag, file, operation, bytes, range, .. } = &mut self.entry;
         file.asked_by(tag.command as usize);
         // A quarter of those that can be are done in part.
         let sector = file.sector();
@@ -54,11 +62,68 @@ impl Waiting {
         };
         Some(done)
     }
+
+    /// Does what several entries ask for in one operation.
+    fn go_on_merged(&mut self) -> io::Result<usize> {
+        let Self { entry: first, others, .. } = self;
+        let (file, operation) = (Arc::clone(&first.file), first.operation);
+        file.asked_by(first.tag.command as usize);
+        let parts = std::iter::once(first).chain(others);
+        match operation {
+            Operation::Read { offset } => {
+                let mut buffers = Vec::new();
+                for Entry { bytes, range, .. } in parts {
+                    let bytes = Arc::get_mut(bytes).expect("nobody else has what is to be filled");
+                    buffers.push(IoSliceMut::new(&mut bytes[range.clone()]));
+                }
+                file.read_vectored_at(&mut buffers, offset)
+            }
+            Operation::Write { offset } => {
+                let buffers: Vec<_> = parts.map(|part| IoSlice::new(&part.bytes[part.range.clone()])).collect();
+                file.write_vectored_at(&buffers, offset)
+            }
+            other => unreachable!("{other:?} is not merged"),
+        }
+    }
+}
+
+impl Queue {
+    /// Makes one without operations.
+    pub(super) const fn of(os: Recording) -> Self {
+        Self { os, waiting: Vec::new(), ended: VecDeque::new() }
+    }
+
+    /// Tells the parts of a merged operation how they ended, or what a planted fault has them be told.
+    fn tell_parts(&mut self, parts: Vec<Entry>, result: &io::Result<usize>) {
+        let begin = self.ended.len();
+        tell_parts(parts.into_iter(), result, &mut self.ended);
+        let told = &mut self.ended.make_contiguous()[begin..];
+        match self.os.lock().slip {
+            Some(Slip::MergedErrorOfFirst) if result.is_err() => {
+                told.iter_mut().skip(1).for_each(|(part, result)| *result = Ok(part.range.len()));
+            }
+            Some(Slip::MergedErrorOfAll) if result.is_err() => {
+                for (part, _) in told {
+                    part.role = MergeRole::Single;
+                }
+            }
+            Some(Slip::MergedExchanged) => {
+                for at in 0..told.len() / 2 {
+                    let [one, other] = told.get_disjoint_mut([at, told.len() - 1 - at]).expect("two parts");
+                    std::mem::swap(&mut one.1, &mut other.1);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Ring for Queue {
     fn submit(&mut self, entries: &mut Entries) -> io::Result<()> {
-        self.waiting.extend(entries.drain(..).map(|entry| Waiting { entry, begun: false }));
+        while let Some(entry) = entries.pop_front() {
+            let others = entries.drain(..entry.parts() - 1).collect();
+            self.waiting.push(Waiting { entry, others, begun: false });
+        }
         Ok(())
     }
 
@@ -67,7 +132,7 @@ impl Ring for Queue {
     }
 
     fn under_way(&self) -> usize {
-        self.waiting.len() + self.ended.len()
+        self.waiting.iter().map(|waiting| 1 + waiting.others.len()).sum::<usize>() + self.ended.len()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -87,7 +152,12 @@ impl Ring for Queue {
         let at = self.waiting.iter().enumerate().filter(|(_, waiting)| waiting.can_go_on()).nth(chosen);
         let Some((at, _)) = at else { return };
         if let Some(result) = self.waiting[at].go_on(choose) {
-            self.ended.push_back((self.waiting.swap_remove(at).entry, result));
+            let Waiting { entry, others, .. } = self.waiting.swap_remove(at);
+            if others.is_empty() {
+                self.ended.push_back((entry, result));
+            } else {
+                self.tell_parts(std::iter::once(entry).chain(others).collect(), &result);
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::files::config::DeviceOptions;
 use crate::files::io::backend::Backend;
 use crate::files::io::command::{Command, Done, Failure, Work, ZEROS, failed, not_written};
 use crate::files::io::file::{OsFile, SyncPoint};
-use crate::files::io::ring::{Ended, Entries, Entry, LockedFile, Operation, Tag};
+use crate::files::io::ring::{Ended, Entries, Entry, LockedFile, MergeRole, Operation, Tag};
 use crate::files::io::syncs::{Syncs, Ticket, Turn};
 
 /// How often an operation is asked for again that the system put off.
@@ -225,7 +225,8 @@ impl UringDevice {
             _ => (flight.bytes.take().expect("a command has one operation at a time"), 0..0),
         };
         let tag = Tag { dev: self.dev, life: self.life, command: number };
-        self.outgoing.push_back(Entry { tag, file: Arc::clone(&self.file), operation, bytes, range });
+        let (role, file) = (MergeRole::Barred, Arc::clone(&self.file));
+        self.outgoing.push_back(Entry { role, tag, file, operation, bytes, range });
     }
 
     /// The bytes of an operation are its command's again.

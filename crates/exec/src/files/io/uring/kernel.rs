@@ -4,7 +4,7 @@
 //! kernel reads or fills until it says that the operation has ended, whatever becomes of the executor meanwhile. So the
 //! entry, which owns those bytes and the file, stays in `flying` from before the kernel hears of it until its completion is
 //! taken out, and nobody is given a reference to it; and a ring that is dropped before all have ended drops none of
-//! the others.
+//! the others. The same holds of all entries of a merged operation, and of the list of addresses that it is given with.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use io_uring::{IoUring, Probe, opcode, squeue};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::files::io::ring::{Ended, Entries, Entry, Operation, Ring};
+use crate::files::io::ring::{Ended, Entries, Entry, Operation, Ring, tell_parts};
 
 /// Operations that are given to the kernel in one call at most.
 const QUEUE: u32 = 1024;
@@ -31,10 +31,48 @@ const MOST_WORKERS: u32 = 4096;
 pub(crate) struct Uring {
     ring: IoUring,
     /// By the number that the kernel knows them by.
-    flying: Vec<Option<Entry>>,
+    flying: Vec<Option<KernelOperation>>,
     free: Vec<u32>,
-    /// Of these, not taken by the kernel so far.
+    /// Counts the operations that are flying and that the kernel has not taken.
     behind: usize,
+    /// Counts the entries that are flying, of which several may be one operation.
+    entries: usize,
+    /// Keeps lists for the next merged operations.
+    spare: Vec<(Vec<Entry>, Vec<IoVector>)>,
+}
+
+/// Holds what the kernel reads, fills or looks at until an operation has ended.
+struct KernelOperation {
+    entry: Entry,
+    /// Lists the entries that are merged with it.
+    others: Vec<Entry>,
+    /// Names the bytes of all of them, if there are several.
+    vector: Vec<IoVector>,
+}
+
+/// Names bytes as the kernel does (`struct iovec`).
+#[repr(C)]
+struct IoVector {
+    /// Is an address, whose bytes nothing here touches.
+    base: usize,
+    len: usize,
+}
+
+impl IoVector {
+    /// Names the bytes that an entry reads or writes.
+    fn of(entry: &mut Entry) -> Self {
+        let base = match entry.operation {
+            Operation::Read { .. } => to_be_filled(entry).expose_provenance(),
+            _ => entry.bytes[entry.range.clone()].as_ptr().expose_provenance(),
+        };
+        Self { base, len: entry.range.len() }
+    }
+}
+
+/// Returns where the bytes of a read begin.
+fn to_be_filled(entry: &mut Entry) -> *mut u8 {
+    let bytes = Arc::get_mut(&mut entry.bytes).expect("nobody else has what is to be filled");
+    bytes[entry.range.clone()].as_mut_ptr()
 }
 
 impl fmt::Debug for Uring {
@@ -57,7 +95,8 @@ impl Uring {
         let ring = ring.or_else(|_| plain.build(QUEUE))?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
-        let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
+        let singles = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
+        let needed = [singles.as_slice(), &[opcode::Readv::CODE, opcode::Writev::CODE]].concat();
         if !needed.iter().all(|code| probe.is_supported(*code)) || !ring.params().is_feature_nodrop() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's rings cannot do all that is needed"));
         }
@@ -65,23 +104,34 @@ impl Uring {
         // those from being started that another needs. A kernel before 5.15 has as many as it likes.
         let mut workers = [operations.clamp(64, MOST_WORKERS), 0];
         let _old = ring.submitter().register_iowq_max_workers(&mut workers);
-        Ok(Self { ring, flying: Vec::new(), free: Vec::new(), behind: 0 })
+        Ok(Self { ring, flying: Vec::new(), free: Vec::new(), behind: 0, entries: 0, spare: Vec::new() })
     }
 
-    /// Keeps an entry, and says how the kernel is told of it.
+    /// Keeps an entry, with those of the queue that are merged with it, and says how the kernel is told of it.
     ///
     /// # Errors
     /// The entry, if its file is none of the kernel's.
-    fn keep(&mut self, mut entry: Entry) -> Result<squeue::Entry, Entry> {
+    fn keep(&mut self, mut entry: Entry, queue: &mut Entries) -> Result<squeue::Entry, Entry> {
         let Some(file) = entry.file.descriptor().map(|file| Fd(file.as_raw_fd())) else { return Err(entry) };
-        let len = entry.range.len().min(LONGEST);
+        let (len, parts) = (entry.range.len().min(LONGEST), entry.parts());
+        let (mut others, mut vector) = (Vec::new(), Vec::new());
+        if parts > 1 {
+            (others, vector) = self.spare.pop().unwrap_or_default();
+            others.extend(queue.drain(..parts - 1));
+            vector.push(IoVector::of(&mut entry));
+            vector.extend(others.iter_mut().map(IoVector::of));
+        }
         // The kernel hands what it is asked to a thread of its own at once then, and tries nothing itself.
         let flags = if entry.file.may_block() { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
         let told = match entry.operation {
+            Operation::Read { offset } if parts > 1 => {
+                opcode::Readv::new(file, vector.as_ptr().cast(), parts as u32).offset(offset).build()
+            }
+            Operation::Write { offset } if parts > 1 => {
+                opcode::Writev::new(file, vector.as_ptr().cast(), parts as u32).offset(offset).build()
+            }
             Operation::Read { offset } => {
-                let bytes = Arc::get_mut(&mut entry.bytes).expect("nobody else has what is to be filled");
-                let to = bytes[entry.range.clone()].as_mut_ptr();
-                opcode::Read::new(file, to, len as u32).offset(offset).build()
+                opcode::Read::new(file, to_be_filled(&mut entry), len as u32).offset(offset).build()
             }
             Operation::Write { offset } => {
                 let from = entry.bytes[entry.range.clone()].as_ptr();
@@ -97,7 +147,8 @@ impl Uring {
             self.flying.push(None);
             self.flying.len() as u32 - 1
         });
-        self.flying[number as usize] = Some(entry);
+        self.flying[number as usize] = Some(KernelOperation { entry, others, vector });
+        self.entries += parts;
         Ok(told.flags(flags).user_data(number.into()))
     }
 }
@@ -108,13 +159,14 @@ impl Ring for Uring {
             while !self.ring.submission().is_full()
                 && let Some(entry) = entries.pop_front()
             {
-                let told =
-                    self.keep(entry).map_err(|entry| io::Error::other(format!("{:?} is no file", entry.file)))?;
+                let kept = self.keep(entry, entries);
+                let told = kept.map_err(|entry| io::Error::other(format!("{:?} is no file", entry.file)))?;
                 // SAFETY: the address that it names, if any, is that of bytes of the entry that `keep` has put into `flying`,
                 // where they stay, neither moved nor freed, until the kernel has said that it is done with them. Those that it
                 // fills belong to nobody else (`Arc::get_mut`), and nobody is lent them; those that it reads are behind an `Arc`
                 // that is held here, so that nobody can change them. There are at least as many as it says. Its file is open
-                // until then, for the entry holds it.
+                // until then, for the entry holds it. Of a merged operation the address is that of a list in `flying`, as long
+                // as it says, which nobody changes until then, and all this holds of each of the bytes that the list names.
                 let pushed = unsafe { self.ring.submission().push(&told) };
                 pushed.expect("there is room");
                 self.behind += 1;
@@ -145,18 +197,26 @@ impl Ring for Uring {
         }
         for told in self.ring.completion() {
             let number = told.user_data() as u32;
-            let entry = self.flying[number as usize].take().expect("each is told of once");
+            let ended = self.flying[number as usize].take().expect("each is told of once");
             self.free.push(number);
+            let KernelOperation { entry, mut others, mut vector } = ended;
             let result = match told.result() {
                 error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
                 bytes => Ok(bytes as usize),
             };
-            into.push_back((entry, result));
+            self.entries -= 1 + others.len();
+            if others.is_empty() {
+                into.push_back((entry, result));
+            } else {
+                tell_parts(std::iter::once(entry).chain(others.drain(..)), &result, into);
+                vector.clear();
+                self.spare.push((others, vector));
+            }
         }
     }
 
     fn under_way(&self) -> usize {
-        self.flying.len() - self.free.len()
+        self.entries
     }
 
     fn is_behind(&self) -> bool {
