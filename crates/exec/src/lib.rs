@@ -20,9 +20,9 @@ pub use device::{Content, CutChoice, Disk};
 pub use files::{
     Accepted, BadBytes, Chance, Completion, DamagedIntents, DamagedNvram, DeviceConfig, DeviceOptions,
     DroppedSuccessor, Ended, Entries, Entry, Existing, Fault, FileProbe, Files, FilesConfig, FilesError, Identity, Io,
-    LockedFile, MemberFreshness, MergeRole, Moment, NvramPlace, Operation, Os, OsFile, Presence, RealOs, Recording,
-    Resynchronised, Ring, Slip, StateTraffic, SuccessionPhase, SuccessorLabelling, Survival, SyncPoint, Tag, Traffic,
-    Unfit, ZeroingProgress, ZeroingWatch, tell_parts,
+    LockedFile, MemberFreshness, MergeCounts, MergeRole, Merger, Moment, NvramPlace, Operation, Os, OsFile, Presence,
+    RealOs, Recording, Resynchronised, Ring, Slip, StateTraffic, SuccessionPhase, SuccessorLabelling, Survival,
+    SyncPoint, Tag, Traffic, Unfit, ZeroingProgress, ZeroingWatch, tell_parts,
 };
 pub use memory::{Conduct, Latency, Log, Memory, NoCheck, Pick, Ran, Remains, RowCheck, Tamper, View, Violation};
 pub use nvram::{Nvram, RowSet};

@@ -40,6 +40,7 @@ mod files_threads;
 mod files_timeouts;
 mod filled_array;
 mod memory;
+mod merging;
 mod nvram;
 mod recording;
 mod ring;

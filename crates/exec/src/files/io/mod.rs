@@ -5,6 +5,7 @@ pub(crate) mod command;
 pub(crate) mod device;
 mod event_fd;
 pub(crate) mod file;
+pub(crate) mod merge;
 pub(crate) mod metadata;
 pub(crate) mod os;
 pub(crate) mod patience;
