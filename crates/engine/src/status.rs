@@ -165,11 +165,17 @@ pub struct DeviceStatus {
     pub direct: bool,
     /// Why not, if that was wanted.
     pub buffered: Option<String>,
-    /// Commands that read.
+    /// Counts the commands that read, as they reach it.
     pub reads: u64,
-    /// Commands that write.
+    /// Counts the reads that left within one of these, since they are neighbours: "read merges" of the kernel's `stat`.
+    #[serde(default)]
+    pub read_merges: u64,
+    /// Counts the commands that write, as they reach it.
     pub writes: u64,
-    /// Of these, durable when done.
+    /// Counts the writes that left within one of these.
+    #[serde(default)]
+    pub write_merges: u64,
+    /// Counts the writes, merged or not, that are durable when done.
     pub fua: u64,
     /// Commands that trim.
     pub trims: u64,

@@ -13,16 +13,21 @@ use crate::files::error::FilesError;
 use crate::files::io::backend::Backend;
 use crate::files::io::device::DeviceBackend;
 use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::merge::MergeCounts;
 
 /// What a device was asked for in this life, as far as it was sent there. A list of buffers that goes
 /// there in one command is one write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Commands that read.
+    /// Counts the commands that read, as they reach the device.
     pub reads: u64,
-    /// Commands that write.
+    /// Counts the reads of plans that were merged with others before they left.
+    pub read_merges: u64,
+    /// Counts the commands that write, as they reach the device.
     pub writes: u64,
-    /// Of these, durable when they are done.
+    /// Counts the writes of plans that were merged with others before they left.
+    pub write_merges: u64,
+    /// Counts the writes of plans, merged or not, that are durable when they are done.
     pub fua: u64,
     /// Commands that trim.
     pub trims: u64,
@@ -40,6 +45,16 @@ pub struct Traffic {
     pub corrected: u64,
     /// Counts the reads that brought something else than what was written.
     pub mismatches: u64,
+}
+
+impl Traffic {
+    /// Notes the commands that were merged with others, and those that are asked for once more by themselves.
+    pub(super) const fn note_merges(&mut self, merged: MergeCounts, again: MergeCounts) {
+        self.reads = self.reads + again.reads - merged.reads;
+        self.read_merges += merged.reads;
+        self.writes = self.writes + again.writes - merged.writes;
+        self.write_merges += merged.writes;
+    }
 }
 
 /// Tries a read that failed page by page.

@@ -26,12 +26,16 @@ impl<C: Controller> Files<C> {
         Ok(())
     }
 
-    /// Gives the ring all that was begun for it, in one call.
+    /// Gives the ring all that was begun for it, neighbours merged, in one call.
     fn submit_all(&mut self) -> Result<(), FilesError> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
         for device in &mut self.devices {
-            for outgoing in device.backends_mut().filter_map(DeviceBackend::outgoing) {
-                ring.outgoing().append(outgoing);
+            if let Some(backend) = &mut device.backend {
+                let [merged, again] = backend.hand_over(ring);
+                device.traffic.note_merges(merged, again);
+            }
+            if let Some(successor) = &mut device.successor {
+                successor.backend.hand_over(ring);
             }
         }
         ring.submit().map_err(|error| self.stop(FilesError::Ring(error)))

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use super::backend::Backend;
 use super::command::{Command, Done};
 use super::file::OsFile;
+use super::merge::MergeCounts;
 use super::os::Os;
 use super::patience::patiently;
 use super::port::Wakeup;
-use super::ring::{Entries, LockedFile};
+use super::ring::LockedFile;
 use super::threads::device::DeviceFile;
 use super::threads::pool::WorkerPool;
 use super::uring::device::UringDevice;
@@ -122,11 +123,11 @@ impl DeviceBackend {
         }
     }
 
-    /// What is to be given to the ring.
-    pub(crate) const fn outgoing(&mut self) -> Option<&mut Entries> {
+    /// Gives the ring what there is for it. Returns what was merged, and what is asked for once more after it was.
+    pub(crate) fn hand_over(&mut self, ring: &mut SharedRing) -> [MergeCounts; 2] {
         match self {
-            Self::Uring(ring) => Some(ring.outgoing()),
-            Self::Threads(_) => None,
+            Self::Uring(device) => [ring.take_from(device.outgoing()), device.take_parted()],
+            Self::Threads(_) => [MergeCounts::default(); 2],
         }
     }
 }

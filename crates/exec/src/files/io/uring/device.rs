@@ -19,6 +19,7 @@ use crate::files::config::DeviceOptions;
 use crate::files::io::backend::Backend;
 use crate::files::io::command::{Command, Done, Failure, Work, ZEROS, failed, not_written};
 use crate::files::io::file::{OsFile, SyncPoint};
+use crate::files::io::merge::MergeCounts;
 use crate::files::io::ring::{Ended, Entries, Entry, LockedFile, MergeRole, Operation, Tag};
 use crate::files::io::syncs::{Syncs, Ticket, Turn};
 
@@ -43,6 +44,8 @@ pub(crate) struct UringDevice {
     ask: VecDeque<(u32, Ticket, SyncPoint)>,
     /// What is to be given to the ring.
     outgoing: Entries,
+    /// Counts the parts of merged operations that were asked for again, since somebody took the counts last.
+    parted: MergeCounts,
     results: VecDeque<Done>,
     in_flight: usize,
     closed: bool,
@@ -61,6 +64,8 @@ struct Flight {
     done: u64,
     /// How often its operation was put off.
     put_off: u8,
+    /// Tells that an operation failed, or was cut short, in which it was merged: it is asked for by itself.
+    is_parted: bool,
 }
 
 impl UringDevice {
@@ -79,6 +84,7 @@ impl UringDevice {
             free: Vec::new(),
             ask: VecDeque::new(),
             outgoing: Entries::new(),
+            parted: MergeCounts::default(),
             results: VecDeque::new(),
             in_flight: 0,
             closed: false,
@@ -101,6 +107,11 @@ impl UringDevice {
         &mut self.outgoing
     }
 
+    /// Takes the counts of parts of merged operations that were asked for again.
+    pub(crate) fn take_parted(&mut self) -> MergeCounts {
+        std::mem::take(&mut self.parted)
+    }
+
     /// Counts the operations that the ring was given and that have not ended, once the device is closed.
     pub(crate) fn left_to_ring(&self) -> usize {
         self.flights.iter().flatten().count() - self.ask.len()
@@ -114,8 +125,16 @@ impl UringDevice {
     /// An operation of this file's has ended.
     pub(crate) fn ended(&mut self, (entry, result): Ended) {
         let (number, operation) = (entry.tag.command, entry.operation);
+        let is_unknown = entry.is_merged() && !matches!(result, Ok(bytes) if bytes == entry.range.len());
         self.give_back(entry);
         let Some(flight) = &mut self.flights[number as usize] else { return };
+        if is_unknown && !self.closed {
+            // An error of a merged operation does not say whose it is. By itself each part gets its own.
+            flight.is_parted = true;
+            let is_read = matches!(operation, Operation::Read { .. });
+            *(if is_read { &mut self.parted.reads } else { &mut self.parted.writes }) += 1;
+            return self.ask_for(number, operation);
+        }
         let errno = result.as_ref().err().and_then(Errno::from_io_error);
         // It was put off, or called off because the thread has ended that gave it to the ring.
         let again = match errno {
@@ -224,9 +243,12 @@ impl UringDevice {
             }
             _ => (flight.bytes.take().expect("a command has one operation at a time"), 0..0),
         };
+        // What the executor writes for itself is counted apart, and so is a part that is asked for once more.
+        let is_first = flight.done == 0 && !flight.is_parted;
+        let can_merge = is_first && matches!(flight.work, Work::Read { .. } | Work::Write { .. });
+        let role = if can_merge { MergeRole::Single } else { MergeRole::Barred };
         let tag = Tag { dev: self.dev, life: self.life, command: number };
-        let (role, file) = (MergeRole::Barred, Arc::clone(&self.file));
-        self.outgoing.push_back(Entry { role, tag, file, operation, bytes, range });
+        self.outgoing.push_back(Entry { role, tag, file: Arc::clone(&self.file), operation, bytes, range });
     }
 
     /// The bytes of an operation are its command's again.
@@ -271,7 +293,7 @@ impl Backend for UringDevice {
         let breaks = self.options.breaks_after.is_some_and(|most| self.steps >= most);
         self.steps += 1;
         let Command { issue, work, bytes, range } = command;
-        let flight = Flight { issue, work, range, bytes: Some(bytes), done: 0, put_off: 0 };
+        let flight = Flight { issue, work, range, bytes: Some(bytes), done: 0, put_off: 0, is_parted: false };
         let number = self.free.pop().unwrap_or_else(|| {
             self.flights.push(None);
             self.flights.len() as u32 - 1
@@ -334,7 +356,7 @@ impl Flight {
     /// Whether this operation, which the ring was not given, is its first.
     fn is_unbegun(&self, entry: &Entry) -> bool {
         let syncs = matches!(entry.operation, Operation::Sync(_));
-        self.done == 0 && self.put_off == 0 && (!syncs || self.work == Work::Flush)
+        self.done == 0 && self.put_off == 0 && !self.is_parted && (!syncs || self.work == Work::Flush)
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::files::io::event_fd::EventFd;
 use crate::files::io::file::OsFile;
+use crate::files::io::merge::{MergeCounts, Merger};
 use crate::files::io::port::Wakeup;
 use crate::files::io::ring::{Ended, Entries, Entry, Ring};
 
@@ -20,6 +21,7 @@ pub(crate) struct SharedRing {
     ring: Box<dyn Ring>,
     /// What the ring had no room for.
     outgoing: Entries,
+    merger: Merger,
     /// Files that were given to it in this life.
     lives: u32,
     /// Counts the operations of files that were abandoned, by their numbers.
@@ -34,7 +36,14 @@ impl SharedRing {
         let wake = Arc::new(EventFd::new()?);
         let rung = Arc::clone(&wake);
         wakeup.wake_also_with(Box::new(move || rung.wake()));
-        Ok(Self { ring, outgoing: Entries::new(), lives: 0, abandoned: BTreeMap::new(), wake })
+        Ok(Self {
+            ring,
+            outgoing: Entries::new(),
+            merger: Merger::default(),
+            lives: 0,
+            abandoned: BTreeMap::new(),
+            wake,
+        })
     }
 
     /// A number for the next file that is given to it.
@@ -53,9 +62,11 @@ impl SharedRing {
         self.ring.turn(choose);
     }
 
-    /// What is given to the ring next.
-    pub(crate) const fn outgoing(&mut self) -> &mut Entries {
-        &mut self.outgoing
+    /// Takes what one file is to be asked for, neighbours merged, to give it to the ring next. Counts what was merged.
+    pub(crate) fn take_from(&mut self, outgoing: &mut Entries) -> MergeCounts {
+        let counts = self.merger.merge(outgoing);
+        self.outgoing.append(outgoing);
+        counts
     }
 
     /// Gives it all that there is for it, in one call.
