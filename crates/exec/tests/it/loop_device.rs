@@ -24,10 +24,20 @@ impl LoopDevice {
 
     /// Returns the bytes that the block layer was given to write so far.
     pub fn written_bytes(&self) -> u64 {
+        // Sectors of 512 bytes, whatever the device's are.
+        self.stat(6) * 512
+    }
+
+    /// Returns how many reads it has had, how many the block layer merged with them, and the same of writes.
+    pub fn commands(&self) -> [u64; 4] {
+        [0, 1, 4, 5].map(|number| self.stat(number))
+    }
+
+    /// Returns a number of the kernel's block/stat.rst, counted from 0.
+    fn stat(&self, number: usize) -> u64 {
         let name = self.0.strip_prefix("/dev/").expect("a device");
         let stat = fs::read_to_string(format!("/sys/block/{name}/stat")).expect("it is counted");
-        // The seventh number: sectors of 512 bytes, whatever the device's are (the kernel's block/stat.rst).
-        stat.split_whitespace().nth(6).and_then(|sectors| sectors.parse::<u64>().ok()).expect("a number") * 512
+        stat.split_whitespace().nth(number).and_then(|sectors| sectors.parse().ok()).expect("a number")
     }
 }
 

@@ -27,6 +27,7 @@ mod files_life;
 mod files_losses;
 mod files_lost_rows;
 mod files_marks;
+mod files_merging;
 mod files_moved_starts;
 mod files_moves;
 mod files_place;
