@@ -12,8 +12,9 @@
 use destage_cache::host_caches;
 use destage_crash::{Crooked, FilesOptions, run_files, run_store};
 use destage_exec::Slip::{
-    self, BegunBefore, Believes, ContentAlone, HeadFirst, Held, Late, Missing, NotAnew, OwnAlone, Paired, ShortHole,
-    ShortRead, ShortWrite, TooSoon, Unheard, UnheardNoRoom, UnheardRead, UnheardWrite,
+    self, BegunBefore, Believes, ContentAlone, HeadFirst, Held, Late, MergedErrorOfFirst, MergedExchanged, MergedShort,
+    Missing, NotAnew, OwnAlone, Paired, ShortHole, ShortRead, ShortWrite, TooSoon, Unheard, UnheardNoRoom, UnheardRead,
+    UnheardWrite,
 };
 use destage_exec::SyncPoint::{
     self, Ahead, Answer, BadPages, Commit, Copied, CreateDevice, CreateEmptied, CreateIntents, CreateNvram,
@@ -69,7 +70,8 @@ const SHORT: [Slip; 4] = [UnheardRead, ShortWrite, ShortRead, ShortHole];
 const SEEDS: u64 = 400;
 
 /// Lists the seeds that show the faults which take many.
-const SHOWN_BY: [(Slip, u64); 15] = [
+const SHOWN_BY: [(Slip, u64); 16] = [
+    (MergedErrorOfFirst, 123),
     (NotAnew(OpenIntents), 39),
     (Unheard(EventCount), 39),
     (Unheard(ReplaceFolder), 26),
@@ -208,6 +210,13 @@ fn over_a_ring() {
     are_found(orders.into_iter().chain(SHORT), FilesOptions { ring: true, ..FilesOptions::BY_THREADS });
     let errors = [Unheard(Flush), Unheard(Fua), UnheardWrite, UnheardNoRoom];
     are_found(errors, FilesOptions { ring: true, ..ERRORS });
+}
+
+/// An error that counts as one of every part costs pages and no data: `files_merging` of `crates/exec` counts these.
+#[test]
+fn wrong_results_of_merged_operations() {
+    are_found([MergedShort, MergedExchanged], FilesOptions { ring: true, ..FilesOptions::BY_THREADS });
+    are_found([MergedErrorOfFirst], FilesOptions { ring: true, ..ERRORS });
 }
 
 /// What the NVRAM and the intents do alone, and in order, whoever uses them.
