@@ -258,9 +258,12 @@ fn merged_operations_are_bounded() {
     let folder = folder();
     let file = LockedFile::new(RealOs.open(&folder.path().join("file"), Presence::New).expect("a file"), false);
     // So many parts, of so many bytes each.
-    for (parts, bytes, runs) in
-        [(2050, 512, vec![1024, 1024, 2]), (40, 64 << 10, vec![16, 16, 8]), (3, 2 << 20, vec![])]
-    {
+    for (parts, bytes, runs) in [
+        (2050, 512, vec![1024, 1024, 2]),
+        (80, 32 << 10, vec![32, 32, 16]),
+        (3, 33 << 10, vec![]),
+        (3, 2 << 20, vec![]),
+    ] {
         let buffer = Arc::new(Buffer::zeroed(bytes));
         let mut entries: Entries = (0..parts)
             .map(|command| Entry {

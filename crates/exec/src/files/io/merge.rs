@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use super::ring::{Entries, Entry, MergeRole, Operation};
 
+/// Bounds the bytes of a command that is merged. A longer one gains nothing, and would be told of only when its neighbours are.
+const MAX_PART: usize = 32 << 10;
 /// Bounds the bytes of a merged operation: the kernel cuts longer ones for most devices.
 const MAX_BYTES: u64 = 1 << 20;
 /// Bounds the entries of one: the kernel takes no more buffers (`UIO_MAXIOV`).
@@ -49,7 +51,8 @@ impl Span {
             Operation::PunchHole { .. } | Operation::Sync(_) => return None,
         };
         let end = offset + entry.range.len() as u64;
-        Some(Self { offset, end, index, writes, can_merge: entry.role == MergeRole::Single })
+        let can_merge = entry.role == MergeRole::Single && entry.range.len() <= MAX_PART;
+        Some(Self { offset, end, index, writes, can_merge })
     }
 }
 
