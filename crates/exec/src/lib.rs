@@ -20,8 +20,8 @@ pub use device::{Content, CutChoice, Disk};
 pub use files::{
     Accepted, BadBytes, Chance, Completion, DamagedIntents, DamagedNvram, DeviceConfig, DeviceOptions,
     DroppedSuccessor, Ended, Entries, Entry, Existing, Fault, FileProbe, Files, FilesConfig, FilesError, Identity, Io,
-    LockedFile, MemberFreshness, MergeCounts, MergeRole, Merger, Moment, NvramPlace, Operation, Os, OsFile, Presence,
-    RealOs, Recording, Resynchronised, Ring, Slip, StateTraffic, SuccessionPhase, SuccessorLabelling, Survival,
+    LockedFile, MemberFreshness, MergeCounts, MergeRole, Moment, NvramPlace, Operation, Os, OsFile, Presence, RealOs,
+    Recording, RequestMerger, Resynchronised, Ring, Slip, StateTraffic, SuccessionPhase, SuccessorLabelling, Survival,
     SyncPoint, Tag, Traffic, Unfit, ZeroingProgress, ZeroingWatch, tell_parts,
 };
 pub use memory::{Conduct, Latency, Log, Memory, NoCheck, Pick, Ran, Remains, RowCheck, Tamper, View, Violation};

@@ -32,7 +32,7 @@ pub enum Buf {
     },
     /// The bytes kept in a slot of the NVRAM, or of [memory](NvSlot::is_in_memory).
     Nv(NvSlot),
-    /// Bytes that the controller [keeps](crate::Out::bytes) with the operation; only to be put into a slot.
+    /// Names bytes that the controller [keeps](crate::Out::bytes) with the operation; only to be put into a slot.
     Kept(ByteList),
 }
 
@@ -99,7 +99,7 @@ pub struct NvHeld<'a> {
     pub slot: NvSlot,
     /// What it says.
     pub tag: Tag,
-    /// Its bytes. That they are as many as what it says takes is for the controller to see.
+    /// Holds its bytes. That they are as many as what it says takes is for the controller to see.
     pub bytes: &'a [u8],
     /// Tells that its bytes are damaged and nobody knows what they were. What it says is right.
     pub is_damaged: bool,

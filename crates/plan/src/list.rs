@@ -11,15 +11,15 @@ macro_rules! list {
         }
 
         impl $list {
-            /// Nothing.
+            /// Has no entries.
             pub const EMPTY: Self = Self { start: 0, len: 0 };
 
-            /// How many entries it has.
+            /// Counts its entries.
             pub const fn len(self) -> usize {
                 self.len as usize
             }
 
-            /// Whether there are none.
+            /// Returns true if there are none.
             pub const fn is_empty(self) -> bool {
                 self.len == 0
             }
@@ -31,7 +31,7 @@ macro_rules! list {
                 Self { start: start as u32, len: (kept.len() - start) as u32 }
             }
 
-            /// Its entries.
+            /// Returns its entries.
             pub(crate) fn of<T>(self, kept: &[T]) -> &[T] {
                 &kept[self.start as usize..][..self.len as usize]
             }
@@ -40,27 +40,27 @@ macro_rules! list {
 }
 
 list! {
-    /// A list of buffers kept with the operation whose step names it, in the order in which the
+    /// Names a list of buffers kept with the operation whose step names it, in the order in which the
     /// step wants them.
     List
 }
 
 list! {
-    /// A list of row ranges kept with the operation whose step names it.
+    /// Names a list of row ranges kept with the operation whose step names it.
     RowList
 }
 
 list! {
-    /// A list of puts kept with the operation whose step names it.
+    /// Names a list of puts kept with the operation whose step names it.
     PutList
 }
 
 list! {
-    /// A list of spans kept with the operation whose step names it.
+    /// Names a list of spans kept with the operation whose step names it.
     SpanList
 }
 
 list! {
-    /// Bytes kept with the operation whose step names them.
+    /// Names bytes kept with the operation whose step names them.
     ByteList
 }

@@ -220,7 +220,7 @@ pub enum FilesError {
     /// Two of the array's files are one.
     #[error("{} and {} are the same file", .0.display(), .1.display())]
     Same(PathBuf, PathBuf),
-    /// A file that is to take a device's place lies where another device of the array, which is lost, has its own.
+    /// Says that a file that is to take a device's place lies where another device of the array, which is lost, has its own.
     #[error("{} is the place of {owner} of this array, which is lost; name another file", path.display())]
     OthersPlace {
         /// Names the file.

@@ -51,7 +51,7 @@ pub use config::{Accepted, DeviceConfig, DeviceOptions, Existing, FilesConfig, I
 pub use error::FilesError;
 pub use event_loop::{Completion, DroppedSuccessor, FileProbe, Files, SuccessionPhase, SuccessorLabelling, Traffic};
 pub use io::file::{Identity, OsFile, SyncPoint, Unfit};
-pub use io::merge::{MergeCounts, Merger};
+pub use io::merge::{MergeCounts, RequestMerger};
 pub use io::os::{Os, Presence};
 pub use io::real::RealOs;
 pub use io::recording::{BadBytes, Chance, Fault, Moment, Recording, Slip, Survival};

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use destage_exec::{
-    Buffer, Entries, Entry, LockedFile, MergeRole, Merger, Operation, Os, Presence, RealOs, SyncPoint, Tag, tell_parts,
+    Buffer, Entries, Entry, LockedFile, MergeRole, Operation, Os, Presence, RealOs, RequestMerger, SyncPoint, Tag,
+    tell_parts,
 };
 use destage_testkit::folder;
 use proptest::collection::vec;
@@ -174,7 +175,7 @@ fn check(asked: &[DrawnCommand]) -> Result<(), TestCaseError> {
     let (plain, merged) = (file(&folder.path().join("plain")), file(&folder.path().join("merged")));
     let entries = |file| asked.iter().zip(0..).map(|(asked, number)| asked.entry(number, file)).collect::<Entries>();
     let (expected, mut given) = (entries(&plain), entries(&merged));
-    let counts = Merger::default().merge(&mut given);
+    let counts = RequestMerger::default().merge(&mut given);
     let order: Vec<_> = given.iter().map(|entry| entry.tag.command as usize).collect();
     let mut all = order.clone();
     all.sort_unstable();
@@ -275,7 +276,7 @@ fn merged_operations_are_bounded() {
                 range: 0..bytes,
             })
             .collect();
-        let counts = Merger::default().merge(&mut entries);
+        let counts = RequestMerger::default().merge(&mut entries);
         let found: Vec<_> = entries.iter().map(Entry::parts).filter(|parts| *parts > 1).collect();
         assert_eq!(found, runs, "{parts} of {bytes}");
         assert_eq!(counts.writes, runs.iter().map(|run| *run as u64 - 1).sum::<u64>());

@@ -8,7 +8,7 @@
 
 use std::iter::Peekable;
 
-/// A part of a list that fits into a slot.
+/// Holds a part of a list that fits into a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LostChunk {
     pub(super) first: u64,

@@ -30,7 +30,7 @@
 
 mod claims;
 mod dirty;
-mod losses;
+mod lost_page_list;
 mod lost_pages;
 mod share;
 mod start;
@@ -123,7 +123,7 @@ pub(crate) struct Journal {
     rows: HashMap<Row, u32, FixedState>,
     let_go: Vec<Row>,
     /// Pages that are written back, for which the device is to be flushed, and those that can be told of as
-    /// clean, when the list of lost pages has been [told](Losses::number) that they are not on it.
+    /// clean, when the list of lost pages has been [told](LostPageList::number) that they are not on it.
     landed: Vec<Came>,
     tells: VecDeque<(Came, u64)>,
     /// Lists the dirty pages of which the log is to have the checksums.

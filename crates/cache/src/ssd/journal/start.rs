@@ -6,7 +6,7 @@ use destage_raid::Geometry;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::losses::{LossNote, Losses};
+use super::lost_page_list::{LossNote, LostPageList};
 use super::{Journal, KIND_ENTRY, KIND_LOST, KIND_STATE, Part, VERSION};
 use crate::ssd::behind::row_of;
 use crate::ssd::frames::{Frame, Frames};
@@ -45,8 +45,8 @@ pub(super) enum Phase {
     Working,
 }
 
-/// What is being noted.
-struct Noting {
+/// Holds what is being noted.
+struct StateNote {
     noted: Noted,
     losses: LossNote,
     slot: NvSlot,
@@ -60,7 +60,7 @@ pub(super) struct Start {
     noted: Noted,
     /// The slot that says so.
     slot: Option<NvSlot>,
-    noting: Option<Noting>,
+    noting: Option<StateNote>,
     /// The operation under way, and the life of the device in which it began.
     op: Option<(OpId, u32)>,
     missing: bool,
@@ -78,8 +78,8 @@ pub(super) struct Start {
     keeps_dirty: bool,
     /// Whether there may be some.
     dirty: bool,
-    /// Those that were lost with a device.
-    pub(super) losses: Losses,
+    /// Keeps the pages that were lost with a device.
+    pub(super) losses: LostPageList,
     /// Counts the pages of the log that are noted as durable.
     noted_pages: u64,
     /// There were dirty pages, and none is known.
@@ -231,7 +231,8 @@ impl Start {
     pub(super) fn note_pages(&mut self, pages: u64, slot: NvSlot) -> Option<(Tag, NvSlot)> {
         let earlier = self.slot.filter(|_| self.may_note_pages())?;
         (self.slot, self.noted_pages) = (Some(slot), pages);
-        Some((self.tag(self.noted, self.losses.note()), earlier))
+        // An update of the list is noted with the list alone.
+        Some((self.tag(self.noted, self.losses.noted_before()), earlier))
     }
 
     fn has_intent(&self, row: Row) -> bool {
@@ -334,7 +335,7 @@ impl Journal {
         if let Some(noting) = noting {
             let Some(slot) = self.for_note.take() else { return };
             let frees = start.slot.into_iter().chain(std::mem::take(&mut self.dead)).collect();
-            start.noting = Some(Noting { noted: noting, losses: start.losses.note(), slot, frees });
+            start.noting = Some(StateNote { noted: noting, losses: start.losses.note(), slot, frees });
         }
         start.op = Some((open(part, out), self.life));
     }
@@ -344,7 +345,7 @@ impl Journal {
         let (dev, pages) = (self.dev, self.pages);
         let log_pages = self.log.as_ref().map(Log::next_page);
         let start = &mut self.start;
-        if let Some(Noting { noted, losses, slot, frees }) = &start.noting {
+        if let Some(StateNote { noted, losses, slot, frees }) = &start.noting {
             let format = start.format.filter(|_| *noted == Noted::Valid).map(|format| format.next_page());
             start.noted_pages = log_pages.or(format).unwrap_or(0);
             let mut puts = vec![NvPut::tag(*slot, start.tag(*noted, *losses))];
@@ -412,7 +413,7 @@ impl Journal {
         let shape = self.shape(geometry);
         let start = &mut self.start;
         let Some((_, life)) = start.op.take_if(|(other, _)| *other == op) else { return false };
-        if let Some(Noting { noted, losses, slot, frees }) = start.noting.take() {
+        if let Some(StateNote { noted, losses, slot, frees }) = start.noting.take() {
             (start.noted, start.slot) = (noted, Some(slot));
             self.freed.extend(frees);
             self.freed.extend(start.losses.noted(losses));

@@ -24,8 +24,8 @@
 
 mod dirty;
 mod enter;
+mod lost_page_writes;
 mod registered;
-mod renewal;
 mod room;
 mod versions;
 
@@ -47,7 +47,7 @@ use super::write_through::Through;
 use crate::{BadCachePage, HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, StaleParity, WriteStage};
 use dirty::{Dirty, Need, place};
 use enter::{Placed, Reading, Store, Waiting};
-use renewal::Renewals;
+use lost_page_writes::LostPageWrites;
 use room::Room;
 
 /// What operations of the cache's own are for.
@@ -79,9 +79,10 @@ pub(crate) struct WriteBack {
     entering: VecDeque<(OpId, Absorbed)>,
     /// The frames that each operation was told of.
     named: Vec<Vec<Frame>>,
-    /// Pages of which the newest version was lost with the device, and the writes that write them again past the cache.
+    /// Holds the pages of which the newest version was lost.
     lost: HashSet<u64, FixedState>,
-    renewals: Renewals,
+    /// Keeps the writes that write those again past the cache that were lost with the device.
+    renewals: LostPageWrites,
     lost_pages: u64,
     /// Lists the pages that are written back, and of which the cache cannot read its copy; it is the cache's until it is told
     /// of as clean.

@@ -8,7 +8,7 @@ use hashbrown::HashSet;
 
 use super::WriteBack;
 use super::dirty::{self, Dirty};
-use super::renewal::Renewals;
+use super::lost_page_writes::LostPageWrites;
 use super::room::Room;
 use crate::ssd::copies::{Copies, WAYS};
 use crate::ssd::frames::{BYTES_PER_PAGE, MAX_PAGES};
@@ -81,7 +81,7 @@ impl Registered for WriteBack {
             entering: VecDeque::new(),
             named: Vec::new(),
             lost: HashSet::default(),
-            renewals: Renewals::default(),
+            renewals: LostPageWrites::default(),
             lost_pages: 0,
             unusable: HashSet::default(),
             torn: HashSet::default(),

@@ -27,13 +27,13 @@ pub struct MergeCounts {
 
 /// Merges neighbours. It keeps the memory that it needs for that.
 #[derive(Debug, Default)]
-pub struct Merger {
-    spans: Vec<Span>,
+pub struct RequestMerger {
+    spans: Vec<ByteSpan>,
 }
 
 /// Says which bytes an entry reads or writes.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct ByteSpan {
     offset: u64,
     end: u64,
     /// Numbers the entry in the queue, from where the spans begin.
@@ -42,7 +42,7 @@ struct Span {
     can_merge: bool,
 }
 
-impl Span {
+impl ByteSpan {
     /// Returns that of an entry, unless it does something else.
     fn of(entry: &Entry, index: usize) -> Option<Self> {
         let (offset, writes) = match entry.operation {
@@ -56,7 +56,7 @@ impl Span {
     }
 }
 
-impl Merger {
+impl RequestMerger {
     /// Merges what it can of these entries of one file. Neighbours come to stand behind each other, in order of their offsets.
     /// Nothing passes a hole that is made, a sync, or a write of the same bytes.
     pub fn merge(&mut self, entries: &mut Entries) -> MergeCounts {
@@ -68,7 +68,7 @@ impl Merger {
         let mut begin = 0;
         while begin < entries.len() {
             self.spans.clear();
-            let spans = entries[begin..].iter().zip(0..).map_while(|(entry, index)| Span::of(entry, index));
+            let spans = entries[begin..].iter().zip(0..).map_while(|(entry, index)| ByteSpan::of(entry, index));
             self.spans.extend(spans);
             let end = begin + self.spans.len();
             if self.spans.len() > 1 {
@@ -127,16 +127,16 @@ impl Merger {
     }
 }
 
-fn are_neighbours(one: &Span, next: &Span) -> bool {
+fn are_neighbours(one: &ByteSpan, next: &ByteSpan) -> bool {
     one.end == next.offset && one.writes == next.writes && one.can_merge && next.can_merge
 }
 
-fn has_neighbours(sorted: &[Span]) -> bool {
+fn has_neighbours(sorted: &[ByteSpan]) -> bool {
     sorted.windows(2).any(|pair| are_neighbours(&pair[0], &pair[1]))
 }
 
 /// Returns true if something is written that another one of these reads or writes.
-fn has_conflict(sorted: &[Span]) -> bool {
+fn has_conflict(sorted: &[ByteSpan]) -> bool {
     let (mut reached, mut written) = (0, 0);
     sorted.iter().any(|span| {
         let conflicts = span.offset < if span.writes { reached } else { written };

@@ -64,7 +64,7 @@ pub enum MergeRole {
 /// An operation, with all that it needs until it has ended.
 #[derive(Debug)]
 pub struct Entry {
-    /// How it goes to the system.
+    /// Says how it goes to the system.
     pub role: MergeRole,
     /// Whose it is.
     pub tag: Tag,
@@ -160,7 +160,7 @@ pub trait Ring: fmt::Debug + Send {
     /// Appends those that have ended.
     fn reap(&mut self, into: &mut VecDeque<Ended>);
 
-    /// Entries that have not ended.
+    /// Counts the entries that have not ended.
     fn under_way(&self) -> usize;
 
     /// Whether the system has not taken all that it was given: [`submit`](Self::submit) is to be called again.

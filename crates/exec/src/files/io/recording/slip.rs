@@ -48,13 +48,13 @@ pub enum Slip {
     ShortRead,
     /// A hole that was made in part counts as whole.
     ShortHole,
-    /// A merged operation that was done in part counts as whole.
+    /// Counts a merged operation that was done in part as whole.
     MergedShort,
-    /// An error of a merged operation is told to its first part alone: the others count as done.
+    /// Tells an error of a merged operation to its first part alone: the others count as done.
     MergedErrorOfFirst,
-    /// An error of a merged operation counts as one of each of its parts: none is tried alone.
+    /// Counts an error of a merged operation as one of each of its parts: none is tried alone.
     MergedErrorOfAll,
-    /// The parts of a merged operation get each other's results.
+    /// Gives the parts of a merged operation each other's results.
     MergedExchanged,
     /// This counts as a record of the NVRAM.
     Believes(Unfit),

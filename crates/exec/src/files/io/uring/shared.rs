@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::files::io::event_fd::EventFd;
 use crate::files::io::file::OsFile;
-use crate::files::io::merge::{MergeCounts, Merger};
+use crate::files::io::merge::{MergeCounts, RequestMerger};
 use crate::files::io::port::Wakeup;
 use crate::files::io::ring::{Ended, Entries, Entry, Ring};
 
@@ -21,7 +21,7 @@ pub(crate) struct SharedRing {
     ring: Box<dyn Ring>,
     /// What the ring had no room for.
     outgoing: Entries,
-    merger: Merger,
+    merger: RequestMerger,
     /// Files that were given to it in this life.
     lives: u32,
     /// Counts the operations of files that were abandoned, by their numbers.
@@ -39,7 +39,7 @@ impl SharedRing {
         Ok(Self {
             ring,
             outgoing: Entries::new(),
-            merger: Merger::default(),
+            merger: RequestMerger::default(),
             lives: 0,
             abandoned: BTreeMap::new(),
             wake,

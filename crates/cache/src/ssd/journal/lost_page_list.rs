@@ -9,51 +9,53 @@ use destage_plan::{Buf, NvHeld, NvPut, NvSlot, OpId, Out, Tag};
 use super::lost_pages::{LostChunk, decode, encode};
 use super::{KIND_LOST, VERSION};
 
-/// What the NVRAM says of losses.
+/// Tells what the NVRAM says of lost pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LossNote {
-    /// Nothing is lost.
+    /// Says that nothing is lost.
     #[default]
     None,
-    /// Something is, and nobody knows what.
+    /// Says that something is, and not what.
     Unlisted,
-    /// The pages that are listed are.
+    /// Says that the pages that are listed are.
     Listed,
 }
 
-/// The pages that are lost, and which of them the NVRAM lists.
+/// Keeps the pages that are lost, and which of them the NVRAM lists.
 #[derive(Default)]
-pub(super) struct Losses {
+pub(super) struct LostPageList {
     pages: BTreeSet<u64>,
     noted: LossNote,
-    /// What the NVRAM lists: the first and the last page of each chunk, ascending, and its slot.
+    /// Holds what the NVRAM lists: the first and the last page of each chunk, ascending, and its slot.
     chunks: Vec<(u64, u64, NvSlot)>,
-    /// Pages that came or went since the update that was begun last.
+    /// Holds the pages that came or went since the update that was begun last.
     changed: BTreeSet<u64>,
-    /// Whether some came since then, and whether some that came are not listed yet.
+    /// Tells whether some came since then.
     has_come: bool,
+    /// Tells whether some that came are not listed yet.
     is_new: bool,
-    /// Counts the updates that were begun and those that have ended.
+    /// Counts the updates that were begun.
     begun: u64,
+    /// Counts those that have ended.
     ended: u64,
-    /// So many were too many for the slots that a list may take.
+    /// Counts the pages that were too many for the slots that a list may take, if they were.
     too_many: Option<usize>,
-    /// Something that was found of a list is damaged.
+    /// Tells that something that was found of a list is damaged.
     is_damaged: bool,
     update: Option<ListUpdate>,
 }
 
-/// Chunks that take the place of others.
+/// Holds chunks that take the place of others.
 struct ListUpdate {
-    /// Which they replace.
+    /// Numbers those that they replace.
     replaced: Vec<Range<usize>>,
-    /// With their slots.
+    /// Holds the new ones, each with its slot.
     chunks: Vec<(LostChunk, NvSlot)>,
-    /// What is noted with it.
+    /// Tells what is noted with it.
     note: LossNote,
 }
 
-impl Losses {
+impl LostPageList {
     pub(super) fn len(&self) -> usize {
         self.pages.len()
     }
@@ -129,7 +131,12 @@ impl Losses {
         self.noted != LossNote::None && self.pages.is_empty() && self.chunks.is_empty()
     }
 
-    /// Returns what a note says that is made now.
+    /// Returns what the last note says.
+    pub(super) const fn noted_before(&self) -> LossNote {
+        self.noted
+    }
+
+    /// Returns what a note says that is made now, with the update if there is one.
     pub(super) fn note(&self) -> LossNote {
         match &self.update {
             _ if self.has_come || self.is_new && self.update.is_none() => LossNote::Unlisted,
@@ -144,7 +151,7 @@ impl Losses {
         self.noted = noted;
     }
 
-    /// All that was noted is loaded.
+    /// Takes that all that was noted is loaded.
     pub(super) fn loaded(&mut self) {
         self.is_damaged |= self.noted != LossNote::Listed && !self.chunks.is_empty();
     }
@@ -235,7 +242,7 @@ impl Losses {
         frees.extend(update.replaced.iter().flat_map(|range| &self.chunks[range.clone()]).map(|chunk| chunk.2));
     }
 
-    /// A note is in the NVRAM, with the update if one was prepared. Returns the slots that this freed.
+    /// Takes that a note is in the NVRAM, with the update if one was prepared. Returns the slots that this freed.
     pub(super) fn noted(&mut self, note: LossNote) -> Vec<NvSlot> {
         self.noted = note;
         let Some(ListUpdate { replaced, chunks, .. }) = self.update.take() else { return Vec::new() };
@@ -281,7 +288,7 @@ mod tests {
     }
 
     /// Prepares an update of at most so many slots and has it in the NVRAM. Returns what is noted.
-    fn update(losses: &mut Losses, most: usize, next: &mut u32) -> LossNote {
+    fn update(losses: &mut LostPageList, most: usize, next: &mut u32) -> LossNote {
         losses.prepare(SLOT as u32, most, slots(next));
         let note = losses.note();
         losses.noted(note);
@@ -290,7 +297,7 @@ mod tests {
 
     #[test]
     fn only_the_chunks_of_pages_that_come_or_go_are_put_anew() {
-        let (mut losses, mut next) = (Losses::default(), 0);
+        let (mut losses, mut next) = (LostPageList::default(), 0);
         losses.lose((0..400).map(|page| page * 10));
         assert_eq!((losses.is_settled(), losses.note()), (false, LossNote::Unlisted));
         assert_eq!(update(&mut losses, 100, &mut next), LossNote::Listed);
@@ -319,7 +326,7 @@ mod tests {
 
     #[test]
     fn what_is_longer_than_its_slots_is_noted_without_a_list_until_far_less_is_left() {
-        let (mut losses, mut next) = (Losses::default(), 0);
+        let (mut losses, mut next) = (LostPageList::default(), 0);
         losses.lose((0..400).map(|page| page * 10));
         assert_eq!(update(&mut losses, 6, &mut next), LossNote::Unlisted);
         assert!(losses.is_settled() && losses.chunks.is_empty() && !losses.is_due());
@@ -335,7 +342,7 @@ mod tests {
 
     #[test]
     fn without_slots_nothing_is_begun() {
-        let mut losses = Losses::default();
+        let mut losses = LostPageList::default();
         losses.lose([3]);
         losses.prepare(SLOT as u32, 6, |_| Vec::new());
         assert!(losses.is_due() && !losses.is_settled() && losses.update.is_none());
@@ -348,7 +355,7 @@ mod tests {
         let held =
             |tag: Tag, bytes, is_damaged| NvHeld { slot: NvSlot { index: 1, generation: 1 }, tag, bytes, is_damaged };
         let loaded = |tag, bytes, is_damaged| {
-            let mut losses = Losses::default();
+            let mut losses = LostPageList::default();
             let is_taken = losses.load(&held(tag, bytes, is_damaged), 10);
             losses.load_note(LossNote::Listed);
             losses.loaded();
@@ -363,9 +370,9 @@ mod tests {
             other[at] = to;
             assert_eq!(loaded(other, &chunk.bytes, false), None, "byte {at}");
         }
-        let mut twice = Losses::default();
+        let mut twice = LostPageList::default();
         assert!(twice.load(&held(tag, &chunk.bytes, false), 10) && !twice.load(&held(tag, &chunk.bytes, false), 10));
-        let mut beside = Losses::default();
+        let mut beside = LostPageList::default();
         assert!(beside.load(&held(tag, &chunk.bytes, false), 10));
         beside.loaded();
         assert!(beside.are_unknown(), "a list that nothing says to be one");

@@ -11,25 +11,26 @@ use hashbrown::HashMap;
 use super::{Part, WriteBack};
 use crate::{Operations, Write};
 
-/// A write, and the lost pages that it writes from end to end.
-struct Renewal {
+/// Names a write, and the lost pages that it writes from end to end.
+struct LostPageWrite {
     op: OpId,
     pages: Vec<u64>,
 }
 
-/// The writes of lost pages that are not answered.
+/// Keeps the writes of lost pages that are not answered.
 #[derive(Default)]
-pub(super) struct Renewals {
-    /// By operation: the pages, and the step that ends when the members have them.
+pub(super) struct LostPageWrites {
+    /// Holds by operation the pages, and the step that ends when the members have them.
     planned: HashMap<OpId, (Vec<u64>, StepSet), FixedState>,
-    /// Those that the members have, and those for which they are being flushed.
-    written: Vec<Renewal>,
-    flush: Option<(OpId, Vec<Renewal>)>,
-    /// Those that are durable, each with the number of the list without its pages.
-    durable: VecDeque<(Renewal, u64)>,
+    /// Holds those that the members have.
+    written: Vec<LostPageWrite>,
+    /// Holds those for which the members are being flushed, and the operation that does it.
+    flush: Option<(OpId, Vec<LostPageWrite>)>,
+    /// Holds those that are durable, each with the number of the list without its pages.
+    durable: VecDeque<(LostPageWrite, u64)>,
 }
 
-impl Renewals {
+impl LostPageWrites {
     /// Takes in that a step is done. Returns true if it ends what the members are asked for.
     pub(super) fn step_done(&mut self, op: OpId, step: StepNo) -> bool {
         let is_last = |(_, last): &(Vec<u64>, StepSet)| last.contains(step);
@@ -37,11 +38,11 @@ impl Renewals {
             return false;
         }
         let (pages, _) = self.planned.remove(&op).expect("it was found");
-        self.written.push(Renewal { op, pages });
+        self.written.push(LostPageWrite { op, pages });
         true
     }
 
-    /// What an operation was to write will not come about.
+    /// Forgets an operation that will not write what it was to.
     pub(super) fn undone(&mut self, op: OpId) {
         self.planned.remove(&op);
     }
@@ -74,7 +75,7 @@ impl WriteBack {
             self.renewals.flush = Some((operations.open_own(None, Part::Renew, out), written));
         }
         let journal = self.copies.journal.as_deref().expect("it has a log");
-        while let Some((Renewal { op, pages }, _)) =
+        while let Some((LostPageWrite { op, pages }, _)) =
             self.renewals.durable.pop_front_if(|(_, number)| journal.has_told(*number))
         {
             for page in pages {
@@ -92,7 +93,7 @@ impl WriteBack {
         out.close(op);
     }
 
-    /// An operation has ended: what was written before it is durable, if it has flushed the members.
+    /// Takes that an operation has ended: what was written before it is durable, if it has flushed the members.
     pub(super) fn renewal_done(&mut self, op: OpId) {
         let Some((_, written)) = self.renewals.flush.take_if(|(flush, _)| *flush == op) else { return };
         for page in written.iter().flat_map(|renewal| &renewal.pages) {
