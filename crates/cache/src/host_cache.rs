@@ -153,7 +153,12 @@ pub trait HostCache: Versions + Send + 'static {
         HostCacheStatus::default()
     }
 
-    /// Returns the pages that were lost with the cache's device, ascending: requests for them fail until they are written.
+    /// Counts the pages that were lost with the cache's device, and were not written since.
+    fn lost_page_count(&self) -> usize {
+        0
+    }
+
+    /// Returns these pages, ascending: requests for them fail until they are written.
     fn lost_pages(&self) -> Vec<PageRange> {
         Vec::new()
     }
@@ -207,8 +212,6 @@ pub struct HostCacheStatus<'a> {
     pub dirty_rows: usize,
     /// The cache keeps a record of pages that were lost with its device.
     pub notes_losses: bool,
-    /// Counts the pages that were lost with the cache's device, and were not written since.
-    pub lost_pages: usize,
     /// Tells that a start without the cache's device would be refused, for all that is noted.
     pub needs_device: bool,
     /// Hits and misses, if the cache counts them.
@@ -223,7 +226,6 @@ impl Default for HostCacheStatus<'_> {
             unnoted: DevSet::EMPTY,
             dirty_rows: 0,
             notes_losses: false,
-            lost_pages: 0,
             needs_device: false,
             counts: None,
         }

@@ -84,6 +84,10 @@ impl<L: CacheLayer> Served for LayeredCache<L> {
         self.inner.stale_parity()
     }
 
+    fn lost_page_count(&self) -> usize {
+        self.inner.lost_page_count()
+    }
+
     fn lost_pages(&self) -> Vec<PageRange> {
         self.inner.lost_pages()
     }

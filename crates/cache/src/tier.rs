@@ -50,6 +50,8 @@ pub trait Served: Controller + Send {
     fn status(&self) -> HostCacheStatus<'_>;
     /// How far parity is behind data.
     fn stale_parity(&self) -> StaleParity;
+    /// Counts the pages that were [lost](HostCache::lost_page_count) with the cache's device.
+    fn lost_page_count(&self) -> usize;
     /// Returns the pages that were [lost](HostCache::lost_pages) with the cache's device.
     fn lost_pages(&self) -> Vec<PageRange>;
     /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
@@ -115,6 +117,10 @@ impl<C: HostCache> Served for Tier<C> {
 
     fn stale_parity(&self) -> StaleParity {
         self.upper.cache.stale_parity()
+    }
+
+    fn lost_page_count(&self) -> usize {
+        self.upper.cache.lost_page_count()
     }
 
     fn lost_pages(&self) -> Vec<PageRange> {

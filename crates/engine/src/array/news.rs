@@ -111,7 +111,7 @@ impl Array {
             filling: self.filling().map(|(dev, percent)| (dev, (percent / 10.0) as u8)),
             copying: self.copying().map(|(dev, percent)| (dev, (percent / 10.0) as u8)),
             lost: served.array().lost().len() + served.array().missing().count(),
-            lost_with_cache: served.status().lost_pages,
+            lost_with_cache: served.lost_page_count(),
         }
     }
 

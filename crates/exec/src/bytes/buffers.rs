@@ -220,16 +220,7 @@ impl Bytes {
     }
 
     /// The first `len` bytes of a buffer; none if they are zeros.
-    pub fn source<'a, C: Controller>(
-        &'a self,
-        engine: &'a Engine<C>,
-        op: OpId,
-        buf: Buf,
-        len: usize,
-    ) -> Option<&'a [u8]> {
-        if let Buf::Kept(bytes) = buf {
-            return Some(&engine.bytes(op, bytes)[..len]);
-        }
+    pub fn source<C: Controller>(&self, engine: &Engine<C>, op: OpId, buf: Buf, len: usize) -> Option<&[u8]> {
         self.get(self.locate(engine, op, buf), len)
     }
 
@@ -331,7 +322,11 @@ impl Bytes {
         let to = alone(&mut bytes);
         for put in puts.iter().filter(|put| put.len > 0) {
             let end = to.len() + put.len as usize;
-            to.extend_from_slice(self.source(engine, op, put.src, put.len as usize).unwrap_or_default());
+            let len = put.len as usize;
+            to.extend_from_slice(match put.src {
+                Buf::Kept(bytes) => &engine.bytes(op, bytes)[..len],
+                src => self.source(engine, op, src, len).unwrap_or_default(),
+            });
             to.resize(end);
         }
         self.copied += bytes.len() as u64;
@@ -364,6 +359,7 @@ impl Bytes {
                     match src {
                         _ if len == 0 => nvram.put(slot, tag, &[]),
                         Buf::Nv(from) => nvram.put_copy(slot, tag, from, len),
+                        Buf::Kept(bytes) => nvram.put(slot, tag, &engine.bytes(op, bytes)[..len]),
                         src => match self.source(engine, op, src, len) {
                             Some(bytes) => nvram.put(slot, tag, bytes),
                             None => nvram.put_zeros(slot, tag, len),

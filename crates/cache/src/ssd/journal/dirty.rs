@@ -54,7 +54,7 @@ impl Journal {
     }
 
     /// Counts the pages that are lost.
-    pub(in crate::ssd) fn lost_count(&self) -> usize {
+    pub(in crate::ssd) fn lost_page_count(&self) -> usize {
         self.start.losses.len()
     }
 

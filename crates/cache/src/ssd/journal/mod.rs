@@ -292,7 +292,7 @@ impl Journal {
         let told = self.held.is_empty() && frames.left().is_empty() && frames.arrived() == 0 && self.flushed.is_empty();
         let told = told && self.landed.is_empty() && self.tells.is_empty() && self.marks.is_empty();
         let idle = self.commit.is_none() && self.flush.is_none() && self.page.is_none() && self.dead.is_empty();
-        let told = told && !self.is_behind() && !self.start.losses.is_due();
+        let told = told && !self.is_behind() && !self.start.has_losses_due();
         // The intents that were held until it was are let go with the next turn.
         let is_settled = self.start.is_settled() && self.start.was_settled();
         is_settled && (self.log.is_none() || told) && idle && self.let_go.is_empty()
@@ -315,18 +315,25 @@ impl Journal {
         }
         let most = slots(self.frames.into()) as usize / 4;
         if self.start.may_list() {
-            let take = |slots| {
-                let has_room = array.slots_left() as usize >= slots;
-                (0..if has_room { slots } else { 0 }).filter_map(|_| array.take_slot()).collect()
-            };
-            // Twice as many are in use while one list takes the place of another; the log needs half of all.
-            self.start.losses.prepare(self.page_bytes, most, take);
+            self.prepare_list(array, most);
         }
         while self.spare.len() < PUTS.min(most)
             && let Some(slot) = array.take_slot()
         {
             self.spare.push(slot);
         }
+    }
+
+    /// Prepares a list of lost pages, with slots for it.
+    #[cold]
+    #[inline(never)]
+    fn prepare_list(&mut self, array: &mut Array, most: usize) {
+        let take = |slots| {
+            let has_room = array.slots_left() as usize >= slots;
+            (0..if has_room { slots } else { 0 }).filter_map(|_| array.take_slot()).collect()
+        };
+        // Twice as many are in use while one list takes the place of another; the log needs half of all.
+        self.start.losses.prepare(self.page_bytes, most, take);
     }
 
     /// Begins what is due; operations of its own are opened by `open`.

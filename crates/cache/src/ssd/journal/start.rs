@@ -91,7 +91,7 @@ pub(super) struct Start {
 impl Start {
     /// Whether nothing that is not to be believed would be at the next start.
     pub(super) const fn is_settled(&self) -> bool {
-        if self.unknown || !self.losses.is_settled() {
+        if self.unknown || self.keeps_dirty && !self.losses.is_settled() {
             return false;
         }
         match self.phase {
@@ -144,8 +144,18 @@ impl Start {
         std::mem::replace(&mut self.unknown, false)
     }
 
-    /// Returns true if a list of lost pages can be noted now: what the log of a lost device needed is freed.
-    pub(super) const fn may_list(&self) -> bool {
+    /// Returns true if something is to be told of lost pages; of a cache without dirty ones nothing is.
+    #[inline]
+    pub(super) fn has_losses_due(&self) -> bool {
+        self.keeps_dirty && self.losses.is_due()
+    }
+
+    /// Returns true if a list of lost pages is to be noted and can be: what the log of a lost device needed is freed.
+    #[inline]
+    pub(super) fn may_list(&self) -> bool {
+        if !self.has_losses_due() {
+            return false;
+        }
         let is_void = matches!(self.phase, Phase::Lost | Phase::Renewing) && matches!(self.noted, Noted::Void);
         self.op.is_none() && (is_void || matches!(self.phase, Phase::Working))
     }
@@ -189,7 +199,7 @@ impl Start {
     /// Whether nothing is to be done.
     #[inline]
     pub(super) fn is_at_rest(&self) -> bool {
-        self.phase == Phase::Working && !self.losses.is_due() && self.dirty == (self.noted == Noted::Dirty)
+        self.phase == Phase::Working && !self.has_losses_due() && self.dirty == (self.noted == Noted::Dirty)
     }
 
     /// The operation under way.
@@ -319,7 +329,9 @@ impl Journal {
         let (part, noting) = match (start.phase, start.noted) {
             (Phase::Working, Noted::Valid) if start.dirty => (Part::Note, Some(Noted::Dirty)),
             (Phase::Working, Noted::Dirty) if !start.dirty => (Part::Note, Some(Noted::Valid)),
-            (Phase::Working, noted) | (Phase::Lost | Phase::Renewing, noted @ Noted::Void) if start.losses.is_due() => {
+            (Phase::Working, noted) | (Phase::Lost | Phase::Renewing, noted @ Noted::Void)
+                if start.has_losses_due() =>
+            {
                 (Part::Note, Some(noted))
             }
             (Phase::Before | Phase::Working, _) | (Phase::Lost, Noted::Void) => return,

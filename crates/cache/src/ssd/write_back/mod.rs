@@ -491,8 +491,11 @@ impl HostCache for WriteBack {
         let unnoted = if is_recovered { DevSet::EMPTY } else { DevSet::one(self.frames().dev()) };
         let notes_losses = !self.lost.is_empty() || self.journal().notes_losses();
         let needs_device = !self.journal().is_noted_clean();
-        let (dirty_rows, lost_pages) = (self.dirty.rows(), self.journal().lost_count());
-        HostCacheStatus { unnoted, dirty_rows, notes_losses, lost_pages, needs_device, ..self.copies.status() }
+        HostCacheStatus { unnoted, dirty_rows: self.dirty.rows(), notes_losses, needs_device, ..self.copies.status() }
+    }
+
+    fn lost_page_count(&self) -> usize {
+        self.journal().lost_page_count()
     }
 
     fn lost_pages(&self) -> Vec<PageRange> {
