@@ -106,13 +106,32 @@ impl Intents {
         }
     }
 
+    /// Returns the generation that the next flush will have.
+    pub const fn next_generation(&self) -> u64 {
+        self.generation + 1
+    }
+
     /// Forgets rows that may be cleared, those first that have been for the longest, until no more
     /// than `left` intents are open: appends them, ascending where they were written so. The caller
     /// clears their intents.
     pub fn clear(&mut self, left: usize, cleared: &mut Vec<Rows>) {
-        while self.rows.len() > left
-            && let Some(entry) = self.clearable.pop_front()
-        {
+        self.clear_while(|open, _| open > left, cleared);
+    }
+
+    /// Forgets rows that may be cleared and that were not written since the flush of `generation` began, as
+    /// [`clear`](Self::clear) does.
+    pub fn clear_before(&mut self, generation: u64, cleared: &mut Vec<Rows>) {
+        self.clear_while(|_, ended| ended < generation, cleared);
+    }
+
+    /// Forgets rows as long as this holds of the number of open intents and of the generation in which the last operation on
+    /// the row ended.
+    fn clear_while(&mut self, holds: impl Fn(usize, u64) -> bool, cleared: &mut Vec<Rows>) {
+        while let Some(&entry) = self.clearable.front() {
+            if is_current(&self.rows, entry) && !holds(self.rows.len(), entry.1) {
+                break;
+            }
+            self.clearable.pop_front();
             if !is_current(&self.rows, entry) {
                 continue;
             }
@@ -248,6 +267,30 @@ mod tests {
         flush(&mut intents);
         assert_eq!(clear(&mut intents, 1), [rows(1, 2)]);
         assert!(intents.contains(Row(3)) && intents.has_idle());
+    }
+
+    #[test]
+    fn rows_that_were_written_since_a_flush_began_stay() {
+        let mut intents = Intents::default();
+        for row in [1, 2] {
+            intents.begin(rows(row, 1));
+            intents.end(rows(row, 1), true);
+        }
+        let bound = intents.next_generation();
+        assert_eq!(intents.flush_begins(), bound);
+        intents.flushed(bound, |_| false);
+        intents.begin(rows(2, 1));
+        intents.end(rows(2, 1), false);
+        flush(&mut intents);
+        let mut cleared = Vec::new();
+        intents.clear_before(bound, &mut cleared);
+        assert_eq!(cleared, [rows(1, 1)]);
+        assert!(intents.begin(rows(2, 1)), "its intent is set still");
+        intents.end(rows(2, 1), false);
+        flush(&mut intents);
+        cleared.clear();
+        intents.clear_before(intents.next_generation(), &mut cleared);
+        assert_eq!(cleared, [rows(2, 1)]);
     }
 
     #[test]

@@ -134,6 +134,8 @@ fn a_row_that_is_written_and_flushed_again_and_again_sets_its_intent_once() {
     assert_eq!(bench.acked.len(), 200);
     assert_eq!((bench.count(StepKind::Intent), bench.open_rows()), (1, 1), "set once, not cleared");
     bench.idle();
+    assert_eq!((bench.count(StepKind::Intent), bench.open_rows()), (1, 1), "it was written since the timer was set");
+    bench.idle();
     assert_eq!((bench.count(StepKind::Intent), bench.open_rows()), (2, 0), "an idle array is clean");
     bench.ask(200, HostOp::Write, 21, 1);
     assert_eq!((bench.count(StepKind::Intent), bench.open_rows()), (3, 1), "what was cleared is set again");
@@ -154,6 +156,7 @@ fn a_write_sets_an_intent_that_is_being_cleared() {
     let mut bench = Bench::new(&raid5());
     bench.ask(0, HostOp::Write, 21, 1);
     bench.hold = |step| matches!(step, Step::Intent { set: false, .. });
+    bench.idle();
     bench.idle();
     assert_eq!(bench.held.len(), 1, "the clear is under way");
     bench.ask(1, HostOp::Write, 21, 1);

@@ -75,7 +75,7 @@ impl Array {
     /// Idle arrays are not flushed: when would depend on the clock.
     pub fn config(&self) -> ArrayConfig {
         let mut config = ArrayConfig::new(self.geometry());
-        config.idle_flush = Nanos(1 << 60);
+        config.idle_flush = Nanos(1 << 50);
         config.nv_slots = 64;
         config.regime = self.regime;
         config.page_bytes = self.page as u32;

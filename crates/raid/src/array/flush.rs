@@ -33,8 +33,22 @@ pub(super) struct Flushes {
     generation: u64,
     /// Whether it makes everything durable that was acknowledged.
     ok: bool,
-    /// When it is done, no intent is kept.
-    idle: bool,
+    /// Tells which intents are cleared when it is done.
+    clearance: Clearance,
+    /// Numbers the first flush that began after the timer went off last.
+    timer_generation: u64,
+}
+
+/// Tells which of the intents that can be cleared are.
+#[derive(Clone, Copy, Default)]
+enum Clearance {
+    /// Clears as many as keeps writes from waiting for room.
+    #[default]
+    Crowded,
+    /// Clears those of rows that were not written since the flush of this generation began.
+    Before(u64),
+    /// Clears all.
+    All,
 }
 
 impl Flushes {
@@ -154,27 +168,50 @@ impl Array {
         }
     }
 
-    /// Rows whose intent is not kept any longer. All that can be cleared are when the array is
-    /// idle, stops or has just started, or has lost a member: an open intent is then all that a
+    /// Rows whose intent is not kept any longer. All that can be cleared are when the array
+    /// stops or has just started, or has lost a member: an open intent is then all that a
     /// start would be refused over. Else half of what may be open is kept, so that rows that are
     /// written and flushed again and again find theirs set, and no write waits for room.
     fn rows_to_clear(&mut self) -> Vec<Rows> {
         let most = self.config.max_open_rows;
-        let idle = std::mem::take(&mut self.flushes.idle);
+        let clearance = std::mem::take(&mut self.flushes.clearance);
         let safe = self.members.not_live().is_empty() && self.repairs == 0 && self.exposed.is_empty();
         let mut rows = Vec::new();
-        if idle || self.cleaning || !self.ready || !safe {
+        let all = matches!(clearance, Clearance::All) || self.cleaning || !self.ready || !safe;
+        if all {
             self.intents.clear(0, &mut rows);
-        } else if self.intents.len() >= most - most / 4 {
+            return rows;
+        }
+        if self.intents.len() >= most - most / 4 {
             self.intents.clear(most / 2, &mut rows);
+        }
+        if let Clearance::Before(generation) = clearance {
+            self.intents.clear_before(generation, &mut rows);
         }
         rows
     }
 
-    /// Nothing flushed for a while, or somebody waits for it: leaves no intent open that can be cleared.
-    pub(super) fn idle(&mut self, out: &mut Out) {
-        self.flushes.idle = self.intents.has_idle();
+    /// The timer has gone off: clears the intents of rows that were not written since it did the last time, as md's bitmap does.
+    /// Those that are written again and again keep theirs, which would be set anew each time.
+    pub(super) fn timer_went_off(&mut self, out: &mut Out) {
+        self.idle_timer = false;
+        if self.intents.has_idle() && !matches!(self.flushes.clearance, Clearance::All) {
+            self.flushes.clearance = Clearance::Before(self.flushes.timer_generation);
+        }
+        self.flushes.timer_generation = self.intents.next_generation();
         self.own_flush(out);
+    }
+
+    /// Somebody waits for it: leaves no intent open that can be cleared.
+    pub(super) fn clear_intents(&mut self, out: &mut Out) {
+        self.clear_all_idle();
+        self.own_flush(out);
+    }
+
+    fn clear_all_idle(&mut self) {
+        if self.intents.has_idle() {
+            self.flushes.clearance = Clearance::All;
+        }
     }
 
     /// Clears intents, then frees what was logged of the rows: an open intent must find its log. Both are issued
@@ -284,7 +321,7 @@ impl Array {
 
     /// Flushes all members, and leaves no intent open that can be cleared.
     pub(super) fn settle(&mut self, out: &mut Out) {
-        self.flushes.idle = self.intents.has_idle();
+        self.clear_all_idle();
         // One that has failed without being asked for anything is found before another is taken out.
         self.dirty |= self.config.geometry.member_set();
         // A flush that is under way may have begun before it failed.

@@ -504,10 +504,7 @@ impl Array {
                 Some(Task::Scrub(task)) => self.scrub_done(op, &task, versions, out),
                 Some(Task::Copy(task)) => self.copy_done(op, task, versions, out),
             },
-            Event::Timer(TimerId { owner: TimerOwner::Array, .. }) => {
-                self.idle_timer = false;
-                self.idle(out);
-            }
+            Event::Timer(TimerId { owner: TimerOwner::Array, .. }) => self.timer_went_off(out),
             Event::Device { dev, change } => {
                 if dev.0 >= self.config.geometry.members() {
                     return false;
@@ -607,7 +604,7 @@ impl Array {
         let none = !self.intents.contains(row) && self.clearing == 0;
         if !none {
             self.waiting.push(op);
-            self.idle(out);
+            self.clear_intents(out);
         }
         none
     }

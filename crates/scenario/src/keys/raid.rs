@@ -37,7 +37,7 @@ declare_settings! {
         "TIME",
         "5s",
         AppliesTo::Array,
-        "After this long without a flush the array flushes on its own",
+        "This long after a write the array flushes on its own; the row counts as clean after twice the time",
         q::time,
     );
     pub(crate) const REBUILD_WINDOW: Setting<u32> = Setting::one(

@@ -84,7 +84,7 @@ pub struct Service {
     pub depth: usize,
     /// Rows whose intents may be open.
     pub open_rows: usize,
-    /// After this long without a flush the array flushes on its own.
+    /// This long after a write the array flushes on its own.
     pub idle_flush: Nanos,
     /// Stripes that a rebuild fills between two notes.
     pub rebuild_window: u32,

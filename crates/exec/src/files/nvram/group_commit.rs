@@ -195,3 +195,40 @@ impl GroupCommit {
         self.clean = Some(self.want_sync(SyncPoint::Answer));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has a step wait for so many commits, again and again; how many of the rounds had one of them synced at once.
+    fn rounds_at_once(rounds: u32, commits: u64) -> u32 {
+        let mut group = GroupCommit::default();
+        let mut at_once = 0;
+        for _ in 0..rounds {
+            let is_at_once = (0..commits).fold(false, |any, _| {
+                group.commit(Nanos(0));
+                group.commits_at_once() || any
+            });
+            if is_at_once {
+                at_once += 1;
+                group.all_durable();
+                continue;
+            }
+            group.block_step();
+            assert_eq!(group.begin_sync(), Some(SyncPoint::Ahead));
+            group.synced();
+            group.all_durable();
+        }
+        at_once
+    }
+
+    #[test]
+    fn commits_that_steps_wait_for_one_by_one_are_synced_at_once() {
+        assert_eq!(rounds_at_once(ALONE, 1), 0);
+        assert_eq!(rounds_at_once(20, 1), 20 - ALONE, "of the last commits each");
+        // Then it is looked at again whether more of them gather.
+        let again = rounds_at_once(ALONE + AT_ONCE + 10, 1);
+        assert!((AT_ONCE..AT_ONCE + 10).contains(&again), "{again}");
+        assert_eq!(rounds_at_once(200, 2), 0, "these gather");
+    }
+}
