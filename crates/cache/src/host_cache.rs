@@ -24,6 +24,11 @@ pub trait HostCache: Versions + Send + 'static {
         true
     }
 
+    /// Returns the pages of a sequential run from which on its requests [pass the cache by](Frag::bypass); 0 if none do.
+    fn sequential_cutoff(&self) -> u64 {
+        0
+    }
+
     /// Handles devices that failed, at the start or now, or that were replaced by devices of unknown content. The array
     /// itself handles the members among them.
     fn device_changed(&mut self, devs: DevSet, change: DeviceChange) {

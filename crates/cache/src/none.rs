@@ -1,6 +1,6 @@
 //! No cache: every request goes to the array ("Nossd", specs §9.1).
 
-use destage_plan::Params;
+use destage_plan::{ColumnSet, Params, Rows};
 use destage_raid::array::{ArrayConfig, Versions};
 
 use crate::{HostCache, HostCacheError, HostCacheInfo, Registered};
@@ -10,7 +10,11 @@ use crate::{HostCache, HostCacheError, HostCacheInfo, Registered};
 pub struct NoCache;
 
 impl Versions for NoCache {
-    fn may_fold(&self) -> bool {
+    fn may_fold(&self, _: Rows, _: ColumnSet) -> bool {
+        true
+    }
+
+    fn may_pass(&self) -> bool {
         true
     }
 }

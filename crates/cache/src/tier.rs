@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use destage_plan::{
     BadPage, Buf, Class, Condition, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out,
-    PageChecksums, PageFate, PageRange, PageReport, Row, Step, StepSet,
+    PageChecksums, PageFate, PageRange, PageReport, Row, SequentialRuns, Step, StepSet,
 };
 use destage_raid::array::{Above, Array, Duty, Lost, ReadErrorCount, Seg, Sources, Versions};
 
@@ -40,6 +40,8 @@ struct Upper<C: HostCache> {
     reported: BTreeMap<u64, u32>,
     /// Lists the operations that were told of a page of that device of which the cache has nothing for them any more.
     told: Vec<(OpId, u64)>,
+    /// Follows sequential runs, if the cache or the array treats them otherwise than other requests.
+    runs: Option<Box<SequentialRuns>>,
 }
 
 /// A host cache over its array, whichever cache it is.
@@ -94,6 +96,7 @@ pub trait Served: Controller + Send {
 impl<C: HostCache> Tier<C> {
     /// Serves the array with this cache.
     pub fn new(array: Array, cache: C) -> Self {
+        let runs = (cache.sequential_cutoff() > 0 || array.gathers_runs()).then(Box::default);
         let upper = Upper {
             cache,
             operations: Operations { works: Vec::new(), entered: Vec::new(), synchroniser: None },
@@ -101,6 +104,7 @@ impl<C: HostCache> Tier<C> {
             errors: ReadErrorCount::default(),
             reported: BTreeMap::new(),
             told: Vec::new(),
+            runs,
         };
         Self { array, upper }
     }
@@ -225,7 +229,10 @@ impl<C: HostCache> Above for Upper<C> {
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         match event {
             Event::Submit(frag) if frag.op == HostOp::WriteZeroesUnmap => self.take_unmap(&frag, array, out),
-            Event::Submit(frag) => self.take(&frag, array, out),
+            Event::Submit(mut frag) => {
+                self.find_run(&mut frag);
+                self.take(&frag, array, out);
+            }
             Event::Granted(op) => self.granted(op, array, out),
             Event::StepDone { op, step, outcome } if self.cache.step_done(op, step, outcome, out) => {}
             // The steps of a write that has parts.
@@ -434,6 +441,18 @@ impl<C: HostCache> Upper<C> {
             }
         }
         self.held.len() < before
+    }
+
+    /// Finds out whether a request goes on with a sequential run.
+    #[inline]
+    fn find_run(&mut self, frag: &mut Frag) {
+        if let Some(runs) = &mut self.runs
+            && matches!(frag.op, HostOp::Read | HostOp::Write | HostOp::WriteZeroes)
+        {
+            let (place, cutoff) = (runs.note(frag.page, frag.pages.into()), self.cache.sequential_cutoff());
+            frag.run = if frag.op == HostOp::Write { place.number } else { 0 };
+            frag.bypass = cutoff > 0 && place.pages >= cutoff;
+        }
     }
 
     /// Submits a request, or holds it behind others.

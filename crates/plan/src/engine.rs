@@ -556,6 +556,8 @@ impl<C: Controller> Engine<C> {
             page: piece.page,
             pages: piece.pages,
             sectors: piece.sectors,
+            run: 0,
+            bypass: false,
         };
         self.controller.handle(Event::Submit(frag), &mut self.out);
         true

@@ -39,6 +39,10 @@ pub struct Frag {
     pub pages: u16,
     /// The sectors asked for, if not the whole of the (single) page.
     pub sectors: Option<Sectors>,
+    /// Numbers the [sequential run](crate::SequentialRuns) that a write goes on with; 0 if none is known.
+    pub run: u8,
+    /// Tells that it goes on with a run so long that it is to pass the cache by.
+    pub bypass: bool,
 }
 
 impl Frag {

@@ -31,6 +31,7 @@ mod lost; // ranges whose data cannot be known
 mod nv; // slots of the NVRAM
 mod out; // what a controller answers
 mod scrub; // comparing rows of an array
+mod sequential; // runs of requests
 mod sets; // sets of steps, devices, columns
 mod status; // how far a life has come
 mod step; // what an executor is asked to do
@@ -51,6 +52,7 @@ pub use nv::NvSlots;
 pub use out::{Issue, Out, Planned};
 pub use request::{Op, Request};
 pub use scrub::{ScrubOrder, ScrubTally};
+pub use sequential::{RunPlace, SequentialRuns};
 pub use sets::{ColumnSet, DevSet, StepSet};
 pub use spec::{ParamSpec, Params, PolicySpec, SpecError, same_value};
 pub use split::{PageGeometry, PageGeometryError, PageRun, Split};

@@ -30,14 +30,19 @@ impl CutChoice for NothingUnflushed {
 }
 
 /// Drives an array of 16 rows of four pages and parity, each of which is kept in memory.
-struct StripeCacheRun {
-    memory: Memory<Box<dyn Served>>,
-    geometry: Geometry,
+pub struct StripeCacheRun {
+    pub memory: Memory<Box<dyn Served>>,
+    pub geometry: Geometry,
     tags: u64,
 }
 
 impl StripeCacheRun {
     fn new(level: Level, parity: ParityMethod, rows: u32) -> Self {
+        Self::with_cache("none", 0, level, parity, rows)
+    }
+
+    /// Makes one with a cache of so many pages.
+    pub fn with_cache(cache: &str, pages: u64, level: Level, parity: ParityMethod, rows: u32) -> Self {
         let members = DATA as u32 + if level == Level::Raid6 { 2 } else { 1 };
         let geometry = Geometry::new(level, None, members, 4, 16).expect("a shape that can be");
         let config = ArrayConfig {
@@ -47,15 +52,16 @@ impl StripeCacheRun {
             parity,
             ..ArrayConfig::new(geometry.clone())
         };
-        let controller = serve("none", &config, 0).expect("an array");
+        let controller = serve(cache, &config, pages).expect("an array");
         let shape = Shape::new(PAGE, 16, 4 * DATA, 4 * DATA, geometry.data_pages()).expect("a tiny array");
         let bytes = (geometry.member_pages() * PAGE) as usize;
-        let memory = Memory::start(controller, Remains::fresh((0..members).map(|_| bytes)), shape, 64);
+        let devices = (0..members).map(|_| bytes).chain((pages > 0).then_some((pages * PAGE) as usize));
+        let memory = Memory::start(controller, Remains::fresh(devices), shape, 64);
         Self { memory, geometry, tags: 0 }
     }
 
     /// Returns the page of a column of a row.
-    fn page(row: u64, column: u64) -> u64 {
+    pub fn page(row: u64, column: u64) -> u64 {
         row / 4 * 4 * DATA + column * 4 + row % 4
     }
 
@@ -63,12 +69,12 @@ impl StripeCacheRun {
         self.geometry.device(Stripe(row / 4), Column(column))
     }
 
-    fn submit(&mut self, op: HostOp, page: u64, pages: u64) -> u64 {
+    pub fn submit(&mut self, op: HostOp, page: u64, pages: u64) -> u64 {
         self.submit_fua(op, page, pages, false)
     }
 
     /// Returns what a request writes.
-    fn bytes(tag: u64, page: u64, pages: u64) -> Vec<u8> {
+    pub fn bytes(tag: u64, page: u64, pages: u64) -> Vec<u8> {
         (0..pages * PAGE).map(|at| (at * 7 + tag * 31 + page) as u8).collect()
     }
 
@@ -82,7 +88,7 @@ impl StripeCacheRun {
     }
 
     /// Has everything done that can be; whether all that was answered was served.
-    fn settle(&mut self) -> bool {
+    pub fn settle(&mut self) -> bool {
         let mut is_ok = true;
         for _ in 0..PATIENCE {
             while let Some(notice) = self.memory.next_notice() {
@@ -98,12 +104,12 @@ impl StripeCacheRun {
         panic!("it never ends");
     }
 
-    fn write(&mut self, row: u64, column: u64) {
+    pub fn write(&mut self, row: u64, column: u64) {
         self.submit(HostOp::Write, Self::page(row, column), 1);
         assert!(self.settle(), "the write is served");
     }
 
-    fn read(&mut self, page: u64) -> Vec<u8> {
+    pub fn read(&mut self, page: u64) -> Vec<u8> {
         let tag = self.submit(HostOp::Read, page, 1);
         for _ in 0..PATIENCE {
             while let Some(notice) = self.memory.next_notice() {
@@ -120,7 +126,7 @@ impl StripeCacheRun {
     }
 
     /// Checks that each row's parity is the sum of its data.
-    fn check(&mut self, what: &str) {
+    pub fn check(&mut self, what: &str) {
         let p = self.geometry.p_column();
         for row in 0..self.geometry.member_pages() {
             let mut sum = vec![0; PAGE as usize];
@@ -139,11 +145,11 @@ impl StripeCacheRun {
     }
 
     /// Counts the pages that members have read.
-    fn reads(&self) -> u64 {
+    pub fn reads(&self) -> u64 {
         self.memory.engine().out().counts()[StepKind::Read as usize]
     }
 
-    fn control(&mut self, control: Control) {
+    pub fn control(&mut self, control: Control) {
         self.memory.control(control);
         self.settle();
     }

@@ -5,7 +5,7 @@ use destage_plan::{Buf, Column, ColumnSet, NvPut, NvSlot, OpId, Out, Row, Rows, 
 
 use super::row_cache::{HeldRows, RowPlace};
 use super::write::{Pages, What};
-use super::{Array, ParityMethod, Task, advance};
+use super::{Array, ParityMethod, Versions, advance};
 use crate::MAX_DEVICES;
 
 /// Limits the steps of a plan of rows that are not treated alike, of the 64 that an operation has: others are for what stands
@@ -51,20 +51,21 @@ impl Array {
     }
 
     /// Plans to write as many of the rows as fit, and returns them with the last steps. Writes that wait for this one alone are
-    /// carried out with it where that `may` be. Returns nothing if the first row cannot be kept.
+    /// carried out with it where that may be. Returns nothing if the first row cannot be kept, or where all rows are to be
+    /// written in full and not all can be.
     #[inline(never)]
     pub(super) fn plan_cached(
         &mut self,
         op: OpId,
         asked: What,
-        may_fold: bool,
+        is_full: bool,
+        versions: &mut dyn Versions,
         out: &mut Out,
     ) -> Option<(What, StepSet)> {
         let mut held = self.row_cache.begin();
         let mut what = asked;
-        if may_fold {
-            self.find_followers(op, &mut what, &mut held, out);
-        }
+        let is_full = is_full || self.write_task(op).is_full;
+        self.find_followers(op, &mut what, &mut held, is_full, versions, out);
         let mut groups = self.group_rows(what, &mut held);
         if !held.folded.is_empty() && count_of(&groups) < what.rows.count {
             // Only as a whole.
@@ -75,9 +76,17 @@ impl Array {
             }
             groups = self.group_rows(what, &mut held);
         }
-        if groups.is_empty() {
+        if groups.is_empty() || is_full && (what.columns != self.data || count_of(&groups) < what.rows.count) {
+            held.folded.clear();
             self.row_cache.keep(held, true);
             return None;
+        }
+        for &other in &held.folded {
+            let task = self.write_task(other);
+            let (passes, columns) = (task.bypass, task.asks().0);
+            if passes || !versions.may_fold(what.rows, columns) {
+                versions.passes(what.rows, columns);
+            }
         }
         what.rows.count = count_of(&groups);
         self.write_task(op).batch = what.rows.count;
@@ -120,22 +129,22 @@ impl Array {
 
     /// Finds the writes of the same rows that wait for this one alone, and widens it by what they write. Of a page that
     /// several write the last is written.
-    fn find_followers(&mut self, op: OpId, what: &mut What, held: &mut HeldRows, out: &Out) {
-        let Self { tasks, .. } = self;
-        let task_of = |op: OpId| match tasks.get(op.index()).and_then(Option::as_ref) {
-            Some(Task::Write(task)) => Some(task),
-            _ => None,
-        };
-        // Of what is planned in parts others would be told too early.
-        let Some(first) = task_of(op).filter(|task| task.rows() == what.rows.count) else { return };
-        out.followers(op, |other| {
-            let Some(task) = task_of(other).filter(|task| task.foldable(first)) else { return false };
-            let (columns, fua) = task.asks();
+    fn find_followers(
+        &mut self,
+        op: OpId,
+        what: &mut What,
+        held: &mut HeldRows,
+        is_full: bool,
+        versions: &dyn Versions,
+        out: &Out,
+    ) {
+        self.each_follower(op, what.rows, is_full, versions, out, |other, columns| {
             what.columns |= columns;
-            what.fua |= fua;
             held.folded.push(other);
-            true
         });
+        for &other in &held.folded {
+            what.fua |= self.write_task(other).asks().1;
+        }
     }
 
     /// Holds rows, and divides them into such that are treated alike.

@@ -56,6 +56,9 @@ impl Array {
 
     /// Plans the rows up to the next that departs from its members, or that one.
     pub(super) fn begin_departed(&mut self, op: OpId, mut what: What, versions: &mut dyn Versions, out: &mut Out) {
+        if self.plan_full_rows(op, what, versions, out) {
+            return;
+        }
         let departs = |row: &Row| versions.departs(Rows::new(*row, 1));
         let plain = what.rows.iter().take_while(|row| !departs(row)).count();
         if plain > 0 {
@@ -109,6 +112,20 @@ impl Array {
             return self.gather_degraded(op, what, row, versions, out);
         }
         self.plan_departed(op, what, row, versions, out);
+    }
+
+    /// Plans rows all of whose data is written, past what stands above, alone or with others that wait for this one: nothing
+    /// of what was there is needed. Returns false if they are not.
+    fn plan_full_rows(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) -> bool {
+        let task = self.write_task(op);
+        let passes = task.bypass || task.is_full;
+        if !passes || task.op == HostOp::Discard || what.part.is_some() || !self.keeps_rows(what.rows) {
+            return false;
+        }
+        let Some((what, after)) = self.plan_cached(op, what, true, versions, out) else { return false };
+        self.write_task(op).departed = Some(Updated::Computed);
+        self.finish_batch(op, what, after, self.merged, versions, out);
+        true
     }
 
     /// What of a row is written that is above: of the columns that are asked for. But all of it

@@ -25,6 +25,7 @@ mod copy;
 mod degraded;
 mod departed;
 mod flush;
+mod gather;
 mod log;
 mod lost;
 mod members;
@@ -52,6 +53,7 @@ use destage_plan::{
 
 use copy::{CopyRun, CopyTask};
 use flush::{FlushTask, Flushes};
+use gather::RunWrites;
 use log::Log;
 use members::Members;
 use rebuild::Rebuild;
@@ -205,6 +207,8 @@ pub struct Array {
     row_cache: RowCache,
     /// Lists the pages that the plan being made keeps.
     row_puts: Vec<NvPut>,
+    /// Counts the writes of sequential runs.
+    run_writes: RunWrites,
     stats: ArrayStats,
 }
 
@@ -266,6 +270,7 @@ impl Array {
             merged: Buf::None,
             row_cache: RowCache::new(config.kept_rows(), geometry.column_set().len()),
             row_puts: Vec::new(),
+            run_writes: RunWrites::default(),
             stats: ArrayStats::default(),
             config,
         })
@@ -370,7 +375,11 @@ impl Array {
         } else {
             out.open(destage_plan::Class::Write, Some(claim), Some(frag.id))
         };
-        let task = WriteTask::new(&self.config.geometry, frag, seg);
+        let mut task = WriteTask::new(&self.config.geometry, frag, seg);
+        if frag.run > 0 && self.gathers_runs() {
+            task.run = frag.run;
+            self.run_goes_on(op, frag.run, seg.stripe, seg.pages(), out);
+        }
         self.set_task(op, Task::Write(task));
         op
     }

@@ -174,6 +174,8 @@ pub enum Approach {
     Absorbed,
     /// Nothing is done: what is asked for need not be.
     Skipped,
+    /// It fails: what it would take is not known any more.
+    Refused,
     /// It cannot be done yet: there is no room to absorb it, or something has to be noted before. It is asked
     /// anew when a slot is [given back](super::Array::give_slot), a flush is done, or what stands above
     /// [says so](super::Array::try_again).
@@ -241,10 +243,23 @@ pub trait Versions {
         let _ = op;
     }
 
-    /// Returns true if writes of one row may be carried out as one before each is planned: of what is written nothing has to
-    /// be done above before the members have it.
-    fn may_fold(&self) -> bool {
+    /// Returns true if a write of these pages may be carried out with another of the same rows before it is planned: nothing
+    /// has to be done above before the members have it.
+    fn may_fold(&self, rows: Rows, columns: ColumnSet) -> bool {
+        let _ = (rows, columns);
         false
+    }
+
+    /// Returns true if writes that fill their rows may pass what stands above by: the array writes them with their parity, after
+    /// [telling](Self::passes) of those that are carried out with another.
+    fn may_pass(&self) -> bool {
+        false
+    }
+
+    /// A write of these pages, which passes what stands above by, is carried out with another: what is there of them that
+    /// members have as well is forgotten.
+    fn passes(&mut self, rows: Rows, columns: ColumnSet) {
+        let _ = (rows, columns);
     }
 
     /// Rows that were to be written with regard to their sources, or with their parity left alone,
@@ -294,7 +309,11 @@ pub trait Versions {
 pub struct OnMembers;
 
 impl Versions for OnMembers {
-    fn may_fold(&self) -> bool {
+    fn may_fold(&self, _: Rows, _: ColumnSet) -> bool {
+        true
+    }
+
+    fn may_pass(&self) -> bool {
         true
     }
 }

@@ -53,6 +53,14 @@ pub(super) struct WriteTask {
     pub(super) held: Option<Box<HeldRows>>,
     /// Tells that another operation has written all of it.
     pub(super) is_carried: bool,
+    /// Numbers the sequential run that it goes on with, if writes may wait for others of theirs; else 0.
+    pub(super) run: u8,
+    /// Tells that it fills its rows, with others that wait for it: it need not be looked for above how parity can be spared.
+    pub(super) is_full: bool,
+    /// Tells that it has waited for others of its run.
+    pub(super) has_gathered: bool,
+    /// Tells that the cache is to keep nothing of it.
+    pub(super) bypass: bool,
 }
 
 impl WriteTask {
@@ -62,6 +70,7 @@ impl WriteTask {
             frag: Some(frag.id),
             op: frag.op,
             fua: frag.fua,
+            bypass: frag.bypass,
             part: frag.sectors,
             begin: u32::from(place.column.0) * geometry.chunk_pages() + place.row_in_chunk,
             ..Self::of_parity(seg)
@@ -98,6 +107,10 @@ impl WriteTask {
             freed: Vec::new(),
             held: None,
             is_carried: false,
+            run: 0,
+            is_full: false,
+            has_gathered: false,
+            bypass: false,
         }
     }
 
@@ -260,8 +273,11 @@ impl Array {
             self.keep_one_stripe(&mut left);
         }
         let mut what = self.alike(left);
+        if self.waits_for_run(op, left, versions, out) {
+            return;
+        }
         let task = self.write_task(op);
-        let (seg, host) = (task.seg, task.op);
+        let (seg, host, bypass) = (task.seg, task.op, task.bypass || task.is_full);
         let approach = match task.taken {
             Some(Taken::Stored) => return self.plan_stored(op, left, versions, out),
             Some(Taken::Absorbed) => Approach::Absorbed,
@@ -269,12 +285,13 @@ impl Array {
             None if task.is_own() => Approach::Departed,
             None => {
                 let all_live = self.members.all_live() || self.is_all_live(left.rows);
-                match versions.approach(op, host, seg, left.rows, self.needs_log() && all_live) {
+                let may_delay = self.needs_log() && all_live && !bypass;
+                match versions.approach(op, host, seg, left.rows, may_delay) {
                     // Other stripes may have nothing above.
                     Approach::Skipped if is_wide => {
                         self.keep_one_stripe(&mut left);
                         what = self.alike(left);
-                        versions.approach(op, host, seg, left.rows, self.needs_log() && all_live)
+                        versions.approach(op, host, seg, left.rows, may_delay)
                     }
                     approach => approach,
                 }
@@ -293,6 +310,10 @@ impl Array {
             Approach::Skipped => {
                 self.write_task(op).batch = what.rows.count;
                 self.finish_batch(op, what, StepSet::EMPTY, Buf::None, versions, out);
+            }
+            Approach::Refused => {
+                self.drop_plan(op, versions, out);
+                self.fail(op, versions, out);
             }
             Approach::Waits => self.waiting.push(op),
         }
@@ -349,7 +370,7 @@ impl Array {
         let trim = task.op == HostOp::Discard;
         if !trim
             && self.keeps_rows(what.rows)
-            && let Some((what, after)) = self.plan_cached(op, what, versions.may_fold(), out)
+            && let Some((what, after)) = self.plan_cached(op, what, false, versions, out)
         {
             return self.finish_batch(op, what, after, self.merged, versions, out);
         }
@@ -546,8 +567,8 @@ impl Array {
         task.join = StepSet::EMPTY;
         if task.known.is_none() {
             self.repair_missing_of(op, out);
-            self.keep_rows(op);
             self.tell_written(op, versions);
+            self.keep_rows(op);
             let task = self.write_task(op);
             task.done += task.batch;
             self.forget_plan(op, versions, out);
@@ -613,8 +634,10 @@ impl Array {
     fn tell_written(&mut self, op: OpId, versions: &mut dyn Versions) {
         let Some(updated) = self.write_task(op).departed.take() else { return };
         let what = self.what(op);
-        let rows = Rows::new(what.rows.first, self.write_task(op).batch);
-        versions.written(op, rows, what.columns, updated);
+        let task = self.write_task(op);
+        let rows = Rows::new(what.rows.first, task.batch);
+        let columns = what.columns | task.held.as_ref().map_or(ColumnSet::EMPTY, |held| held.folded_columns);
+        versions.written(op, rows, columns, updated);
         versions.released(op);
         self.rebuild.go_on();
     }
@@ -622,6 +645,9 @@ impl Array {
     pub(super) fn write_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         if !self.write_task(op).written {
             self.rows_done(op, versions, out);
+        }
+        if self.write_task(op).run > 0 {
+            self.run_write_ends(op, out);
         }
         self.tasks[op.index()] = None;
         self.duties.push_back(Duty::Ended { op });

@@ -209,6 +209,8 @@ mod tests {
                 page,
                 pages: pages as u16,
                 sectors: None,
+                run: 0,
+                bypass: false,
             };
             let sequential = self.rings.is_sequential(&frag, &mut self.random);
             let request = Request { number: self.requests, sequential };

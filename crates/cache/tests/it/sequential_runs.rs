@@ -1,0 +1,75 @@
+//! Sequential runs: writes of a run wait for each other until their rows are full.
+
+use destage_plan::HostOp;
+use destage_raid::Level;
+use destage_raid::array::ParityMethod;
+
+use crate::stripe_cache::StripeCacheRun;
+
+/// Counts the pages of a stripe.
+const STRIPE: u64 = 16;
+/// Counts the pages of the array.
+const PAGES: u64 = 64;
+const PAGE: u64 = 64;
+
+/// Makes an array of 4 stripes of 16 pages whose rows are all kept, with a cache of 24 pages.
+fn bench(cache: &str) -> StripeCacheRun {
+    let pages = if cache == "none" { 0 } else { 24 };
+    StripeCacheRun::with_cache(cache, pages, Level::Raid5, ParityMethod::Min, 16)
+}
+
+/// Writes the whole array in order, so many pages at a time, with so many writes under way; the tag of each page's write.
+fn write_all(bench: &mut StripeCacheRun, pages: u64, depth: usize) -> Vec<u64> {
+    let mut tags = Vec::new();
+    for (number, page) in (0..PAGES).step_by(pages as usize).enumerate() {
+        if number % depth == 0 {
+            assert!(bench.settle(), "all is served");
+        }
+        let tag = bench.submit(HostOp::Write, page, pages);
+        tags.extend((0..pages).map(|_| tag));
+    }
+    assert!(bench.settle(), "all is served");
+    tags
+}
+
+/// Checks what is read of each page, and the parity of each row.
+fn check(bench: &mut StripeCacheRun, tags: &[u64], pages: u64, what: &str) {
+    for (page, tag) in (0..).zip(tags) {
+        let first = page / pages * pages;
+        let bytes = StripeCacheRun::bytes(*tag, first, pages);
+        let at = ((page - first) * PAGE) as usize;
+        assert_eq!(bench.read(page), bytes[at..at + PAGE as usize], "{what}: page {page}");
+    }
+    bench.settle();
+}
+
+#[test]
+fn writes_of_a_run_that_are_under_way_together_read_nothing_but_for_the_first() {
+    for (pages, depth, reads) in [
+        // The first is no run yet: it reads what it does not write, and the second finds that in memory.
+        (8, 8, 8),
+        (4, 16, 8),
+        // One after the other there is nothing to wait for: of each stripe the first reads.
+        (8, 1, 4 * 8),
+        (16, 4, 0),
+        // What is under way does not reach to the end of the rows: 2, 1, 1 and 0 pages of each.
+        (4, 2, 4 * 16),
+    ] {
+        let mut bench = bench("none");
+        let tags = write_all(&mut bench, pages, depth);
+        let stats = *bench.memory.engine().controller().array().stats();
+        assert_eq!(stats.data_reads + stats.parity_reads, reads, "{pages} pages, {depth} at a time");
+        check(&mut bench, &tags, pages, "in full");
+        bench.check("in full");
+    }
+}
+
+#[test]
+fn a_run_that_ends_in_the_middle_of_its_rows_is_served() {
+    let mut bench = bench("none");
+    for page in (0..3 * STRIPE - 8).step_by(8) {
+        bench.submit(HostOp::Write, page, 8);
+    }
+    assert!(bench.settle(), "the last write waits for nobody in the end");
+    bench.check("half a stripe is left");
+}

@@ -1,0 +1,147 @@
+//! Has writes of a sequential run wait for those that fill their rows, so that parity is computed without reading anything,
+//! as md delays stripes of which it would have to read.
+//!
+//! A write waits only while others of its run are open whose stripes lie before its own, so that nobody waits in a circle; it
+//! waits once, and only if what is open of the run reaches to the end of its rows.
+
+use destage_plan::{ColumnSet, HostOp, OpId, Out, Rows, Stripe};
+
+use super::write::What;
+use super::{Array, Task, Versions};
+
+/// Describes a write of a sequential run that is not done.
+#[derive(Clone, Copy)]
+struct OpenWrite {
+    op: OpId,
+    run: u8,
+    stripe: Stripe,
+    pages: u16,
+}
+
+/// Lists the writes of sequential runs.
+#[derive(Default)]
+pub(super) struct RunWrites {
+    open: Vec<OpenWrite>,
+    /// Names those that wait, with their runs and stripes.
+    waiting: Vec<(OpId, u8, Stripe)>,
+}
+
+impl RunWrites {
+    /// Returns true if a write of the run is open in a stripe before this one.
+    fn is_behind(&self, run: u8, stripe: Stripe) -> bool {
+        self.open.iter().any(|write| write.run == run && write.stripe < stripe)
+    }
+
+    /// Counts the pages of the run's writes that are open.
+    fn open_pages(&self, run: u8) -> u64 {
+        self.open.iter().filter(|write| write.run == run).map(|write| u64::from(write.pages)).sum()
+    }
+}
+
+impl Array {
+    /// Returns true if writes of sequential runs may wait for each other.
+    pub const fn gathers_runs(&self) -> bool {
+        self.config.kept_rows() > 0
+    }
+
+    /// A write of a run is opened: those that wait for the rest of their rows are asked whether it is that.
+    pub(super) fn run_goes_on(&mut self, op: OpId, run: u8, stripe: Stripe, pages: u16, out: &mut Out) {
+        self.run_writes.open.push(OpenWrite { op, run, stripe, pages });
+        self.run_writes.waiting.retain(|(op, _, of)| {
+            let wakes = *of == stripe;
+            if wakes {
+                out.again(*op);
+            }
+            !wakes
+        });
+    }
+
+    /// A write of a run is done: those go on that have nothing to wait for any more.
+    pub(super) fn run_write_ends(&mut self, op: OpId, out: &mut Out) {
+        self.run_writes.open.retain(|write| write.op != op);
+        let mut waiting = std::mem::take(&mut self.run_writes.waiting);
+        waiting.retain(|&(op, run, stripe)| {
+            let waits = self.run_writes.is_behind(run, stripe);
+            if !waits {
+                self.write_task(op).has_gathered = true;
+                out.again(op);
+            }
+            waits
+        });
+        self.run_writes.waiting = waiting;
+    }
+
+    /// Returns true if a write is to wait for others of its run, and notes that it does. Else it is noted whether the rows are
+    /// full with those that wait for it.
+    pub(super) fn waits_for_run(&mut self, op: OpId, what: What, versions: &dyn Versions, out: &Out) -> bool {
+        let task = self.write_task(op);
+        let (run, has_gathered) = (task.run, task.has_gathered);
+        if run == 0 || task.op != HostOp::Write || what.part.is_some() || task.done > 0 || !self.keeps_rows(what.rows) {
+            return false;
+        }
+        let columns = self.columns_in_full(op, what, versions, out);
+        let is_full = columns == self.data;
+        self.write_task(op).is_full = is_full;
+        if is_full {
+            return false;
+        }
+        let (lowest, highest) = (what.columns.lowest(), columns.iter().last());
+        let missing = (self.data - columns).iter().last().filter(|last| Some(*last) > highest);
+        let (Some(last), Some(first)) = (missing, lowest) else {
+            // The end of the rows has come.
+            return false;
+        };
+        // What the run has from the write's first page to the end of its rows.
+        let reach = (last.index() - first.index()) as u32 * self.config.geometry.chunk_pages() + what.rows.count;
+        let writes = &self.run_writes;
+        let waits = !has_gathered
+            && !what.fua
+            && versions.may_pass()
+            && writes.is_behind(run, what.stripe)
+            && writes.open_pages(run) >= u64::from(reach);
+        if waits {
+            self.run_writes.waiting.push((op, run, what.stripe));
+        }
+        waits
+    }
+
+    /// Returns the columns that a write has with those that can be carried out with it if that fills the rows.
+    fn columns_in_full(&self, op: OpId, what: What, versions: &dyn Versions, out: &Out) -> ColumnSet {
+        let mut columns = what.columns;
+        self.each_follower(op, what.rows, true, versions, out, |_, others| columns |= others);
+        columns
+    }
+
+    /// Offers the writes of the same rows, whole, that wait for this one alone and may be carried out with it, with their
+    /// columns: also those of which something is above that can be passed by, where that fills the rows.
+    pub(super) fn each_follower(
+        &self,
+        op: OpId,
+        rows: Rows,
+        is_full: bool,
+        versions: &dyn Versions,
+        out: &Out,
+        mut taken: impl FnMut(OpId, ColumnSet),
+    ) {
+        let task_of = |op: OpId| match self.tasks.get(op.index()).and_then(Option::as_ref) {
+            Some(Task::Write(task)) => Some(task),
+            _ => None,
+        };
+        // Of what is planned in parts others would be told too early.
+        let Some(first) = task_of(op).filter(|task| task.rows() == rows.count) else { return };
+        let mut written = first.asks().0;
+        out.followers(op, |other| {
+            let Some(task) = task_of(other).filter(|task| task.foldable(first)) else { return false };
+            let columns = task.asks().0;
+            // The copy of a page must not be of the first of two that write it.
+            let is_alone = !self.has_copies || !written.meets(columns);
+            let passes = task.bypass || is_full && versions.may_pass();
+            if !is_alone || !passes && !versions.may_fold(rows, columns) {
+                return false;
+            }
+            written |= columns;
+            taken(other, columns);
+            true
+        });
+    }
+}
