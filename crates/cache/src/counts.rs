@@ -20,6 +20,8 @@ pub struct CacheCounts {
     pub delta_writes: u64,
     /// Pages of metadata written to the cache.
     pub meta_writes: u64,
+    /// Counts the pages read and written past the cache, as they go on with a long sequential run.
+    pub bypassed: u64,
     /// Pages written to the cache again when the parity of their row was made to catch up.
     pub clean_writes: u64,
 }

@@ -14,7 +14,7 @@ use destage_raid::{Geometry, Level};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
-use crate::ssd::{Kdd, Leavo, STAGED_IN_MEMORY, TRIM, WriteAround, WriteBack, WriteThrough};
+use crate::ssd::{Kdd, LONG_CUTOFF, Leavo, STAGED_IN_MEMORY, TRIM, WriteAround, WriteBack, WriteThrough};
 use crate::sync::{self, SYNC};
 use crate::write_cache::{IWC, LAWC, STOW, WOW};
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, Registered, Served, SynchronisedInfo};
@@ -165,12 +165,15 @@ impl HostCacheSpec {
 
     /// The cache with parameters under which so few pages do all that many do, in one of its
     /// [modes](HostCacheInfo::modes), by number around; if it can trim what it does not need, whether it does.
-    pub fn small(info: &'static HostCacheInfo, pages: u64, mode: usize, trims: bool) -> Self {
+    pub fn small(info: &'static HostCacheInfo, pages: u64, mode: usize, trims: bool, cutoff: u64) -> Self {
         let layers = info.layers.iter().flat_map(|layer| (layer.small)(pages));
         let mode = info.modes[mode % info.modes.len()].iter().map(|(key, value)| (*key, (*value).to_owned()));
         let trims =
             (trims && info.params.iter().any(|param| param.name == TRIM.name)).then(|| (TRIM.name, "on".to_owned()));
-        let given = layers.chain((info.small)(pages)).chain(mode).chain(trims);
+        let (name, _) = LONG_CUTOFF;
+        let cutoff =
+            (cutoff > 0 && info.params.iter().any(|param| param.name == name)).then(|| (name, cutoff.to_string()));
+        let given = layers.chain((info.small)(pages)).chain(mode).chain(trims).chain(cutoff);
         let given = given.map(|(key, value)| (key.to_owned(), value)).collect();
         let spec = PolicySpec { name: info.name.to_owned(), given };
         Self::resolve(info, &spec).expect("a cache takes the parameters that it names itself")
@@ -246,19 +249,25 @@ pub fn serve(cache: &str, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Ser
     cache.parse::<HostCacheSpec>()?.build(array, pages)
 }
 
-/// Returns a cache, written as a user writes it, as an array in files gets it: unless it says where deltas are staged, that
-/// is in memory. No start needs what is staged (specs §9.8), and an NVRAM that is a file would be written for nothing.
+/// Returns a cache, written as a user writes it, as an array in files gets it, with what it does not say itself:
+///
+/// * Deltas are staged in memory. No start needs what is staged (specs §9.8), and an NVRAM that is a file would be written
+///   for nothing.
+/// * Sequential runs pass it by from 4 MiB on, as in bcache.
 ///
 /// # Errors
 /// If there is no such cache, or it does not take these parameters.
 pub fn in_files(cache: &str) -> Result<String, SpecError> {
     let (info, PolicySpec { given, .. }) = (cache.parse::<HostCacheSpec>()?.info, cache.parse()?);
-    let (name, memory) = STAGED_IN_MEMORY;
-    let stages = info.params.iter().any(|param| param.name == name);
-    if stages && given.iter().all(|(key, _)| key != name) {
-        return Ok(format!("{cache}:{name}={memory}"));
+    let takes = |name| info.params.iter().any(|param| param.name == name);
+    let is_given = |name| given.iter().any(|(key, _)| key == name);
+    let mut cache = cache.to_owned();
+    for (name, value) in [STAGED_IN_MEMORY, LONG_CUTOFF] {
+        if takes(name) && !is_given(name) {
+            cache = format!("{cache}:{name}={value}");
+        }
     }
-    Ok(cache.to_owned())
+    Ok(cache)
 }
 
 impl FromStr for HostCacheSpec {

@@ -45,6 +45,8 @@ pub struct Cell {
     pub cache_trims: bool,
     /// Counts the rows of which pages are kept in memory.
     pub cached_rows: u32,
+    /// Counts the bytes of a sequential run from which on it passes the cache by; 0 if none does.
+    pub cutoff: u64,
 }
 
 impl Cell {
@@ -91,6 +93,7 @@ impl Cell {
             mode: 0,
             cache_trims: false,
             cached_rows: 0,
+            cutoff: 0,
             geometry,
         }
     }
@@ -102,6 +105,7 @@ impl Cell {
             mode: Self::mode_of(seed),
             cache_trims: Self::cache_trims_of(seed),
             cached_rows: Self::cached_rows_of(seed),
+            cutoff: Self::cutoff_of(seed),
             ..drawn
         }
     }
@@ -110,7 +114,20 @@ impl Cell {
     /// row or two of each set.
     pub fn cached_rows_of(seed: u64) -> u32 {
         let mut dice = Dice::part(seed, u64::MAX - 12);
-        if dice.one_in(3) { ArrayConfig::ROW_UNIT * dice.within(1, 2) as u32 } else { 0 }
+        let is_one = dice.one_in(3) || Self::has_runs(seed) && dice.one_in(2);
+        if is_one { ArrayConfig::ROW_UNIT * dice.within(1, 2) as u32 } else { 0 }
+    }
+
+    /// Returns true if the history of a seed has sequential runs, with numbers of its own for that: one in three.
+    pub fn has_runs(seed: u64) -> bool {
+        Dice::part(seed, u64::MAX - 14).one_in(3)
+    }
+
+    /// Returns where sequential runs begin to pass the cache of a seed by, with numbers of its own for that: in two of three
+    /// arrays with [runs](Self::has_runs) after a few pages.
+    pub fn cutoff_of(seed: u64) -> u64 {
+        let mut dice = Dice::part(seed, u64::MAX - 13);
+        if Self::has_runs(seed) && !dice.one_in(3) { PAGE as u64 * dice.within(2, 6) } else { 0 }
     }
 
     /// The mode of a seed, with numbers of its own for that.
@@ -160,7 +177,7 @@ impl Cell {
     }
 
     fn spec(&self, cache: &'static HostCacheInfo) -> HostCacheSpec {
-        HostCacheSpec::small(cache, self.cache_pages, self.mode, self.cache_trims)
+        HostCacheSpec::small(cache, self.cache_pages, self.mode, self.cache_trims, self.cutoff)
     }
 
     /// Slots of the NVRAM that this cache has beside the array's.

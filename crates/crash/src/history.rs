@@ -201,6 +201,7 @@ impl History {
         if cuts && losses {
             lose_and_cut(seed, members, &mut actions);
         }
+        follow_runs(seed, &cell, &hot, &mut actions);
         Self {
             seed,
             order: dice.pick(&[Order::Random, Order::Random, Order::Random, Order::Latency, Order::Oldest]),
@@ -250,6 +251,43 @@ fn lose_and_cut(seed: u64, members: u8, actions: &mut Vec<Action>) {
         let back = Action::Cut { back: DevSet::one(Dev(dev)), gone: None };
         let at = dice.below(actions.len() as u64 + 1) as usize;
         actions.splice(at..at, [lose, steps, back]);
+    }
+}
+
+/// Sequential runs, in every third history: requests of as many pages each that follow each other, with others between them or
+/// without, mostly where others go as well. Drawn on their own, so that other histories stay what they are.
+fn follow_runs(seed: u64, cell: &Cell, hot: &Hot, actions: &mut Vec<Action>) {
+    if !Cell::has_runs(seed) {
+        return;
+    }
+    let mut dice = Dice::part(seed, u64::MAX - 15);
+    let chunk = u64::from(cell.geometry.chunk_pages());
+    for _ in 0..dice.within(1, 4) {
+        let pages = dice.pick(&[1, chunk, chunk, chunk, 2 * chunk, 2 * chunk, 3]).min(cell.geometry.data_pages());
+        let (first, room) = if dice.one_in(4) {
+            (0, cell.geometry.data_pages())
+        } else {
+            (hot.first / PAGE_SECTORS, hot.sectors / PAGE_SECTORS)
+        };
+        let Some(most) = std::num::NonZeroU64::new(room / pages) else { continue };
+        let count = dice.within(2, 12).min(most.get());
+        let first = first + dice.below(most.get() - count + 1) * pages;
+        let reads = dice.one_in(6);
+        let mut at = dice.below(actions.len() as u64 + 1) as usize;
+        let gaps = dice.one_in(4);
+        for number in 0..count {
+            let request = Action::Request {
+                op: if reads { HostOp::Read } else { HostOp::Write },
+                sector: (first + number * pages) * PAGE_SECTORS,
+                sectors: pages * PAGE_SECTORS,
+                fua: !reads && dice.one_in(12),
+            };
+            actions.insert(at, request);
+            at += 1;
+            if gaps {
+                at += dice.below(3).min((actions.len() - at) as u64) as usize;
+            }
+        }
     }
 }
 
@@ -375,12 +413,13 @@ impl fmt::Display for History {
             mode,
             cache_trims,
             cached_rows,
+            cutoff,
             ..
         } = &self.cell;
         writeln!(
             f,
             ", {} pages a member, {regime:?}, {parity:?}, {max_open_rows} open rows, {nv_slots} slots, trims {trims}, idle {}, window \
-             {rebuild_window}, depth {depth}, fragments of {max_pages}, cache of {cache_pages} in mode {mode}, trims {cache_trims}, {cached_rows} rows in memory; {:?}, compute at once {}, {} requests at a time",
+             {rebuild_window}, depth {depth}, fragments of {max_pages}, cache of {cache_pages} in mode {mode}, trims {cache_trims}, runs of {cutoff} bytes past it, {cached_rows} rows in memory; {:?}, compute at once {}, {} requests at a time",
             geometry.member_pages(),
             self.cell.idle_flush,
             self.order,

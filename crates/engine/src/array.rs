@@ -373,6 +373,7 @@ impl Array {
             read_misses: counts.read_misses,
             write_hits: counts.write_hits,
             write_misses: counts.write_misses,
+            bypassed: counts.bypassed,
             figures: figures.collect(),
         })
     }

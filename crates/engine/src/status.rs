@@ -272,6 +272,8 @@ pub struct CacheStatus {
     pub write_hits: u64,
     /// Pages written that it did not have.
     pub write_misses: u64,
+    /// Counts the pages read and written past it, as their requests went on with a long sequential run.
+    pub bypassed: u64,
     /// What else this cache counts.
     pub figures: Vec<Figure>,
 }

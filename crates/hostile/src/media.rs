@@ -51,7 +51,7 @@ struct Array {
 impl Array {
     fn new(cache: &str) -> Self {
         let info = host_caches().find(|info| info.name == cache).expect("a cache of this name");
-        let spec = HostCacheSpec::small(info, CACHE_PAGES, 0, false);
+        let spec = HostCacheSpec::small(info, CACHE_PAGES, 0, false, 0);
         let layout = Level::Raid5.default_layout();
         let geometry =
             Geometry::new(Level::Raid5, layout, MEMBERS.into(), 4, MEMBER_PAGES).expect("a shape that can be");

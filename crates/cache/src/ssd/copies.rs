@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use destage_plan::{
     Buf, Claim, Column, ColumnSet, Dev, DevSet, DeviceChange, Frag, HostOp, OpId, Out, PageChecksums, PageFate,
-    ParamSpec, Params, Row, Rows, Step, StepSet,
+    ParamSpec, Params, Row, Rows, Step, StepSet, quantity,
 };
 use destage_raid::Geometry;
 use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg, Versions};
@@ -37,6 +37,18 @@ pub(super) const WAYS: ParamSpec = ParamSpec {
     unit: "pages",
     help: "pages of a set; the data pages of a parity row fall into the same set",
 };
+
+pub(super) const SEQUENTIAL_CUTOFF: ParamSpec = ParamSpec {
+    name: "sequential-cutoff",
+    default: "0",
+    values: "0, or at least a page",
+    unit: "size",
+    help: "length from which on requests that follow each other, one beginning where the other ended, pass the cache by; 0: \
+           none do",
+};
+
+/// Where sequential runs begin to pass caches of arrays in files by.
+pub(crate) const LONG_CUTOFF: (&str, &str) = (SEQUENTIAL_CUTOFF.name, "4MiB");
 
 /// How the newest version of a page is read from the frame that it is found by.
 pub(crate) trait FrameReader {
@@ -77,6 +89,8 @@ pub struct Copies<W> {
     parts: Vec<Option<OpId>>,
     written: Vec<Vec<Came>>,
     pub(super) trims: Trims,
+    /// Counts the pages of a sequential run from which on it passes the cache by; 0 if none does.
+    cutoff: u64,
     pub(super) counts: CacheCounts,
     writes: PhantomData<W>,
 }
@@ -102,7 +116,7 @@ impl<W: Writes> Registered for Copies<W> {
         medium: Medium::Device,
         max_pages: MAX_PAGES,
         bytes_per_page: |_| BYTES_PER_PAGE,
-        params: &[WAYS, TRIM],
+        params: &[WAYS, SEQUENTIAL_CUTOFF, TRIM],
         // Two sets, so that both lookup and eviction matter.
         small: |pages| vec![(WAYS.name, (pages / 2).max(1).to_string())],
         ..HostCacheInfo::new::<Self>(W::NAMES[0], W::NAMES[1], W::NAMES[2])
@@ -111,6 +125,13 @@ impl<W: Writes> Registered for Copies<W> {
     fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError> {
         Self::with_log(pages, 0, array, params)
     }
+}
+
+/// Returns the pages of a sequential run from which on it passes a cache by; 0 if none does.
+fn cutoff_pages(page_bytes: u32, params: &Params) -> Result<u64, HostCacheError> {
+    let bytes = quantity::bytes(params.text(SEQUENTIAL_CUTOFF.name));
+    let pages = bytes.ok().map(|bytes| bytes.div_ceil(page_bytes.into()));
+    pages.ok_or_else(|| params.refuse(SEQUENTIAL_CUTOFF.name).into())
 }
 
 impl<W: Writes> Copies<W> {
@@ -128,6 +149,7 @@ impl<W: Writes> Copies<W> {
             Box::new(Journal::new(&frames, log))
         });
         let trims = Trims::new(&mut frames, params)?;
+        let cutoff = cutoff_pages(array.page_bytes, params)?;
         Ok(Self {
             frames,
             geometry,
@@ -137,6 +159,7 @@ impl<W: Writes> Copies<W> {
             parts: Vec::new(),
             written: Vec::new(),
             trims,
+            cutoff,
             counts: CacheCounts::default(),
             writes: PhantomData,
         })
@@ -390,6 +413,7 @@ impl<W: Writes> Copies<W> {
             }
             page += run.len() as u64;
         }
+        let fills = !pages.frag.bypass;
         let mut done = StepSet::EMPTY;
         for (hit, page) in hits[..count].iter().zip(pages.from..) {
             if let Some(frame) = *hit {
@@ -402,8 +426,12 @@ impl<W: Writes> Copies<W> {
             if run[0].is_none() {
                 let at = |page| pages.in_fragment(dst, page);
                 let read = array.plan_read(op, pages.frag.page + u64::from(page), len, at(page), out)?;
-                for page in page..page + len {
-                    self.fill_after_read(op, pages.frag, page, at(page), read, &may_fill);
+                if fills {
+                    for page in page..page + len {
+                        self.fill_after_read(op, pages.frag, page, at(page), read, &may_fill);
+                    }
+                } else {
+                    self.counts.bypassed += u64::from(len);
                 }
                 self.counts.read_misses += u64::from(len);
                 done |= read;
@@ -428,6 +456,11 @@ impl<W: Writes> Copies<W> {
         let frag = write.frag;
         let mut after = write.after;
         if frag.op != HostOp::Write {
+            self.drop_pages(write.seg, array);
+        } else if frag.bypass && frag.sectors.is_none() {
+            if !write.again {
+                self.bypassed(write.seg, array);
+            }
             self.drop_pages(write.seg, array);
         } else if !W::KEPT {
             if !write.again {
@@ -459,6 +492,23 @@ impl<W: Writes> Copies<W> {
         after
     }
 
+    /// Counts what is written past the cache.
+    pub(super) fn bypassed(&mut self, seg: Seg, array: &Array) {
+        array.pages_of(seg).for_each(|page| self.count_write(page));
+        self.counts.bypassed += u64::from(seg.pages());
+    }
+
+    /// Returns true if the cache has nothing of these pages, so that members can be written without it.
+    pub(super) fn has_none(&self, rows: Rows, columns: ColumnSet) -> bool {
+        let pages = rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column)));
+        pages.into_iter().all(|(row, column)| !self.frames.contains(page_of(&self.geometry, row, column)))
+    }
+
+    /// Returns the pages of a sequential run from which on it passes the cache by; 0 if none does.
+    pub(super) const fn cutoff(&self) -> u64 {
+        self.cutoff
+    }
+
     fn release(&mut self, op: OpId, how: impl Fn(&mut Frames, Frame)) {
         if let Some(used) = self.used.get_mut(op.index()) {
             used.drain(..).for_each(|(frame, _)| how(&mut self.frames, frame));
@@ -467,12 +517,28 @@ impl<W: Writes> Copies<W> {
 }
 
 /// It has copies of what is on the members, and nothing else.
-impl<W: Writes> Versions for Copies<W> {}
+impl<W: Writes> Versions for Copies<W> {
+    fn may_fold(&self, rows: Rows, columns: ColumnSet) -> bool {
+        self.has_none(rows, columns)
+    }
+
+    fn may_pass(&self) -> bool {
+        true
+    }
+
+    fn passes(&mut self, rows: Rows, columns: ColumnSet) {
+        self.distrust(rows, columns);
+    }
+}
 
 impl<W: Writes> HostCache for Copies<W> {
     type Part = Part;
 
     const READ_PAGES: u16 = READ_PAGES;
+
+    fn sequential_cutoff(&self) -> u64 {
+        self.cutoff
+    }
 
     fn device_changed(&mut self, devs: DevSet, change: DeviceChange) {
         if devs.contains(self.frames.dev()) {

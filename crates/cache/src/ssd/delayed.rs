@@ -14,7 +14,7 @@ use destage_raid::Level;
 use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Lost, Seg, Source, Sources, Updated, Versions};
 
 use super::behind::{self, Behind, page_of};
-use super::copies::{Copies, WAYS};
+use super::copies::{Copies, SEQUENTIAL_CUTOFF, WAYS};
 use super::frames::{BYTES_PER_PAGE, Frames, MAX_PAGES};
 use super::journal::{self, Journal};
 use super::keeps::{KeepRefusal, Keeps, KeptWrite, Known, MOST_PAGES, PageHome, Part};
@@ -28,8 +28,17 @@ use crate::{
 };
 
 /// What all of them take.
-pub(super) const PARAMS: [ParamSpec; 8] =
-    [WAYS, behind::HIGH, behind::LOW, behind::SET_LOW, behind::IDLE_AFTER, behind::CLEAN, journal::LOG, TRIM];
+pub(super) const PARAMS: [ParamSpec; 9] = [
+    WAYS,
+    behind::HIGH,
+    behind::LOW,
+    behind::SET_LOW,
+    behind::IDLE_AFTER,
+    behind::CLEAN,
+    journal::LOG,
+    SEQUENTIAL_CUTOFF,
+    TRIM,
+];
 
 pub(super) const CLEANED: CacheFigure =
     CacheFigure { name: "cleaned_rows", unit: "rows", meaning: "times that the parity of a row was made to catch up" };
@@ -192,6 +201,18 @@ impl<K: Keeps> Versions for Delayed<K> {
         if departs { Approach::Departed } else { Approach::Plain }
     }
 
+    fn may_fold(&self, rows: Rows, columns: ColumnSet) -> bool {
+        !self.kept.rules().prepares && self.copies.has_none(rows, columns)
+    }
+
+    fn may_pass(&self) -> bool {
+        true
+    }
+
+    fn passes(&mut self, rows: Rows, columns: ColumnSet) {
+        self.copies.distrust(rows, columns);
+    }
+
     fn departs(&self, rows: Rows) -> bool {
         self.behind.departs(rows)
     }
@@ -285,6 +306,10 @@ impl<K: Keeps> HostCache for Delayed<K> {
     type Part = Part<K::Part>;
 
     const READ_PAGES: u16 = <Copies<Through> as HostCache>::READ_PAGES;
+
+    fn sequential_cutoff(&self) -> u64 {
+        self.copies.cutoff()
+    }
 
     fn load(&mut self, held: &NvHeld<'_>, _page_bytes: u32) -> bool {
         match &mut self.copies.journal {

@@ -15,7 +15,7 @@ use super::of;
 use super::write_through::Through;
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, Registered, WriteStage};
 
-const PARAMS: [ParamSpec; 8] = delayed::PARAMS;
+const PARAMS: [ParamSpec; 9] = delayed::PARAMS;
 
 const IN_PLACE: CacheFigure =
     CacheFigure { name: "in_place", unit: "pages", meaning: "newest versions written over for want of a free page" };

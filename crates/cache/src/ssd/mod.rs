@@ -17,6 +17,7 @@ mod write_through;
 
 use destage_plan::OpId;
 
+pub(crate) use copies::LONG_CUTOFF;
 pub(crate) use kdd::{Kdd, STAGED_IN_MEMORY};
 pub(crate) use leavo::Leavo;
 pub(crate) use trims::TRIM;

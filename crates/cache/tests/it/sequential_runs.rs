@@ -1,6 +1,6 @@
-//! Sequential runs: writes of a run wait for each other until their rows are full.
+//! Sequential runs: writes of a run wait for each other until their rows are full, and long runs pass caches by.
 
-use destage_plan::HostOp;
+use destage_plan::{Control, HostOp};
 use destage_raid::Level;
 use destage_raid::array::ParityMethod;
 
@@ -72,4 +72,39 @@ fn a_run_that_ends_in_the_middle_of_its_rows_is_served() {
     }
     assert!(bench.settle(), "the last write waits for nobody in the end");
     bench.check("half a stripe is left");
+}
+
+#[test]
+fn a_run_passes_the_cache_by_from_its_cutoff_on() {
+    for cache in ["write-around", "write-through", "leavo:log=20", "kdd:log=20", "write-back:log=20"] {
+        let mut bench = bench(&format!("{cache}:ways=8:sequential-cutoff=512"));
+        // Eight pages are read into the cache, or written there.
+        bench.submit(HostOp::Write, 40, 8);
+        assert!(bench.settle());
+        (40..48).for_each(|page| drop(bench.read(page)));
+        bench.control(Control::Drain);
+        let before = bench.memory.engine().controller().counts().expect("the cache counts").bypassed;
+        let tags = write_all(&mut bench, 4, 4);
+        let counts = *bench.memory.engine().controller().counts().expect("the cache counts");
+        // The first write alone is less than eight pages long; what is dirty stays in `write-back`.
+        let passed = counts.bypassed - before;
+        assert!((PAGES - 4 - 8..=PAGES - 4).contains(&passed), "{cache}: {passed} of {PAGES} pages");
+        check(&mut bench, &tags, 4, cache);
+        bench.control(Control::Clean);
+        check(&mut bench, &tags, 4, cache);
+        bench.check(cache);
+    }
+}
+
+#[test]
+fn a_run_that_is_read_does_not_fill_the_cache() {
+    for cache in ["write-around", "write-through", "leavo:log=20", "kdd:log=20", "write-back:log=20"] {
+        let mut bench = bench(&format!("{cache}:ways=8:sequential-cutoff=512"));
+        for page in 0..PAGES {
+            bench.read(page);
+        }
+        let counts = *bench.memory.engine().controller().counts().expect("the cache counts");
+        // Not all that may come in finds room.
+        assert!(counts.read_fills <= 7 && counts.bypassed == PAGES - 7, "{cache}: {counts:?}");
+    }
 }

@@ -82,6 +82,9 @@ fn show(status: &Status) -> Result<()> {
                 if cache.in_use { "" } else { "; out of use" }
             ),
         ));
+        if cache.bypassed > 0 {
+            rows.push(("past the cache", format!("{} pages of sequential runs", show_count(cache.bypassed))));
+        }
     }
     if let Some(amplification) = amplification(status) {
         rows.push(("bytes written", amplification));

@@ -411,6 +411,7 @@ fn history(
     cell.mode = crate::Cell::mode_of(seed);
     cell.cache_trims = seed % 4 == 2;
     cell.cached_rows = crate::Cell::cached_rows_of(seed);
+    cell.cutoff = crate::Cell::cutoff_of(seed);
     let check = Parity::new(cell.geometry.clone());
     // From numbers of its own: everything else stays what it is.
     let mut at_home = Dice::part(seed, u64::MAX - 10);

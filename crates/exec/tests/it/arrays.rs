@@ -95,7 +95,7 @@ impl Array {
 
     pub fn spec(&self) -> HostCacheSpec {
         if self.hurries {
-            HostCacheSpec::small(self.cache, self.cache_pages, 0, false)
+            HostCacheSpec::small(self.cache, self.cache_pages, 0, false, 0)
         } else {
             HostCacheSpec::of(self.cache)
         }

@@ -159,6 +159,7 @@ counters! {
             { figure "deltas" Count Less "pages with deltas written to the cache device" },
         meta_writes ["1"] "pages of metadata (the journal of what is in which page) written to the cache"
             { figure "metadata" Count Less "pages of the journal of what is in which page, written to the cache device" },
+        bypassed ["1"] "pages read and written past the cache, as they go on with a long sequential run",
         clean_writes ["1"] "pages written to the cache again when the parity of their row was made to catch up"
             { figure "rewritten" Count Less "pages written to the cache device again when their row was cleaned" },
     }

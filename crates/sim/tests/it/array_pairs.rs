@@ -100,7 +100,7 @@ fn what_is_counted_twice_is_counted_alike() {
                     let random = &mut Random::new(seed * 1_000 + runs);
                     let mut experiment = experiment(level, members, &["none"]);
                     let modes = (random.below(8) as usize, random.below(2) == 0);
-                    experiment.policies = vec![HostCacheSpec::small(info, 128, modes.0, modes.1)];
+                    experiment.policies = vec![HostCacheSpec::small(info, 128, modes.0, modes.1, 0)];
                     experiment.caches = if info.is_sized() { vec![128 * PAGE] } else { Vec::new() };
                     experiment.cache_device = DeviceSetup::Ssd { config: ssd(), start: StartState::Empty };
                     experiment.array.member_bytes = Some(512 * PAGE);

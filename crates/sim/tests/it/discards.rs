@@ -195,7 +195,7 @@ fn discarding_what_an_array_does_not_hold_changes_no_figure() {
         let caches: Vec<_> = host_caches_of(level).filter(|info| !info.needs_collectors()).collect();
         let info = caches[random.below(caches.len() as u64) as usize];
         let mut experiment = arrays::experiment(level, members, &["none"]);
-        experiment.policies = vec![HostCacheSpec::small(info, 64, random.below(4) as usize, random.below(2) == 0)];
+        experiment.policies = vec![HostCacheSpec::small(info, 64, random.below(4) as usize, random.below(2) == 0, 0)];
         experiment.caches = if info.is_sized() { vec![64 * PAGE] } else { Vec::new() };
         experiment.replay.geometry = geometry();
         let on_disks = random.below(3) == 0;

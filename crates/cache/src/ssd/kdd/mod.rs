@@ -59,9 +59,9 @@ const STAGING: ParamSpec = ParamSpec {
            512 deltas are",
 };
 
-const PARAMS: [ParamSpec; 13] = {
-    let [ways, high, low, set_low, idle, clean, log, trim] = delayed::PARAMS;
-    [ways, STAGING, STAGED_IN, MISSES, ADMIT, high, low, set_low, idle, clean, RECLAIM, log, trim]
+const PARAMS: [ParamSpec; 14] = {
+    let [ways, high, low, set_low, idle, clean, log, cutoff, trim] = delayed::PARAMS;
+    [ways, STAGING, STAGED_IN, MISSES, ADMIT, high, low, set_low, idle, clean, RECLAIM, log, cutoff, trim]
 };
 
 const STAGED: CacheFigure = CacheFigure { name: "staged", unit: "1", meaning: "deltas staged" };

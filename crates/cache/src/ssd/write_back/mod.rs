@@ -222,6 +222,10 @@ impl HostCache for WriteBack {
         false
     }
 
+    fn sequential_cutoff(&self) -> u64 {
+        self.copies.cutoff()
+    }
+
     fn load(&mut self, held: &NvHeld<'_>, _page_bytes: u32) -> bool {
         let array_pages = self.geometry().data_pages();
         let journal = self.journal_mut();
@@ -345,6 +349,9 @@ impl HostCache for WriteBack {
         if !self.is_caching() && self.waiting.is_empty() && !self.may_lose_rest(frag) {
             return RequestAdmission::Array;
         }
+        if frag.bypass && self.may_bypass(frag) {
+            return RequestAdmission::Array;
+        }
         self.waiting.push_back(Waiting::new(*frag));
         RequestAdmission::Taken
     }
@@ -406,7 +413,11 @@ impl HostCache for WriteBack {
         let write = stage.planned();
         if !self.is_stored(op) {
             if write.frag.op != HostOp::Discard && !write.again {
-                array.pages_of(write.seg).for_each(|page| self.copies.count_write(page));
+                if write.frag.bypass {
+                    self.copies.bypassed(write.seg, array);
+                } else {
+                    array.pages_of(write.seg).for_each(|page| self.copies.count_write(page));
+                }
             }
             self.drop_copies(write.seg, array);
             if write.frag.op != HostOp::Discard && self.renews(op, &write, array, out) {
@@ -512,6 +523,20 @@ impl HostCache for WriteBack {
 }
 
 impl WriteBack {
+    /// Returns true if a write can pass the cache by: it has nothing of its pages that members have not, nor is to have.
+    fn may_bypass(&self, frag: &Frag) -> bool {
+        let frames = self.frames();
+        let is_free = |page| {
+            let is_held = frames.contains(page) && !frames.get(page).is_some_and(|frame| frames.is_clean(frame));
+            !is_held && !self.room.is_wanted(page)
+        };
+        let mut pages = frag.page..frag.page + u64::from(frag.pages);
+        frag.sectors.is_none()
+            && self.lost.is_empty()
+            && !self.waiting.iter().any(|waiting| waiting.overlaps(frag))
+            && pages.all(is_free)
+    }
+
     /// Copies of what the members have of a segment are none any more. A discard that is left out as the cache
     /// has something newer of its rows leaves that where it is.
     fn drop_copies(&mut self, seg: Seg, array: &Array) {

@@ -10,7 +10,7 @@ use super::WriteBack;
 use super::dirty::{self, Dirty};
 use super::lost_page_writes::LostPageWrites;
 use super::room::Room;
-use crate::ssd::copies::{Copies, WAYS};
+use crate::ssd::copies::{Copies, SEQUENTIAL_CUTOFF, WAYS};
 use crate::ssd::frames::{BYTES_PER_PAGE, MAX_PAGES};
 use crate::ssd::trims::TRIM;
 use crate::ssd::{behind, journal};
@@ -46,7 +46,7 @@ impl Registered for WriteBack {
         },
         nv_slots: |pages, _, _| journal::slots(pages),
         holds_dirty: true,
-        params: &[WAYS, dirty::HIGH, dirty::LOW, dirty::IDLE_AFTER, dirty::AT_ONCE, LOG, TRIM],
+        params: &[WAYS, dirty::HIGH, dirty::LOW, dirty::IDLE_AFTER, dirty::AT_ONCE, LOG, SEQUENTIAL_CUTOFF, TRIM],
         figures: &[WRITTEN_BACK, WAITED, LOST],
         synchronised: Err("it writes pages back one by one, with their parity"),
         // Two sets, so that both lookup and eviction matter, and pages that are written back soon.

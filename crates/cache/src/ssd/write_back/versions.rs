@@ -6,6 +6,7 @@ use destage_raid::array::{Approach, Seg, Source, Sources, Updated, Versions};
 use super::WriteBack;
 use super::dirty::place;
 use crate::ssd::behind::page_of;
+use crate::ssd::copies::Copies;
 use crate::ssd::of;
 
 impl WriteBack {
@@ -16,6 +17,17 @@ impl WriteBack {
             let page = page_of(geometry, row, column);
             self.room.is_wanted(page) || frames.get(page).is_some_and(|frame| !frames.is_clean(frame))
         })
+    }
+
+    /// Forgets the copies of pages that members have, too.
+    fn drop_clean(&mut self, rows: Rows, columns: ColumnSet) {
+        let Copies { frames, geometry, .. } = &mut self.copies;
+        for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
+            let frame = frames.get(page_of(geometry, row, column));
+            if let Some(frame) = frame.filter(|frame| frames.is_clean(*frame)) {
+                frames.forget(frame);
+            }
+        }
     }
 
     /// A member has the version of a page that is in its frame.
@@ -33,7 +45,7 @@ impl WriteBack {
 }
 
 impl Versions for WriteBack {
-    fn approach(&mut self, _: OpId, host: HostOp, _: Seg, rows: Rows, _: bool) -> Approach {
+    fn approach(&mut self, _: OpId, host: HostOp, seg: Seg, rows: Rows, _: bool) -> Approach {
         if !self.is_recovered() {
             // Another life would believe what the device that is lost has of these pages.
             self.is_blocked = true;
@@ -42,7 +54,27 @@ impl Versions for WriteBack {
         if host == HostOp::Discard && rows.iter().any(|row| self.has_dirty(row)) {
             return Approach::Skipped;
         }
-        if self.departs(rows) { Approach::Departed } else { Approach::Plain }
+        let is_torn = !self.torn.is_empty() && rows.iter().any(|row| self.torn.contains(&row));
+        if host == HostOp::Discard {
+            return if is_torn { Approach::Departed } else { Approach::Plain };
+        }
+        // It may be written in pieces, and the intents of one cleared before the next.
+        self.drop_clean(rows, seg.columns);
+        // What is dirty of other columns is none of the parity's business, which goes on to cover what the members have.
+        match (is_torn, self.dirty.departs(rows)) {
+            (false, _) => Approach::Plain,
+            (true, false) => Approach::Departed,
+            // Parity would be made of the newest version of all, and what is dirty count as written back.
+            (true, true) => Approach::Refused,
+        }
+    }
+
+    fn may_fold(&self, rows: Rows, columns: ColumnSet) -> bool {
+        self.is_caching() && self.lost.is_empty() && self.copies.has_none(rows, columns)
+    }
+
+    fn passes(&mut self, rows: Rows, columns: ColumnSet) {
+        self.drop_clean(rows, columns);
     }
 
     fn departs(&self, rows: Rows) -> bool {

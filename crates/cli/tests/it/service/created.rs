@@ -5,14 +5,16 @@ use std::fs;
 use super::binary;
 
 #[test]
-fn deltas_are_staged_in_memory_unless_it_is_told_otherwise() {
+fn what_is_not_said_of_a_policy_is_added() {
     let folder = tempfile::tempdir().expect("a folder");
     for (number, (asked, written)) in [
-        ("kdd", "kdd:staged-in=memory"),
-        ("kdd:ways=8", "kdd:ways=8:staged-in=memory"),
-        ("kdd:staged-in=nvram", "kdd:staged-in=nvram"),
-        ("leavo", "leavo"),
-        ("write-back:dirty-high=40", "write-back:dirty-high=40"),
+        ("kdd", "kdd:staged-in=memory:sequential-cutoff=4MiB"),
+        ("kdd:ways=8", "kdd:ways=8:staged-in=memory:sequential-cutoff=4MiB"),
+        ("kdd:staged-in=nvram:clean=rows", "kdd:staged-in=nvram:clean=rows:sequential-cutoff=4MiB"),
+        ("leavo:sequential-cutoff=0", "leavo:sequential-cutoff=0"),
+        ("write-back:dirty-high=40", "write-back:dirty-high=40:sequential-cutoff=4MiB"),
+        ("write-through", "write-through:sequential-cutoff=4MiB"),
+        ("lawc", "lawc"),
     ]
     .into_iter()
     .enumerate()
