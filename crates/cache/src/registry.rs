@@ -14,7 +14,10 @@ use destage_raid::{Geometry, Level};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
-use crate::ssd::{Kdd, LONG_CUTOFF, Leavo, STAGED_IN_MEMORY, TRIM, WriteAround, WriteBack, WriteThrough};
+use crate::ssd::{
+    CLEANED_STRIPES, DESTAGED_STRIPES, Kdd, LONG_CUTOFF, Leavo, STAGED_IN_MEMORY, TRIM, WriteAround, WriteBack,
+    WriteThrough,
+};
 use crate::sync::{self, SYNC};
 use crate::write_cache::{IWC, LAWC, STOW, WOW};
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, Registered, Served, SynchronisedInfo};
@@ -254,6 +257,8 @@ pub fn serve(cache: &str, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Ser
 /// * Deltas are staged in memory. No start needs what is staged (specs §9.8), and an NVRAM that is a file would be written
 ///   for nothing.
 /// * Sequential runs pass it by from 4 MiB on, as in bcache.
+/// * All that is dirty of a stripe is written back together, and all its rows with old parity are cleaned together: neighbours
+///   are one command of a member.
 ///
 /// # Errors
 /// If there is no such cache, or it does not take these parameters.
@@ -262,7 +267,7 @@ pub fn in_files(cache: &str) -> Result<String, SpecError> {
     let takes = |name| info.params.iter().any(|param| param.name == name);
     let is_given = |name| given.iter().any(|(key, _)| key == name);
     let mut cache = cache.to_owned();
-    for (name, value) in [STAGED_IN_MEMORY, LONG_CUTOFF] {
+    for (name, value) in [STAGED_IN_MEMORY, CLEANED_STRIPES, DESTAGED_STRIPES, LONG_CUTOFF] {
         if takes(name) && !is_given(name) {
             cache = format!("{cache}:{name}={value}");
         }

@@ -17,12 +17,13 @@ mod write_through;
 
 use destage_plan::OpId;
 
+pub(crate) use behind::CLEANED_STRIPES;
 pub(crate) use copies::LONG_CUTOFF;
 pub(crate) use kdd::{Kdd, STAGED_IN_MEMORY};
 pub(crate) use leavo::Leavo;
 pub(crate) use trims::TRIM;
 pub(crate) use write_around::WriteAround;
-pub(crate) use write_back::WriteBack;
+pub(crate) use write_back::{DESTAGED_STRIPES, WriteBack};
 pub(crate) use write_through::WriteThrough;
 
 /// An entry of a table by operations.

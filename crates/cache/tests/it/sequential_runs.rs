@@ -108,3 +108,20 @@ fn a_run_that_is_read_does_not_fill_the_cache() {
         assert!(counts.read_fills <= 7 && counts.bypassed == PAGES - 7, "{cache}: {counts:?}");
     }
 }
+
+#[test]
+fn what_is_dirty_of_a_stripe_is_written_back_together() {
+    for (unit, full) in [("page", 0), ("stripe", 3)] {
+        let mut bench =
+            bench(&format!("write-back:log=20:ways=32:dirty-high=100:dirty-low=0:clean-after=1h:destage-unit={unit}"));
+        assert!(bench.settle(), "the log is made");
+        for column in [2, 0, 3, 1] {
+            (0..3).rev().for_each(|row| bench.write(row, column));
+        }
+        bench.control(Control::Drain);
+        let controller = bench.memory.engine().controller();
+        assert_eq!(controller.status().dirty_rows, 0, "{unit}");
+        assert_eq!(controller.array().stats().full_writes, full, "{unit}: rows that are written in full read nothing");
+        bench.check(unit);
+    }
+}

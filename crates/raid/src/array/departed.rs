@@ -2,7 +2,7 @@
 //! members; leaving the parity as it is; making it cover what it was left behind of (specs §9.4,
 //! §9.6).
 
-use destage_plan::{Buf, Claim, Class, Column, ColumnSet, HostOp, OpId, Out, Row, Rows, Sectors, Step, StepSet};
+use destage_plan::{Buf, Claim, Class, ColumnSet, HostOp, OpId, Out, Row, Rows, Sectors, Step, StepSet};
 
 use super::absorbed::Taken;
 use super::sources::{DeltaPages, DepartedRow};
@@ -26,12 +26,12 @@ impl Array {
         self.open_of_above(row, None, out)
     }
 
-    /// As [`open_write_back`](Self::open_write_back), of one page, wherever above it is; and of all that are of
-    /// the row while data of it is lost, as its parity is computed from the newest of all then. Until it is
+    /// As [`open_write_back`](Self::open_write_back), of the pages of these columns, wherever above they are; and of all that
+    /// are of the row while data of it is lost, as its parity is computed from the newest of all then. Until it is
     /// done no page of the row has a newer version.
-    pub fn open_write_back_of(&mut self, row: Row, column: Column, out: &mut Out) -> OpId {
+    pub fn open_write_back_of(&mut self, row: Row, columns: ColumnSet, out: &mut Out) -> OpId {
         let (stripe, first) = self.config.geometry.stripe_of(row);
-        let seg = Seg { stripe, first, rows: 1, columns: ColumnSet::one(column) };
+        let seg = Seg { stripe, first, rows: 1, columns };
         let claim = Claim { stripe, first, rows: 1, r: self.data, w: self.parity() };
         let op = out.open(Class::Destage, Some(claim), None);
         self.set_task(op, Task::Write(WriteTask::of_above(seg, None)));

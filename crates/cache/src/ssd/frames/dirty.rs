@@ -136,6 +136,11 @@ impl Frames {
         self.slots[frame.index()].state == State::Clean
     }
 
+    /// Counts the uses of frames since a page was used last, which is found by its frame.
+    pub(crate) fn age(&self, page: u64) -> u32 {
+        self.get(page).map_or(0, |frame| self.uses.wrapping_sub(self.slots[frame.index()].used))
+    }
+
     /// The dirty page of a set that was not used for longest, and each that was used after it.
     pub(crate) fn dirty_of(&self, set: u32) -> impl Iterator<Item = u64> {
         self.stale_of(set)

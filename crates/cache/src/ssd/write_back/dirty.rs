@@ -1,5 +1,5 @@
 //! Dirty pages, and when they are written back (specs §9.1, §9.6, §9.8.14): page by page, that of the set with
-//! most dirty pages that was not used for longest.
+//! most dirty pages that was not used for longest, or with it others of its stripe.
 //!
 //! They are when the cache holds more of them than it should, until it holds few again; when a set has no room
 //! for a page that is to come; when nothing is asked for a while, until something is; and all of them if that is
@@ -54,6 +54,29 @@ pub(super) const AT_ONCE: ParamSpec = ParamSpec {
     help: "pages written back at a time at most; those that are together leave the cache in the order in which they were written",
 };
 
+pub(super) const DESTAGE_UNIT: ParamSpec = ParamSpec {
+    name: "destage-unit",
+    default: "page",
+    values: "page or stripe",
+    unit: "-",
+    help: "what is written back at a time: the page that was not used for longest, or with it what is dirty of its stripe and \
+           was not used for half as long, row by row",
+};
+
+/// What arrays in files write back at a time.
+pub(crate) const DESTAGED_STRIPES: (&str, &str) = (DESTAGE_UNIT.name, "stripe");
+
+/// Limits the rows of a stripe that are written back together.
+const STRIPE_ROWS: u32 = 32;
+
+/// Pages of a row that an operation writes back.
+#[derive(Clone, Copy)]
+struct LeavingRow {
+    op: OpId,
+    row: Row,
+    columns: ColumnSet,
+}
+
 /// The dirty pages, and what is being done about them.
 pub(super) struct Dirty {
     /// The dirty columns of rows.
@@ -64,8 +87,10 @@ pub(super) struct Dirty {
     left: Vec<u32>,
     all_left: u64,
     /// What is being written back, and how much may be.
-    under_way: Vec<(OpId, u64)>,
+    under_way: Vec<LeavingRow>,
     at_once: usize,
+    /// All that is dirty of a stripe is written back together.
+    stripes: bool,
     /// Pages that may be dirty, and down to how many they are written back.
     high: u64,
     low: u64,
@@ -112,6 +137,7 @@ impl Dirty {
             all_left: 0,
             under_way: Vec::new(),
             at_once: params.number(AT_ONCE.name, 1..=255)?,
+            stripes: params.choice(DESTAGE_UNIT.name, &[("page", false), ("stripe", true)])?,
             high: share(high),
             low: share(low),
             idle: idle.ok_or_else(|| params.refuse(IDLE_AFTER.name))?,
@@ -151,19 +177,19 @@ impl Dirty {
     }
 
     /// Notes that a dirty page cannot be written back in this life, unless it is written again.
-    pub(super) fn sticks(&mut self, page: u64, set: u32) {
-        if self.stuck.insert(page) && !self.is_under_way(page) {
+    pub(super) fn sticks(&mut self, row: Row, column: Column, page: u64, set: u32) {
+        if self.stuck.insert(page) && !self.is_under_way(row, column) {
             self.goes(set);
         }
     }
 
-    /// Notes that the page that an operation was to write back cannot be written back.
-    pub(super) fn cannot_go(&mut self, op: OpId, frames: &Frames, geometry: &Geometry) {
-        let Some((_, page)) = self.under_way.iter().find(|(other, _)| *other == op) else { return };
-        let (row, column, _) = place(*page, frames, geometry);
-        if self.of_row(row).contains(column) {
-            self.stuck.insert(*page);
-        }
+    /// Notes that the pages that an operation was to write back cannot be written back.
+    pub(super) fn cannot_go(&mut self, op: OpId, geometry: &Geometry) {
+        let Some(&LeavingRow { row, columns, .. }) = self.under_way.iter().find(|leaving| leaving.op == op) else {
+            return;
+        };
+        let dirty = columns & self.of_row(row);
+        self.stuck.extend(dirty.iter().map(|column| page_of(geometry, row, column)));
     }
 
     /// Counts the dirty pages of a set that cannot be written back.
@@ -172,8 +198,8 @@ impl Dirty {
     }
 
     /// Notes that a dirty page, which is written again, may be written back.
-    pub(super) fn may_go(&mut self, page: u64, set: u32) {
-        if !self.stuck.is_empty() && self.stuck.remove(&page) && !self.is_under_way(page) {
+    pub(super) fn may_go(&mut self, row: Row, column: Column, page: u64, set: u32) {
+        if !self.stuck.is_empty() && self.stuck.remove(&page) && !self.is_under_way(row, column) {
             self.stays(set);
         }
     }
@@ -188,12 +214,12 @@ impl Dirty {
     }
 
     /// Whether a page is being written back.
-    pub(super) fn is_under_way(&self, page: u64) -> bool {
-        self.under_way.iter().any(|(_, other)| *other == page)
+    fn is_under_way(&self, row: Row, column: Column) -> bool {
+        self.under_way.iter().any(|leaving| leaving.row == row && leaving.columns.contains(column))
     }
 
     /// A page has a version that is newer than its member's; whether it had none.
-    pub(super) fn came(&mut self, row: Row, column: Column, page: u64, set: u32) -> bool {
+    pub(super) fn came(&mut self, row: Row, column: Column, set: u32) -> bool {
         let columns = self.rows.entry(row).or_default();
         if columns.contains(column) {
             return false;
@@ -201,7 +227,7 @@ impl Dirty {
         columns.insert(column);
         self.pages += 1;
         self.of_set[set as usize] += 1;
-        if !self.is_under_way(page) {
+        if !self.is_under_way(row, column) {
             self.stays(set);
         }
         true
@@ -217,7 +243,7 @@ impl Dirty {
         self.pages -= 1;
         self.of_set[set as usize] -= 1;
         let is_stuck = !self.stuck.is_empty() && self.stuck.remove(&page);
-        if !is_stuck && !self.is_under_way(page) {
+        if !is_stuck && !self.is_under_way(row, column) {
             self.goes(set);
         }
         self.written_back += 1;
@@ -254,20 +280,21 @@ impl Dirty {
         self.is_idle = out.now() >= self.asked + self.idle;
     }
 
-    /// An operation has ended; whether it was to write a page back.
+    /// An operation has ended; whether it was to write pages back.
     pub(super) fn done(&mut self, op: OpId, frames: &Frames, geometry: &Geometry) -> bool {
-        let Some(at) = self.under_way.iter().position(|(other, _)| *other == op) else { return false };
-        let (_, page) = self.under_way.swap_remove(at);
-        let (row, column, set) = place(page, frames, geometry);
-        if self.of_row(row).contains(column) && !self.stuck.contains(&page) {
-            self.stays(set);
+        let Some(at) = self.under_way.iter().position(|leaving| leaving.op == op) else { return false };
+        let LeavingRow { row, columns, .. } = self.under_way.swap_remove(at);
+        for column in (columns & self.of_row(row)).iter() {
+            if !self.stuck.contains(&page_of(geometry, row, column)) {
+                self.stays(frames.set_of(row));
+            }
         }
         true
     }
 
     /// Whether an operation writes pages back.
     pub(super) fn writes_back(&self, op: OpId) -> bool {
-        self.under_way.iter().any(|(other, _)| *other == op)
+        self.under_way.iter().any(|leaving| leaving.op == op)
     }
 
     /// Begins what is due. A page that is `wanted` is about to be written again: that it is written back makes
@@ -283,10 +310,26 @@ impl Dirty {
     ) {
         while self.under_way.len() < self.at_once {
             let Some(page) = self.next(need, &wanted, frames, geometry) else { break };
-            let (row, column, set) = place(page, frames, geometry);
-            self.goes(set);
-            let op = array.open_write_back_of(row, column, out);
-            self.under_way.push((op, page));
+            let (row, column, _) = place(page, frames, geometry);
+            if !self.stripes {
+                self.begin(row, ColumnSet::one(column), frames, array, out);
+                continue;
+            }
+            let (all, age) = (self.draining || self.is_idle || need.all, frames.age(page));
+            for row in rows_around(row, geometry).iter() {
+                // Of a row that is dirty from end to end nothing is read.
+                let all = all || self.of_row(row) == geometry.data_set();
+                let free = self.of_row(row).iter().filter(|column| {
+                    let other = page_of(geometry, row, *column);
+                    // One that is written often would be dirty again soon.
+                    let is_cold = all || frames.age(other) >= age / 2;
+                    self.can_go(other, frames, geometry) && (other == page || is_cold && !wanted(other))
+                });
+                let columns: ColumnSet = free.collect();
+                if !columns.is_empty() {
+                    self.begin(row, columns, frames, array, out);
+                }
+            }
         }
         if self.draining && self.urgent.is_empty() && self.under_way.is_empty() {
             self.draining = false;
@@ -296,6 +339,13 @@ impl Dirty {
             self.timer = true;
             out.timer(IDLE, self.asked + self.idle);
         }
+    }
+
+    /// Begins to write pages of a row back.
+    fn begin(&mut self, row: Row, columns: ColumnSet, frames: &Frames, array: &mut Array, out: &mut Out) {
+        columns.iter().for_each(|_| self.goes(frames.set_of(row)));
+        let op = array.open_write_back_of(row, columns, out);
+        self.under_way.push(LeavingRow { op, row, columns });
     }
 
     /// There is nothing that can be written back.
@@ -316,7 +366,11 @@ impl Dirty {
         }
         if let Some((set, pages)) = need.room {
             let in_set = |page: &u64| place(*page, frames, geometry).2 == set && !wanted(*page);
-            let leaving = self.under_way.iter().filter(|(_, page)| in_set(page)).count() as u32;
+            let leaving = self
+                .under_way
+                .iter()
+                .flat_map(|leaving| leaving.columns.iter().map(|column| page_of(geometry, leaving.row, column)));
+            let leaving = leaving.filter(in_set).count() as u32;
             if leaving < pages {
                 let page = frames.dirty_of(set).find(|page| !wanted(*page) && self.can_go(*page, frames, geometry));
                 if page.is_some() {
@@ -348,8 +402,16 @@ impl Dirty {
     /// Whether a page is dirty and not being written back.
     fn can_go(&self, page: u64, frames: &Frames, geometry: &Geometry) -> bool {
         let (row, column, _) = place(page, frames, geometry);
-        self.of_row(row).contains(column) && !self.is_under_way(page) && !self.stuck.contains(&page)
+        self.of_row(row).contains(column) && !self.is_under_way(row, column) && !self.stuck.contains(&page)
     }
+}
+
+/// The rows of the stripe of a row that are written back with it, that row among them.
+fn rows_around(row: Row, geometry: &Geometry) -> Rows {
+    let (_, in_chunk) = geometry.stripe_of(row);
+    let before = in_chunk % STRIPE_ROWS;
+    let rows = (geometry.chunk_pages() - (in_chunk - before)).min(STRIPE_ROWS);
+    Rows::new(Row(row.0 - u64::from(before)), rows)
 }
 
 /// The row and the column of a page, and the set that it falls into.

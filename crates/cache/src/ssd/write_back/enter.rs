@@ -351,8 +351,8 @@ impl WriteBack {
                 self.unusable.remove(&page);
             }
             let (row, column, set) = place(page, self.frames(), self.geometry());
-            self.dirty.may_go(page, set);
-            self.dirty.came(row, column, page, set);
+            self.dirty.may_go(row, column, page, set);
+            self.dirty.came(row, column, set);
         }
         self.spare.push(pages);
     }

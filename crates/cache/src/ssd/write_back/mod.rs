@@ -45,6 +45,7 @@ use super::frames::{Frame, Frames};
 use super::journal::{self, Journal};
 use super::write_through::Through;
 use crate::{BadCachePage, HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, StaleParity, WriteStage};
+pub(crate) use dirty::DESTAGED_STRIPES;
 use dirty::{Dirty, Need, place};
 use enter::{Placed, Reading, Store, Waiting};
 use lost_page_writes::LostPageWrites;
@@ -188,7 +189,7 @@ impl WriteBack {
                 // It was written since it was lost.
                 self.lost.remove(&page);
                 let (row, column, _) = place(page, self.frames(), self.geometry());
-                self.dirty.came(row, column, page, set);
+                self.dirty.came(row, column, set);
                 self.room.commit(set);
             }
         }
@@ -481,8 +482,8 @@ impl HostCache for WriteBack {
             return None;
         }
         self.lost_pages += 1;
-        let (_, _, set) = place(page, self.frames(), self.geometry());
-        self.dirty.sticks(page, set);
+        let (row, column, set) = place(page, self.frames(), self.geometry());
+        self.dirty.sticks(row, column, page, set);
         if let Some(came) = self.copies.frames.mark_dirty(frame) {
             self.journal_mut().mark(came);
         }

@@ -46,9 +46,20 @@ impl Registered for WriteBack {
         },
         nv_slots: |pages, _, _| journal::slots(pages),
         holds_dirty: true,
-        params: &[WAYS, dirty::HIGH, dirty::LOW, dirty::IDLE_AFTER, dirty::AT_ONCE, LOG, SEQUENTIAL_CUTOFF, TRIM],
+        params: &[
+            WAYS,
+            dirty::HIGH,
+            dirty::LOW,
+            dirty::IDLE_AFTER,
+            dirty::AT_ONCE,
+            dirty::DESTAGE_UNIT,
+            LOG,
+            SEQUENTIAL_CUTOFF,
+            TRIM,
+        ],
         figures: &[WRITTEN_BACK, WAITED, LOST],
-        synchronised: Err("it writes pages back one by one, with their parity"),
+        synchronised: Err("it writes pages back by rows, with their parity"),
+        modes: &[&[], &[(dirty::DESTAGE_UNIT.name, "stripe")]],
         // Two sets, so that both lookup and eviction matter, and pages that are written back soon.
         small: |pages| {
             let idle = (dirty::IDLE_AFTER.name, "2ms".to_owned());

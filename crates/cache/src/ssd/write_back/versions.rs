@@ -145,7 +145,7 @@ impl Versions for WriteBack {
                 }
             }
             // What is dirty stays where it is, and others are written back.
-            Updated::Lost => self.dirty.cannot_go(op, &self.copies.frames, &self.copies.geometry),
+            Updated::Lost => self.dirty.cannot_go(op, &self.copies.geometry),
             Updated::Delayed | Updated::Absorbed => unreachable!("nothing is written so"),
         }
     }

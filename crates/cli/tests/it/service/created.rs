@@ -8,11 +8,11 @@ use super::binary;
 fn what_is_not_said_of_a_policy_is_added() {
     let folder = tempfile::tempdir().expect("a folder");
     for (number, (asked, written)) in [
-        ("kdd", "kdd:staged-in=memory:sequential-cutoff=4MiB"),
-        ("kdd:ways=8", "kdd:ways=8:staged-in=memory:sequential-cutoff=4MiB"),
+        ("kdd", "kdd:staged-in=memory:clean=stripes:sequential-cutoff=4MiB"),
+        ("kdd:ways=8", "kdd:ways=8:staged-in=memory:clean=stripes:sequential-cutoff=4MiB"),
         ("kdd:staged-in=nvram:clean=rows", "kdd:staged-in=nvram:clean=rows:sequential-cutoff=4MiB"),
-        ("leavo:sequential-cutoff=0", "leavo:sequential-cutoff=0"),
-        ("write-back:dirty-high=40", "write-back:dirty-high=40:sequential-cutoff=4MiB"),
+        ("leavo:sequential-cutoff=0", "leavo:sequential-cutoff=0:clean=stripes"),
+        ("write-back:dirty-high=40", "write-back:dirty-high=40:destage-unit=stripe:sequential-cutoff=4MiB"),
         ("write-through", "write-through:sequential-cutoff=4MiB"),
         ("lawc", "lawc"),
     ]
