@@ -413,6 +413,18 @@ impl ArrayPart {
     pub fn data_offset_of(member_size: ByteSize, chunk: ByteSize) -> ByteSize {
         ByteSize(md::data_offset(member_size.0, chunk.0))
     }
+
+    /// Sets the bytes of the [stripe cache](Self::stripe_cache) of a new array.
+    pub const STRIPE_CACHE_BYTES: u64 = 16 << 20;
+
+    /// Returns the stripe cache of a new array for which nothing else is asked: none where there is no parity, or where pages
+    /// are so large that too few rows fit.
+    pub fn stripe_cache(&self) -> StripeCacheSize {
+        let size = StripeCacheSize::Bytes(Self::STRIPE_CACHE_BYTES);
+        let has_parity = matches!(self.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
+        let fits = size.rows(self.page.0, self.members.len() as u8).is_ok();
+        if has_parity && fits { size } else { StripeCacheSize::OFF }
+    }
 }
 
 impl CachePart {

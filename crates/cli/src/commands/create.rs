@@ -83,7 +83,11 @@ pub fn command() -> Command {
         )
         .arg(of_array(&PARITY))
         .arg(of_array(&DURABILITY))
-        .arg(of_array(&STRIPE_CACHE))
+        .arg(of_array(&STRIPE_CACHE).default_value(None::<&str>).help(format!(
+            "{} [default: {} where there is parity]",
+            STRIPE_CACHE.created.help,
+            show_bytes(ArrayPart::STRIPE_CACHE_BYTES)
+        )))
 }
 
 /// Runs it.
@@ -164,7 +168,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         None => cache.device.as_deref().filter(|path| is_block_device(path)).map(|_| NvramPart::on_cache_device()),
     };
     let mut description = Description::new(array, cache);
-    description.serve.stripe_cache = value(matches, &STRIPE_CACHE)?;
+    description.serve.stripe_cache = match text(STRIPE_CACHE.created.name) {
+        Some(text) => read(&STRIPE_CACHE, text)?,
+        None => description.array.stripe_cache(),
+    };
     if let Some(nvram) = nvram {
         description.nvram = nvram;
     }

@@ -26,5 +26,22 @@ fn what_is_not_said_of_a_policy_is_added() {
         assert!(made.status.success(), "{said}");
         let description = fs::read_to_string(path.join("array.toml")).expect("a description");
         assert!(description.contains(&format!("policy = \"{written}\"\n")), "{description}");
+        assert!(description.contains("stripe-cache = \"16MiB\"\n"), "{description}");
+    }
+}
+
+#[test]
+fn a_stripe_cache_is_for_arrays_with_parity_and_can_be_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let asked = [["--level", "raid1:2", "--stripe-cache"], ["--level", "raid5:4", "--stripe-cache"]];
+    for (number, (args, size)) in asked.iter().zip([None, Some("0")]).enumerate() {
+        let path = folder.path().join(format!("array{number}"));
+        let args = if size.is_some() { &args[..] } else { &args[..2] };
+        let at = path.display().to_string();
+        let args = [&["create", &at, "--member-size", "1MiB"], args].concat();
+        let made = binary::destage(&args.into_iter().chain(size).collect::<Vec<_>>());
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let description = fs::read_to_string(path.join("array.toml")).expect("a description");
+        assert!(!description.contains("16MiB"), "{description}");
     }
 }

@@ -46,7 +46,7 @@ fn a_record_is_simulated_as_it_was_served(io_mode: IoMode) {
         let idle = begin.elapsed().as_secs() / IDLE_FLUSH;
         array.stop();
         let mut sim = vec!["sim", "--trace", &trace, "--array", "raid5:4", "--member-size", "2MiB"];
-        sim.extend(["--device", "fixed", "--host", "closed:1", "--json"]);
+        sim.extend(["--device", "fixed", "--host", "closed:1", "--raid.stripe-cache", "16MiB", "--json"]);
         sim.extend(&settings);
         if cache.is_some() {
             sim.extend(["--cache-device", "fixed"]);
