@@ -13,49 +13,113 @@ pub struct RunPlace {
     pub pages: u64,
 }
 
-/// Describes a run.
+/// Names no run.
+const NONE: u8 = u8::MAX;
+
+/// Describes a run. It is in a list of those whose ends have the same hash, and in one of all by last use.
 #[derive(Clone, Copy)]
 struct RequestRun {
     /// Names the page behind its last request.
     end: u64,
     pages: u64,
-    /// Tells when it was gone on with last, by the count of requests.
-    used: u64,
+    next: u8,
+    older: u8,
+    newer: u8,
 }
 
 /// Follows the sequential runs among requests.
 pub struct SequentialRuns {
     runs: Vec<RequestRun>,
-    requests: u64,
+    /// Names the first run of each list by hash.
+    lists: [u8; RUNS],
+    oldest: u8,
+    newest: u8,
 }
 
 impl Default for SequentialRuns {
     /// Returns one that has seen no request.
     fn default() -> Self {
-        Self { runs: Vec::with_capacity(RUNS), requests: 0 }
+        Self { runs: Vec::with_capacity(RUNS), lists: [NONE; RUNS], oldest: NONE, newest: NONE }
     }
 }
 
 impl SequentialRuns {
-    /// Bounds the numbers of runs.
-    pub const MAX_NUMBER: usize = RUNS;
-
     /// Notes a request for these pages. Returns its place in the run that it goes on with, or begins.
     pub fn note(&mut self, first: u64, pages: u64) -> RunPlace {
-        self.requests += 1;
-        let used = self.requests;
-        if let Some(index) = self.runs.iter().position(|run| run.end == first) {
-            let run = &mut self.runs[index];
-            *run = RequestRun { end: first + pages, pages: run.pages + pages, used };
-            return RunPlace { number: index as u8 + 1, pages: run.pages };
+        let end = first + pages;
+        if let Some(index) = self.find(first) {
+            self.leave(index);
+            let before = self.runs[usize::from(index)].pages;
+            self.enter(index, end, before + pages);
+            return RunPlace { number: index + 1, pages: before + pages };
         }
-        let run = RequestRun { end: first + pages, pages, used };
-        if self.runs.len() < RUNS {
-            self.runs.push(run);
-        } else if let Some(oldest) = self.runs.iter_mut().min_by_key(|run| run.used) {
-            *oldest = run;
-        }
+        let index = if self.runs.len() < RUNS {
+            self.runs.push(RequestRun { end: 0, pages: 0, next: NONE, older: NONE, newer: NONE });
+            (self.runs.len() - 1) as u8
+        } else {
+            let oldest = self.oldest;
+            self.leave(oldest);
+            oldest
+        };
+        self.enter(index, end, pages);
         RunPlace { number: 0, pages }
+    }
+
+    const fn list_of(end: u64) -> usize {
+        // Multiplied by 2⁶⁴ over the golden ratio, neighbours go to unrelated lists.
+        (end.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
+    }
+
+    /// Finds the run that ends before this page; of several the one that was gone on with last.
+    fn find(&self, first: u64) -> Option<u8> {
+        let mut index = self.lists[Self::list_of(first)];
+        while index != NONE {
+            let run = &self.runs[usize::from(index)];
+            if run.end == first {
+                return Some(index);
+            }
+            index = run.next;
+        }
+        None
+    }
+
+    /// Takes a run from its lists.
+    fn leave(&mut self, index: u8) {
+        let RequestRun { end, next, older, newer, .. } = self.runs[usize::from(index)];
+        let list = Self::list_of(end);
+        if self.lists[list] == index {
+            self.lists[list] = next;
+        } else {
+            let mut before = self.lists[list];
+            while self.runs[usize::from(before)].next != index {
+                before = self.runs[usize::from(before)].next;
+            }
+            self.runs[usize::from(before)].next = next;
+        }
+        if older == NONE {
+            self.oldest = newer;
+        } else {
+            self.runs[usize::from(older)].newer = newer;
+        }
+        if newer == NONE {
+            self.newest = older;
+        } else {
+            self.runs[usize::from(newer)].older = older;
+        }
+    }
+
+    /// Puts a run into its lists, as the newest.
+    fn enter(&mut self, index: u8, end: u64, pages: u64) {
+        let list = Self::list_of(end);
+        let (next, older) = (self.lists[list], self.newest);
+        self.runs[usize::from(index)] = RequestRun { end, pages, next, older, newer: NONE };
+        self.lists[list] = index;
+        self.newest = index;
+        if older == NONE {
+            self.oldest = index;
+        } else {
+            self.runs[usize::from(older)].newer = index;
+        }
     }
 }
 
@@ -71,7 +135,30 @@ mod tests {
         assert_eq!(runs.note(108, 8), RunPlace { number: 1, pages: 16 });
         assert_eq!(runs.note(504, 1), RunPlace { number: 2, pages: 5 });
         assert_eq!(runs.note(108, 8), RunPlace { number: 0, pages: 8 }, "it ended at 116");
-        assert_eq!(runs.note(116, 1), RunPlace { number: 1, pages: 17 });
+        assert_eq!(runs.note(116, 1), RunPlace { number: 3, pages: 9 }, "of two that end there the newer one");
+    }
+
+    #[test]
+    fn runs_are_those_of_a_list_that_is_searched() {
+        let mut runs = SequentialRuns::default();
+        // The newest last.
+        let mut known: Vec<(u64, u64, u8)> = Vec::new();
+        let mut at = 1_u64;
+        for _ in 0..20_000 {
+            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (first, pages) = (at >> 40 & 0x7f, 1 + (at >> 20 & 3));
+            let found = known.iter().rposition(|run| run.0 == first);
+            let place = runs.note(first, pages);
+            let number = if let Some(index) = found {
+                let (_, before, number) = known.remove(index);
+                assert_eq!(place, RunPlace { number: number + 1, pages: before + pages });
+                number
+            } else {
+                assert_eq!(place, RunPlace { number: 0, pages });
+                if known.len() < RUNS { known.len() as u8 } else { known.remove(0).2 }
+            };
+            known.push((first + pages, place.pages, number));
+        }
     }
 
     #[test]
