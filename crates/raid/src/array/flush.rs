@@ -34,14 +34,14 @@ pub(super) struct Flushes {
     /// Whether it makes everything durable that was acknowledged.
     ok: bool,
     /// Tells which intents are cleared when it is done.
-    clearance: Clearance,
+    clearance: IntentClearance,
     /// Numbers the first flush that began after the timer went off last.
     timer_generation: u64,
 }
 
 /// Tells which of the intents that can be cleared are.
 #[derive(Clone, Copy, Default)]
-enum Clearance {
+enum IntentClearance {
     /// Clears as many as keeps writes from waiting for room.
     #[default]
     Crowded,
@@ -177,7 +177,7 @@ impl Array {
         let clearance = std::mem::take(&mut self.flushes.clearance);
         let safe = self.members.not_live().is_empty() && self.repairs == 0 && self.exposed.is_empty();
         let mut rows = Vec::new();
-        let all = matches!(clearance, Clearance::All) || self.cleaning || !self.ready || !safe;
+        let all = matches!(clearance, IntentClearance::All) || self.cleaning || !self.ready || !safe;
         if all {
             self.intents.clear(0, &mut rows);
             return rows;
@@ -185,24 +185,24 @@ impl Array {
         if self.intents.len() >= most - most / 4 {
             self.intents.clear(most / 2, &mut rows);
         }
-        if let Clearance::Before(generation) = clearance {
+        if let IntentClearance::Before(generation) = clearance {
             self.intents.clear_before(generation, &mut rows);
         }
         rows
     }
 
-    /// The timer has gone off: clears the intents of rows that were not written since it did the last time, as md's bitmap does.
+    /// Clears, as the timer has gone off, the intents of rows that were not written since it did the last time, as md's bitmap does.
     /// Those that are written again and again keep theirs, which would be set anew each time.
     pub(super) fn timer_went_off(&mut self, out: &mut Out) {
         self.idle_timer = false;
-        if self.intents.has_idle() && !matches!(self.flushes.clearance, Clearance::All) {
-            self.flushes.clearance = Clearance::Before(self.flushes.timer_generation);
+        if self.intents.has_idle() && !matches!(self.flushes.clearance, IntentClearance::All) {
+            self.flushes.clearance = IntentClearance::Before(self.flushes.timer_generation);
         }
         self.flushes.timer_generation = self.intents.next_generation();
         self.own_flush(out);
     }
 
-    /// Somebody waits for it: leaves no intent open that can be cleared.
+    /// Leaves no intent open that can be cleared, since somebody waits for that.
     pub(super) fn clear_intents(&mut self, out: &mut Out) {
         self.clear_all_idle();
         self.own_flush(out);
@@ -210,7 +210,7 @@ impl Array {
 
     fn clear_all_idle(&mut self) {
         if self.intents.has_idle() {
-            self.flushes.clearance = Clearance::All;
+            self.flushes.clearance = IntentClearance::All;
         }
     }
 

@@ -44,7 +44,7 @@ impl Array {
         self.config.kept_rows() > 0
     }
 
-    /// A write of a run is opened: those that wait for the rest of their rows are asked whether it is that.
+    /// Notes that a write of a run is opened, and has those tried again that wait for the rest of their rows in its stripe.
     pub(super) fn run_goes_on(&mut self, op: OpId, run: u8, stripe: Stripe, pages: u16, out: &mut Out) {
         self.run_writes.open.push(OpenWrite { op, run, stripe, pages });
         self.run_writes.waiting.retain(|(op, _, of)| {
@@ -56,7 +56,7 @@ impl Array {
         });
     }
 
-    /// A write of a run is done: those go on that have nothing to wait for any more.
+    /// Notes that a write of a run is done, and lets those go on that have nothing to wait for any more.
     pub(super) fn run_write_ends(&mut self, op: OpId, out: &mut Out) {
         self.run_writes.open.retain(|write| write.op != op);
         let mut waiting = std::mem::take(&mut self.run_writes.waiting);
@@ -71,8 +71,8 @@ impl Array {
         self.run_writes.waiting = waiting;
     }
 
-    /// Returns true if a write is to wait for others of its run, and notes that it does. Else it is noted whether the rows are
-    /// full with those that wait for it.
+    /// Returns true if a write is to wait for others of its run, and notes that it does; else notes whether its rows are full
+    /// with those that wait for it.
     pub(super) fn waits_for_run(&mut self, op: OpId, what: What, versions: &dyn Versions, out: &Out) -> bool {
         let task = self.write_task(op);
         let (run, has_gathered) = (task.run, task.has_gathered);

@@ -89,7 +89,7 @@ pub(super) struct Dirty {
     /// What is being written back, and how much may be.
     under_way: Vec<LeavingRow>,
     at_once: usize,
-    /// All that is dirty of a stripe is written back together.
+    /// Tells that pages are written back with others of their stripe.
     stripes: bool,
     /// Pages that may be dirty, and down to how many they are written back.
     high: u64,
