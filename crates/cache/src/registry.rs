@@ -315,5 +315,6 @@ fn unsynchronised(name: &str) -> Option<SpecError> {
 
 /// An array that every parameter can be tried on.
 fn smallest_array() -> ArrayConfig {
-    ArrayConfig::new(Geometry::new(Level::Raid5, None, 3, 1, 1).expect("three members of a page are enough"))
+    let geometry = Geometry::new(Level::Raid5, None, 3, 1, 1).expect("three members of a page are enough");
+    ArrayConfig { page_bytes: 64, ..ArrayConfig::new(geometry) }
 }

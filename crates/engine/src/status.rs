@@ -273,6 +273,7 @@ pub struct CacheStatus {
     /// Pages written that it did not have.
     pub write_misses: u64,
     /// Counts the pages read and written past it, as their requests went on with a long sequential run.
+    #[serde(default)]
     pub bypassed: u64,
     /// What else this cache counts.
     pub figures: Vec<Figure>,

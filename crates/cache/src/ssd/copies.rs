@@ -47,7 +47,7 @@ pub(super) const SEQUENTIAL_CUTOFF: ParamSpec = ParamSpec {
            none do",
 };
 
-/// Where sequential runs begin to pass caches of arrays in files by.
+/// Sets where sequential runs begin to pass caches of arrays in files by.
 pub(crate) const LONG_CUTOFF: (&str, &str) = (SEQUENTIAL_CUTOFF.name, "4MiB");
 
 /// How the newest version of a page is read from the frame that it is found by.
@@ -128,9 +128,15 @@ impl<W: Writes> Registered for Copies<W> {
 }
 
 /// Returns the pages of a sequential run from which on it passes a cache by; 0 if none does.
+///
+/// # Errors
+/// If it is less than a page, but not 0, or no size.
 fn cutoff_pages(page_bytes: u32, params: &Params) -> Result<u64, HostCacheError> {
-    let bytes = quantity::bytes(params.text(SEQUENTIAL_CUTOFF.name));
-    let pages = bytes.ok().map(|bytes| bytes.div_ceil(page_bytes.into()));
+    let page = u64::from(page_bytes);
+    let bytes = quantity::bytes(params.text(SEQUENTIAL_CUTOFF.name)).ok();
+    // With less than a page, as where a unit is forgotten, nothing would come into the cache.
+    let bytes = bytes.filter(|bytes| *bytes == 0 || *bytes >= page);
+    let pages = bytes.map(|bytes| bytes.div_ceil(page));
     pages.ok_or_else(|| params.refuse(SEQUENTIAL_CUTOFF.name).into())
 }
 

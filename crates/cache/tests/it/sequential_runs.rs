@@ -1,8 +1,9 @@
 //! Sequential runs: writes of a run wait for each other until their rows are full, and long runs pass caches by.
 
+use destage_cache::serve;
 use destage_plan::{Control, HostOp};
-use destage_raid::Level;
-use destage_raid::array::ParityMethod;
+use destage_raid::array::{ArrayConfig, ParityMethod};
+use destage_raid::{Geometry, Level};
 
 use crate::stripe_cache::StripeCacheRun;
 
@@ -18,7 +19,7 @@ fn bench(cache: &str) -> StripeCacheRun {
     StripeCacheRun::with_cache(cache, pages, Level::Raid5, ParityMethod::Min, 16)
 }
 
-/// Writes the whole array in order, so many pages at a time, with so many writes under way; the tag of each page's write.
+/// Writes the whole array in order, so many pages at a time, with so many writes under way. Returns the tag of each page's write.
 fn write_all(bench: &mut StripeCacheRun, pages: u64, depth: usize) -> Vec<u64> {
     let mut tags = Vec::new();
     for (number, page) in (0..PAGES).step_by(pages as usize).enumerate() {
@@ -123,5 +124,21 @@ fn what_is_dirty_of_a_stripe_is_written_back_together() {
         assert_eq!(controller.status().dirty_rows, 0, "{unit}");
         assert_eq!(controller.array().stats().full_writes, full, "{unit}: rows that are written in full read nothing");
         bench.check(unit);
+    }
+}
+
+#[test]
+fn a_cutoff_below_a_page_is_refused() {
+    let geometry = Geometry::new(Level::Raid5, None, 5, 4, 64).expect("a shape that can be");
+    for cache in ["write-around", "write-through", "write-back", "leavo", "kdd"] {
+        for (cutoff, is_right) in
+            [("0", true), ("4", false), ("4095", false), ("4KiB", true), ("4MiB", true), ("x", false)]
+        {
+            let asked = format!("{cache}:sequential-cutoff={cutoff}");
+            let made = serve(&asked, &ArrayConfig::new(geometry.clone()), 64);
+            let said = made.err().map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(said.is_empty(), is_right, "{asked}: {said}");
+            assert!(is_right || said.contains("sequential-cutoff"), "{said}");
+        }
     }
 }
