@@ -254,8 +254,8 @@ fn lose_and_cut(seed: u64, members: u8, actions: &mut Vec<Action>) {
     }
 }
 
-/// Sequential runs, in every third history: requests of as many pages each that follow each other, with others between them or
-/// without, mostly where others go as well. Drawn on their own, so that other histories stay what they are.
+/// Puts sequential runs into every third history: requests of as many pages each that follow each other, with others between
+/// them or without, mostly where others go as well. They are drawn on their own, so that other histories stay what they are.
 fn follow_runs(seed: u64, cell: &Cell, hot: &Hot, actions: &mut Vec<Action>) {
     if !Cell::has_runs(seed) {
         return;

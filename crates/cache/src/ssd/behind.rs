@@ -63,7 +63,7 @@ pub(super) const CLEAN: ParamSpec = ParamSpec {
     help: "what is cleaned at a time: the row of the page that was not used for longest, or all rows of a stripe that have old parity, stripe by stripe in the order of addresses",
 };
 
-/// What arrays in files clean at a time.
+/// Sets what arrays in files clean at a time.
 pub(crate) const CLEANED_STRIPES: (&str, &str) = (CLEAN.name, "stripes");
 
 /// A row whose parity does not cover its newest data.

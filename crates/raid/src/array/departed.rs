@@ -26,8 +26,8 @@ impl Array {
         self.open_of_above(row, None, out)
     }
 
-    /// As [`open_write_back`](Self::open_write_back), of the pages of these columns, wherever above they are; and of all that
-    /// are of the row while data of it is lost, as its parity is computed from the newest of all then. Until it is
+    /// Opens the operation that does as [`open_write_back`](Self::open_write_back), of the pages of these columns, wherever above
+    /// they are; and of all that are of the row while data of it is lost, as its parity is computed from the newest of all then. Until it is
     /// done no page of the row has a newer version.
     pub fn open_write_back_of(&mut self, row: Row, columns: ColumnSet, out: &mut Out) -> OpId {
         let (stripe, first) = self.config.geometry.stripe_of(row);

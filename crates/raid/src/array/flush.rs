@@ -168,7 +168,7 @@ impl Array {
         }
     }
 
-    /// Rows whose intent is not kept any longer. All that can be cleared are when the array
+    /// Returns the rows whose intent is not kept any longer. All that can be cleared are when the array
     /// stops or has just started, or has lost a member: an open intent is then all that a
     /// start would be refused over. Else half of what may be open is kept, so that rows that are
     /// written and flushed again and again find theirs set, and no write waits for room.
@@ -191,8 +191,8 @@ impl Array {
         rows
     }
 
-    /// Clears, as the timer has gone off, the intents of rows that were not written since it did the last time, as md's bitmap does.
-    /// Those that are written again and again keep theirs, which would be set anew each time.
+    /// Clears, as the timer has gone off, the intents of rows that were not written since it did the last time, as md's bitmap does:
+    /// an intent that is needed again and again would be set anew each time.
     pub(super) fn timer_went_off(&mut self, out: &mut Out) {
         self.idle_timer = false;
         if self.intents.has_idle() && !matches!(self.flushes.clearance, IntentClearance::All) {

@@ -174,7 +174,7 @@ pub enum Approach {
     Absorbed,
     /// Nothing is done: what is asked for need not be.
     Skipped,
-    /// It fails: what it would take is not known any more.
+    /// Fails the write: what it would take is not known any more.
     Refused,
     /// It cannot be done yet: there is no room to absorb it, or something has to be noted before. It is asked
     /// anew when a slot is [given back](super::Array::give_slot), a flush is done, or what stands above
@@ -256,8 +256,8 @@ pub trait Versions {
         false
     }
 
-    /// A write of these pages, which passes what stands above by, is carried out with another: what is there of them that
-    /// members have as well is forgotten.
+    /// Forgets what is above of these pages and members have as well: a write of them, which passes what stands above by, is
+    /// carried out with another.
     fn passes(&mut self, rows: Rows, columns: ColumnSet) {
         let _ = (rows, columns);
     }

@@ -84,7 +84,7 @@ pub struct Service {
     pub depth: usize,
     /// Rows whose intents may be open.
     pub open_rows: usize,
-    /// This long after a write the array flushes on its own.
+    /// Sets how long after a write the array flushes on its own.
     pub idle_flush: Nanos,
     /// Stripes that a rebuild fills between two notes.
     pub rebuild_window: u32,

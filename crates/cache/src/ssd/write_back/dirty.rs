@@ -63,13 +63,13 @@ pub(super) const DESTAGE_UNIT: ParamSpec = ParamSpec {
            was not used for half as long, row by row",
 };
 
-/// What arrays in files write back at a time.
+/// Sets what arrays in files write back at a time.
 pub(crate) const DESTAGED_STRIPES: (&str, &str) = (DESTAGE_UNIT.name, "stripe");
 
 /// Limits the rows of a stripe that are written back together.
 const STRIPE_ROWS: u32 = 32;
 
-/// Pages of a row that an operation writes back.
+/// Names the pages of a row that an operation writes back.
 #[derive(Clone, Copy)]
 struct LeavingRow {
     op: OpId,
@@ -280,7 +280,7 @@ impl Dirty {
         self.is_idle = out.now() >= self.asked + self.idle;
     }
 
-    /// An operation has ended; whether it was to write pages back.
+    /// Notes that an operation has ended. Returns true if it was to write pages back.
     pub(super) fn done(&mut self, op: OpId, frames: &Frames, geometry: &Geometry) -> bool {
         let Some(at) = self.under_way.iter().position(|leaving| leaving.op == op) else { return false };
         let LeavingRow { row, columns, .. } = self.under_way.swap_remove(at);
@@ -406,7 +406,7 @@ impl Dirty {
     }
 }
 
-/// The rows of the stripe of a row that are written back with it, that row among them.
+/// Returns the rows of a row's stripe that are written back with it, that row among them.
 fn rows_around(row: Row, geometry: &Geometry) -> Rows {
     let (_, in_chunk) = geometry.stripe_of(row);
     let before = in_chunk % STRIPE_ROWS;

@@ -200,7 +200,7 @@ impl GroupCommit {
 mod tests {
     use super::*;
 
-    /// Has a step wait for so many commits, again and again; how many of the rounds had one of them synced at once.
+    /// Has a step wait for so many commits, again and again. Returns how many of the rounds had one of them synced at once.
     fn rounds_at_once(rounds: u32, commits: u64) -> u32 {
         let mut group = GroupCommit::default();
         let mut at_once = 0;
