@@ -1,0 +1,349 @@
+//! A device from its making to its end, and how it is found again.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::abi::{
+    ATTR_FUA, ATTR_READ_ONLY, ATTR_VOLATILE_CACHE, DeviceInfo, DeviceParams, F_NEED_GET_DATA, F_UNPRIVILEGED_DEV,
+    F_USER_RECOVERY, F_USER_RECOVERY_REISSUE, MAX_DEPTH, STATE_LIVE, STATE_QUIESCED,
+};
+use crate::control::{ControlDevice, devices, request_path};
+use crate::kernel::RequestRing;
+use crate::{RequestQueue, UblkError};
+
+/// Limits how long the files of a new device, and the end of its last server, are waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Sets how often these are looked at.
+const PACE: Duration = Duration::from_millis(10);
+/// Limits the bytes of a request.
+const LONGEST: u32 = 1 << 20;
+/// Limits the sectors of a trim, or of zeros: 1 GiB.
+const LONGEST_TRIM: u32 = 1 << 21;
+/// Has requests begin and end at sectors of 512 bytes, and says that 4 KiB are better.
+const SECTOR_SHIFT: u8 = 9;
+const BLOCK_SHIFT: u8 = 12;
+
+/// Says what is to be served.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceOffer {
+    /// Names the device, if it matters.
+    pub device: Option<u32>,
+    /// Tells it from all others, also when its server has died.
+    pub identity: u64,
+    /// Counts its bytes.
+    pub bytes: u64,
+    /// Lets nobody write.
+    pub read_only: bool,
+    /// Counts the requests that it has at a time at most.
+    pub depth: u16,
+}
+
+impl DeviceOffer {
+    fn params(&self) -> DeviceParams {
+        let read_only = if self.read_only { ATTR_READ_ONLY } else { 0 };
+        DeviceParams {
+            attributes: ATTR_VOLATILE_CACHE | ATTR_FUA | read_only,
+            sector_shift: SECTOR_SHIFT,
+            block_shift: BLOCK_SHIFT,
+            longest: LONGEST / 512,
+            sectors: self.bytes / 512,
+            longest_trim: if self.read_only { 0 } else { LONGEST_TRIM },
+        }
+    }
+}
+
+/// Says what a device does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// Is served by a process.
+    Served,
+    /// Has requests wait until it is served again.
+    Waiting,
+    /// Was never started, or is stopped.
+    Stopped,
+}
+
+/// Names a device that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundDevice {
+    /// Is its number.
+    pub device: u32,
+    /// Says what it does.
+    pub state: DeviceState,
+    /// Names the process that serves it, or served it last.
+    pub pid: i32,
+}
+
+impl FoundDevice {
+    fn of(info: &DeviceInfo) -> Self {
+        let state = match info.state {
+            STATE_LIVE => DeviceState::Served,
+            STATE_QUIESCED => DeviceState::Waiting,
+            _ => DeviceState::Stopped,
+        };
+        Self { device: info.device, state, pid: info.pid }
+    }
+}
+
+/// Returns the device of this identity, if there is one that this user may see.
+///
+/// # Errors
+/// If there is no driver, or this user may not ask it.
+pub fn find_device(identity: u64) -> Result<Option<FoundDevice>, UblkError> {
+    let found = find(&mut ControlDevice::open()?, identity);
+    Ok(found.as_ref().map(FoundDevice::of))
+}
+
+/// Looks for the device; those that go meanwhile, or that the user may not see, are none.
+fn find(control: &mut ControlDevice, identity: u64) -> Option<DeviceInfo> {
+    let infos = devices().into_iter().filter_map(|device| control.info(device).ok());
+    infos.into_iter().find(|info| info.identity == identity)
+}
+
+/// A block device that this process serves.
+#[derive(Debug)]
+pub struct UblkDevice {
+    control: ControlDevice,
+    info: DeviceInfo,
+    /// Says that requests wait for it from before.
+    resumes: bool,
+}
+
+impl UblkDevice {
+    /// Makes a device, or takes over the one of the same identity that waits for a server. Its requests come by the queue, which is this thread's, once
+    /// it is [started](Self::start).
+    ///
+    /// # Errors
+    /// If there is no driver or it is too old, this user may not use it, the number is taken, or the device that waits is of another size.
+    pub fn open(offer: &DeviceOffer) -> Result<(Self, RequestQueue), UblkError> {
+        let mut control = ControlDevice::open()?;
+        let features = control.features().map_err(|_| UblkError::TooOld("the command GET_FEATURES"))?;
+        if features & F_NEED_GET_DATA == 0 {
+            return Err(UblkError::TooOld("UBLK_F_NEED_GET_DATA"));
+        }
+        let found = settled(&mut control, offer.identity)?;
+        if let (Some(asked), Some(info)) = (offer.device, found)
+            && asked != info.device
+        {
+            return Err(UblkError::Elsewhere { asked, found: info.device });
+        }
+        match found {
+            Some(info) if info.state == STATE_QUIESCED => Self::resume(control, info, offer),
+            _ => Self::make(control, features, offer),
+        }
+    }
+
+    fn make(mut control: ControlDevice, features: u64, offer: &DeviceOffer) -> Result<(Self, RequestQueue), UblkError> {
+        let wanted = F_NEED_GET_DATA | F_USER_RECOVERY | F_USER_RECOVERY_REISSUE;
+        let is_root = rustix::process::geteuid().is_root();
+        let unprivileged = if is_root { 0 } else { F_UNPRIVILEGED_DEV };
+        let info = DeviceInfo {
+            depth: offer.depth.clamp(1, MAX_DEPTH),
+            longest: LONGEST,
+            features: wanted & features | unprivileged,
+            identity: offer.identity,
+            ..DeviceInfo::default()
+        };
+        let info =
+            control.add(offer.device, info).map_err(|source| match (Errno::from_io_error(&source), offer.device) {
+                (Some(Errno::EXIST), Some(device)) => {
+                    let pid = control.info(device).map_or(0, |info| info.pid);
+                    UblkError::Taken { device, pid }
+                }
+                _ => UblkError::Io { what: "add a device to the ublk driver".to_owned(), source },
+            })?;
+        let mut made = Self { control, info, resumes: false };
+        let queue = made.prepare(offer);
+        if queue.is_err() {
+            // Nothing is left behind; that it may not be removed either is not what is wrong.
+            drop(made.remove());
+        }
+        Ok((made, queue?))
+    }
+
+    fn prepare(&mut self, offer: &DeviceOffer) -> Result<RequestQueue, UblkError> {
+        let set = self.control.set_params(&self.info, &offer.params());
+        set.map_err(UblkError::of(format!("set the size of {}", self.path().display())))?;
+        self.queue(offer.bytes)
+    }
+
+    fn resume(
+        mut control: ControlDevice,
+        info: DeviceInfo,
+        offer: &DeviceOffer,
+    ) -> Result<(Self, RequestQueue), UblkError> {
+        let device = info.device;
+        let what = format!("take over /dev/ublkb{device}");
+        let params = control.params(&info).map_err(UblkError::of(what.clone()))?;
+        let wanted = offer.params();
+        if params != wanted {
+            let what = if params.sectors == wanted.sectors {
+                "is offered in another way (--read-only, or another version of destage)".to_owned()
+            } else {
+                format!("has {} sectors and not {}", params.sectors, wanted.sectors)
+            };
+            return Err(UblkError::Differs { device, what });
+        }
+        // Its last server may hold its file for a moment yet.
+        retry(|| control.start_recovery(&info), Errno::BUSY).map_err(UblkError::of(what))?;
+        let mut taken = Self { control, info, resumes: true };
+        let queue = taken.queue(offer.bytes)?;
+        Ok((taken, queue))
+    }
+
+    fn queue(&mut self, bytes: u64) -> Result<RequestQueue, UblkError> {
+        let path = request_path(self.info.device);
+        let file = open_request_file(&path).map_err(UblkError::of(format!("open {}", path.display())))?;
+        let what = || format!("serve the requests of {}", self.path().display());
+        let ring = RequestRing::new(file, self.info.depth).map_err(UblkError::of(what()))?;
+        RequestQueue::new(Box::new(ring), bytes).map_err(UblkError::of(what()))
+    }
+
+    /// Returns its number.
+    pub const fn number(&self) -> u32 {
+        self.info.device
+    }
+
+    /// Returns the block device.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/ublkb{}", self.info.device))
+    }
+
+    /// Returns true if it goes on after its server ended, rather than being new.
+    pub const fn resumes(&self) -> bool {
+        self.resumes
+    }
+
+    /// Returns true if it waits for another server when this process ends without stopping it.
+    pub const fn outlives_server(&self) -> bool {
+        self.info.features & F_USER_RECOVERY != 0
+    }
+
+    /// Has the block device appear, or go on. This waits for the kernel, which reads from it meanwhile: requests have to be answered by another thread.
+    ///
+    /// # Errors
+    /// If the driver does not do it.
+    pub fn start(&mut self) -> Result<(), UblkError> {
+        let started = if self.resumes { self.control.end_recovery(&self.info) } else { self.control.start(&self.info) };
+        started.map_err(UblkError::of(format!("start {}", self.path().display())))?;
+        // Who is told that it is there finds it, and udev takes a moment.
+        let path = self.path();
+        let begin = Instant::now();
+        while !path.exists() && begin.elapsed() < PATIENCE {
+            std::thread::sleep(PACE);
+        }
+        Ok(())
+    }
+
+    /// Has the block device disappear, unless somebody uses it: what the kernel's memory has of it is written first. Requests have to be answered by another
+    /// thread meanwhile. Then the queue is over, and the device is to be [removed](Self::remove).
+    ///
+    /// # Errors
+    /// [`UblkError::InUse`] if it is mounted or held; else if the driver does not do it, or what it has cannot be written.
+    pub fn stop(&mut self) -> Result<(), UblkError> {
+        let held = self.hold()?;
+        if let Some(held) = &held {
+            held.sync_all()
+                .map_err(UblkError::of(format!("write out what the kernel has of {}", self.path().display())))?;
+        }
+        // Held on to, so that nobody mounts it now.
+        let stopped = self.control.stop(&self.info);
+        drop(held);
+        stopped.map_err(UblkError::of(format!("stop {}", self.path().display())))
+    }
+
+    /// Opens it as nobody else can at the same time; nothing if it is not there.
+    fn hold(&self) -> Result<Option<File>, UblkError> {
+        let (path, begin) = (self.path(), Instant::now());
+        loop {
+            let opened = OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits().cast_signed()).open(&path);
+            match opened {
+                Ok(file) => return Ok(Some(file)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                // A look of udev's or mount's own is over soon.
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) && begin.elapsed() < PACE * 20 => {
+                    std::thread::sleep(PACE);
+                }
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => {
+                    return Err(UblkError::InUse(self.info.device));
+                }
+                Err(source) => return Err(UblkError::Io { what: format!("open {}", path.display()), source }),
+            }
+        }
+    }
+
+    /// Removes the device, whose queue is closed.
+    ///
+    /// # Errors
+    /// If the driver does not do it.
+    pub fn remove(&mut self) -> Result<(), UblkError> {
+        let removed = self.control.delete(&self.info);
+        removed.map_err(UblkError::of(format!("remove {}", self.path().display())))
+    }
+
+    /// Removes the device of this identity that waits for a server: what waits for it fails. Returns it, if there is one.
+    ///
+    /// # Errors
+    /// If there is no driver, it is served, or the driver does not do it.
+    pub fn discard(identity: u64) -> Result<Option<FoundDevice>, UblkError> {
+        let mut control = ControlDevice::open()?;
+        let Some(info) = settled(&mut control, identity)? else { return Ok(None) };
+        let mut device = Self { control, info, resumes: true };
+        device.remove()?;
+        Ok(Some(FoundDevice::of(&info)))
+    }
+}
+
+/// Looks for a device of this identity. One whose server is dying is waited for, and one that was never started is removed.
+fn settled(control: &mut ControlDevice, identity: u64) -> Result<Option<DeviceInfo>, UblkError> {
+    let begin = Instant::now();
+    loop {
+        match find(control, identity) {
+            Some(info) if info.state == STATE_LIVE => {
+                if begin.elapsed() >= PATIENCE {
+                    return Err(UblkError::Served { device: info.device, pid: info.pid });
+                }
+            }
+            Some(info) if info.state != STATE_QUIESCED => {
+                let removed = control.delete(&info);
+                removed.map_err(UblkError::of(format!("remove /dev/ublkb{}, which was stopped", info.device)))?;
+            }
+            found => return Ok(found),
+        }
+        std::thread::sleep(PACE);
+    }
+}
+
+/// Opens the file of a device's requests, which may be made, and given to this user, in a moment only.
+fn open_request_file(path: &std::path::Path) -> io::Result<File> {
+    let begin = Instant::now();
+    loop {
+        match OpenOptions::new().read(true).write(true).open(path) {
+            Err(error) if is_temporary(&error) && begin.elapsed() < PATIENCE => std::thread::sleep(PACE),
+            opened => return opened,
+        }
+    }
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::ACCESS | Errno::PERM | Errno::BUSY))
+}
+
+/// Tries again while there is this error.
+fn retry(mut call: impl FnMut() -> io::Result<()>, while_error: Errno) -> io::Result<()> {
+    let begin = Instant::now();
+    loop {
+        match call() {
+            Err(error) if Errno::from_io_error(&error) == Some(while_error) && begin.elapsed() < PATIENCE => {
+                std::thread::sleep(PACE);
+            }
+            done => return done,
+        }
+    }
+}
