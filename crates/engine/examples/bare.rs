@@ -4,14 +4,20 @@
 //! ```text
 //! cargo run --release -p destage-engine --example bare -- null 1GiB bare.sock
 //! cargo run --release -p destage-engine --example bare -- memory 1GiB bare.sock
+//! cargo run --release -p destage-engine --example bare -- null 1GiB ublk
 //! ```
+//!
+//! The last is a block device of the kernel's, the first that is free.
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use destage_engine::{ArrayStatus, Backend, DeviceReplacement, Listener, Offer, ReplaceError, ReplaceOutcome, Service};
+use destage_engine::{
+    ArrayStatus, Backend, DeviceOffer, DeviceReplacement, Listener, Offer, ReplaceError, ReplaceOutcome, Service,
+    UblkDevice,
+};
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_plan::{HostOp, HostRequest, quantity};
 
@@ -34,7 +40,7 @@ impl Backend for Bare {
             (HostOp::Read, Some(memory)) => data.copy_from_slice(&memory[place]),
             (HostOp::Read, None) => data.fill(0),
             (HostOp::Write, Some(memory)) => memory[place].copy_from_slice(&data),
-            (HostOp::WriteZeroes | HostOp::Discard, Some(memory)) => memory[place].fill(0),
+            (HostOp::WriteZeroes | HostOp::WriteZeroesUnmap | HostOp::Discard, Some(memory)) => memory[place].fill(0),
             _ => {}
         }
         self.done.push_back(Completion { tag: request.tag, ok: true, bytes: data });
@@ -83,14 +89,21 @@ impl Backend for Bare {
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [kind, size, socket] = &args[..] else {
-        eprintln!("usage: bare null|memory SIZE SOCKET");
+        eprintln!("usage: bare null|memory SIZE SOCKET|ublk");
         return ExitCode::FAILURE;
     };
     let served = || -> Result<(), Box<dyn std::error::Error>> {
         let bytes = quantity::bytes(size)?;
         let memory = (kind == "memory").then(|| vec![0; bytes as usize]);
         let mut service = Service::new(Bare { bytes, memory, done: VecDeque::new() }, &Offer::default())?;
-        service.listen(Listener::unix(Path::new(socket))?)?;
+        if socket == "ublk" {
+            let identity = std::process::id().into();
+            let offer = DeviceOffer { device: None, identity, bytes, read_only: false, depth: 128 };
+            let (device, queue) = UblkDevice::open(&offer)?;
+            service.attach(Box::new(device), queue)?;
+        } else {
+            service.listen(Listener::unix(Path::new(socket))?)?;
+        }
         Ok(service.run()?)
     };
     match served() {

@@ -35,8 +35,10 @@ pub enum Order {
     /// Compares rows. [`Reply::Scrubbing`] tells how far it is, [`Reply::Scrubbed`] how it has ended. It ends early if the
     /// connection closes.
     Scrub(ScrubRequest),
-    /// To end: answered when nothing is left to be recovered.
+    /// Ends the service, unless its block device is in use: answered when nothing is left to be recovered.
     Stop,
+    /// Ends the service and has its block device wait for the next one: answered as [`Stop`](Self::Stop) is.
+    Pause,
 }
 
 /// What the service answers.
@@ -278,6 +280,13 @@ impl ControlConnection {
             self.finished(how);
             // Whoever does not read the answer does not get it.
             drop(self.send());
+        }
+    }
+
+    /// Refuses the order to end, if it gave one.
+    pub(crate) fn refused_stop(&mut self, why: &str) {
+        if std::mem::take(&mut self.waits_for_stop) {
+            self.finished(Err(why));
         }
     }
 

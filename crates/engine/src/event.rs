@@ -319,6 +319,25 @@ pub enum ServiceEvent {
         /// Says why.
         why: String,
     },
+    /// Reports that the kernel's block device is there.
+    BlockDeviceStarted {
+        /// Names it.
+        path: String,
+        /// Tells that it has waited for the array since an earlier service ended.
+        resumed: bool,
+    },
+    /// Reports that the kernel's block device is gone, as was ordered.
+    BlockDeviceRemoved {
+        /// Names it.
+        path: String,
+    },
+    /// Reports that the service ends, and that the kernel's block device is still in use.
+    BlockDeviceLeft {
+        /// Names it.
+        path: String,
+        /// Tells that its requests wait until the array is served again, rather than fail.
+        waits: bool,
+    },
     /// Reports that the service begins to end.
     Stopping {
         /// Says why.
@@ -346,6 +365,7 @@ impl ServiceEvent {
             | Self::DirtyPageLost { .. }
             | Self::RowsMismatched { repaired: false, .. }
             | Self::ReplacementFailed { .. }
+            | Self::BlockDeviceLeft { waits: false, .. }
             | Self::PageUnreadable { .. } => EventSeverity::Error,
             Self::ScrubEnded { scrub } if scrub.state == ScrubState::Finished && !scrub.is_fine() => {
                 EventSeverity::Warning
@@ -365,6 +385,7 @@ impl ServiceEvent {
             | Self::PageCorrected { .. }
             | Self::CachePageDropped { .. }
             | Self::RowsMismatched { .. }
+            | Self::BlockDeviceLeft { waits: true, .. }
             | Self::ProgramFailed { .. } => EventSeverity::Warning,
             Self::DeviceAnswers { .. }
             | Self::DeviceReplaced { .. }
@@ -374,6 +395,8 @@ impl ServiceEvent {
             | Self::ScrubStarted { .. }
             | Self::ScrubEnded { .. }
             | Self::Resynchronised { .. }
+            | Self::BlockDeviceStarted { .. }
+            | Self::BlockDeviceRemoved { .. }
             | Self::Ordered { .. } => EventSeverity::Notice,
             Self::RebuildProgress { .. }
             | Self::ScrubProgress { .. }
@@ -436,6 +459,9 @@ impl ServiceEvent {
             Self::CacheDataLost { .. } => "cache-data-lost",
             Self::MembersReordered { .. } => "members-reordered",
             Self::Ordered { .. } => "ordered",
+            Self::BlockDeviceStarted { .. } => "block-device-started",
+            Self::BlockDeviceRemoved { .. } => "block-device-removed",
+            Self::BlockDeviceLeft { .. } => "block-device-left",
             Self::ClientCame { .. } => "client-came",
             Self::ClientGone { .. } => "client-gone",
             Self::ProgramFailed { .. } => "program-failed",
@@ -572,6 +598,23 @@ impl fmt::Display for ServiceEvent {
                 "{bytes} bytes of data that the cache alone had are lost with its device, and cannot be read until they are written: {}",
                 first_of(ranges)
             ),
+            Self::BlockDeviceStarted { path, resumed: false } => write!(f, "block device: {path}"),
+            Self::BlockDeviceStarted { path, resumed: true } => {
+                write!(f, "block device: {path}, which has waited for this array, goes on")
+            }
+            Self::BlockDeviceRemoved { path } => write!(f, "block device {path} removed"),
+            Self::BlockDeviceLeft { path, waits: true } => {
+                write!(
+                    f,
+                    "block device {path} is in use: its requests wait until the array is served with --ublk again"
+                )
+            }
+            Self::BlockDeviceLeft { path, waits: false } => {
+                write!(
+                    f,
+                    "block device {path} was not removed, and fails: without privileges it cannot wait for another service"
+                )
+            }
             Self::Ordered { order, refused: None } => write!(f, "ordered: {order}"),
             Self::Ordered { order, refused: Some(why) } => write!(f, "refused: {order}: {why}"),
             Self::ClientCame { clients } => write!(f, "a client has come; there are {clients}"),

@@ -47,13 +47,14 @@ pub use description::{
 pub use descriptors::raise_descriptor_limit;
 pub use destage_exec::{Accepted, MemberFreshness, ZeroingProgress, ZeroingWatch};
 pub use destage_raid::settings;
+pub use destage_ublk::{DeviceOffer, DeviceState, FoundDevice, UblkDevice, UblkError, find_device};
 pub use device_timeout::DeviceTimeout;
 pub use event::{EventSeverity, ServiceEvent};
 pub use making::{ArrayMaking, MadeArray};
 pub use recorder::Recorder;
 pub use replacement::{DeviceReplacement, ReplaceError, ReplaceOutcome};
 pub use scrub::{ScrubError, ScrubRequest, ScrubState, ScrubStatus};
-pub use service::{Offer, Service, ServiceError};
+pub use service::{DeviceControl, Offer, Service, ServiceError};
 pub use socket::Listener;
 pub use status::{
     ArrayStatus, ByteRange, CacheStatus, Clients, DeviceStatus, Figure, Kind, MemoryStatus, Requests,

@@ -1,6 +1,7 @@
 //! The service: one thread that takes requests from clients, hands them to the backend, and sends what
 //! comes of them. It waits in one place ([`Waiter`]) and never for one client, one device or one request.
 
+mod block_device;
 mod clients;
 mod news;
 mod orders;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use destage_exec::FilesError;
 use destage_nbd::{BlockSizes, Errno, Export, ExportError, Exports, Features};
 use destage_plan::Request as Asked;
+use destage_ublk::UblkError;
 use slab::Slab;
 
 use crate::budget::{LONGEST, MEMORY, MemoryBudget};
@@ -30,9 +32,11 @@ use crate::socket::Listener;
 use crate::status::State;
 use crate::waiter::{Interest, Waiter};
 use crate::{Backend, ServiceEvent, marks};
+use block_device::BlockDevice;
+pub use block_device::DeviceControl;
 use news::NewsTimer;
 use replacing::PendingReplacement;
-use requests::PendingRequest;
+use requests::{PendingRequest, Requester};
 use scrubbing::OrderedScrub;
 use unaligned::SectorWork;
 
@@ -108,6 +112,9 @@ pub enum ServiceError {
     /// Something is left to be recovered.
     #[error(transparent)]
     Backend(#[from] FilesError),
+    /// The kernel's block device cannot be served.
+    #[error(transparent)]
+    BlockDevice(#[from] UblkError),
     /// The backend had stopped before: requests were answered with errors since.
     #[error("{0}")]
     Broken(String),
@@ -125,6 +132,7 @@ enum Source {
     Client(usize),
     Boss(usize),
     Backend,
+    BlockDevice,
 }
 
 impl Source {
@@ -135,6 +143,7 @@ impl Source {
             Self::Client(at) => (2, at),
             Self::Boss(at) => (3, at),
             Self::Backend => (4, 0),
+            Self::BlockDevice => (5, 0),
         };
         kind << 32 | at as u64
     }
@@ -146,7 +155,8 @@ impl Source {
             1 => Self::Control,
             2 => Self::Client(at),
             3 => Self::Boss(at),
-            _ => Self::Backend,
+            4 => Self::Backend,
+            _ => Self::BlockDevice,
         }
     }
 }
@@ -175,6 +185,11 @@ pub struct Service<B> {
     news: NewsTimer,
     replacing: Option<PendingReplacement>,
     scrubbing: Option<OrderedScrub>,
+    device: Option<BlockDevice>,
+    /// Says why the block device could not be started.
+    device_error: Option<UblkError>,
+    /// Whoever runs the service wants it to end: the block device is stopped first.
+    is_ending: bool,
     /// Requests were handed to the backend since it was polled last.
     begun: bool,
     /// Why nothing is answered but with errors.
@@ -215,7 +230,7 @@ impl<B: Backend> Service<B> {
             bosses: Slab::new(),
             pending: Slab::new(),
             sectors: SectorQueue::default(),
-            budget: MemoryBudget::new(MEMORY as usize, CLIENTS),
+            budget: MemoryBudget::new(MEMORY as usize, CLIENTS + 1),
             watched: None,
             load: Load::default(),
             listening: None,
@@ -223,6 +238,9 @@ impl<B: Backend> Service<B> {
             news: NewsTimer::default(),
             replacing: None,
             scrubbing: None,
+            device: None,
+            device_error: None,
+            is_ending: false,
             begun: false,
             broken: None,
             stopping: false,
@@ -260,7 +278,7 @@ impl<B: Backend> Service<B> {
     /// clients come.
     pub fn limit_memory(&mut self, bytes: u64) {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        self.budget = MemoryBudget::new(bytes, CLIENTS);
+        self.budget = MemoryBudget::new(bytes, CLIENTS + 1);
     }
 
     /// Tells `listener` of every request that a trace can hold, as it comes.
@@ -303,16 +321,18 @@ impl<B: Backend> Service<B> {
     pub fn run(mut self) -> Result<(), ServiceError> {
         while !self.stopping {
             self.turn(None)?;
-            if self.stop.load(Ordering::Relaxed) && !std::mem::replace(&mut self.stopping, true) {
+            if self.stop.swap(false, Ordering::Relaxed) && !self.stopping {
                 self.happened(|| ServiceEvent::Stopping {
                     why: "a signal, or the end of the command that is served".to_owned(),
                 });
+                self.begin_end(true);
             }
         }
         // Whatever hangs, the end comes.
         self.backend.begin_stop();
         self.backend.end_scrub("the service has ended");
         self.say_goodbye()?;
+        let closed = self.close_device();
         if let Some(why) = self.broken {
             self.bosses.iter_mut().for_each(|(_, boss)| boss.stopped(Err(&why)));
             return Err(ServiceError::Broken(why));
@@ -320,7 +340,8 @@ impl<B: Backend> Service<B> {
         let stopped = self.backend.stop();
         let told = stopped.as_ref().map(drop).map_err(ToString::to_string);
         self.bosses.iter_mut().for_each(|(_, boss)| boss.stopped(told.as_ref().map(drop).map_err(String::as_str)));
-        Ok(stopped?)
+        stopped?;
+        closed
     }
 
     /// Nobody new comes, nothing new is begun, and what is under way is answered.
@@ -363,6 +384,7 @@ impl<B: Backend> Service<B> {
             self.work();
             self.attend();
         }
+        self.hear_device();
         self.go_on_replacing();
         self.tell_scrub();
         if self.news.is_due() {
@@ -378,14 +400,15 @@ impl<B: Backend> Service<B> {
         self.dismiss_stalled();
         self.stir_ready();
         // Further requests that came meanwhile are looked at before anything is waited for.
-        let busy = (std::mem::take(&mut self.begun) || !self.stirred.is_empty()).then_some(Duration::ZERO);
+        let busy = (std::mem::take(&mut self.begun) || !self.stirred.is_empty() || self.owes_device())
+            .then_some(Duration::ZERO);
         let timer = if self.broken.is_some() { None } else { self.backend.until_timer() };
         let handshake = self.clients.iter().any(|(_, client)| client.session().is_none()).then_some(HANDSHAKE);
         let welcome = self.unwelcome.map(|until| until.saturating_duration_since(Instant::now()));
         let watched = self.watched.map(|since| WATCH.saturating_sub(since.elapsed()));
         let news = self.news.longest_wait();
         let (scrub, replacing) = (self.until_scrub_is_told(), self.replacement_left());
-        let most = [timer, handshake, welcome, watched, news, scrub, replacing, busy, most];
+        let most = [timer, handshake, welcome, watched, news, scrub, replacing, self.device_wait(), busy, most];
         let most = most.into_iter().flatten().min();
         let mut ready = std::mem::take(&mut self.ready);
         self.waiter.wait(most, &mut ready).map_err(cannot("wait for clients"))?;
@@ -395,8 +418,8 @@ impl<B: Backend> Service<B> {
                 Source::Control => self.welcome_bosses()?,
                 Source::Client(at) => self.hear_client(at),
                 Source::Boss(at) => self.hear_boss(at),
-                // It is polled in every turn.
-                Source::Backend => {}
+                // They are looked at in every turn.
+                Source::Backend | Source::BlockDevice => {}
             }
         }
         self.ready = ready;
@@ -457,8 +480,8 @@ impl<B: Backend> Service<B> {
         }
         self.sectors.clear();
         for pending in self.pending.drain().collect::<Vec<_>>() {
-            Self::refuse(&mut self.clients, &pending, Errno::Io, &why);
-            self.stir(pending.client);
+            self.refuse(&pending, Errno::Io, &why);
+            self.stir_requester(pending.requester);
         }
         for (_, boss) in &mut self.bosses {
             boss.drained(Err(&why));
@@ -467,6 +490,7 @@ impl<B: Backend> Service<B> {
 
     /// Reads from and writes to those clients of whom there may be something new.
     fn attend(&mut self) {
+        self.serve_device();
         let mut again = std::mem::take(&mut self.again);
         self.stir_ready();
         while let Some(at) = self.stirred.pop() {
@@ -493,7 +517,7 @@ impl<B: Backend> Service<B> {
         let mut taken = 0;
         while taken < TURN && !self.holds_requests() {
             let Some(incoming) = self.clients[at].next(at, &mut self.budget, &mut drained)? else { break };
-            self.begin(at, incoming);
+            self.begin(Requester::Client(at), incoming);
             taken += 1;
         }
         let holds = self.holds_requests();

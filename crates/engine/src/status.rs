@@ -22,6 +22,9 @@ pub struct Status {
     pub up_seconds: f64,
     /// How NBD clients name it.
     pub uris: Vec<String>,
+    /// Names the kernel's block device, if there is one.
+    #[serde(default)]
+    pub block_device: Option<String>,
     /// What it serves.
     pub array: ArrayStatus,
     /// Its clients.

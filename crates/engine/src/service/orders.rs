@@ -99,8 +99,15 @@ impl<B: Backend> Service<B> {
             Order::Stop => {
                 self.happened(|| ServiceEvent::Stopping { why: "destage stop".to_owned() });
                 self.bosses[at].waits_for_stop = true;
-                self.stopping = true;
+                self.begin_end(false);
             }
+            Order::Pause => match self.pause_device() {
+                Ok(()) => {
+                    self.happened(|| ServiceEvent::Stopping { why: "destage stop --pause".to_owned() });
+                    self.bosses[at].waits_for_stop = true;
+                }
+                Err(why) => self.bosses[at].reply(&Reply::Failed(why.to_owned())),
+            },
         }
     }
 
@@ -113,6 +120,7 @@ impl<B: Backend> Service<B> {
             pid: std::process::id(),
             up_seconds: self.begin.elapsed().as_secs_f64(),
             uris: self.uris().collect(),
+            block_device: self.block_device(),
             array,
             clients: Clients {
                 now: self.clients.len() as u64,

@@ -25,23 +25,39 @@ pub(super) enum RequestNext {
     Edge { was_read: bool },
 }
 
+/// Says whose request it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Requester {
+    /// Is the client of this number.
+    Client(usize),
+    /// Is the kernel, for the [block device](super::Service::attach).
+    BlockDevice,
+}
+
 /// Holds a request in flight.
 #[derive(Debug)]
 pub(super) struct PendingRequest {
-    pub(super) client: usize,
+    pub(super) requester: Requester,
     pub(super) request: Request,
     /// Counts the bytes that are allocated for it.
-    bytes: usize,
+    pub(super) bytes: usize,
     pub(super) then: RequestNext,
     since: Instant,
 }
 
 impl<B: Backend> Service<B> {
-    pub(super) fn refuse(clients: &mut Slab<Connection>, pending: &PendingRequest, errno: Errno, why: &str) {
-        let Some(client) = clients.get_mut(pending.client) else { return };
-        client.answered(pending.bytes);
-        if let Some(session) = client.session().copied().filter(|_| !client.gone) {
-            client.outbox.text(|text| session.fail(&pending.request, errno, &why, None, text));
+    /// Answers a request with an error.
+    pub(super) fn refuse(&mut self, pending: &PendingRequest, errno: Errno, why: &str) {
+        match pending.requester {
+            Requester::Client(at) => refuse_client(&mut self.clients, at, pending, errno, why),
+            Requester::BlockDevice => self.answer_device(pending, Err(errno)),
+        }
+    }
+
+    /// Has a requester looked at again; the block device is in every turn.
+    pub(super) fn stir_requester(&mut self, requester: Requester) {
+        if let Requester::Client(at) = requester {
+            self.stir(at);
         }
     }
 
@@ -87,22 +103,28 @@ impl<B: Backend> Service<B> {
         let now = Instant::now();
         self.news.note(now);
         self.load.answered(&pending.request, ok, now - pending.since);
-        let spare = match self.clients.get_mut(pending.client) {
-            // What it holds now is noted when it is looked at next.
-            Some(client) => answer(client, &pending, ok, bytes),
-            None => Some(bytes),
+        let spare = match pending.requester {
+            Requester::Client(at) => match self.clients.get_mut(at) {
+                // What it holds now is noted when it is looked at next.
+                Some(client) => answer(client, &pending, ok, bytes),
+                None => Some(bytes),
+            },
+            Requester::BlockDevice => {
+                self.answer_device(&pending, if ok { Ok(bytes) } else { Err(Errno::Io) });
+                None
+            }
         };
         if let Some(buffer) = spare {
             self.budget.keep(buffer);
         }
-        self.stir(pending.client);
+        self.stir_requester(pending.requester);
         if !self.sectors.is_empty() {
             self.release_sectors(tag);
         }
     }
 
     /// Hands a request to the backend, or answers it at once.
-    pub(super) fn begin(&mut self, at: usize, incoming: Incoming) {
+    pub(super) fn begin(&mut self, requester: Requester, incoming: Incoming) {
         let bytes = incoming.held();
         let Incoming { request, data } = incoming;
         if let Some(listening) = &mut self.listening
@@ -130,22 +152,23 @@ impl<B: Backend> Service<B> {
                 (HostOp::Read, then)
             }
             Command::BlockStatus { .. } => {
-                self.tell_status(at, &request);
+                if let Requester::Client(at) = requester {
+                    self.tell_status(at, &request);
+                }
                 return;
             }
         };
         let since = Instant::now();
         self.news.note(since);
-        let pending = PendingRequest { client: at, request, bytes, then, since };
-        if let Some(why) = &self.broken {
-            Self::refuse(&mut self.clients, &pending, Errno::Io, why);
-            return;
+        let pending = PendingRequest { requester, request, bytes, then, since };
+        if let Some(why) = self.broken.clone() {
+            return self.refuse(&pending, Errno::Io, &why);
         }
         if matches!(request.command, Command::WriteZeroes { fast: true, .. })
             && (op == HostOp::WriteZeroes || !self.backend.zeroes_fast(offset, len))
         {
             let why = "zeros are not faster here than what is written";
-            Self::refuse(&mut self.clients, &pending, Errno::NotSup, why);
+            self.refuse(&pending, Errno::NotSup, why);
             return self.budget.keep(data);
         }
         let tag = self.pending.insert(pending) as u64;
@@ -172,6 +195,14 @@ impl<B: Backend> Service<B> {
             let last = nth + 1 == contexts.len();
             client.outbox.text(|text| session.status(request, *context, extents, last, text));
         }
+    }
+}
+
+fn refuse_client(clients: &mut Slab<Connection>, at: usize, pending: &PendingRequest, errno: Errno, why: &str) {
+    let Some(client) = clients.get_mut(at) else { return };
+    client.answered(pending.bytes);
+    if let Some(session) = client.session().copied().filter(|_| !client.gone) {
+        client.outbox.text(|text| session.fail(&pending.request, errno, &why, None, text));
     }
 }
 

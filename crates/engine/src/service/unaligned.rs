@@ -129,7 +129,7 @@ impl<B: Backend> Service<B> {
         let Some(pending) = self.pending.get_mut(tag as usize) else { return };
         let Some(edge) = edge else {
             let pending = self.pending.remove(tag as usize);
-            Self::refuse(&mut self.clients, &pending, Errno::NoMem, "there is no memory for it");
+            self.refuse(&pending, Errno::NoMem, "there is no memory for it");
             return self.budget.keep(data);
         };
         let then = std::mem::replace(&mut pending.then, RequestNext::Edge { was_read: true });

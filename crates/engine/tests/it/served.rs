@@ -10,11 +10,14 @@ use std::time::Duration;
 
 use destage_engine::{
     ArrayStatus, Backend, DeviceReplacement, Listener, Offer, Order, ReplaceError, ReplaceOutcome, Reply, Service,
-    ServiceError, Status, order,
+    ServiceError, ServiceEvent, Status, order,
 };
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::client::blocking::{Connection, Wanted};
 use destage_plan::{HostOp, HostRequest};
+use destage_ublk::RequestQueue;
+
+use crate::driver::DriverModel;
 
 pub const BYTES: usize = 1 << 20;
 /// How long a service may take to hear an order.
@@ -150,33 +153,59 @@ pub struct TestService {
     /// Lists what the device was asked for.
     pub asked: Arc<Mutex<Vec<HostRequest>>>,
     pub thread: JoinHandle<Result<(), ServiceError>>,
+    /// Lists what was told.
+    pub events: Arc<Mutex<Vec<ServiceEvent>>>,
+    /// Ends the service as a signal does.
+    signal: Box<dyn Fn() + Send>,
 }
 
 impl TestService {
     pub fn new(refuses: bool) -> Self {
-        Self::over(vec![0; BYTES], refuses, None, None)
+        Self::over(vec![0; BYTES], refuses, None, None, None)
     }
 
     /// Serves so many bytes, with so many for requests and replies.
     pub fn bounded(bytes: usize, limit: u64) -> Self {
-        Self::over(vec![0; bytes], false, Some(limit), None)
+        Self::over(vec![0; bytes], false, Some(limit), None, None)
     }
 
     /// Serves a device whose requests end late and in any order, and have their effects in that order if it `is_late`.
     pub fn shuffled(seed: u64, is_late: bool) -> Self {
-        Self::over(vec![0; BYTES], false, None, Some((ShuffleRng(seed), is_late)))
+        Self::over(vec![0; BYTES], false, None, Some((ShuffleRng(seed), is_late)), None)
     }
 
-    fn over(memory: Vec<u8>, refuses: bool, limit: Option<u64>, shuffle: Option<(ShuffleRng, bool)>) -> Self {
+    /// Serves a device of the kernel's, too, whose requests end late and in any order unless the seed is 0.
+    pub fn with_device(driver: &DriverModel, seed: u64) -> Self {
+        let shuffle = (seed > 0).then_some((ShuffleRng(seed), seed.is_multiple_of(2)));
+        let served = Self::over(vec![0; BYTES], false, None, shuffle, Some(driver.clone()));
+        driver.wait_started();
+        served
+    }
+
+    /// Serves one of so many bytes, with so many for requests and replies.
+    pub fn bounded_with_device(driver: &DriverModel, bytes: usize, limit: u64) -> Self {
+        Self::over(vec![0; bytes], false, Some(limit), None, Some(driver.clone()))
+    }
+
+    fn over(
+        memory: Vec<u8>,
+        refuses: bool,
+        limit: Option<u64>,
+        shuffle: Option<(ShuffleRng, bool)>,
+        device: Option<DriverModel>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let breaks = Arc::new(AtomicBool::new(false));
-        let (told, ready) = mpsc::channel();
+        let (told, ready) = mpsc::channel::<Box<dyn Fn() + Send>>();
+        let events = Arc::<Mutex<Vec<ServiceEvent>>>::default();
+        let heard = Arc::clone(&events);
         let (socket, control) = (folder.path().join("nbd"), folder.path().join("control"));
         let (holds_flushes, asked) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Vec<HostRequest>>>::default());
         let (shared, holds, log) = (Arc::clone(&breaks), Arc::clone(&holds_flushes), Arc::clone(&asked));
         let thread = std::thread::spawn(move || {
             let (done, flushed) = (VecDeque::new(), VecDeque::new());
             let (asked, holds_flushes, breaks) = (log, holds, shared);
+            let bytes = memory.len() as u64;
             let is_late = shuffle.as_ref().is_some_and(|(_, is_late)| *is_late);
             let shuffle = shuffle.map(|(draws, _)| draws);
             let backend =
@@ -187,11 +216,21 @@ impl TestService {
             }
             service.listen(Listener::unix(&socket).expect("a socket"))?;
             service.take_orders(&control)?;
-            told.send(()).expect("somebody waits");
+            if let Some(driver) = device {
+                let queue = RequestQueue::new(Box::new(driver.kernel()), bytes).expect("the model takes commands");
+                service.attach(Box::new(driver.control()), queue)?;
+            }
+            service.tell_events(move |event| heard.lock().expect("nobody panics").push(event));
+            let (stop, wake) = (service.stop_flag(), service.waker());
+            let signal = move || {
+                stop.store(true, Ordering::Relaxed);
+                wake();
+            };
+            told.send(Box::new(signal)).expect("somebody waits");
             service.run()
         });
-        ready.recv().expect("it serves");
-        Self { folder, breaks, holds_flushes, asked, thread }
+        let signal = ready.recv().expect("it serves");
+        Self { folder, breaks, holds_flushes, asked, thread, events, signal }
     }
 
     pub fn stream(&self) -> UnixStream {
@@ -213,6 +252,13 @@ impl TestService {
             Reply::Status(status) => *status,
             other => panic!("{other:?} is no status"),
         }
+    }
+
+    /// Ends it as a signal does, and returns the names of what was told.
+    pub fn signal(self) -> Vec<&'static str> {
+        (self.signal)();
+        self.thread.join().expect("it does not panic").expect("it ends in order");
+        self.events.lock().expect("nobody panics").iter().map(ServiceEvent::name).collect()
     }
 
     pub fn stop(self) -> Result<(), ServiceError> {
