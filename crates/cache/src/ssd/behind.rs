@@ -264,7 +264,7 @@ impl Behind {
                 self.hopeless += usize::from(!std::mem::replace(&mut stale.hopeless, true));
                 ColumnSet::EMPTY
             }
-            Updated::Delayed | Updated::Absorbed | Updated::Stored => ColumnSet::EMPTY,
+            Updated::Delayed | Updated::Absorbed | Updated::Stored | Updated::Overwritten => ColumnSet::EMPTY,
         };
         stale.columns -= covered;
         stale.lost -= covered;

@@ -77,7 +77,9 @@ impl Versions for WriteCache {
                     self.upper.iter_mut().for_each(|upper| upper.give_up(group));
                 }
             }
-            Updated::Delayed => unreachable!("parity is never left alone by what is written to the members"),
+            Updated::Delayed | Updated::Overwritten => {
+                unreachable!("parity is never left alone by what is written to the members")
+            }
         }
     }
 

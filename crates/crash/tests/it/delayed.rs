@@ -188,7 +188,7 @@ impl Versions for Delays {
                 Updated::Lost => {
                     self.hopeless.insert(self.row(page).0);
                 }
-                Updated::Modified | Updated::Delayed | Updated::Absorbed | Updated::Stored => {}
+                Updated::Modified | Updated::Delayed | Updated::Absorbed | Updated::Stored | Updated::Overwritten => {}
                 Updated::Torn => {
                     let kept = self.pages.get_mut(&page).expect("it is kept");
                     if kept.stale {

@@ -156,6 +156,7 @@ impl Array {
             self.answer_flush(op, StepSet::EMPTY, out);
         }
         self.flushes.round = round;
+        versions.flushed(self.flushes.ok);
         self.intents.flushed(self.flushes.generation, |row| versions.holds(row));
         self.begin_round(versions, out);
         let rows = self.rows_to_clear();

@@ -157,6 +157,9 @@ impl Sources {
 pub enum Approach {
     /// All rows are as their members have them: data and parity are written.
     Plain,
+    /// As `Plain`, though newer versions of the written pages may be above: these are older than what members have then, and
+    /// what stands above is [told](Versions::written) so.
+    Overwriting,
     /// Some row [departs](Versions::departs) from its members: data and parity are written, with
     /// regard to the row's [sources](Versions::sources).
     Departed,
@@ -197,6 +200,9 @@ pub enum Updated {
     Absorbed,
     /// It is as it was, and so are the members: what was written is in what stands above.
     Stored,
+    /// It covers what the members have, as it did before. They have newer versions of the written pages than what stands
+    /// above.
+    Overwritten,
     /// It may be any mixture: it was to be written, and more was lost meanwhile than the level can do
     /// without.
     Torn,
@@ -282,9 +288,14 @@ pub trait Versions {
     }
 
     /// Devices beside the members that hold what a flush must make durable, written since this was
-    /// asked last.
+    /// asked last. It is asked as each round of flushes begins.
     fn unflushed(&mut self) -> DevSet {
         DevSet::EMPTY
+    }
+
+    /// Takes that a round of flushes has ended: what members had when it [began](Self::unflushed) is durable if it `is_whole`.
+    fn flushed(&mut self, is_whole: bool) {
+        let _ = is_whole;
     }
 
     /// Whether flushes can be answered: nothing of its own was lost that a start would believe. If not, it

@@ -299,6 +299,10 @@ impl Array {
         };
         match approach {
             Approach::Plain => self.begin_plain(op, what, versions, out),
+            Approach::Overwriting => {
+                self.write_task(op).departed = Some(Updated::Overwritten);
+                self.begin_plain(op, what, versions, out);
+            }
             Approach::Departed => self.begin_departed(op, what, versions, out),
             Approach::Delayed => self.plan_delayed(op, what, versions, out),
             Approach::Prepared => self.plan_prepared(op, what, out),
