@@ -22,6 +22,8 @@ pub struct CacheCounts {
     pub meta_writes: u64,
     /// Counts the pages read and written past the cache, as they go on with a long sequential run.
     pub bypassed: u64,
+    /// Counts the dirty pages that were overwritten past the cache.
+    pub overwritten: u64,
     /// Pages written to the cache again when the parity of their row was made to catch up.
     pub clean_writes: u64,
 }

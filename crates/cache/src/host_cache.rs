@@ -61,6 +61,12 @@ pub trait HostCache: Versions + Send + 'static {
         RequestAdmission::Array
     }
 
+    /// Returns true if a flush of the host waits for what this cache has to do before. The cache opens it then.
+    fn keeps_waiting(&mut self, flush: &Frag) -> bool {
+        let _ = flush;
+        false
+    }
+
     /// Handles the end of a step that this cache asked to be notified of. Returns true if the step was one of those.
     fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome, out: &Out) -> bool {
         let _ = (op, step, outcome, out);
@@ -165,6 +171,12 @@ pub trait HostCache: Versions + Send + 'static {
 
     /// Returns these pages, ascending: requests for them fail until they are written.
     fn lost_pages(&self) -> Vec<PageRange> {
+        Vec::new()
+    }
+
+    /// Returns the pages that writes past this cache have overwritten and that would be lost with its device all the same: the
+    /// members may not have them durably.
+    fn passed_pages(&self) -> Vec<u64> {
         Vec::new()
     }
 

@@ -92,6 +92,10 @@ impl<L: CacheLayer> Served for LayeredCache<L> {
         self.inner.lost_pages()
     }
 
+    fn passed_pages(&self) -> Vec<u64> {
+        self.inner.passed_pages()
+    }
+
     fn figures(&self) -> Vec<u64> {
         self.inner.figures()
     }

@@ -56,6 +56,8 @@ pub trait Served: Controller + Send {
     fn lost_page_count(&self) -> usize;
     /// Returns the pages that were [lost](HostCache::lost_pages) with the cache's device.
     fn lost_pages(&self) -> Vec<PageRange>;
+    /// Returns the pages that were [passed by](HostCache::passed_pages).
+    fn passed_pages(&self) -> Vec<u64>;
     /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self) -> Vec<u64>;
     /// Where the pages of a row are.
@@ -129,6 +131,10 @@ impl<C: HostCache> Served for Tier<C> {
 
     fn lost_pages(&self) -> Vec<PageRange> {
         self.upper.cache.lost_pages()
+    }
+
+    fn passed_pages(&self) -> Vec<u64> {
+        self.upper.cache.passed_pages()
     }
 
     fn figures(&self) -> Vec<u64> {
@@ -501,7 +507,9 @@ impl<C: HostCache> Upper<C> {
     #[inline]
     fn submit(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) -> bool {
         if frag.op == HostOp::Flush {
-            array.open_flush(Some(frag), out);
+            if !self.cache.keeps_waiting(frag) {
+                array.open_flush(Some(frag), out);
+            }
             return true;
         }
         if frag.op == HostOp::WriteZeroesUnmap {

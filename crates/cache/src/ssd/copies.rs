@@ -265,7 +265,7 @@ impl<W: Writes> Copies<W> {
         page: u16,
         src: Buf,
         after: StepSet,
-        may_fill: impl Fn(Row, Column) -> bool,
+        may_fill: impl Fn(u64, Row, Column) -> bool,
     ) {
         let lpn = frag.page + u64::from(page);
         // Another read may be filling it.
@@ -274,7 +274,7 @@ impl<W: Writes> Copies<W> {
         }
         let place = self.geometry.locate(lpn);
         let row = self.geometry.row(place.stripe, place.row_in_chunk);
-        if !may_fill(row, place.column) {
+        if !may_fill(lpn, row, place.column) {
             return;
         }
         if let Some(frame) = self.frames.fill(lpn, row) {
@@ -402,7 +402,7 @@ impl<W: Writes> Copies<W> {
         dst: Buf,
         array: &mut Array,
         reader: &mut impl FrameReader,
-        may_fill: impl Fn(Row, Column) -> bool,
+        may_fill: impl Fn(u64, Row, Column) -> bool,
         out: &mut Out,
     ) -> Result<StepSet, Degraded> {
         let count = usize::from(pages.count);
@@ -567,7 +567,7 @@ impl<W: Writes> HostCache for Copies<W> {
         array: &mut Array,
         out: &mut Out,
     ) -> Result<StepSet, Degraded> {
-        self.read_by(op, pages, dst, array, &mut Whole, |_, _| true, out)
+        self.read_by(op, pages, dst, array, &mut Whole, |_, _, _| true, out)
     }
 
     fn read_segment(

@@ -403,7 +403,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
         self.behind.asked(out.now());
         let Self { copies, behind, kept, .. } = self;
         let admits = kept.rules().admits_reads;
-        copies.read_by(op, pages, dst, array, kept, |row, column| admits && !behind.is_stale(row, column), out)
+        copies.read_by(op, pages, dst, array, kept, |_, row, column| admits && !behind.is_stale(row, column), out)
     }
 
     fn read_segment(
