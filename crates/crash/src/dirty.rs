@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use destage_cache::Served;
 use destage_plan::Row;
 use destage_raid::Geometry;
-use destage_raid::array::{Source, Sources};
+use destage_raid::array::Source;
 
 use crate::asked::Asked;
 
-/// Pages that are dirty, as far as the controller knows, or on their way.
-pub(crate) fn dirty_pages(geometry: &Geometry, asked: &[Asked], sources: impl Fn(Row) -> Sources) -> BTreeSet<u64> {
+/// Pages that are dirty, as far as the controller knows, or on their way; and those that members may have, but not durably.
+pub(crate) fn dirty_pages(geometry: &Geometry, asked: &[Asked], controller: &dyn Served) -> BTreeSet<u64> {
     let chunk = u64::from(geometry.chunk_pages());
     let writes = asked.iter().filter(|asked| asked.writes());
     let mut dirty: BTreeSet<u64> = writes.flat_map(Asked::pages).collect();
+    dirty.extend(controller.passed_pages());
     for row in (0..geometry.member_pages()).map(Row) {
-        let sources = sources(row);
+        let sources = controller.sources(row);
         let (stripe, in_chunk) = geometry.stripe_of(row);
         let columns = geometry.data_set().iter().filter(|column| sources.newest(*column) != Source::Member);
         let first = stripe.0 * u64::from(geometry.data_columns());

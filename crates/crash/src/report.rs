@@ -58,6 +58,8 @@ pub struct Report {
     pub rebuilds: u64,
     /// Counts the pages that writes found in memory instead of reading them.
     pub cached_reads: u64,
+    /// Counts the dirty pages that were overwritten past caches.
+    pub overwritten: u64,
     /// Times that devices said that they collect, do so no longer, or will have to soon.
     pub collections: u64,
     /// Orders to drain the cache.
@@ -92,6 +94,7 @@ impl Report {
         self.losses += other.losses;
         self.rebuilds += other.rebuilds;
         self.cached_reads += other.cached_reads;
+        self.overwritten += other.overwritten;
         self.collections += other.collections;
         self.drains += other.drains;
         self.time += other.time;

@@ -391,6 +391,7 @@ impl<'a> HistoryRun<'a> {
         self.report.time += self.memory.now();
         self.report.corrected += engine.controller().array().stats().corrected_pages;
         self.report.cached_reads += engine.controller().array().stats().cached_reads;
+        self.report.overwritten += engine.controller().counts().map_or(0, |counts| counts.overwritten);
         self.report.rebuilds += engine.controller().array().stats().rebuilt_rows / self.cell.geometry.member_pages();
         self.report.add_counters(engine.out().counts(), engine.out().waits());
     }

@@ -42,7 +42,7 @@ impl Life<'_> {
         }
         if self.files.status() == Status::Ready {
             let controller = self.files.engine().controller();
-            let dirty = dirty_pages(&self.scene.cell.geometry, &self.asked, |row| controller.sources(row));
+            let dirty = dirty_pages(&self.scene.cell.geometry, &self.asked, &**controller);
             self.known.doubt.pages.extend(dirty);
             self.known.doubt.lost = true;
             self.known.model.set_may_fail(true);

@@ -46,8 +46,7 @@ impl HistoryRun<'_> {
 
     /// Pages that are dirty, or on their way.
     fn dirty(&self) -> BTreeSet<u64> {
-        let controller = self.memory.engine().controller();
-        dirty_pages(&self.cell.geometry, &self.asked, |row| controller.sources(row))
+        dirty_pages(&self.cell.geometry, &self.asked, &**self.memory.engine().controller())
     }
 
     /// A device is about to be lost.
