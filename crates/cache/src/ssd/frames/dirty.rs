@@ -104,6 +104,31 @@ impl Frames {
         Came::new(frame, slot.fill)
     }
 
+    /// Has a page that was dirty, and is found by this frame, be found by none: its member has a newer version. Returns true if
+    /// the log says that it is dirty; the frame stays as it is then until that is [retracted](Self::retract).
+    pub(crate) fn pass_by(&mut self, frame: Frame) -> bool {
+        let slot = &self.slots[frame.index()];
+        if !matches!(slot.logged, Logged::Dirty | Logged::DirtyMarked) {
+            self.forget(frame);
+            return false;
+        }
+        debug_assert!(slot.pins == 0, "the claim of who writes the page excludes others that use it");
+        if slot.state == State::Stale {
+            self.unlink(frame);
+            self.stale -= 1;
+        }
+        self.remove(frame);
+        self.slots[frame.index()].state = State::Leaving;
+        true
+    }
+
+    /// Has the log be told that a frame is free whose page was [passed by](Self::pass_by).
+    pub(crate) fn retract(&mut self, frame: Frame) {
+        debug_assert!(self.slots[frame.index()].state == State::Leaving, "nobody finds it");
+        self.slots[frame.index()].logged = Logged::Page;
+        self.leaves(frame);
+    }
+
     /// An entry is made that says of a page that it is clean: the page, if it has [landed](Self::land) and has
     /// no newer version.
     pub(crate) fn log_landed(&mut self, came: Came) -> Option<(Frame, u64)> {

@@ -117,6 +117,8 @@ pub(super) struct Need {
     pub(super) all: bool,
     /// A set, and how many pages in it must not be dirty any more.
     pub(super) room: Option<(u32, u32)>,
+    /// Tells that the log still says of pages that they are dirty of which members have newer versions.
+    pub(super) has_passed: bool,
 }
 
 impl Dirty {
@@ -233,8 +235,20 @@ impl Dirty {
         true
     }
 
+    /// Returns true if what was dirty when that was ordered is being written back.
+    pub(super) const fn is_draining(&self) -> bool {
+        self.draining
+    }
+
     /// A member has the newest version of a page; whether it had not.
     pub(super) fn landed(&mut self, row: Row, column: Column, page: u64, set: u32) -> bool {
+        let landed = self.passed(row, column, page, set);
+        self.written_back += u64::from(landed);
+        landed
+    }
+
+    /// Takes that a member has a newer version of a page than the cache. Returns true if the page was dirty.
+    pub(super) fn passed(&mut self, row: Row, column: Column, page: u64, set: u32) -> bool {
         let Some(columns) = self.rows.get_mut(&row).filter(|columns| columns.contains(column)) else { return false };
         columns.remove(column);
         if columns.is_empty() {
@@ -246,7 +260,6 @@ impl Dirty {
         if !is_stuck && !self.is_under_way(row, column) {
             self.goes(set);
         }
-        self.written_back += 1;
         true
     }
 
@@ -331,7 +344,7 @@ impl Dirty {
                 }
             }
         }
-        if self.draining && self.urgent.is_empty() && self.under_way.is_empty() {
+        if self.draining && self.urgent.is_empty() && self.under_way.is_empty() && !need.has_passed {
             self.draining = false;
             out.drained();
         }

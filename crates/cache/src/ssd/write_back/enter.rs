@@ -222,8 +222,10 @@ impl WriteBack {
         let rows = Rows::new(self.geometry().row(seg.stripe, seg.first), seg.rows);
         let pages = rows.iter().flat_map(|row| seg.columns.iter().map(move |column| (row, column)));
         let mut pages = pages.map(|(row, column)| page_of(self.geometry(), row, column));
-        let has_rest = self.lost.is_empty() || store.whole || !pages.any(|page| self.lost.contains(&page));
-        self.is_caching() && store.life == self.life && has_rest
+        // What was passed by stays so where flushes fail.
+        let stays_out = |page| !store.whole && self.lost.contains(&page) || self.broken && self.passed.contains(page);
+        let is_any_out = !self.lost.is_empty() || self.broken;
+        self.is_caching() && store.life == self.life && !(is_any_out && pages.any(stays_out))
     }
 
     /// Gives frames to what is known, as far as there are any now. Without its device it fails.
@@ -281,7 +283,7 @@ impl WriteBack {
 
     /// Finds frames for pages: those that they are in, or others; whether there are enough.
     fn find_frames(&mut self, op: OpId, absorbed: &Absorbed, pages: &mut Vec<Placed>) -> bool {
-        let Self { copies, .. } = self;
+        let Self { copies, passed, .. } = self;
         for (row, column) in places(absorbed) {
             let page = page_of(&copies.geometry, row, column);
             let found = copies.frames.get(page);
@@ -294,8 +296,9 @@ impl WriteBack {
         }
         let mut taken = 0;
         let enough = pages.iter_mut().zip(places(absorbed)).filter(|(page, _)| page.taken).all(|(page, (row, _))| {
-            // A read that is not done may be filling it.
-            let frame = if copies.frames.contains(page.page) { None } else { copies.frames.take(row) };
+            // A read that is not done may be filling it, or the log say of another frame that it is dirty there.
+            let is_elsewhere = copies.frames.contains(page.page) || passed.contains(page.page);
+            let frame = if is_elsewhere { None } else { copies.frames.take(row) };
             let Some(frame) = frame else { return false };
             if !copies.claim(op, frame) {
                 copies.frames.undone(frame);

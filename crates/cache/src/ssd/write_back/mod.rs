@@ -20,11 +20,13 @@
 //!   meanwhile ([`enter`]). Pages that are dirty, or wanted by a write that was let in, are never more than a set has
 //!   frames, so that each of them finds one: all others become clean, and leave, without regard to any write.
 //! * A page that is written back has no newer version before that is done.
-//! * A frame leaves once it is logged as clean ([`journal`]).
+//! * A frame leaves once it is logged as clean ([`journal`]), or as free if its page was overwritten past the cache; a flush of
+//!   the host waits for that ([`passed`]).
 
 mod dirty;
 mod enter;
 mod lost_page_writes;
+mod passed;
 mod registered;
 mod room;
 mod versions;
@@ -49,6 +51,7 @@ pub(crate) use dirty::DESTAGED_STRIPES;
 use dirty::{Dirty, Need, place};
 use enter::{Placed, Reading, Store, Waiting};
 use lost_page_writes::LostPageWrites;
+use passed::PassedPages;
 use room::Room;
 
 /// What operations of the cache's own are for.
@@ -85,6 +88,8 @@ pub(crate) struct WriteBack {
     /// Keeps the writes that write those again past the cache that were lost with the device.
     renewals: LostPageWrites,
     lost_pages: u64,
+    /// Keeps the dirty pages that writes past the cache have replaced.
+    passed: PassedPages,
     /// Lists the pages that are written back, and of which the cache cannot read its copy; it is the cache's until it is told
     /// of as clean.
     unusable: HashSet<u64, FixedState>,
@@ -166,10 +171,13 @@ impl WriteBack {
         frag.sectors.is_some() && self.room.is_wanted(frag.page)
     }
 
-    /// The device is lost, and what was dirty with it.
+    /// The device is lost, and what was dirty with it. So are pages that were passed by and not flushed: a crash may take their
+    /// newer versions from the members, and what was there before is older than what the device had.
     fn lose_dirty(&mut self) {
-        let Self { dirty, room, copies, lost, .. } = self;
-        let pages = dirty.lose(&copies.geometry);
+        let Self { dirty, room, copies, lost, passed, .. } = self;
+        let mut pages = dirty.lose(&copies.geometry);
+        pages.extend(passed.volatile());
+        passed.lose();
         let known = lost.len();
         lost.extend(pages.iter().copied());
         self.lost_pages += (lost.len() - known) as u64;
@@ -207,7 +215,7 @@ impl WriteBack {
         // A page that was read found no room in a set of dirty ones: the next will.
         let full = |set: &u32| self.dirty.of_set(*set) == self.frames().ways();
         let room = self.room.short().or_else(|| short.filter(full).map(|set| (set, 1)));
-        let need = Need { all: array.is_cleaning(), room };
+        let need = Need { all: array.is_cleaning(), room, has_passed: !self.passed.is_empty() };
         let Self { dirty, copies, room, .. } = self;
         dirty.turn(need, |page| room.is_wanted(page), &copies.frames, &copies.geometry, array, out);
     }
@@ -281,12 +289,14 @@ impl HostCache for WriteBack {
                 array.let_go(row, out);
             }
             self.broken = array.is_broken();
+            self.passed.forget_logged(&self.copies.frames);
             self.enter_all(array, out);
             self.let_in(array, operations, out);
+            self.retract_passed(array, out);
             self.write_back(array, out);
             self.renew(operations, out);
             let ends = array.is_cleaning() || self.settles && array.is_at_rest();
-            if ends && self.dirty.is_empty() && !self.room.is_any_wanted() {
+            if ends && self.dirty.is_empty() && self.passed.is_empty() && !self.room.is_any_wanted() {
                 self.journal_mut().set_dirty(false);
                 self.settles = false;
             }
@@ -295,7 +305,7 @@ impl HostCache for WriteBack {
         let journal = journal.as_deref_mut().expect("it has a log");
         journal.turn(frames, geometry, out, |part, out| operations.open_own(None, Part::Journal(part), out));
         trims.turn(frames, out, |out| operations.open_own(None, Part::Trim, out));
-        if !self.is_caching() && self.dirty.rows() > 0 {
+        if !self.is_caching() && (self.dirty.rows() > 0 || !self.passed.is_empty()) {
             // The log was given up.
             self.lose_dirty();
         }
@@ -329,6 +339,10 @@ impl HostCache for WriteBack {
         let Copies { frames, geometry, journal, .. } = &mut self.copies;
         let journal = journal.as_deref_mut().expect("it has a log");
         journal.claim_done(op, step, frames) || journal.has_read(op, step, geometry, out)
+    }
+
+    fn keeps_waiting(&mut self, flush: &Frag) -> bool {
+        self.passed.keeps_waiting(flush)
     }
 
     fn submit(
@@ -370,7 +384,7 @@ impl HostCache for WriteBack {
         if self.has_lost(all()) || self.has_unusable(all()) {
             return Err(Degraded);
         }
-        self.copies.read_by(op, pages, dst, array, &mut Whole, |_, _| true, out)
+        self.read_copies(op, pages, dst, array, out)
     }
 
     fn read_segment(
@@ -390,7 +404,7 @@ impl HostCache for WriteBack {
             // Its pages follow each other, and none is computed.
             let first = array.pages_of(seg).next().expect("a segment has pages");
             let pages = Pages { frag, from: (first - frag.page) as u16, count: seg.pages() };
-            return self.copies.read_by(op, pages, dst, array, &mut Whole, |_, _| true, out).map_err(|Degraded| Lost);
+            return self.read_copies(op, pages, dst, array, out).map_err(|Degraded| Lost);
         }
         if !is_usable {
             self.copies.counts.read_misses += u64::from(seg.pages());
@@ -503,7 +517,9 @@ impl HostCache for WriteBack {
         let unnoted = if is_recovered { DevSet::EMPTY } else { DevSet::one(self.frames().dev()) };
         let notes_losses = !self.lost.is_empty() || self.journal().notes_losses();
         let needs_device = !self.journal().is_noted_clean();
-        HostCacheStatus { unnoted, dirty_rows: self.dirty.rows(), notes_losses, needs_device, ..self.copies.status() }
+        // Their pages would be lost as well.
+        let dirty_rows = self.dirty.rows() + self.passed.volatile().count();
+        HostCacheStatus { unnoted, dirty_rows, notes_losses, needs_device, ..self.copies.status() }
     }
 
     fn lost_page_count(&self) -> usize {
@@ -512,6 +528,10 @@ impl HostCache for WriteBack {
 
     fn lost_pages(&self) -> Vec<PageRange> {
         PageRange::of_pages(self.journal().lost_pages())
+    }
+
+    fn passed_pages(&self) -> Vec<u64> {
+        self.passed.volatile().collect()
     }
 
     fn stale_parity(&self) -> StaleParity {
@@ -524,18 +544,35 @@ impl HostCache for WriteBack {
 }
 
 impl WriteBack {
-    /// Returns true if a write can pass the cache by: it has nothing of its pages that members have not, nor is to have.
+    /// Returns true if a write can pass the cache by: nothing of its pages is about to come in, and what is dirty of them may be
+    /// [passed by](passed).
     fn may_bypass(&self, frag: &Frag) -> bool {
         let frames = self.frames();
-        let is_free = |page| {
-            let is_held = frames.contains(page) && !frames.get(page).is_some_and(|frame| frames.is_clean(frame));
-            !is_held && !self.room.is_wanted(page)
+        let is_durable = frag.fua || self.every_write;
+        let passes_dirty = !is_durable && !self.broken && self.torn.is_empty();
+        let is_held = |page| match frames.get(page) {
+            Some(frame) => !passes_dirty && !frames.is_clean(frame),
+            None => frames.contains(page) || is_durable && self.passed.contains(page),
         };
+        let is_free = |page| !is_held(page) && !self.room.is_wanted(page);
         let mut pages = frag.page..frag.page + u64::from(frag.pages);
         frag.sectors.is_none()
             && self.lost.is_empty()
             && !self.waiting.iter().any(|waiting| waiting.overlaps(frag))
             && pages.all(is_free)
+    }
+
+    /// Reads pages from the cache, or from the array and into the cache.
+    fn read_copies(
+        &mut self,
+        op: OpId,
+        pages: Pages<'_>,
+        dst: Buf,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<StepSet, Degraded> {
+        let Self { copies, passed, .. } = self;
+        copies.read_by(op, pages, dst, array, &mut Whole, |page, _, _| !passed.contains(page), out)
     }
 
     /// Copies of what the members have of a segment are none any more. A discard that is left out as the cache

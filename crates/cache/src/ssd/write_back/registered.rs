@@ -9,6 +9,7 @@ use hashbrown::HashSet;
 use super::WriteBack;
 use super::dirty::{self, Dirty};
 use super::lost_page_writes::LostPageWrites;
+use super::passed::PassedPages;
 use super::room::Room;
 use crate::ssd::copies::{Copies, SEQUENTIAL_CUTOFF, WAYS};
 use crate::ssd::frames::{BYTES_PER_PAGE, MAX_PAGES};
@@ -94,6 +95,7 @@ impl Registered for WriteBack {
             lost: HashSet::default(),
             renewals: LostPageWrites::default(),
             lost_pages: 0,
+            passed: PassedPages::default(),
             unusable: HashSet::default(),
             torn: HashSet::default(),
             healed: Vec::new(),

@@ -30,6 +30,25 @@ impl WriteBack {
         }
     }
 
+    /// Members have newer versions of pages than the cache.
+    fn pass_by(&mut self, rows: Rows, columns: ColumnSet) {
+        for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
+            let (frames, geometry) = (&mut self.copies.frames, &self.copies.geometry);
+            let page = page_of(geometry, row, column);
+            let Some(frame) = frames.get(page) else { continue };
+            let set = frames.set_of(row);
+            if frames.pass_by(frame) {
+                self.passed.add(page, frame);
+            }
+            if self.dirty.passed(row, column, page, set) {
+                self.room.landed(page, set);
+                self.copies.counts.overwritten += 1;
+                // It could not be read.
+                self.lost.remove(&page);
+            }
+        }
+    }
+
     /// A member has the version of a page that is in its frame.
     fn lands(&mut self, page: u64) {
         let (row, column, set) = place(page, self.frames(), self.geometry());
@@ -62,7 +81,7 @@ impl Versions for WriteBack {
         self.drop_clean(rows, seg.columns);
         // What is dirty of other columns is none of the parity's business, which goes on to cover what the members have.
         match (is_torn, self.dirty.departs(rows)) {
-            (false, _) => Approach::Plain,
+            (false, _) => Approach::Overwriting,
             (true, false) => Approach::Departed,
             // Parity would be made of the newest version of all, and what is dirty count as written back.
             (true, true) => Approach::Refused,
@@ -119,6 +138,7 @@ impl Versions for WriteBack {
     fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
         match updated {
             Updated::Stored => self.stored(op),
+            Updated::Overwritten => self.pass_by(rows, columns),
             Updated::Modified | Updated::Computed => {
                 if updated == Updated::Computed && !self.torn.is_empty() {
                     self.healed.extend(rows.iter().filter(|row| self.torn.remove(row)));
@@ -154,7 +174,12 @@ impl Versions for WriteBack {
         self.torn.contains(&row) || self.journal().holds(row, self.frames(), self.geometry())
     }
 
+    fn flushed(&mut self, is_whole: bool) {
+        self.passed.flushed(is_whole, &mut self.copies.frames);
+    }
+
     fn unflushed(&mut self) -> DevSet {
+        self.passed.flush_begins();
         if std::mem::take(&mut self.volatile) { DevSet::one(self.frames().dev()) } else { DevSet::EMPTY }
     }
 
@@ -176,6 +201,6 @@ impl Versions for WriteBack {
             || self.broken && self.dirty.is_at_rest();
         let entered =
             self.renewals.is_empty() && self.waiting.is_empty() && self.entering.is_empty() && self.reading.is_empty();
-        written && entered && self.journal().is_clean(self.frames())
+        written && entered && (self.passed.is_at_rest() || self.broken) && self.journal().is_clean(self.frames())
     }
 }
