@@ -92,6 +92,11 @@ impl Versions for WriteBack {
         self.is_caching() && self.lost.is_empty() && self.copies.has_none(rows, columns)
     }
 
+    fn may_pass(&self) -> bool {
+        // What is dirty of such a write is passed by.
+        true
+    }
+
     fn passes(&mut self, rows: Rows, columns: ColumnSet) {
         self.drop_clean(rows, columns);
     }
