@@ -13,7 +13,7 @@ use destage_raid::{Geometry, Level};
 const PAGE: u64 = 128;
 const SECTOR: u64 = 16;
 const PAGES: u64 = 60;
-const CACHE: &str = "write-back:ways=16:dirty-high=100:dirty-low=90:clean-after=1h";
+const CACHE: &str = "write-back:ways=16:dirty-high=100:dirty-low=90:clean-after=1h:sequential-cutoff=4KiB";
 /// Pages that are written: fewer than the cache has frames.
 const WRITTEN: Range<u64> = 0..20;
 const SSD: Dev = Dev(5);
@@ -313,6 +313,113 @@ fn the_loss_of_the_device_costs_what_is_dirty_and_no_more() {
     assert_eq!((last.read(0), last.read(3), last.read(5)), (Some(2), Some(2), None), "it is accepted");
     assert!((4..6).all(|page| last.write(page, 1)));
     assert!(!last.memory.engine().controller().condition().losses, "nothing is left of it");
+}
+
+/// Makes two pages dirty of eight that a run then comes to, which is long enough to pass the cache by.
+fn before_a_long_run(regime: Regime) -> Run {
+    let mut run = Run::filled(regime);
+    for page in [41, 44] {
+        assert!(run.write(page, 2));
+    }
+    run.flush();
+    for page in [8, 16, 24, 32] {
+        assert!(run.ask(HostOp::Read, page * PAGE, 8 * PAGE, &[]).is_some());
+    }
+    assert_eq!(run.dirty(), 22);
+    run
+}
+
+/// Goes on with the run.
+fn overwrite(run: &mut Run, byte: u8) -> u64 {
+    run.submit(HostOp::Write, 40 * PAGE, 8 * PAGE, &[byte; 8 * PAGE as usize])
+}
+
+#[test]
+fn a_dirty_page_that_a_run_overwrites_never_becomes_older_than_what_was_flushed() {
+    let mut found_before = 0;
+    for steps in 0.. {
+        let mut run = before_a_long_run(Regime::Flush);
+        let write = overwrite(&mut run, 7);
+        let (mut flush, mut is_flushed, mut done) = (None, false, 0);
+        while done < steps && !run.memory.is_idle() {
+            run.step();
+            done += 1;
+            while let Some(notice) = run.memory.next_notice() {
+                let HostNotice::Acked { tag, ok } = notice else { continue };
+                assert!(ok, "nothing is lost");
+                is_flushed |= Some(tag) == flush;
+                if tag == write {
+                    assert_eq!(run.dirty(), 20, "the members have the newest versions");
+                    flush = Some(run.submit(HostOp::Flush, 0, 0, &[]));
+                }
+            }
+        }
+        for keep in [false, true] {
+            let mut again = Run::begin(Regime::Flush, &[], run.cut(keep, false));
+            for page in [41, 44] {
+                let found = again.read(page);
+                assert!(
+                    found == Some(7) || !is_flushed && found == Some(2),
+                    "page {page} is {found:?} after {steps} steps"
+                );
+                found_before += u64::from(found == Some(2));
+            }
+        }
+        if done < steps {
+            assert!(is_flushed && found_before > 0);
+            assert_eq!(run.memory.engine().controller().counts().expect("it counts").overwritten, 2);
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_page_that_a_run_has_overwritten_comes_into_the_cache_again() {
+    for is_flushed in [false, true] {
+        let mut run = before_a_long_run(Regime::Flush);
+        let write = overwrite(&mut run, 7);
+        assert_eq!(run.answers([write]), [true]);
+        if is_flushed {
+            run.flush();
+        }
+        assert!(run.write(41, 9));
+        assert_eq!((run.dirty(), run.read(41), run.read(44)), (21, Some(9), Some(7)));
+        run.flush();
+        for keep in [false, true] {
+            let mut again = Run::begin(Regime::Flush, &[], run.cut(keep, false));
+            assert_eq!((again.read(41), again.read(44)), (Some(9), Some(7)));
+            again.clean();
+            let mut last = Run::begin(Regime::Flush, &[], again.cut(false, true));
+            assert_eq!((last.read(41), last.read(44)), (Some(9), Some(7)));
+        }
+    }
+}
+
+#[test]
+fn a_write_that_has_to_be_durable_overwrites_no_dirty_page_past_the_cache() {
+    let mut run = before_a_long_run(Regime::EveryWrite);
+    let write = overwrite(&mut run, 7);
+    assert_eq!(run.answers([write]), [true]);
+    assert_eq!(run.memory.engine().controller().counts().expect("it counts").overwritten, 0);
+    assert_eq!(Run::begin(Regime::EveryWrite, &[], run.cut(false, false)).read(41), Some(7));
+}
+
+#[test]
+fn what_a_run_has_overwritten_is_lost_with_the_device_until_it_is_flushed() {
+    for is_flushed in [false, true] {
+        let mut run = before_a_long_run(Regime::Flush);
+        let write = overwrite(&mut run, 7);
+        assert_eq!(run.answers([write]), [true]);
+        if is_flushed {
+            run.flush();
+        }
+        run.memory.fail(SSD, &mut Keep(true));
+        run.memory.announce_all();
+        run.settle();
+        let mut again = Run::begin(Regime::Flush, &[], run.cut(false, true));
+        let expected = is_flushed.then_some(7);
+        assert_eq!([41, 44].map(|page| again.read(page)), [expected; 2], "neither is what it was at first");
+    }
 }
 
 #[test]
