@@ -7,7 +7,7 @@ use destage_plan::{Dev, DevSet, HostOp};
 use destage_raid::Level;
 
 use crate::Dice;
-use crate::cell::{Cell, PAGE_SECTORS};
+use crate::cell::{Cell, PAGE, PAGE_SECTORS};
 
 /// How the steps in flight end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,6 +202,7 @@ impl History {
             lose_and_cut(seed, members, &mut actions);
         }
         follow_runs(seed, &cell, &hot, &mut actions);
+        overwrite_dirty(seed, &cell, &hot, (cuts, cache_losses), &mut actions);
         Self {
             seed,
             order: dice.pick(&[Order::Random, Order::Random, Order::Random, Order::Latency, Order::Oldest]),
@@ -288,6 +289,53 @@ fn follow_runs(seed: u64, cell: &Cell, hot: &Hot, actions: &mut Vec<Action>) {
                 at += dice.below(3).min((actions.len() - at) as u64) as usize;
             }
         }
+    }
+}
+
+/// Puts runs that pass the cache by, over pages that were just written, into every third history with a cutoff, and then what
+/// must not find the older versions: flushes, reads and writes of the pages, a loss of the cache's device, steps and a cut. Drawn on their own as well.
+fn overwrite_dirty(seed: u64, cell: &Cell, hot: &Hot, (cuts, losses): (bool, bool), actions: &mut Vec<Action>) {
+    let mut dice = Dice::part(seed, u64::MAX - 16);
+    if cell.cutoff == 0 || !dice.one_in(3) {
+        return;
+    }
+    let request = |op: HostOp, page: u64, pages: u64| Action::Request {
+        op,
+        sector: page * PAGE_SECTORS,
+        sectors: pages * PAGE_SECTORS,
+        fua: false,
+    };
+    let write = |page, pages| request(HostOp::Write, page, pages);
+    let flush = Action::Request { op: HostOp::Flush, sector: 0, sectors: 0, fua: false };
+    let cutoff = cell.cutoff / PAGE as u64;
+    let (start, room) = (hot.first / PAGE_SECTORS, hot.sectors / PAGE_SECTORS);
+    for _ in 0..dice.within(1, 4) {
+        let pages = dice.pick(&[1, 2, cutoff, room.div_ceil(4), room.div_ceil(2)]).min(room);
+        let count = (room / pages).min(cutoff.div_ceil(pages) + dice.within(1, 6));
+        let first = start + dice.below(room - count * pages + 1);
+        let mut over = Vec::new();
+        for number in 0..count {
+            let page = first + number * pages;
+            // Before the run is long enough it goes into the cache itself.
+            if (number + 1) * pages >= cutoff {
+                over.push(write(page + dice.below(pages), 1));
+                over.extend(dice.one_in(3).then_some(flush));
+                over.extend((!dice.one_in(4)).then(|| Action::Steps(dice.below(40))));
+            }
+            over.push(write(page, pages));
+            over.extend(dice.one_in(6).then(|| write(first + dice.below((number + 1) * pages), 1)));
+            over.extend(dice.one_in(3).then(|| request(HostOp::Read, page, pages.min(2))));
+            over.extend(dice.one_in(6).then_some(flush));
+            over.extend(dice.one_in(4).then(|| Action::Steps(dice.below(40))));
+        }
+        over.extend(dice.one_in(2).then_some(flush));
+        let dev = cell.geometry.members();
+        let lose = Action::Lose { dev, told: dice.one_in(2), beyond: false };
+        over.extend((losses && dice.one_in(3)).then_some(lose));
+        over.extend((cuts && dice.one_in(2)).then(|| Action::Steps(dice.below(40))));
+        over.extend((cuts && !dice.one_in(3)).then_some(Action::Cut { back: DevSet::EMPTY, gone: None }));
+        let at = dice.below(actions.len() as u64 + 1) as usize;
+        actions.splice(at..at, over);
     }
 }
 

@@ -63,7 +63,7 @@ fn try_all(cache: &'static HostCacheInfo, level: Level) {
 fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
     println!(
         "{} {level}: {} histories, {} requests ({} unserved), {} steps, {} cuts ({} while recovering, {} degraded), {} refusals ({} losses accepted), \
-         {} losses, {} rebuilds, {} events of collections, {} drains",
+         {} losses, {} rebuilds, {} events of collections, {} drains, {} dirty pages overwritten past the cache",
         cache.name,
         report.runs,
         report.requests,
@@ -77,7 +77,8 @@ fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
         report.losses,
         report.rebuilds,
         report.collections,
-        report.drains
+        report.drains,
+        report.overwritten
     );
     let counts = StepKind::ALL.iter().zip(report.counts).map(|(kind, count)| format!("{} {count}", kind.word()));
     println!("  steps: {}", counts.collect::<Vec<_>>().join(", "));
@@ -95,6 +96,8 @@ fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
     let orders = report.counts[StepKind::Collect as usize];
     let expected = cache.needs_collectors();
     assert!(report.runs < 100 || (orders > report.runs / 10) == expected, "{orders} orders to collect");
+    let overwrites = !cache.holds_dirty || report.overwritten > report.runs / 20;
+    assert!(report.runs < 500 || overwrites, "{} dirty pages overwritten past the cache", report.overwritten);
     let computes = matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6);
     let notes = report.counts[StepKind::Intent as usize] > report.requests / 10;
     assert!(report.runs < 5_000 || !computes || !notes || report.accepted > 0, "losses are accepted");
