@@ -61,6 +61,11 @@ pub trait HostCache: Versions + Send + 'static {
         RequestAdmission::Array
     }
 
+    /// Takes that a write begins a sequential run or goes on with one, which has so many pages then.
+    fn run_grows(&mut self, pages: u64, out: &Out) {
+        let _ = (pages, out);
+    }
+
     /// Returns true if a flush of the host waits for what this cache has to do before. The cache opens it then.
     fn keeps_waiting(&mut self, flush: &Frag) -> bool {
         let _ = flush;

@@ -236,7 +236,7 @@ impl<C: HostCache> Above for Upper<C> {
         match event {
             Event::Submit(frag) if frag.op == HostOp::WriteZeroesUnmap => self.take_unmap(&frag, array, out),
             Event::Submit(mut frag) => {
-                self.find_run(&mut frag);
+                self.find_run(&mut frag, out);
                 self.take(&frag, array, out);
             }
             Event::Granted(op) => self.granted(op, array, out),
@@ -451,13 +451,16 @@ impl<C: HostCache> Upper<C> {
 
     /// Finds out whether a request goes on with a sequential run.
     #[inline]
-    fn find_run(&mut self, frag: &mut Frag) {
+    fn find_run(&mut self, frag: &mut Frag, out: &Out) {
         if let Some(runs) = &mut self.runs
             && matches!(frag.op, HostOp::Read | HostOp::Write | HostOp::WriteZeroes)
         {
             let (place, cutoff) = (runs.note(frag.page, frag.pages.into()), self.cache.sequential_cutoff());
             frag.run = if frag.op == HostOp::Write { place.number } else { 0 };
             frag.bypass = cutoff > 0 && place.pages >= cutoff;
+            if frag.op != HostOp::Read {
+                self.cache.run_grows(place.pages, out);
+            }
         }
     }
 

@@ -104,8 +104,9 @@ pub(super) struct Dirty {
     /// Pages that are to be written back before all others: those that were dirty when that was ordered.
     urgent: VecDeque<u64>,
     draining: bool,
-    /// When the last request came, and whether the timer is set.
+    /// When the last request came, until when write-backs make way for a sequential run, and whether the timer is set.
     asked: Nanos,
+    gives_way: Nanos,
     timer: bool,
     pub(super) written_back: u64,
 }
@@ -149,6 +150,7 @@ impl Dirty {
             urgent: VecDeque::new(),
             draining: false,
             asked: Nanos(0),
+            gives_way: Nanos(0),
             timer: false,
             written_back: 0,
         })
@@ -281,6 +283,12 @@ impl Dirty {
         (self.asked, self.is_idle) = (now, false);
     }
 
+    /// Notes that a run of writes passes the cache by, or soon will. For a while no more is written back than has to be: such
+    /// writes keep the members busy, and overwrite what is dirty in their way.
+    pub(super) fn give_way(&mut self, now: Nanos) {
+        self.gives_way = now + self.idle;
+    }
+
     /// What is dirty now is to be written back.
     pub(super) fn drain(&mut self, frames: &Frames) {
         self.urgent = (0..frames.sets()).flat_map(|set| frames.dirty_of(set)).collect();
@@ -322,7 +330,7 @@ impl Dirty {
         out: &mut Out,
     ) {
         while self.under_way.len() < self.at_once {
-            let Some(page) = self.next(need, &wanted, frames, geometry) else { break };
+            let Some(page) = self.next(need, out.now(), &wanted, frames, geometry) else { break };
             let (row, column, _) = place(page, frames, geometry);
             if !self.stripes {
                 self.begin(row, ColumnSet::one(column), frames, array, out);
@@ -371,7 +379,14 @@ impl Dirty {
     }
 
     /// The next page to be written back, if one is to be.
-    fn next(&mut self, need: Need, wanted: &impl Fn(u64) -> bool, frames: &Frames, geometry: &Geometry) -> Option<u64> {
+    fn next(
+        &mut self,
+        need: Need,
+        now: Nanos,
+        wanted: &impl Fn(u64) -> bool,
+        frames: &Frames,
+        geometry: &Geometry,
+    ) -> Option<u64> {
         while let Some(page) = self.urgent.pop_front() {
             if self.can_go(page, frames, geometry) {
                 return Some(page);
@@ -394,7 +409,8 @@ impl Dirty {
         // No more are begun than if one were begun when the one before is done.
         let left = self.all_left;
         self.cleaning = if self.cleaning { self.pages > self.low } else { left > self.high };
-        if self.cleaning && left > self.low || self.is_idle || need.all {
+        let gives_way = now < self.gives_way && self.pages <= 2 * self.high;
+        if self.cleaning && left > self.low && !gives_way || self.is_idle || need.all {
             let (_, set) = self.left.iter().zip(0..).max_by_key(|(left, set)| (**left, Reverse(*set)))?;
             return frames.dirty_of(set).find(|page| self.can_go(*page, frames, geometry));
         }

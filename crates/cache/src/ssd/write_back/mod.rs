@@ -54,6 +54,9 @@ use lost_page_writes::LostPageWrites;
 use passed::PassedPages;
 use room::Room;
 
+/// Tells at which part of the cutoff write-backs begin to make way for a run that will pass by.
+const NEARS_CUTOFF: u64 = 8;
+
 /// What operations of the cache's own are for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
@@ -233,6 +236,13 @@ impl HostCache for WriteBack {
 
     fn sequential_cutoff(&self) -> u64 {
         self.copies.cutoff()
+    }
+
+    fn run_grows(&mut self, pages: u64, out: &Out) {
+        let cutoff = self.copies.cutoff();
+        if cutoff > 0 && pages > (cutoff / NEARS_CUTOFF).max(1) {
+            self.dirty.give_way(out.now());
+        }
     }
 
     fn load(&mut self, held: &NvHeld<'_>, _page_bytes: u32) -> bool {
