@@ -1,5 +1,6 @@
 # Functions that boot this Debian's kernel in a guest that QEMU emulates, without root. A script that reads this file has set home, the
-# folder for all of it, and limit, the seconds that a guest may take; its function fail ends it with a message.
+# folder for all of it, and limit, the seconds that a guest may take, and may have set kernel_package, the package of the kernel; its function
+# fail ends it with a message.
 
 # Installs missing programs, given as NAME:PACKAGE, where it may; fails naming those that are still missing.
 need() {
@@ -36,8 +37,9 @@ guest_system() { # MODULES...
     rm -rf "$home"
     mkdir -p "$home/packages" "$system"
     # The package of the newest kernel is named by one without a version.
-    kernel=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*-amd64\)$/\1/p' | head -n 1)
-    [ -n "$kernel" ] || fail "apt knows no linux-image-amd64; apt-get update may help"
+    kernel_package=${kernel_package:-linux-image-amd64}
+    kernel=$(apt-cache depends "$kernel_package" | sed -n 's/.*Depends: \(linux-image-[0-9].*-amd64\)$/\1/p' | head -n 1)
+    [ -n "$kernel" ] || fail "apt knows no $kernel_package; apt-get update may help"
     (cd "$home/packages" && apt-get download -qq "$kernel" busybox-static mdadm 2>&1) ||
         fail "apt-get download $kernel busybox-static mdadm failed"
     for package in "$home"/packages/*.deb; do dpkg-deb -x "$package" "$system"; done

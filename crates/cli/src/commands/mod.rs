@@ -2,6 +2,7 @@
 
 mod advise;
 mod assemble;
+mod block_device;
 mod completions;
 mod create;
 mod export;

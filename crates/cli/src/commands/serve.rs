@@ -3,19 +3,21 @@
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_engine::{
-    Accepted, Array, ArrayStatus, Backend, Description, Listener, Offer, Recorder, Service, ServiceEvent,
-    raise_descriptor_limit,
+    Accepted, Array, ArrayStatus, Backend, Description, DeviceOffer, Listener, Offer, Recorder, Service, ServiceEvent,
+    UblkDevice, raise_descriptor_limit,
 };
 use destage_plan::quantity::show_bytes;
 
+use super::block_device;
 use super::served::{array_arg, beside, control, control_arg, description};
 use crate::event_log::{EventLog, LogForm, log_args};
 use crate::event_program::EventProgram;
@@ -45,6 +47,16 @@ pub fn command() -> Command {
                 .action(ArgAction::Append)
                 .help("A TCP address for clients, such as 127.0.0.1:10809; whoever can reach it can write"),
         )
+        .arg(
+            text("ublk", "NUMBER")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("any")
+                .value_parser(device_number)
+                .help(
+                    "Serve it as a block device of the kernel's, too: /dev/ublkbNUMBER, or the first that is free. It goes on where an                      earlier service left it. Other clients come only where --socket or --tcp lets them",
+                ),
+        )
         .arg(text("name", "NAME").default_value("").hide_default_value(true).help("The export's name [default: none]"))
         .arg(Arg::new("read-only").long("read-only").action(ArgAction::SetTrue).help("Nothing can be written"))
         .arg(Arg::new("accept-losses").long("accept-losses").action(ArgAction::SetTrue).help(
@@ -63,7 +75,7 @@ pub fn command() -> Command {
             text("run", "COMMAND")
                 .value_parser(value_parser!(OsString))
                 .value_hint(ValueHint::CommandString)
-                .help("Serve while this shell command runs, which finds $uri and $unixsocket; its failure is ours"),
+                .help("Serve while this shell command runs, which finds $uri, $unixsocket and $blockdevice; its failure is ours"),
         )
 }
 
@@ -75,7 +87,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut sockets: Vec<PathBuf> = matches.get_many("socket").unwrap_or_default().cloned().collect();
     let addresses: Vec<&String> = matches.get_many("tcp").unwrap_or_default().collect();
     let handed_over = Listener::handed_over().context("cannot take the sockets that were handed over")?;
-    if sockets.is_empty() && addresses.is_empty() && handed_over.is_empty() {
+    let ublk = matches.get_one::<Option<u32>>("ublk").copied();
+    if sockets.is_empty() && addresses.is_empty() && handed_over.is_empty() && ublk.is_none() {
         sockets.push(beside(&path, "nbd.sock"));
     }
     let mut outputs = Outputs::apart_from([&path])?;
@@ -85,6 +98,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let log = EventLog::of(matches);
     let program = described.serve.on_event.clone().map(|command| Rc::new(EventProgram::start(command, &path, log)));
     let memory = described.serve.memory.0;
+    let identity = block_device::identity(&described);
     let array = Array::open(described, &path, accepted(matches))?;
     let status = array.status();
     let offer = Offer {
@@ -94,6 +108,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     let mut service = Service::new(array, &offer)?;
     service.limit_memory(memory);
+    if let Some(device) = ublk {
+        let offer = DeviceOffer { device, identity, bytes: status.bytes, read_only: offer.read_only, depth: DEPTH };
+        let (device, queue) = UblkDevice::open(&offer)?;
+        service.attach(Box::new(device), queue)?;
+    }
     // Before clients can come: who finds it serving can ask it.
     let orders = control(matches);
     service.take_orders(&orders).with_context(|| format!("cannot take orders at {}", orders.display()))?;
@@ -116,8 +135,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         });
     }
     let told = program.clone();
+    let (appear, appears) = channel();
     let tell = move |event: ServiceEvent| {
         log.write(&event);
+        if matches!(event, ServiceEvent::BlockDeviceStarted { .. }) {
+            let _nobody_listens = appear.send(());
+        }
         if let Some(program) = &told {
             program.tell(&event);
         }
@@ -151,6 +174,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         let why = buffered.iter();
         rows.extend(why.map(|why| ("buffered", format!("{path}: no direct I/O: {why}"))));
     }
+    if let Some(waiting) = ublk.is_none().then(|| block_device::waiting(identity)).flatten() {
+        rows.push(("block device", format!("{waiting} waits for this array: --ublk lets it go on")));
+    }
     if let Some(clients) = service.clients_for_want_of_files() {
         rows.push(("clients", format!("{clients} at a time at most, by the limit of open files (ulimit -Hn)")));
     }
@@ -169,13 +195,15 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let (stop, wake) = (service.stop_flag(), service.waker());
     let job = command.map(|command| {
         let first = uris.first().map_or("", String::as_str);
-        let job = Job::start(command, first, sockets.first())?;
-        Ok::<_, anyhow::Error>(job.watch(move || {
+        let device = service.block_device();
+        let job = Job::new(command, first, sockets.first(), device.as_ref());
+        let ended = move || {
             stop.store(true, Ordering::Relaxed);
             wake();
-        }))
+        };
+        // It finds the block device that it is told of.
+        job.watch(device.map(|_| appears), ended)
     });
-    let job = job.transpose()?;
     let served = service.run();
     if let Some(program) = program.and_then(Rc::into_inner) {
         program.finish();
@@ -188,7 +216,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     served?;
     match job.map(JoinHandle::join) {
         Some(Ok(Ok(status))) if !status.success() => bail!("the command ended with {status}"),
-        Some(Ok(Err(error))) => Err(error).context("cannot wait for the command"),
+        Some(Ok(Err(error))) => Err(error).context("cannot run the command"),
         _ => Ok(()),
     }
 }
@@ -219,25 +247,47 @@ impl Record {
 
 /// The command that is served.
 struct Job {
-    child: Child,
+    shell: std::process::Command,
 }
 
 impl Job {
-    fn start(command: &OsStr, uri: &str, socket: Option<&PathBuf>) -> Result<Self> {
+    fn new(command: &OsStr, uri: &str, socket: Option<&PathBuf>, device: Option<&String>) -> Self {
         let mut shell = std::process::Command::new("sh");
         shell.arg("-c").arg(command).env("uri", uri);
         if let Some(socket) = socket {
             shell.env("unixsocket", socket);
         }
-        Ok(Self { child: shell.spawn().with_context(|| format!("cannot run {}", command.display()))? })
+        if let Some(device) = device {
+            shell.env("blockdevice", device);
+        }
+        Self { shell }
     }
 
-    /// Says so when it has ended.
-    fn watch(mut self, ended: impl FnOnce() + Send + 'static) -> JoinHandle<std::io::Result<ExitStatus>> {
+    /// Starts it, once there is what it waits for, and says so when it has ended.
+    fn watch(
+        mut self,
+        waits: Option<Receiver<()>>,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> JoinHandle<std::io::Result<ExitStatus>> {
         std::thread::spawn(move || {
-            let status = self.child.wait();
+            // If the service ends before, nobody says so any more.
+            let status = match waits.map_or(Ok(()), |waits| waits.recv()) {
+                Ok(()) => self.shell.spawn().and_then(|mut child| child.wait()),
+                Err(_) => Ok(ExitStatus::default()),
+            };
             ended();
             status
         })
+    }
+}
+
+/// Requests that the block device has at a time at most.
+const DEPTH: u16 = 128;
+
+/// Reads the number of a block device: any, if there is none.
+fn device_number(given: &str) -> Result<Option<u32>, String> {
+    match given {
+        "any" => Ok(None),
+        _ => given.parse().map(Some).map_err(|_| "expected a number, as 0 of /dev/ublkb0".to_owned()),
     }
 }

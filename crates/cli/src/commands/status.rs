@@ -50,6 +50,7 @@ fn show(status: &Status) -> Result<()> {
         ("process", format!("{}, for {}", status.pid, show_time(status.up_seconds * 1e9))),
     ];
     rows.extend(status.uris.iter().map(|uri| ("at", uri.clone())));
+    rows.extend(status.block_device.iter().map(|path| ("at", path.clone())));
     let clients = &status.clients;
     rows.push((
         "clients",

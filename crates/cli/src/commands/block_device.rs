@@ -1,0 +1,35 @@
+//! What commands have to do with the kernel's block device of an array.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use destage_engine::{Description, DeviceState, FoundDevice, UblkDevice, UblkError, find_device};
+
+/// Returns the number by which the driver knows an array's device.
+pub fn identity(description: &Description) -> u64 {
+    let (first, second) = description.uuid.as_u64_pair();
+    first ^ second
+}
+
+/// Returns the block device that waits for an array to be served, if there is one.
+pub fn waiting(identity: u64) -> Option<String> {
+    // Who may not ask the driver has not left a device with it either.
+    let found = find_device(identity).ok().flatten();
+    found.filter(|found| found.state == DeviceState::Waiting).map(path)
+}
+
+fn path(found: FoundDevice) -> String {
+    format!("/dev/ublkb{}", found.device)
+}
+
+/// Gives up the block device that waits for an array to be served; returns what there is to say of it.
+pub fn discard(description: &Path) -> Result<String> {
+    let identity = identity(&Description::read(description)?);
+    let array = description.display();
+    match UblkDevice::discard(identity) {
+        Ok(Some(found)) => Ok(format!("{} removed: what waited for it has failed", path(found))),
+        Ok(None) | Err(UblkError::NoDriver(_)) => bail!("no block device waits for {array}"),
+        Err(error @ UblkError::Served { .. }) => bail!("{error}: destage stop {array} ends it"),
+        Err(error) => Err(error.into()),
+    }
+}
