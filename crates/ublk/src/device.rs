@@ -168,9 +168,11 @@ impl UblkDevice {
     }
 
     fn prepare(&mut self, offer: &DeviceOffer) -> Result<RequestQueue, UblkError> {
+        // The driver lets a user set anything only once udev has given him this file.
+        let file = self.open_requests()?;
         let set = self.control.set_params(&self.info, &offer.params());
         set.map_err(UblkError::of(format!("set the size of {}", self.path().display())))?;
-        self.queue(offer.bytes)
+        self.queue(file, offer.bytes)
     }
 
     fn resume(
@@ -192,14 +194,18 @@ impl UblkDevice {
         }
         // Its last server may hold its file for a moment yet.
         retry(|| control.start_recovery(&info), Errno::BUSY).map_err(UblkError::of(what))?;
-        let mut taken = Self { control, info, resumes: true };
-        let queue = taken.queue(offer.bytes)?;
+        let taken = Self { control, info, resumes: true };
+        let file = taken.open_requests()?;
+        let queue = taken.queue(file, offer.bytes)?;
         Ok((taken, queue))
     }
 
-    fn queue(&mut self, bytes: u64) -> Result<RequestQueue, UblkError> {
+    fn open_requests(&self) -> Result<File, UblkError> {
         let path = request_path(self.info.device);
-        let file = open_request_file(&path).map_err(UblkError::of(format!("open {}", path.display())))?;
+        open_request_file(&path).map_err(UblkError::of(format!("open {}", path.display())))
+    }
+
+    fn queue(&self, file: File, bytes: u64) -> Result<RequestQueue, UblkError> {
         let what = || format!("serve the requests of {}", self.path().display());
         let ring = RequestRing::new(file, self.info.depth).map_err(UblkError::of(what()))?;
         RequestQueue::new(Box::new(ring), bytes).map_err(UblkError::of(what()))
