@@ -600,19 +600,16 @@ impl fmt::Display for ServiceEvent {
             ),
             Self::BlockDeviceStarted { path, resumed: false } => write!(f, "block device: {path}"),
             Self::BlockDeviceStarted { path, resumed: true } => {
-                write!(f, "block device: {path}, which has waited for this array, goes on")
+                write!(f, "block device: {path}, resumed")
             }
             Self::BlockDeviceRemoved { path } => write!(f, "block device {path} removed"),
             Self::BlockDeviceLeft { path, waits: true } => {
-                write!(
-                    f,
-                    "block device {path} is in use: its requests wait until the array is served with --ublk again"
-                )
+                write!(f, "block device {path} is in use: its requests wait for the next destage serve --ublk")
             }
             Self::BlockDeviceLeft { path, waits: false } => {
                 write!(
                     f,
-                    "block device {path} was not removed, and fails: without privileges it cannot wait for another service"
+                    "block device {path} fails now: a device of a user without privileges cannot wait for another service"
                 )
             }
             Self::Ordered { order, refused: None } => write!(f, "ordered: {order}"),

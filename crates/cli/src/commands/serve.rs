@@ -54,7 +54,8 @@ pub fn command() -> Command {
                 .default_missing_value("any")
                 .value_parser(device_number)
                 .help(
-                    "Serve it as a block device of the kernel's, too: /dev/ublkbNUMBER, or the first that is free. It goes on where an                      earlier service left it. Other clients come only where --socket or --tcp lets them",
+                    "Serve the block device /dev/ublkbNUMBER, or the first free one. A device that waits for this array is resumed. \
+                     No socket is opened unless --socket or --tcp is given",
                 ),
         )
         .arg(text("name", "NAME").default_value("").hide_default_value(true).help("The export's name [default: none]"))

@@ -12,12 +12,12 @@ pub fn command() -> Command {
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     Command::new("stop")
         .about("End the service of an array, and wait until nothing is left to be recovered")
-        .after_help("An array whose block device (serve --ublk) is mounted, or held by another program, goes on being served, unless --pause is given.")
+        .after_help("Refused while the array's block device (serve --ublk) is in use, unless --pause is given.")
         .arg(array_arg())
-        .arg(flag("pause").help("Have the block device wait: its requests are answered once the array is served with --ublk again"))
+        .arg(flag("pause").help("Leave the block device: its requests wait for the next destage serve --ublk"))
         .arg(flag("discard-device").conflicts_with("pause").help(
-            "Remove the block device of an array that is not served, where an earlier service left it: requests that wait for it fail, and what was \
-             written to it and not to the array is lost",
+            "Remove the block device that an earlier service left, of an array that is not served. Its waiting requests fail, and \
+             dirty pages of its page cache are lost",
         ))
         .arg(control_arg())
         .arg(timeout_arg(HEARD))
