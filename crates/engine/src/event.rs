@@ -326,6 +326,13 @@ pub enum ServiceEvent {
         /// Tells that it has waited for the array since an earlier service ended.
         resumed: bool,
     },
+    /// Reports that the driver of the kernel's block device has refused what it should not: the service ends.
+    BlockDeviceFailed {
+        /// Names it.
+        path: String,
+        /// Says why.
+        why: String,
+    },
     /// Reports that the kernel's block device is gone, as was ordered.
     BlockDeviceRemoved {
         /// Names it.
@@ -366,6 +373,7 @@ impl ServiceEvent {
             | Self::RowsMismatched { repaired: false, .. }
             | Self::ReplacementFailed { .. }
             | Self::BlockDeviceLeft { waits: false, .. }
+            | Self::BlockDeviceFailed { .. }
             | Self::PageUnreadable { .. } => EventSeverity::Error,
             Self::ScrubEnded { scrub } if scrub.state == ScrubState::Finished && !scrub.is_fine() => {
                 EventSeverity::Warning
@@ -460,6 +468,7 @@ impl ServiceEvent {
             Self::MembersReordered { .. } => "members-reordered",
             Self::Ordered { .. } => "ordered",
             Self::BlockDeviceStarted { .. } => "block-device-started",
+            Self::BlockDeviceFailed { .. } => "block-device-failed",
             Self::BlockDeviceRemoved { .. } => "block-device-removed",
             Self::BlockDeviceLeft { .. } => "block-device-left",
             Self::ClientCame { .. } => "client-came",
@@ -602,9 +611,12 @@ impl fmt::Display for ServiceEvent {
             Self::BlockDeviceStarted { path, resumed: true } => {
                 write!(f, "block device: {path}, resumed")
             }
+            Self::BlockDeviceFailed { path, why } => {
+                write!(f, "block device {path}: the kernel's driver refused a command: {why}")
+            }
             Self::BlockDeviceRemoved { path } => write!(f, "block device {path} removed"),
             Self::BlockDeviceLeft { path, waits: true } => {
-                write!(f, "block device {path} is in use: its requests wait for the next destage serve --ublk")
+                write!(f, "block device {path} is left: its requests wait for the next destage serve --ublk")
             }
             Self::BlockDeviceLeft { path, waits: false } => {
                 write!(

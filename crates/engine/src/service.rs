@@ -32,8 +32,8 @@ use crate::socket::Listener;
 use crate::status::State;
 use crate::waiter::{Interest, Waiter};
 use crate::{Backend, ServiceEvent, marks};
-use block_device::BlockDevice;
 pub use block_device::DeviceControl;
+use block_device::{BlockDevice, ClosedDevice};
 use news::NewsTimer;
 use replacing::PendingReplacement;
 use requests::{PendingRequest, Requester};
@@ -319,9 +319,10 @@ impl<B: Backend> Service<B> {
     /// If the system does not let it go on, the backend has stopped or refuses to start, or something is left to be
     /// recovered.
     pub fn run(mut self) -> Result<(), ServiceError> {
+        let mut is_signalled = false;
         while !self.stopping {
             self.turn(None)?;
-            if self.stop.swap(false, Ordering::Relaxed) && !self.stopping {
+            if self.stop.load(Ordering::Relaxed) && !std::mem::replace(&mut is_signalled, true) {
                 self.happened(|| ServiceEvent::Stopping {
                     why: "a signal, or the end of the command that is served".to_owned(),
                 });
@@ -332,7 +333,7 @@ impl<B: Backend> Service<B> {
         self.backend.begin_stop();
         self.backend.end_scrub("the service has ended");
         self.say_goodbye()?;
-        let closed = self.close_device();
+        let closed = self.close_queue();
         if let Some(why) = self.broken {
             self.bosses.iter_mut().for_each(|(_, boss)| boss.stopped(Err(&why)));
             return Err(ServiceError::Broken(why));
@@ -341,7 +342,13 @@ impl<B: Backend> Service<B> {
         let told = stopped.as_ref().map(drop).map_err(ToString::to_string);
         self.bosses.iter_mut().for_each(|(_, boss)| boss.stopped(told.as_ref().map(drop).map_err(String::as_str)));
         stopped?;
-        closed
+        // What is written back is safe by now: a removal may wait for others.
+        if let Some(event) = closed.map(ClosedDevice::end).transpose()?
+            && let Some(tell) = &mut self.events
+        {
+            tell(event);
+        }
+        Ok(())
     }
 
     /// Nobody new comes, nothing new is begun, and what is under way is answered.
@@ -479,7 +486,12 @@ impl<B: Backend> Service<B> {
             self.waiter.remove(source);
         }
         self.sectors.clear();
+        let leaves = is_refused && self.leaves_device_requests();
         for pending in self.pending.drain().collect::<Vec<_>>() {
+            if leaves && pending.requester == Requester::BlockDevice {
+                // A file system that has waited so long goes on waiting: the operator may accept losses, or bring back a member.
+                continue;
+            }
             self.refuse(&pending, Errno::Io, &why);
             self.stir_requester(pending.requester);
         }

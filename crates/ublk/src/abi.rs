@@ -30,6 +30,8 @@ pub const GET_DEV_INFO2: u32 = reads(0x12);
 pub const ADD_DEV: u32 = changes(0x04);
 /// Removes a device whose queue is closed.
 pub const DEL_DEV: u32 = changes(0x05);
+/// Removes a device without waiting until it is closed.
+pub const DEL_DEV_ASYNC: u32 = reads(0x14);
 /// Has the block device appear.
 pub const START_DEV: u32 = changes(0x06);
 /// Has the block device disappear.
@@ -201,6 +203,8 @@ pub struct DeviceInfo {
     pub features: u64,
     /// Is the server's own: which array it is.
     pub identity: u64,
+    /// Names the user who has it.
+    pub owner: u32,
 }
 
 impl DeviceInfo {
@@ -211,7 +215,7 @@ impl DeviceInfo {
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let fields = FieldWriter::new().u16(1).u16(self.depth).u16(self.state).u16(0);
         let fields = fields.u32(self.longest).u32(self.device).put(&self.pid.to_ne_bytes()).u32(0);
-        fields.u64(self.features).u64(self.identity).bytes
+        fields.u64(self.features).u64(self.identity).u32(self.owner).bytes
     }
 
     /// Reads it.
@@ -224,6 +228,7 @@ impl DeviceInfo {
             pid: u32_at(bytes, 16).cast_signed(),
             features: u64_at(bytes, 24),
             identity: u64_at(bytes, 32),
+            owner: u32_at(bytes, 40),
         }
     }
 }

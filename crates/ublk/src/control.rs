@@ -5,10 +5,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use crate::UblkError;
 use crate::abi::{
-    ADD_DEV, ControlCommand, DEL_DEV, DeviceInfo, DeviceParams, END_USER_RECOVERY, F_UNPRIVILEGED_DEV, GET_DEV_INFO2,
-    GET_FEATURES, GET_PARAMS, SET_PARAMS, START_DEV, START_USER_RECOVERY, STOP_DEV,
+    ADD_DEV, ControlCommand, DEL_DEV, DEL_DEV_ASYNC, DeviceInfo, DeviceParams, END_USER_RECOVERY, F_UNPRIVILEGED_DEV,
+    GET_DEV_INFO2, GET_FEATURES, GET_PARAMS, SET_PARAMS, START_DEV, START_USER_RECOVERY, STOP_DEV,
 };
 use crate::kernel::ControlRing;
 
@@ -91,9 +93,15 @@ impl ControlDevice {
         self.about(STOP_DEV, info, 0, &mut [])
     }
 
-    /// Removes the device, of which nobody has the file open.
+    /// Removes the device, of which nobody has the requests' file open. A program that has the block device open keeps its
+    /// number until it closes it: that is not waited for, but on kernels before 6.9, which do.
     pub(crate) fn delete(&mut self, info: &DeviceInfo) -> io::Result<()> {
-        self.about(DEL_DEV, info, 0, &mut [])
+        match self.about(DEL_DEV_ASYNC, info, 0, &mut []) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::OPNOTSUPP) => {
+                self.about(DEL_DEV, info, 0, &mut [])
+            }
+            deleted => deleted,
+        }
     }
 
     /// Lets this process take over a device that waits for a server.

@@ -14,11 +14,13 @@ use crate::abi::{
     F_USER_RECOVERY, F_USER_RECOVERY_REISSUE, MAX_DEPTH, STATE_LIVE, STATE_QUIESCED,
 };
 use crate::control::{ControlDevice, devices, request_path};
-use crate::kernel::RequestRing;
+use crate::kernel::{RequestRing, RingOfRequests};
 use crate::{RequestQueue, UblkError};
 
 /// Limits how long the files of a new device, and the end of its last server, are waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Limits how long a device is waited for whose server has died: the kernel looks every 30 s if all tags were in flight.
+const LONG_PATIENCE: Duration = Duration::from_secs(45);
 /// Sets how often these are looked at.
 const PACE: Duration = Duration::from_millis(10);
 /// Limits the bytes of a request.
@@ -96,14 +98,27 @@ impl FoundDevice {
 /// # Errors
 /// If there is no driver, or this user may not ask it.
 pub fn find_device(identity: u64) -> Result<Option<FoundDevice>, UblkError> {
-    let found = find(&mut ControlDevice::open()?, identity);
+    let found = find(&mut ControlDevice::open()?, identity)?;
     Ok(found.as_ref().map(FoundDevice::of))
 }
 
-/// Looks for the device; those that go meanwhile, or that the user may not see, are none.
-fn find(control: &mut ControlDevice, identity: u64) -> Option<DeviceInfo> {
-    let infos = devices().into_iter().filter_map(|device| control.info(device).ok());
-    infos.into_iter().find(|info| info.identity == identity)
+/// Looks for the device. Those that go meanwhile, that this user may not see, or that another user without privileges has made, are
+/// none.
+fn find(control: &mut ControlDevice, identity: u64) -> Result<Option<DeviceInfo>, UblkError> {
+    let user = rustix::process::geteuid().as_raw();
+    for device in devices() {
+        match control.info(device) {
+            Ok(info) if info.identity != identity => {}
+            // Anybody could have chosen the identity.
+            Ok(info) if info.features & F_UNPRIVILEGED_DEV != 0 && info.owner != user => {}
+            Ok(info) => return Ok(Some(info)),
+            Err(error) if is_temporary(&error) || Errno::from_io_error(&error) == Some(Errno::NODEV) => {}
+            Err(source) => {
+                return Err(UblkError::Io { what: format!("ask the driver about /dev/ublkb{device}"), source });
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// A block device that this process serves.
@@ -172,7 +187,9 @@ impl UblkDevice {
         let file = self.open_requests()?;
         let set = self.control.set_params(&self.info, &offer.params());
         set.map_err(UblkError::of(format!("set the size of {}", self.path().display())))?;
-        self.queue(file, offer.bytes)
+        let ring = RequestRing::ring(self.info.depth);
+        let ring = ring.map_err(UblkError::of(format!("serve the requests of {}", self.path().display())))?;
+        self.queue(ring, file, offer.bytes)
     }
 
     fn resume(
@@ -192,11 +209,17 @@ impl UblkDevice {
             };
             return Err(UblkError::Differs { device, what });
         }
+        // From the next command on only a server that takes all requests helps: what can fail goes before it.
+        let ring = RequestRing::ring(info.depth).map_err(UblkError::of(what.clone()))?;
         // Its last server may hold its file for a moment yet.
-        retry(|| control.start_recovery(&info), Errno::BUSY).map_err(UblkError::of(what))?;
+        match retry(|| control.start_recovery(&info), Errno::BUSY) {
+            // A server that began to take it over has died since: the driver goes on from there.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {}
+            begun => begun.map_err(UblkError::of(what))?,
+        }
         let taken = Self { control, info, resumes: true };
         let file = taken.open_requests()?;
-        let queue = taken.queue(file, offer.bytes)?;
+        let queue = taken.queue(ring, file, offer.bytes)?;
         Ok((taken, queue))
     }
 
@@ -205,9 +228,9 @@ impl UblkDevice {
         open_request_file(&path).map_err(UblkError::of(format!("open {}", path.display())))
     }
 
-    fn queue(&self, file: File, bytes: u64) -> Result<RequestQueue, UblkError> {
+    fn queue(&self, ring: RingOfRequests, file: File, bytes: u64) -> Result<RequestQueue, UblkError> {
         let what = || format!("serve the requests of {}", self.path().display());
-        let ring = RequestRing::new(file, self.info.depth).map_err(UblkError::of(what()))?;
+        let ring = RequestRing::new(ring, file, self.info.depth).map_err(UblkError::of(what()))?;
         RequestQueue::new(Box::new(ring), bytes).map_err(UblkError::of(what()))
     }
 
@@ -254,24 +277,21 @@ impl UblkDevice {
     /// [`UblkError::InUse`] if it is mounted or held; else if the driver does not do it, or what it has cannot be written.
     pub fn stop(&mut self) -> Result<(), UblkError> {
         let held = self.hold()?;
-        if let Some(held) = &held {
-            held.sync_all()
-                .map_err(UblkError::of(format!("write out what the kernel has of {}", self.path().display())))?;
-        }
+        held.sync_all()
+            .map_err(UblkError::of(format!("write out what the kernel has of {}", self.path().display())))?;
         // Held on to, so that nobody mounts it now.
         let stopped = self.control.stop(&self.info);
         drop(held);
         stopped.map_err(UblkError::of(format!("stop {}", self.path().display())))
     }
 
-    /// Opens it as nobody else can at the same time; nothing if it is not there.
-    fn hold(&self) -> Result<Option<File>, UblkError> {
+    /// Opens it as nobody else can at the same time.
+    fn hold(&self) -> Result<File, UblkError> {
         let (path, begin) = (self.path(), Instant::now());
         loop {
             let opened = OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits().cast_signed()).open(&path);
             match opened {
-                Ok(file) => return Ok(Some(file)),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Ok(file) => return Ok(file),
                 // A look of udev's or mount's own is over soon.
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) && begin.elapsed() < PACE * 20 => {
                     std::thread::sleep(PACE);
@@ -310,13 +330,17 @@ impl UblkDevice {
 fn settled(control: &mut ControlDevice, identity: u64) -> Result<Option<DeviceInfo>, UblkError> {
     let begin = Instant::now();
     loop {
-        match find(control, identity) {
+        match find(control, identity)? {
             Some(info) if info.state == STATE_LIVE => {
-                if begin.elapsed() >= PATIENCE {
+                let patience = if is_running(info.pid) { PATIENCE } else { LONG_PATIENCE };
+                if begin.elapsed() >= patience {
                     return Err(UblkError::Served { device: info.device, pid: info.pid });
                 }
             }
             Some(info) if info.state != STATE_QUIESCED => {
+                if begin.elapsed() >= PATIENCE {
+                    return Err(UblkError::Held(info.device));
+                }
                 let removed = control.delete(&info);
                 removed.map_err(UblkError::of(format!("remove /dev/ublkb{}, which was stopped", info.device)))?;
             }
@@ -324,6 +348,12 @@ fn settled(control: &mut ControlDevice, identity: u64) -> Result<Option<DeviceIn
         }
         std::thread::sleep(PACE);
     }
+}
+
+/// Returns true if there is such a process.
+fn is_running(pid: i32) -> bool {
+    let pid = rustix::process::Pid::from_raw(pid);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// Opens the file of a device's requests, which may be made, and given to this user, in a moment only.

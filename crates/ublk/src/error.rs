@@ -44,6 +44,9 @@ pub enum UblkError {
         /// Names the process.
         pid: i32,
     },
+    /// Tells that a device which is stopped has not gone.
+    #[error("/dev/ublkb{0} is stopped, and another program still has it open")]
+    Held(u32),
     /// Tells that the device which waits is none for this array.
     #[error("/dev/ublkb{device} waits for this array, but {what}; destage stop --discard-device gives it up")]
     Differs {

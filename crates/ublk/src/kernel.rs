@@ -36,6 +36,8 @@ type CommandRing = IoUring<squeue::Entry128, cqueue::Entry>;
 pub(crate) struct ControlRing {
     ring: CommandRing,
     file: File,
+    /// A command may be left in the ring: the end of the next one could be taken for its.
+    is_broken: bool,
 }
 
 impl ControlRing {
@@ -44,7 +46,7 @@ impl ControlRing {
     /// # Errors
     /// If the kernel has no such rings.
     pub(crate) fn new(file: File) -> io::Result<Self> {
-        Ok(Self { ring: IoUring::builder().dontfork().build(2)?, file })
+        Ok(Self { ring: IoUring::builder().dontfork().build(2)?, file, is_broken: false })
     }
 
     /// Gives a command, with bytes that the driver reads and may change, and waits until it is done. Returns them as they are then.
@@ -57,6 +59,9 @@ impl ControlRing {
         mut command: ControlCommand,
         mut bytes: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
+        if self.is_broken {
+            return Err(io::Error::other("an earlier command of the driver's could not be given"));
+        }
         command.buffer = (bytes.as_mut_ptr().expose_provenance() as u64, bytes.len() as u16);
         let entry = opcode::UringCmd80::new(Fd(self.file.as_raw_fd()), number).cmd(command.encode()).build();
         // SAFETY: the address is that of `bytes`, as long as it says, which nobody touches before the driver has said that it is
@@ -71,6 +76,7 @@ impl ControlRing {
                 Err(error) => {
                     // Whether the driver has the command, or will, nobody knows.
                     std::mem::forget(bytes);
+                    self.is_broken = true;
                     return Err(error);
                 }
             }
@@ -135,6 +141,9 @@ pub(crate) struct RequestRing {
     unsent: usize,
 }
 
+/// Is a ring that no device's requests come by yet.
+pub(crate) struct RingOfRequests(CommandRing);
+
 impl fmt::Debug for RequestRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestRing")
@@ -145,20 +154,28 @@ impl fmt::Debug for RequestRing {
 }
 
 impl RequestRing {
-    /// Makes one for the device with this file, whose queue has so many tags.
+    /// Has the requests of the device with this file, whose queue has so many tags, come by a ring.
     ///
     /// # Errors
-    /// If the kernel has no such rings, or the driver lets nobody see its descriptions.
-    pub(crate) fn new(device: File, depth: u16) -> io::Result<Self> {
+    /// If the driver lets nobody see its descriptions.
+    pub(crate) fn new(ring: RingOfRequests, device: File, depth: u16) -> io::Result<Self> {
+        let RingOfRequests(ring) = ring;
+        let descriptors = DescriptorMap::new(&device, depth)?;
+        let receiving = (0..depth).map(|_| Buffer::new()).collect();
+        Ok(Self { ring, descriptors, device, receiving, answering: Vec::new(), answered: Vec::new(), unsent: 0 })
+    }
+
+    /// Makes the ring alone, for a queue with so many tags.
+    ///
+    /// # Errors
+    /// If the kernel has no such rings.
+    pub(crate) fn ring(depth: u16) -> io::Result<RingOfRequests> {
         let mut builder = IoUring::builder();
         // Each tag has one command at a time, so that there is room for all that can be given. What has come is looked at when the owner
         // asks, not by interrupting it.
         builder.dontfork().setup_cqsize(2 * u32::from(depth).next_power_of_two());
         builder.setup_coop_taskrun().setup_taskrun_flag();
-        let ring = builder.build(u32::from(depth).next_power_of_two())?;
-        let descriptors = DescriptorMap::new(&device, depth)?;
-        let receiving = (0..depth).map(|_| Buffer::new()).collect();
-        Ok(Self { ring, descriptors, device, receiving, answering: Vec::new(), answered: Vec::new(), unsent: 0 })
+        Ok(RingOfRequests(builder.build(u32::from(depth).next_power_of_two())?))
     }
 
     fn push(&mut self, number: u32, command: RequestCommand) {
@@ -215,7 +232,10 @@ impl QueueKernel for RequestRing {
             data.is_empty() || data.len() as u64 >= self.described_bytes(tag),
             "all that the driver copies is there"
         );
-        let address = if data.is_empty() { 0 } else { data.as_ptr().expose_provenance() as u64 };
+        // The driver refuses the answer to a read without an address, also an error, which has no bytes. It looks at no bytes then, and
+        // could not write to these.
+        let nothing = self.descriptors.base.cast_const().cast();
+        let address = if data.is_empty() { nothing } else { data.as_ptr() }.expose_provenance() as u64;
         self.answering.push(data);
         self.push(COMMIT_AND_FETCH_REQ, RequestCommand { tag, result, address });
     }

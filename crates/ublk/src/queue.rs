@@ -11,6 +11,9 @@ use crate::abi::{
     RESULT_NEED_GET_DATA, RESULT_OK,
 };
 
+/// Says that the device is stopped.
+const ABORTED: i32 = -Errno::NODEV.raw_os_error();
+
 /// Says what the driver has told of a tag.
 #[derive(Debug)]
 pub struct KernelEvent {
@@ -89,6 +92,8 @@ pub enum QueueEvent {
     Came(BlockRequest),
     /// Brings the bytes of a write that was told of. They may be fewer than were asked for: the kernel sends the rest again.
     Received(BlockRequest, Buffer),
+    /// Gives back the room for a write that the kernel took back, and tells of the request that the tag has now.
+    Replaced(BlockRequest, Buffer),
 }
 
 /// Says who has a tag.
@@ -114,6 +119,8 @@ pub struct RequestQueue {
     live: usize,
     bytes: u64,
     spare: Vec<Buffer>,
+    /// Says what the driver has refused, which is to refuse nothing.
+    failure: Option<Errno>,
 }
 
 impl std::fmt::Debug for RequestQueue {
@@ -132,7 +139,7 @@ impl RequestQueue {
         (0..depth).for_each(|tag| kernel.fetch(tag));
         kernel.submit()?;
         let tags = vec![TagState::Idle; depth.into()];
-        Ok(Self { kernel, live: tags.len(), tags, bytes, spare: Vec::new() })
+        Ok(Self { kernel, live: tags.len(), tags, bytes, spare: Vec::new(), failure: None })
     }
 
     /// Returns true if no requests come any more, and none is left to be answered.
@@ -143,6 +150,12 @@ impl RequestQueue {
     /// Returns what is readable when there is something to be taken.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.kernel.file()
+    }
+
+    /// Returns why the driver takes no commands of a tag any more, other than since the device is stopped: its request is never
+    /// answered.
+    pub const fn failure(&self) -> Option<Errno> {
+        self.failure
     }
 
     /// Hands answers to the kernel. To be called when all that is to be answered for now is.
@@ -222,6 +235,9 @@ impl RequestQueue {
                     *state = TagState::Begun;
                     let described = Descriptor::decode(&self.kernel.descriptor(tag));
                     match self.request(tag, described) {
+                        Ok(request) if request.op != BlockOp::Write => {
+                            return Some(QueueEvent::Replaced(request, room));
+                        }
                         Ok(request) => {
                             let mut room = room;
                             room.resize((request.len as usize).min(room.len()));
@@ -233,13 +249,20 @@ impl RequestQueue {
                         }
                     }
                 }
-                // It was taken back to be sent again; its bytes are asked for once more.
+                // The write was taken back to be sent again, and the tag may have another request since.
                 (TagState::Receiving, RESULT_NEED_GET_DATA) => {
                     *state = TagState::Told;
-                    self.receive(tag, room);
+                    let described = Descriptor::decode(&self.kernel.descriptor(tag));
+                    match self.request(tag, described) {
+                        Ok(request) => return Some(QueueEvent::Replaced(request, room)),
+                        Err(_) => self.end(tag),
+                    }
                 }
                 (TagState::Ended, _) => {}
                 _ => {
+                    if result != ABORTED {
+                        self.failure.get_or_insert(Errno::from_raw_os_error(result.saturating_neg()));
+                    }
                     self.keep(room);
                     self.end(tag);
                 }

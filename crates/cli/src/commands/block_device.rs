@@ -22,6 +22,21 @@ fn path(found: FoundDevice) -> String {
     format!("/dev/ublkb{}", found.device)
 }
 
+/// Has the kernel's memory management know that this process serves a block device: it must not wait for writes to that when it
+/// looks for memory for us. Who may not ask for it, as users without privileges, serves all the same.
+pub fn serve_io() {
+    let _without_it = rustix::process::configure_io_flusher_behavior(true);
+}
+
+/// Says so if the array's block device still belongs to a process that has ended: the kernel may take 30 s to notice.
+pub fn tell_of_wait(identity: u64) {
+    if let Ok(Some(found)) = find_device(identity)
+        && found.state == DeviceState::Served
+    {
+        eprintln!("{} still belongs to process {}: waiting until the kernel lets go of it", path(found), found.pid);
+    }
+}
+
 /// Gives up the block device that waits for an array to be served; returns what there is to say of it.
 pub fn discard(description: &Path) -> Result<String> {
     let identity = identity(&Description::read(description)?);

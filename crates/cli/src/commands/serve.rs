@@ -100,6 +100,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let program = described.serve.on_event.clone().map(|command| Rc::new(EventProgram::start(command, &path, log)));
     let memory = described.serve.memory.0;
     let identity = block_device::identity(&described);
+    if ublk.is_some() {
+        block_device::serve_io();
+    }
     let array = Array::open(described, &path, accepted(matches))?;
     let status = array.status();
     let offer = Offer {
@@ -109,11 +112,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     let mut service = Service::new(array, &offer)?;
     service.limit_memory(memory);
-    if let Some(device) = ublk {
-        let offer = DeviceOffer { device, identity, bytes: status.bytes, read_only: offer.read_only, depth: DEPTH };
-        let (device, queue) = UblkDevice::open(&offer)?;
-        service.attach(Box::new(device), queue)?;
-    }
     // Before clients can come: who finds it serving can ask it.
     let orders = control(matches);
     service.take_orders(&orders).with_context(|| format!("cannot take orders at {}", orders.display()))?;
@@ -126,6 +124,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     for address in addresses {
         service.listen(Listener::tcp(address).with_context(|| format!("cannot listen at {address}"))?)?;
+    }
+    // Last of all: from here on the kernel reads from it, and nothing else may fail.
+    if let Some(device) = ublk {
+        block_device::tell_of_wait(identity);
+        let offer = DeviceOffer { device, identity, bytes: status.bytes, read_only: offer.read_only, depth: DEPTH };
+        let (device, queue) = UblkDevice::open(&offer)?;
+        service.attach(Box::new(device), queue)?;
     }
     if let Some((_, record)) = &record {
         let recorder = Rc::clone(&record.recorder);

@@ -110,7 +110,9 @@ pub(super) struct BlockDevice {
     waiting: VecDeque<BlockRequest>,
     /// Counts the bytes that they hold.
     held: usize,
-    /// The kernel takes no answers any more.
+    /// Requests are taken: the queue's file is waited for.
+    is_heard: bool,
+    /// The driver has refused something, and answers of ours may have been lost.
     is_lost: bool,
 }
 
@@ -134,6 +136,7 @@ impl<B: Backend> Service<B> {
             begun: Vec::new(),
             waiting: VecDeque::new(),
             held: 0,
+            is_heard: true,
             is_lost: false,
         });
         Ok(())
@@ -147,8 +150,9 @@ impl<B: Backend> Service<B> {
     fn order_device(&self, mut control: Box<dyn DeviceControl>, order: DeviceOrder) -> DevicePhase {
         let (done, told) = channel();
         let wake = WakeOnDrop(self.waiter.waker());
-        std::thread::spawn(move || {
-            // Dropped after the channel, also if this panics.
+        let thread = std::thread::Builder::new().name("ublk".to_owned());
+        let started = thread.spawn(move || {
+            // Dropped after the channel, also if this panics, or is never begun for want of a thread.
             let (_wake, done) = (wake, done);
             let result = match order {
                 DeviceOrder::Start => control.start(),
@@ -157,6 +161,8 @@ impl<B: Backend> Service<B> {
             // If nobody listens the process ends.
             drop(done.send((control, result)));
         });
+        // Without a thread the channel is closed, as after a panic.
+        drop(started);
         DevicePhase::Ordered(order, told)
     }
 
@@ -166,6 +172,15 @@ impl<B: Backend> Service<B> {
         self.is_ending = true;
         let Some(mut device) = self.device.take() else { return self.stop_now() };
         device.may_wait |= may_wait;
+        if may_wait {
+            // Whatever hangs, the end comes.
+            self.backend.begin_stop();
+        }
+        if self.broken.is_some() {
+            // Nothing that the kernel has of it could be written.
+            self.device = Some(device);
+            return self.stop_now();
+        }
         match std::mem::replace(&mut device.phase, DevicePhase::Failed) {
             DevicePhase::Serving(control) => device.phase = self.order_device(control, DeviceOrder::Stop),
             phase => {
@@ -188,7 +203,8 @@ impl<B: Backend> Service<B> {
             _ if !device.outlives => {
                 Err("the block device belongs to a user without privileges, and the kernel lets none such wait")
             }
-            DevicePhase::Serving(_) => {
+            // A stop that hangs is given up so, too.
+            DevicePhase::Serving(_) | DevicePhase::Ordered(DeviceOrder::Stop, _) => {
                 self.stop_now();
                 Ok(())
             }
@@ -232,13 +248,14 @@ impl<B: Backend> Service<B> {
                 self.stop_now();
             }
             (DeviceOrder::Start, Err(error)) => {
-                device.phase = DevicePhase::Stopped(control);
+                // What waits for the array goes on waiting; a new device is of use to nobody.
+                device.phase = if control.resumes() { DevicePhase::Failed } else { DevicePhase::Stopped(control) };
                 self.device_error = Some(error);
                 self.stop_now();
             }
             (DeviceOrder::Stop, Err(error)) => {
                 device.phase = DevicePhase::Serving(control);
-                if may_wait {
+                if may_wait || self.broken.is_some() {
                     return self.stop_now();
                 }
                 self.is_ending = false;
@@ -259,17 +276,37 @@ impl<B: Backend> Service<B> {
         if self.device.is_none() {
             return;
         }
-        if !self.holds_requests() && !self.stopping {
+        let is_heard = !self.holds_requests() && !self.stopping;
+        self.hear_requests(is_heard);
+        if is_heard {
             self.take_device_requests();
         }
         let Some(device) = &mut self.device else { return };
-        if !device.is_lost && device.queue.submit().is_err() {
+        let submitted = device.queue.submit();
+        let failure = device.queue.failure().map(Into::into).or(submitted.err());
+        if let Some(error) = failure.filter(|_| !device.is_lost) {
             device.is_lost = true;
+            let path = device.path.display().to_string();
+            self.happened(|| ServiceEvent::BlockDeviceFailed { path, why: error.to_string() });
+            // The next service is asked again for what was not answered.
+            self.stop_now();
         }
+        let Some(device) = &mut self.device else { return };
         while let Some(buffer) = device.queue.take_spare() {
             self.budget.keep(buffer);
         }
         self.budget.settle(HOLDER, device.held);
+    }
+
+    /// Waits for the queue's file, or does not while nothing is taken: it would be readable all the time.
+    fn hear_requests(&mut self, is_heard: bool) {
+        let Some(device) = self.device.as_mut().filter(|device| device.is_heard != is_heard) else { return };
+        device.is_heard = is_heard;
+        if let Some(file) = device.queue.file() {
+            let interest = Interest { read: is_heard, ..Interest::default() };
+            // It is there; and a queue that is heard too often costs time alone.
+            let _stays_as_it_is = self.waiter.change(file, Source::BlockDevice.number(), interest);
+        }
     }
 
     /// Returns true if the kernel has not taken all answers.
@@ -287,6 +324,12 @@ impl<B: Backend> Service<B> {
         while let Some(device) = &mut self.device {
             match device.queue.next_event() {
                 Some(QueueEvent::Received(request, data)) => self.begin_device(request, data),
+                Some(QueueEvent::Replaced(request, room)) => {
+                    device.held -= room.capacity() + REQUEST;
+                    self.budget.keep(room);
+                    device.waiting.push_back(request);
+                    self.admit_device_requests();
+                }
                 Some(QueueEvent::Came(request)) => {
                     device.waiting.push_back(request);
                     self.admit_device_requests();
@@ -333,29 +376,56 @@ impl<B: Backend> Service<B> {
         device.queue.answer(&request, done.map_err(as_kernel));
     }
 
-    /// Closes the device at the end of the service: it is gone, or waits for another server.
-    pub(super) fn close_device(&mut self) -> Result<(), ServiceError> {
-        let Some(BlockDevice { queue, path, phase, held, outlives, .. }) = self.device.take() else { return Ok(()) };
+    /// Returns true if requests of the device's are left to the next service when this one is refused a start.
+    pub(super) fn leaves_device_requests(&self) -> bool {
+        self.device.as_ref().is_some_and(|device| device.outlives)
+    }
+
+    /// Closes the device's queue at the end of the service.
+    pub(super) fn close_queue(&mut self) -> Option<ClosedDevice> {
+        let BlockDevice { queue, path, phase, held, outlives, .. } = self.device.take()?;
         if let Some(file) = queue.file() {
             self.waiter.remove(file);
         }
-        drop(queue);
         let path = path.display().to_string();
-        match phase {
-            DevicePhase::Stopped(mut control) => {
-                debug_assert_eq!(held, 0, "all is answered");
-                let removed = control.remove();
-                if let Some(error) = self.device_error.take() {
-                    return Err(error.into());
-                }
-                removed?;
-                self.happened(|| ServiceEvent::BlockDeviceRemoved { path });
-            }
-            DevicePhase::Serving(_) | DevicePhase::Ordered(..) | DevicePhase::Failed => {
-                self.happened(|| ServiceEvent::BlockDeviceLeft { path, waits: outlives });
-            }
+        let control = if let DevicePhase::Stopped(control) = phase {
+            debug_assert!(held == 0 || self.device_error.is_some(), "all is answered");
+            drop(queue);
+            Some(control)
+        } else {
+            // The process does that as it ends: the driver counts a queue's server as gone only when its thread is.
+            std::mem::forget(queue);
+            None
+        };
+        Some(ClosedDevice { path, outlives, control, error: self.device_error.take() })
+    }
+}
+
+/// Is a device whose queue is closed.
+pub(super) struct ClosedDevice {
+    path: String,
+    outlives: bool,
+    /// Removes it, if it is to be.
+    control: Option<Box<dyn DeviceControl>>,
+    /// Says why it could not be started.
+    error: Option<UblkError>,
+}
+
+impl ClosedDevice {
+    /// Removes the device, or leaves it to the next service; returns what is told of that.
+    pub(super) fn end(self) -> Result<ServiceEvent, ServiceError> {
+        let Self { path, outlives, control, error } = self;
+        let removed = control.map(|mut control| control.remove());
+        if let Some(error) = error {
+            return Err(error.into());
         }
-        Ok(())
+        match removed {
+            Some(removed) => {
+                removed?;
+                Ok(ServiceEvent::BlockDeviceRemoved { path })
+            }
+            None => Ok(ServiceEvent::BlockDeviceLeft { path, waits: outlives }),
+        }
     }
 }
 

@@ -195,7 +195,7 @@ fn a_device_in_use_is_not_stopped_unless_it_may_wait() {
     let served = TestService::with_device(&driver, 0);
     assert!(matches!(served.order(&Order::Pause), Reply::Done));
     served.thread.join().expect("it does not panic").expect("it ends in order");
-    assert_eq!(driver.ends(), (true, false), "it waits for the next service");
+    assert_eq!(driver.ends(), (false, false), "it waits for the next service once the process ends");
     let events = served.events.lock().expect("nobody panics");
     assert!(matches!(events.last(), Some(ServiceEvent::BlockDeviceLeft { waits: true, .. })), "{events:?}");
 
@@ -224,7 +224,7 @@ fn a_signal_ends_the_service_be_its_device_in_use() {
         // It may be told to end before it has heard that the device is there.
         names[..2].sort_unstable();
         assert_eq!(names, ["block-device-started", "stopping", last]);
-        assert_eq!(driver.ends(), (true, !in_use));
+        assert_eq!(driver.ends(), (!in_use, !in_use));
     }
 }
 
@@ -236,6 +236,52 @@ fn a_device_that_does_not_start_ends_the_service() {
     let ended = served.thread.join().expect("it does not panic");
     assert!(matches!(ended, Err(ServiceError::BlockDevice(_))), "{ended:?}");
     assert_eq!(driver.ends(), (true, true), "nothing is left of it");
+
+    // One that has waited goes on waiting.
+    let driver = DriverModel::new(4, 1);
+    driver.set_failing();
+    driver.set_resumed();
+    let ended = TestService::with_device(&driver, 0).thread.join().expect("it does not panic");
+    assert!(matches!(ended, Err(ServiceError::BlockDevice(_))), "{ended:?}");
+    assert_eq!(driver.ends(), (false, false));
+}
+
+#[test]
+fn a_driver_that_refuses_an_answer_ends_the_service() {
+    let driver = DriverModel::new(4, 1);
+    let served = TestService::with_device(&driver, 0);
+    driver.ask(ask(0, OP_READ, 0, 8));
+    driver.wait(1);
+    driver.set_refusing();
+    driver.ask(ask(1, OP_READ, 0, 8));
+    served.thread.join().expect("it does not panic").expect("it ends in order");
+    let names: Vec<_> = served.events.lock().expect("nobody panics").iter().map(ServiceEvent::name).collect();
+    assert_eq!(names, ["block-device-started", "block-device-failed", "block-device-left"]);
+    assert_eq!(driver.ends(), (false, false), "the next service is asked again");
+}
+
+#[test]
+fn what_waits_for_an_array_that_is_refused_goes_on_waiting() {
+    let driver = DriverModel::new(4, 1);
+    let served = TestService::refusing_with_device(&driver);
+    driver.ask(ask(1, OP_READ, 0, 8));
+    let ended = served.thread.join().expect("it does not panic");
+    assert!(ended.is_err(), "it is refused");
+    assert!(driver.take_answered().is_empty());
+    assert_eq!(driver.ends(), (false, false));
+}
+
+#[test]
+fn a_broken_array_is_ended_by_order() {
+    let driver = DriverModel::new(4, 1);
+    let served = TestService::with_device(&driver, 0);
+    driver.ask(ask(0, OP_READ, 0, 8));
+    driver.wait(1);
+    served.breaks.store(true, std::sync::atomic::Ordering::Relaxed);
+    driver.ask(ask(1, OP_READ, 0, 8));
+    assert_eq!(driver.wait(1), [(1, Err(IO))]);
+    let Reply::Failed(_) = served.order(&Order::Stop) else { panic!("it had stopped before") };
+    assert!(matches!(served.thread.join().expect("it does not panic"), Err(ServiceError::Broken(_))));
 }
 
 #[test]

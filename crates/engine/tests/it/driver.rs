@@ -67,8 +67,10 @@ struct DriverState {
     /// Now and then hands over fewer sectors than were asked for, or takes a write back.
     is_short: bool,
     in_use: bool,
+    refuses: bool,
     fails: bool,
     outlives: bool,
+    resumed: bool,
     started: bool,
     closed: bool,
     removed: bool,
@@ -99,8 +101,10 @@ impl DriverModel {
             draws: ShuffleRng(seed),
             is_short: false,
             in_use: false,
+            refuses: false,
             fails: false,
             outlives: true,
+            resumed: false,
             started: false,
             closed: false,
             removed: false,
@@ -127,6 +131,16 @@ impl DriverModel {
 
     pub fn set_in_use(&self, in_use: bool) {
         self.state().in_use = in_use;
+    }
+
+    /// Refuses answers.
+    pub fn set_refusing(&self) {
+        self.state().refuses = true;
+    }
+
+    /// Has the device wait from before.
+    pub fn set_resumed(&self) {
+        self.state().resumed = true;
     }
 
     /// Has the device not start.
@@ -226,6 +240,9 @@ impl DriverState {
                     (tag.told_sectors, tag.wants_room) = (sectors, false);
                 }
                 self.told.push_back(KernelEvent { tag: at, result, room });
+            }
+            Given::Answer(tag, ..) if self.refuses => {
+                self.told.push_back(KernelEvent { tag, result: -22, room: Buffer::new() });
             }
             Given::Answer(at, result, data) => {
                 let tag = &mut self.tags[usize::from(at)];
@@ -333,7 +350,7 @@ impl DeviceControl for ModelControl {
     }
 
     fn resumes(&self) -> bool {
-        false
+        self.0.state().resumed
     }
 
     fn outlives_server(&self) -> bool {

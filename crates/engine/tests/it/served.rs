@@ -182,6 +182,11 @@ impl TestService {
         served
     }
 
+    /// Does not start, and has a device of the kernel's.
+    pub fn refusing_with_device(driver: &DriverModel) -> Self {
+        Self::over(vec![0; BYTES], true, None, None, Some(driver.clone()))
+    }
+
     /// Serves one of so many bytes, with so many for requests and replies.
     pub fn bounded_with_device(driver: &DriverModel, bytes: usize, limit: u64) -> Self {
         Self::over(vec![0; bytes], false, Some(limit), None, Some(driver.clone()))

@@ -33,12 +33,20 @@ fn commands_lie_where_the_driver_reads_them() {
 
 #[test]
 fn what_a_device_is_lies_where_the_driver_has_it() {
-    let info =
-        DeviceInfo { depth: 128, state: 2, longest: 1 << 20, device: 7, pid: 99, features: 0x1c, identity: 0xabcd };
+    let info = DeviceInfo {
+        depth: 128,
+        state: 2,
+        longest: 1 << 20,
+        device: 7,
+        pid: 99,
+        features: 0x1c,
+        identity: 0xabcd,
+        owner: 5,
+    };
     let bytes = info.encode();
     let mut expected = [0; 64];
     (expected[0], expected[2], expected[4], expected[10], expected[12], expected[16]) = (1, 128, 2, 0x10, 7, 99);
-    (expected[24], expected[32], expected[33]) = (0x1c, 0xcd, 0xab);
+    (expected[24], expected[32], expected[33], expected[40]) = (0x1c, 0xcd, 0xab, 5);
     assert_eq!(bytes, expected);
     assert_eq!(DeviceInfo::decode(&bytes), info);
 }

@@ -129,8 +129,11 @@ fn a_write_has_its_bytes_once_there_is_room_for_them() {
     let Some(QueueEvent::Came(write)) = scripted.come(0, OP_WRITE, 990, 10) else { panic!("a write") };
     assert_eq!(write, request(0, BlockOp::Write, 990 * 512, 5120));
     scripted.queue.receive(0, Buffer::zeroed(5120));
-    // Taken back and sent again: the same room serves.
-    assert!(scripted.tell(0, RESULT_NEED_GET_DATA, Buffer::zeroed(5120)).is_none());
+    // Taken back and sent again.
+    let again = scripted.tell(0, RESULT_NEED_GET_DATA, Buffer::zeroed(5120));
+    let Some(QueueEvent::Replaced(write, room)) = again else { panic!("the write again") };
+    assert_eq!((write, room.len()), (request(0, BlockOp::Write, 990 * 512, 5120), 5120));
+    scripted.queue.receive(0, Buffer::zeroed(5120));
     // Fewer bytes than were asked for.
     scripted.script.borrow_mut().described = Some(Descriptor { op: OP_WRITE, flags: 0, sectors: 4, first: 990 });
     let received = scripted.tell(0, RESULT_OK, Buffer::zeroed(5120));
@@ -139,6 +142,22 @@ fn a_write_has_its_bytes_once_there_is_room_for_them() {
     scripted.queue.answer(&write, Ok(bytes));
     assert!(scripted.queue.take_spare().is_some_and(|spare| spare.capacity() >= 5120), "it serves another request");
     assert_eq!(scripted.given(), [Given::Room(0, 5120), Given::Room(0, 5120), Given::Answer(0, 2048, 0)]);
+}
+
+#[test]
+fn a_tag_whose_write_was_taken_back_may_have_another_request() {
+    let mut scripted = ScriptedQueue::new();
+    assert!(scripted.come(0, OP_WRITE, 0, 8).is_some());
+    scripted.queue.receive(0, Buffer::zeroed(4096));
+    scripted.script.borrow_mut().described = Some(Descriptor { op: OP_READ, flags: 0, sectors: 16, first: 0 });
+    let replaced = scripted.tell(0, RESULT_OK, Buffer::zeroed(4096));
+    let Some(QueueEvent::Replaced(read, _)) = replaced else { panic!("a read") };
+    scripted.queue.answer(&read, Ok(Buffer::zeroed(8192)));
+    assert_eq!(scripted.given(), [Given::Room(0, 4096), Given::Answer(0, 8192, 8192)]);
+    // A refusal of the driver's is kept; that the device is stopped is none.
+    assert!(scripted.tell(1, -19, Buffer::new()).is_none() && scripted.queue.failure().is_none());
+    assert!(scripted.tell(0, -22, Buffer::new()).is_none());
+    assert_eq!(scripted.queue.failure(), Some(Errno::INVAL));
 }
 
 #[test]
