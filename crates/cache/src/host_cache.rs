@@ -61,9 +61,11 @@ pub trait HostCache: Versions + Send + 'static {
         RequestAdmission::Array
     }
 
-    /// Takes that a write begins a sequential run or goes on with one, which has so many pages then.
-    fn run_grows(&mut self, pages: u64, out: &Out) {
+    /// Takes that a write begins a sequential run or goes on with one, which has so many pages then. Returns true if it passes
+    /// the cache by though the run is shorter than the [cutoff](Self::sequential_cutoff).
+    fn run_grows(&mut self, pages: u64, out: &Out) -> bool {
         let _ = (pages, out);
+        false
     }
 
     /// Returns true if a flush of the host waits for what this cache has to do before. The cache opens it then.

@@ -459,7 +459,7 @@ impl<C: HostCache> Upper<C> {
             frag.run = if frag.op == HostOp::Write { place.number } else { 0 };
             frag.bypass = cutoff > 0 && place.pages >= cutoff;
             if frag.op != HostOp::Read {
-                self.cache.run_grows(place.pages, out);
+                frag.bypass |= self.cache.run_grows(place.pages, out);
             }
         }
     }

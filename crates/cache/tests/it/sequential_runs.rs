@@ -118,6 +118,39 @@ fn a_run_that_passes_dirty_pages_by_writes_full_rows() {
 }
 
 #[test]
+fn a_run_that_finds_much_dirty_passes_it_by_and_has_nothing_written_back() {
+    // Of the 64 frames 24 are dirty, which is less than twice `dirty-high`, or more.
+    for (high, passed) in [(100, 0), (15, 24)] {
+        let cache = format!(
+            "write-back:log=20:ways=64:dirty-high={high}:dirty-low=0:at-once=1:clean-after=1h:sequential-cutoff=4096"
+        );
+        let mut bench = StripeCacheRun::with_cache(&cache, 96, Level::Raid5, ParityMethod::Min, 16);
+        assert!(bench.settle(), "the log is made");
+        for page in (8..56).step_by(2) {
+            bench.submit(HostOp::Write, page, 1);
+        }
+        assert!(bench.acked(24), "all is served");
+        let written_back = |bench: &StripeCacheRun| bench.memory.engine().controller().figures()[0];
+        let before = written_back(&bench);
+        // An eighth of the cutoff is two of them.
+        let tags: Vec<u64> = (0..32).step_by(4).map(|page| bench.submit(HostOp::Write, page, 4)).collect();
+        assert!(bench.settle(), "all is served");
+        let counts = *bench.memory.engine().controller().counts().expect("the cache counts");
+        assert_eq!(counts.bypassed, passed, "dirty-high={high}");
+        assert!(
+            written_back(&bench) <= before + 1,
+            "dirty-high={high}: {} more than {before} pages were written back",
+            written_back(&bench) - before
+        );
+        let tags: Vec<u64> = tags.iter().flat_map(|tag| [*tag; 4]).collect();
+        check(&mut bench, &tags, 4, "much is dirty");
+        bench.control(Control::Drain);
+        check(&mut bench, &tags, 4, "all on the members");
+        bench.check("much was dirty");
+    }
+}
+
+#[test]
 fn a_run_that_is_read_does_not_fill_the_cache() {
     for cache in ["write-around", "write-through", "leavo:log=20", "kdd:log=20", "write-back:log=20"] {
         let mut bench = bench(&format!("{cache}:ways=8:sequential-cutoff=512"));

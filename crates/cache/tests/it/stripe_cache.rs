@@ -104,6 +104,23 @@ impl StripeCacheRun {
         panic!("it never ends");
     }
 
+    /// Goes on until so many requests are answered. Returns true if all of them were served.
+    pub fn acked(&mut self, mut count: usize) -> bool {
+        let mut is_ok = true;
+        for _ in 0..PATIENCE {
+            while let Some(notice) = self.memory.next_notice() {
+                if let HostNotice::Acked { ok, .. } = notice {
+                    (is_ok, count) = (is_ok && ok, count - 1);
+                }
+            }
+            if count == 0 {
+                return is_ok;
+            }
+            self.memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+        }
+        panic!("some are never answered");
+    }
+
     pub fn write(&mut self, row: u64, column: u64) {
         self.submit(HostOp::Write, Self::page(row, column), 1);
         assert!(self.settle(), "the write is served");

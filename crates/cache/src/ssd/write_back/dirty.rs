@@ -108,6 +108,8 @@ pub(super) struct Dirty {
     asked: Nanos,
     gives_way: Nanos,
     timer: bool,
+    /// Limits the pages that may be dirty while write-backs make way.
+    most: u64,
     pub(super) written_back: u64,
 }
 
@@ -152,6 +154,7 @@ impl Dirty {
             asked: Nanos(0),
             gives_way: Nanos(0),
             timer: false,
+            most: 0,
             written_back: 0,
         })
     }
@@ -286,7 +289,16 @@ impl Dirty {
     /// Notes that a run of writes passes the cache by, or soon will. For a while no more is written back than has to be: such
     /// writes keep the members busy, and overwrite what is dirty in their way.
     pub(super) fn give_way(&mut self, now: Nanos) {
+        if now >= self.gives_way {
+            // Random writes that came faster than members take them may have left more than `high` dirty already.
+            self.most = self.pages.max(self.high) + self.high;
+        }
         self.gives_way = now + self.idle;
+    }
+
+    /// Returns true if so much is dirty that a run is better off past the cache.
+    pub(super) const fn is_crowded(&self) -> bool {
+        self.pages > 2 * self.high
     }
 
     /// What is dirty now is to be written back.
@@ -409,7 +421,7 @@ impl Dirty {
         // No more are begun than if one were begun when the one before is done.
         let left = self.all_left;
         self.cleaning = if self.cleaning { self.pages > self.low } else { left > self.high };
-        let gives_way = now < self.gives_way && self.pages <= 2 * self.high;
+        let gives_way = now < self.gives_way && self.pages <= self.most;
         if self.cleaning && left > self.low && !gives_way || self.is_idle || need.all {
             let (_, set) = self.left.iter().zip(0..).max_by_key(|(left, set)| (**left, Reverse(*set)))?;
             return frames.dirty_of(set).find(|page| self.can_go(*page, frames, geometry));

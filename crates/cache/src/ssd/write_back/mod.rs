@@ -54,7 +54,8 @@ use lost_page_writes::LostPageWrites;
 use passed::PassedPages;
 use room::Room;
 
-/// Tells at which part of the cutoff write-backs begin to make way for a run that will pass by.
+/// Tells at which part of the cutoff write-backs begin to make way for a run that will pass by, and a run passes by already if
+/// much is dirty.
 const NEARS_CUTOFF: u64 = 8;
 
 /// What operations of the cache's own are for.
@@ -238,11 +239,14 @@ impl HostCache for WriteBack {
         self.copies.cutoff()
     }
 
-    fn run_grows(&mut self, pages: u64, out: &Out) {
+    fn run_grows(&mut self, pages: u64, out: &Out) -> bool {
         let cutoff = self.copies.cutoff();
-        if cutoff > 0 && pages > (cutoff / NEARS_CUTOFF).max(1) {
-            self.dirty.give_way(out.now());
+        if cutoff == 0 || pages <= (cutoff / NEARS_CUTOFF).max(1) {
+            return false;
         }
+        self.dirty.give_way(out.now());
+        // Its pages would wait for room, each for the write-back of another.
+        self.dirty.is_crowded()
     }
 
     fn load(&mut self, held: &NvHeld<'_>, _page_bytes: u32) -> bool {
