@@ -3,6 +3,8 @@
 
 mod block_device;
 mod clients;
+mod device_control;
+mod device_requests;
 mod news;
 mod orders;
 mod replacing;
@@ -32,8 +34,8 @@ use crate::socket::Listener;
 use crate::status::State;
 use crate::waiter::{Interest, Waiter};
 use crate::{Backend, ServiceEvent, marks};
-pub use block_device::DeviceControl;
 use block_device::{BlockDevice, ClosedDevice};
+pub use device_control::DeviceControl;
 use news::NewsTimer;
 use replacing::PendingReplacement;
 use requests::{PendingRequest, Requester};

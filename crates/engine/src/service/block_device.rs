@@ -1,78 +1,18 @@
-//! The kernel's block device beside the clients: its requests come by a queue of the ublk driver's instead of a socket.
+//! Starts, stops and leaves the kernel's block device, which the service serves beside its clients.
 //!
-//! The driver answers some orders only once the device has answered requests: those are given by a thread, which tells how they went
-//! and gives the device's control back. Requests that wait for memory are no more than the queue has tags, and no others
-//! are held up by them than those that come later.
+//! The driver carries out some orders only once the device has answered requests. A thread gives those orders, reports the
+//! result and returns the device's control. [`device_requests`](super::device_requests) has the requests.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::time::Duration;
 
-use destage_exec::Buffer;
-use destage_nbd::{Command, Errno, Request};
-use destage_ublk::{BlockOp, BlockRequest, QueueEvent, RequestQueue, UblkDevice, UblkError};
+use destage_ublk::{BlockRequest, RequestQueue, UblkError};
 
-use super::requests::{PendingRequest, Requester};
-use super::{CLIENTS, PAUSE, Service, ServiceError, Source, cannot};
-use crate::budget::{BufferGrant, REQUEST};
-use crate::connection::Incoming;
+use super::device_control::DeviceControl;
+use super::{Service, ServiceError, Source, cannot};
 use crate::waiter::Interest;
 use crate::{Backend, ServiceEvent};
-
-/// Stands for the block device among those that hold memory.
-const HOLDER: usize = CLIENTS;
-
-/// Gives a block device's orders to the kernel. All but its name may wait for requests to be answered.
-pub trait DeviceControl: Send {
-    /// Returns the block device.
-    fn path(&self) -> PathBuf;
-    /// Returns true if it goes on after its last server ended.
-    fn resumes(&self) -> bool;
-    /// Returns true if its requests wait for another server when this one ends.
-    fn outlives_server(&self) -> bool;
-    /// Has it appear, or go on.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    fn start(&mut self) -> Result<(), UblkError>;
-    /// Has it disappear, if nobody uses it; what the kernel's memory has of it is written first.
-    ///
-    /// # Errors
-    /// If somebody uses it, or the kernel refuses.
-    fn stop(&mut self) -> Result<(), UblkError>;
-    /// Removes it, whose queue is closed.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    fn remove(&mut self) -> Result<(), UblkError>;
-}
-
-impl DeviceControl for UblkDevice {
-    fn path(&self) -> PathBuf {
-        self.path()
-    }
-
-    fn resumes(&self) -> bool {
-        self.resumes()
-    }
-
-    fn outlives_server(&self) -> bool {
-        self.outlives_server()
-    }
-
-    fn start(&mut self) -> Result<(), UblkError> {
-        self.start()
-    }
-
-    fn stop(&mut self) -> Result<(), UblkError> {
-        self.stop()
-    }
-
-    fn remove(&mut self) -> Result<(), UblkError> {
-        self.remove()
-    }
-}
 
 /// Says what a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +35,8 @@ enum DevicePhase {
 
 /// Is the block device.
 pub(super) struct BlockDevice {
-    queue: RequestQueue,
-    path: PathBuf,
+    pub(super) queue: RequestQueue,
+    pub(super) path: PathBuf,
     phase: DevicePhase,
     /// Says whether the service ends however the order to stop goes: the device waits for another server then.
     may_wait: bool,
@@ -105,15 +45,15 @@ pub(super) struct BlockDevice {
     /// The service ends as soon as it is started, and it waits for another server.
     pauses: bool,
     /// Holds the requests that were handed to the backend, by tag.
-    begun: Vec<Option<BlockRequest>>,
+    pub(super) begun: Vec<Option<BlockRequest>>,
     /// Holds those that wait for memory, in the order of coming.
-    waiting: VecDeque<BlockRequest>,
+    pub(super) waiting: VecDeque<BlockRequest>,
     /// Counts the bytes that they hold.
-    held: usize,
+    pub(super) held: usize,
     /// Requests are taken: the queue's file is waited for.
-    is_heard: bool,
+    pub(super) is_heard: bool,
     /// The driver has refused something, and answers of ours may have been lost.
-    is_lost: bool,
+    pub(super) is_lost: bool,
 }
 
 impl<B: Backend> Service<B> {
@@ -271,111 +211,6 @@ impl<B: Backend> Service<B> {
         self.stopping = true;
     }
 
-    /// Takes the device's requests, and hands its answers to the kernel.
-    pub(super) fn serve_device(&mut self) {
-        if self.device.is_none() {
-            return;
-        }
-        let is_heard = !self.holds_requests() && !self.stopping;
-        self.hear_requests(is_heard);
-        if is_heard {
-            self.take_device_requests();
-        }
-        let Some(device) = &mut self.device else { return };
-        let submitted = device.queue.submit();
-        let failure = device.queue.failure().map(Into::into).or(submitted.err());
-        if let Some(error) = failure.filter(|_| !device.is_lost) {
-            device.is_lost = true;
-            let path = device.path.display().to_string();
-            self.happened(|| ServiceEvent::BlockDeviceFailed { path, why: error.to_string() });
-            // The next service is asked again for what was not answered.
-            self.stop_now();
-        }
-        let Some(device) = &mut self.device else { return };
-        while let Some(buffer) = device.queue.take_spare() {
-            self.budget.keep(buffer);
-        }
-        self.budget.settle(HOLDER, device.held);
-    }
-
-    /// Waits for the queue's file, or does not while nothing is taken: it would be readable all the time.
-    fn hear_requests(&mut self, is_heard: bool) {
-        let Some(device) = self.device.as_mut().filter(|device| device.is_heard != is_heard) else { return };
-        device.is_heard = is_heard;
-        if let Some(file) = device.queue.file() {
-            let interest = Interest { read: is_heard, ..Interest::default() };
-            // It is there; and a queue that is heard too often costs time alone.
-            let _stays_as_it_is = self.waiter.change(file, Source::BlockDevice.number(), interest);
-        }
-    }
-
-    /// Returns true if the kernel has not taken all answers.
-    pub(super) fn owes_device(&self) -> bool {
-        self.device.as_ref().is_some_and(|device| !device.is_lost && device.queue.is_behind())
-    }
-
-    /// Returns how long requests may wait for memory before it is asked for again: nobody says so if the system has none.
-    pub(super) fn device_wait(&self) -> Option<Duration> {
-        self.device.as_ref().filter(|device| !device.waiting.is_empty()).map(|_| PAUSE)
-    }
-
-    fn take_device_requests(&mut self) {
-        self.admit_device_requests();
-        while let Some(device) = &mut self.device {
-            match device.queue.next_event() {
-                Some(QueueEvent::Received(request, data)) => self.begin_device(request, data),
-                Some(QueueEvent::Replaced(request, room)) => {
-                    device.held -= room.capacity() + REQUEST;
-                    self.budget.keep(room);
-                    device.waiting.push_back(request);
-                    self.admit_device_requests();
-                }
-                Some(QueueEvent::Came(request)) => {
-                    device.waiting.push_back(request);
-                    self.admit_device_requests();
-                }
-                None => return,
-            }
-        }
-    }
-
-    /// Begins those that wait for memory, as far as there is some.
-    fn admit_device_requests(&mut self) {
-        loop {
-            let Some(device) = &mut self.device else { return };
-            let Some(request) = device.waiting.front().copied() else { return };
-            let len = if matches!(request.op, BlockOp::Read | BlockOp::Write) { request.len as usize } else { 0 };
-            // What fails for want of memory is tried again: the driver takes no answer to a write of which it was given no room.
-            let BufferGrant::Given(data) = self.budget.take(HOLDER, device.held, len, 0) else { return };
-            device.waiting.pop_front();
-            device.held += data.capacity() + REQUEST;
-            if request.op == BlockOp::Write {
-                device.queue.receive(request.tag, data);
-            } else {
-                self.begin_device(request, data);
-            }
-        }
-    }
-
-    fn begin_device(&mut self, request: BlockRequest, data: Buffer) {
-        let Some(device) = &mut self.device else { return };
-        let tag = usize::from(request.tag);
-        if device.begun.len() <= tag {
-            device.begun.resize(tag + 1, None);
-        }
-        device.begun[tag] = Some(request);
-        self.begin(Requester::BlockDevice, Incoming { request: as_client(&request), data });
-    }
-
-    /// Answers a request of the device's.
-    pub(super) fn answer_device(&mut self, pending: &PendingRequest, done: Result<Buffer, Errno>) {
-        let Some(device) = &mut self.device else { return };
-        let tag = pending.request.cookie as usize;
-        let Some(request) = device.begun.get_mut(tag).and_then(Option::take) else { return };
-        device.held -= pending.bytes + REQUEST;
-        device.queue.answer(&request, done.map_err(as_kernel));
-    }
-
     /// Returns true if requests of the device's are left to the next service when this one is refused a start.
     pub(super) fn leaves_device_requests(&self) -> bool {
         self.device.as_ref().is_some_and(|device| device.outlives)
@@ -435,31 +270,5 @@ struct WakeOnDrop<F: Fn()>(F);
 impl<F: Fn()> Drop for WakeOnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
-    }
-}
-
-/// Returns a request as a client would ask.
-fn as_client(request: &BlockRequest) -> Request {
-    let command = match request.op {
-        BlockOp::Read => Command::Read { whole: true },
-        BlockOp::Write => Command::Write,
-        BlockOp::Flush => Command::Flush,
-        BlockOp::Discard => Command::Trim,
-        BlockOp::WriteZeroes { keeps_room } => Command::WriteZeroes { no_hole: keeps_room, fast: false },
-    };
-    // The driver is told of a limit that fits.
-    let length = request.len as u32;
-    Request { cookie: request.tag.into(), command, fua: request.fua, offset: request.offset, length }
-}
-
-/// Returns an error as the kernel has it.
-const fn as_kernel(errno: Errno) -> rustix::io::Errno {
-    match errno {
-        Errno::NoMem => rustix::io::Errno::NOMEM,
-        Errno::NotSup => rustix::io::Errno::OPNOTSUPP,
-        Errno::NoSpc => rustix::io::Errno::NOSPC,
-        Errno::Inval => rustix::io::Errno::INVAL,
-        Errno::Perm => rustix::io::Errno::PERM,
-        _ => rustix::io::Errno::IO,
     }
 }
