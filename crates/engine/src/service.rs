@@ -38,7 +38,7 @@ use block_device::{BlockDevice, ClosedDevice};
 pub use device_control::DeviceControl;
 use news::NewsTimer;
 use replacing::PendingReplacement;
-use requests::{PendingRequest, Requester};
+use requests::{PendingRequest, RequestSource};
 use scrubbing::OrderedScrub;
 use unaligned::SectorWork;
 
@@ -114,7 +114,7 @@ pub enum ServiceError {
     /// Something is left to be recovered.
     #[error(transparent)]
     Backend(#[from] FilesError),
-    /// The kernel's block device cannot be served.
+    /// Tells that the kernel's block device cannot be served.
     #[error(transparent)]
     BlockDevice(#[from] UblkError),
     /// The backend had stopped before: requests were answered with errors since.
@@ -190,7 +190,7 @@ pub struct Service<B> {
     device: Option<BlockDevice>,
     /// Says why the block device could not be started.
     device_error: Option<UblkError>,
-    /// Whoever runs the service wants it to end: the block device is stopped first.
+    /// Tells that whoever runs the service wants it to end: the block device is stopped first.
     is_ending: bool,
     /// Requests were handed to the backend since it was polled last.
     begun: bool,
@@ -490,12 +490,12 @@ impl<B: Backend> Service<B> {
         self.sectors.clear();
         let leaves = is_refused && self.leaves_device_requests();
         for pending in self.pending.drain().collect::<Vec<_>>() {
-            if leaves && pending.requester == Requester::BlockDevice {
+            if leaves && pending.source == RequestSource::BlockDevice {
                 // A file system that has waited so long goes on waiting: the operator may accept losses, or bring back a member.
                 continue;
             }
             self.refuse(&pending, Errno::Io, &why);
-            self.stir_requester(pending.requester);
+            self.stir_source(pending.source);
         }
         for (_, boss) in &mut self.bosses {
             boss.drained(Err(&why));
@@ -531,7 +531,7 @@ impl<B: Backend> Service<B> {
         let mut taken = 0;
         while taken < TURN && !self.holds_requests() {
             let Some(incoming) = self.clients[at].next(at, &mut self.budget, &mut drained)? else { break };
-            self.begin(Requester::Client(at), incoming);
+            self.begin(RequestSource::Client(at), incoming);
             taken += 1;
         }
         let holds = self.holds_requests();

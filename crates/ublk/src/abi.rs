@@ -1,4 +1,4 @@
-//! The driver's interface: numbers and structures of Linux' `ublk_cmd.h`, in the byte order of this machine.
+//! Encodes the driver's commands and decodes its structures, as Linux' `ublk_cmd.h` has them, in the byte order of this machine.
 
 /// Encodes a command as ioctls are: direction, size of its structure, the driver's letter, number.
 const fn command(direction: u32, bytes: u32, number: u32) -> u32 {
@@ -277,7 +277,7 @@ impl DeviceParams {
 
 /// Describes a request (`struct ublksrv_io_desc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Descriptor {
+pub struct RequestDescriptor {
     /// Says what is asked for.
     pub op: u8,
     /// Says how: `IO_…`.
@@ -288,7 +288,7 @@ pub struct Descriptor {
     pub first: u64,
 }
 
-impl Descriptor {
+impl RequestDescriptor {
     /// Reads it.
     pub fn decode(bytes: &[u8; DESCRIPTOR_BYTES]) -> Self {
         let op = u32_at(bytes, 0);

@@ -1,4 +1,4 @@
-//! What the driver's control device is asked.
+//! Gives the driver's control device its commands.
 
 use std::fs::{File, OpenOptions};
 use std::io;

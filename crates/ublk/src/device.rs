@@ -1,4 +1,4 @@
-//! A device from its making to its end, and how it is found again.
+//! Makes, finds, starts, stops and removes devices.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -121,7 +121,7 @@ fn find(control: &mut ControlDevice, identity: u64) -> Result<Option<DeviceInfo>
     Ok(None)
 }
 
-/// A block device that this process serves.
+/// Is a block device that this process serves.
 #[derive(Debug)]
 pub struct UblkDevice {
     control: ControlDevice,

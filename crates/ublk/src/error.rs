@@ -1,4 +1,4 @@
-//! Why there is no device.
+//! Defines why there is no device.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The kernel's side: rings of commands, and the memory in which the driver describes requests.
+//! Talks to the kernel: by rings of commands, and by the memory in which the driver describes requests.
 //!
 //! Only this file holds unsafe code, of three kinds.
 //!
@@ -25,18 +25,18 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::param::page_size;
 
 use crate::abi::{
-    COMMIT_AND_FETCH_REQ, ControlCommand, DESCRIPTOR_BYTES, Descriptor, FETCH_REQ, NEED_GET_DATA, RequestCommand,
+    COMMIT_AND_FETCH_REQ, ControlCommand, DESCRIPTOR_BYTES, FETCH_REQ, NEED_GET_DATA, RequestCommand, RequestDescriptor,
 };
 use crate::queue::{KernelEvent, QueueKernel};
 
-/// A ring whose entries have room for the driver's commands.
+/// Is a ring whose entries have room for the driver's commands.
 type CommandRing = IoUring<squeue::Entry128, cqueue::Entry>;
 
 /// Gives commands to the driver's control device, one at a time.
 pub(crate) struct ControlRing {
     ring: CommandRing,
     file: File,
-    /// A command may be left in the ring: the end of the next one could be taken for its.
+    /// Says that a command may be left in the ring: the end of the next one could be taken for its.
     is_broken: bool,
 }
 
@@ -52,7 +52,7 @@ impl ControlRing {
     /// Gives a command, with bytes that the driver reads and may change, and waits until it is done. Returns them as they are then.
     ///
     /// # Errors
-    /// What the driver says, or that the kernel takes no commands any more.
+    /// If the driver refuses, or the kernel takes no commands any more.
     pub(crate) fn command(
         &mut self,
         number: u32,
@@ -191,7 +191,7 @@ impl RequestRing {
 
     /// Returns how many bytes the driver copies of the request that a tag has.
     fn described_bytes(&self, tag: u16) -> u64 {
-        u64::from(Descriptor::decode(&self.descriptors.read(tag)).sectors) * 512
+        u64::from(RequestDescriptor::decode(&self.descriptors.read(tag)).sectors) * 512
     }
 
     fn enter(&mut self) -> io::Result<()> {

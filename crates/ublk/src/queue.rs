@@ -1,4 +1,4 @@
-//! The queue of a device's requests, above the driver's commands.
+//! Queues the requests of a device, above the driver's commands.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,8 +7,8 @@ use destage_exec::Buffer;
 use rustix::io::Errno;
 
 use crate::abi::{
-    DESCRIPTOR_BYTES, Descriptor, IO_FUA, IO_NOUNMAP, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES,
-    RESULT_NEED_GET_DATA, RESULT_OK,
+    DESCRIPTOR_BYTES, IO_FUA, IO_NOUNMAP, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES,
+    RESULT_NEED_GET_DATA, RESULT_OK, RequestDescriptor,
 };
 
 /// Says that the device is stopped.
@@ -70,7 +70,7 @@ pub enum BlockOp {
     },
 }
 
-/// A request of the kernel's.
+/// Is a request of the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRequest {
     /// Names it until it is answered.
@@ -99,15 +99,15 @@ pub enum QueueEvent {
 /// Says who has a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TagState {
-    /// The driver, until a request comes.
+    /// Is the driver's, until a request comes.
     Idle,
-    /// The server, which was told of a write and not given its bytes.
+    /// Is the server's, which was told of a write and not given its bytes.
     Told,
-    /// The driver, which copies the bytes of a write.
+    /// Is the driver's, which copies the bytes of a write.
     Receiving,
-    /// The server, which is to answer.
+    /// Is the server's, which is to answer.
     Begun,
-    /// The driver wants it no more.
+    /// Has ended: the driver wants it no more.
     Ended,
 }
 
@@ -216,7 +216,7 @@ impl RequestQueue {
             match (*state, result) {
                 (TagState::Idle, RESULT_NEED_GET_DATA) => {
                     *state = TagState::Told;
-                    let described = Descriptor::decode(&self.kernel.descriptor(tag));
+                    let described = RequestDescriptor::decode(&self.kernel.descriptor(tag));
                     match self.request(tag, described) {
                         Ok(request) => return Some(QueueEvent::Came(request)),
                         // The driver breaks its word, and would take no answer before it was given room.
@@ -225,7 +225,7 @@ impl RequestQueue {
                 }
                 (TagState::Idle, RESULT_OK) => {
                     *state = TagState::Begun;
-                    let described = Descriptor::decode(&self.kernel.descriptor(tag));
+                    let described = RequestDescriptor::decode(&self.kernel.descriptor(tag));
                     match self.request(tag, described) {
                         Ok(request) => return Some(QueueEvent::Came(request)),
                         Err(errno) => self.refuse(tag, errno),
@@ -233,7 +233,7 @@ impl RequestQueue {
                 }
                 (TagState::Receiving, RESULT_OK) => {
                     *state = TagState::Begun;
-                    let described = Descriptor::decode(&self.kernel.descriptor(tag));
+                    let described = RequestDescriptor::decode(&self.kernel.descriptor(tag));
                     match self.request(tag, described) {
                         Ok(request) if request.op != BlockOp::Write => {
                             return Some(QueueEvent::Replaced(request, room));
@@ -252,7 +252,7 @@ impl RequestQueue {
                 // The write was taken back to be sent again, and the tag may have another request since.
                 (TagState::Receiving, RESULT_NEED_GET_DATA) => {
                     *state = TagState::Told;
-                    let described = Descriptor::decode(&self.kernel.descriptor(tag));
+                    let described = RequestDescriptor::decode(&self.kernel.descriptor(tag));
                     match self.request(tag, described) {
                         Ok(request) => return Some(QueueEvent::Replaced(request, room)),
                         Err(_) => self.end(tag),
@@ -282,8 +282,8 @@ impl RequestQueue {
     }
 
     /// Reads what the driver says of a request.
-    fn request(&self, tag: u16, described: Descriptor) -> Result<BlockRequest, Errno> {
-        let Descriptor { op, flags, sectors, first } = described;
+    fn request(&self, tag: u16, described: RequestDescriptor) -> Result<BlockRequest, Errno> {
+        let RequestDescriptor { op, flags, sectors, first } = described;
         let op = match op {
             OP_READ => BlockOp::Read,
             OP_WRITE => BlockOp::Write,

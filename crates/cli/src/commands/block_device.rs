@@ -1,4 +1,4 @@
-//! What commands have to do with the kernel's block device of an array.
+//! Finds and gives up the kernel's block device of an array, for the commands that start and stop it.
 
 use std::path::Path;
 

@@ -23,13 +23,13 @@ enum DeviceOrder {
 
 /// Says how far the device is.
 enum DevicePhase {
-    /// A thread carries out an order.
+    /// Waits for a thread that carries out an order.
     Ordered(DeviceOrder, Receiver<(Box<dyn DeviceControl>, Result<(), UblkError>)>),
-    /// It is served.
+    /// Is served.
     Serving(Box<dyn DeviceControl>),
-    /// It is to be removed.
+    /// Has disappeared, and is to be removed.
     Stopped(Box<dyn DeviceControl>),
-    /// It could not be started.
+    /// Could not be started.
     Failed,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct BlockDevice {
     may_wait: bool,
     /// Says whether its requests wait for another server when this one ends.
     outlives: bool,
-    /// The service ends as soon as it is started, and it waits for another server.
+    /// Tells that the service ends as soon as it is started, and that it waits for another server.
     pauses: bool,
     /// Holds the requests that were handed to the backend, by tag.
     pub(super) begun: Vec<Option<BlockRequest>>,
@@ -50,9 +50,9 @@ pub(super) struct BlockDevice {
     pub(super) waiting: VecDeque<BlockRequest>,
     /// Counts the bytes that they hold.
     pub(super) held: usize,
-    /// Requests are taken: the queue's file is waited for.
+    /// Tells that requests are taken: the queue's file is waited for.
     pub(super) is_heard: bool,
-    /// The driver has refused something, and answers of ours may have been lost.
+    /// Tells that the driver has refused something, and that answers of ours may have been lost.
     pub(super) is_lost: bool,
 }
 

@@ -8,7 +8,7 @@ use destage_exec::Buffer;
 use destage_nbd::{Command, Errno, Request};
 use destage_ublk::{BlockOp, BlockRequest, QueueEvent};
 
-use super::requests::{PendingRequest, Requester};
+use super::requests::{PendingRequest, RequestSource};
 use super::{CLIENTS, PAUSE, Service, Source};
 use crate::budget::{BufferGrant, REQUEST};
 use crate::connection::Incoming;
@@ -112,7 +112,7 @@ impl<B: Backend> Service<B> {
             device.begun.resize(tag + 1, None);
         }
         device.begun[tag] = Some(request);
-        self.begin(Requester::BlockDevice, Incoming { request: as_client(&request), data });
+        self.begin(RequestSource::BlockDevice, Incoming { request: as_client(&request), data });
     }
 
     /// Answers a request of the device's.

@@ -27,7 +27,7 @@ pub(super) enum RequestNext {
 
 /// Says whose request it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Requester {
+pub(super) enum RequestSource {
     /// Is the client of this number.
     Client(usize),
     /// Is the kernel, for the [block device](super::Service::attach).
@@ -37,7 +37,7 @@ pub(super) enum Requester {
 /// Holds a request in flight.
 #[derive(Debug)]
 pub(super) struct PendingRequest {
-    pub(super) requester: Requester,
+    pub(super) source: RequestSource,
     pub(super) request: Request,
     /// Counts the bytes that are allocated for it.
     pub(super) bytes: usize,
@@ -48,15 +48,15 @@ pub(super) struct PendingRequest {
 impl<B: Backend> Service<B> {
     /// Answers a request with an error.
     pub(super) fn refuse(&mut self, pending: &PendingRequest, errno: Errno, why: &str) {
-        match pending.requester {
-            Requester::Client(at) => refuse_client(&mut self.clients, at, pending, errno, why),
-            Requester::BlockDevice => self.answer_device(pending, Err(errno)),
+        match pending.source {
+            RequestSource::Client(at) => refuse_client(&mut self.clients, at, pending, errno, why),
+            RequestSource::BlockDevice => self.answer_device(pending, Err(errno)),
         }
     }
 
-    /// Has a requester looked at again; the block device is in every turn.
-    pub(super) fn stir_requester(&mut self, requester: Requester) {
-        if let Requester::Client(at) = requester {
+    /// Has a source looked at again; the block device is in every turn.
+    pub(super) fn stir_source(&mut self, source: RequestSource) {
+        if let RequestSource::Client(at) = source {
             self.stir(at);
         }
     }
@@ -103,13 +103,13 @@ impl<B: Backend> Service<B> {
         let now = Instant::now();
         self.news.note(now);
         self.load.answered(&pending.request, ok, now - pending.since);
-        let spare = match pending.requester {
-            Requester::Client(at) => match self.clients.get_mut(at) {
+        let spare = match pending.source {
+            RequestSource::Client(at) => match self.clients.get_mut(at) {
                 // What it holds now is noted when it is looked at next.
                 Some(client) => answer(client, &pending, ok, bytes),
                 None => Some(bytes),
             },
-            Requester::BlockDevice => {
+            RequestSource::BlockDevice => {
                 self.answer_device(&pending, if ok { Ok(bytes) } else { Err(Errno::Io) });
                 None
             }
@@ -117,14 +117,14 @@ impl<B: Backend> Service<B> {
         if let Some(buffer) = spare {
             self.budget.keep(buffer);
         }
-        self.stir_requester(pending.requester);
+        self.stir_source(pending.source);
         if !self.sectors.is_empty() {
             self.release_sectors(tag);
         }
     }
 
     /// Hands a request to the backend, or answers it at once.
-    pub(super) fn begin(&mut self, requester: Requester, incoming: Incoming) {
+    pub(super) fn begin(&mut self, source: RequestSource, incoming: Incoming) {
         let bytes = incoming.held();
         let Incoming { request, data } = incoming;
         if let Some(listening) = &mut self.listening
@@ -152,7 +152,7 @@ impl<B: Backend> Service<B> {
                 (HostOp::Read, then)
             }
             Command::BlockStatus { .. } => {
-                if let Requester::Client(at) = requester {
+                if let RequestSource::Client(at) = source {
                     self.tell_status(at, &request);
                 }
                 return;
@@ -160,7 +160,7 @@ impl<B: Backend> Service<B> {
         };
         let since = Instant::now();
         self.news.note(since);
-        let pending = PendingRequest { requester, request, bytes, then, since };
+        let pending = PendingRequest { source, request, bytes, then, since };
         if let Some(why) = self.broken.clone() {
             return self.refuse(&pending, Errno::Io, &why);
         }

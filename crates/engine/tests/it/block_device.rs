@@ -6,18 +6,18 @@ use destage_engine::{Order, Reply, ServiceError, ServiceEvent};
 use destage_plan::HostOp;
 use destage_ublk::abi::{IO_FUA, IO_NOUNMAP, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES};
 
-use crate::driver::{Asked, DriverModel};
+use crate::driver::{DriverModel, KernelRequest};
 use crate::served::{BYTES, ShuffleRng, TestService};
 
 const SECTORS: u64 = BYTES as u64 / 512;
 const IO: i32 = -5;
 
-fn ask(id: usize, op: u8, first: u64, sectors: u32) -> Asked {
-    Asked { id, op, flags: 0, first, sectors, data: Vec::new() }
+fn ask(id: usize, op: u8, first: u64, sectors: u32) -> KernelRequest {
+    KernelRequest { id, op, flags: 0, first, sectors, data: Vec::new() }
 }
 
-fn write(id: usize, first: u64, data: Vec<u8>) -> Asked {
-    Asked { sectors: data.len() as u32 / 512, data, ..ask(id, OP_WRITE, first, 0) }
+fn write(id: usize, first: u64, data: Vec<u8>) -> KernelRequest {
+    KernelRequest { sectors: data.len() as u32 / 512, data, ..ask(id, OP_WRITE, first, 0) }
 }
 
 /// Asks for whatever comes to mind, never twice for the same sectors at a time, and keeps what has to be read.
@@ -27,7 +27,7 @@ struct KernelHistory {
     /// Is what each sector holds, if that is known.
     content: Vec<Option<u8>>,
     /// Lists what is under way, with what a read has to read.
-    pending: BTreeMap<usize, (Asked, Vec<Option<u8>>)>,
+    pending: BTreeMap<usize, (KernelRequest, Vec<Option<u8>>)>,
     asked: usize,
 }
 
@@ -58,8 +58,9 @@ impl KernelHistory {
         let sectors = if op == OP_FLUSH { 0 } else { 1 + self.draws.below(1 << self.draws.clone().below(9)) };
         let first = self.draws.below(SECTORS - sectors + 1);
         let (first, range) = if op == OP_FLUSH { (0, 0..0) } else { (first, first..first + sectors) };
-        let overlaps =
-            |(other, _): &(Asked, _)| other.first < range.end && range.start < other.first + u64::from(other.sectors);
+        let overlaps = |(other, _): &(KernelRequest, _)| {
+            other.first < range.end && range.start < other.first + u64::from(other.sectors)
+        };
         if self.pending.values().any(overlaps) {
             return;
         }
@@ -118,12 +119,12 @@ fn each_request_asks_the_array_for_what_it_says() {
     let driver = DriverModel::new(4, 1);
     let served = TestService::with_device(&driver, 0);
     driver.ask(write(1, 8, vec![7; 4096]));
-    driver.ask(Asked { flags: IO_FUA, ..write(2, 16, vec![8; 512]) });
+    driver.ask(KernelRequest { flags: IO_FUA, ..write(2, 16, vec![8; 512]) });
     driver.ask(ask(3, OP_FLUSH, 0, 0));
     driver.ask(ask(4, OP_DISCARD, 32, 8));
     driver.wait(4);
     driver.ask(ask(5, OP_WRITE_ZEROES, 64, 8));
-    driver.ask(Asked { flags: IO_NOUNMAP, ..ask(6, OP_WRITE_ZEROES, 80, 8) });
+    driver.ask(KernelRequest { flags: IO_NOUNMAP, ..ask(6, OP_WRITE_ZEROES, 80, 8) });
     driver.wait(2);
     // What the driver of a later kernel may ask for.
     driver.ask(ask(7, 13, 0, 8));

@@ -1,4 +1,4 @@
-//! A model of Linux' ublk driver: what it takes and refuses, and in which order it tells of what.
+//! Models Linux' ublk driver: what it takes and refuses, and in which order it tells of what.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 
 use destage_engine::{DeviceControl, UblkError};
 use destage_exec::Buffer;
-use destage_ublk::abi::{DESCRIPTOR_BYTES, Descriptor, OP_READ, OP_WRITE, RESULT_NEED_GET_DATA, RESULT_OK};
+use destage_ublk::abi::{DESCRIPTOR_BYTES, OP_READ, OP_WRITE, RESULT_NEED_GET_DATA, RESULT_OK, RequestDescriptor};
 use destage_ublk::{KernelEvent, QueueKernel};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::served::ShuffleRng;
 
-/// The driver's answer for a tag that it wants no more.
+/// Is the driver's answer for a tag that it wants no more.
 const ABORT: i32 = -19;
 /// Names the read by which the kernel looks for partitions.
 const PARTITIONS: usize = usize::MAX;
 
 /// Is what the kernel wants of the device.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct KernelRequest {
     /// Tells it from the others.
     pub id: usize,
     pub op: u8,
@@ -34,23 +34,23 @@ pub struct Asked {
 }
 
 /// Is what became of it: what a read read.
-pub type Answered = (usize, Result<Vec<u8>, i32>);
+pub type KernelAnswer = (usize, Result<Vec<u8>, i32>);
 
 /// Is a tag as the driver sees it.
 #[derive(Default)]
 struct TagModel {
-    /// The driver has a command of the server's.
+    /// Says that the driver has a command of the server's.
     active: bool,
-    /// The server has the request.
+    /// Says that the server has the request.
     owned: bool,
-    /// The server was told that a write's bytes want room.
+    /// Says that the server was told that a write's bytes want room.
     wants_room: bool,
-    request: Option<Asked>,
+    request: Option<KernelRequest>,
     /// Counts the sectors that the server was told of, if they are fewer than were asked for.
     told_sectors: u32,
 }
 
-enum Given {
+enum ServerCommand {
     Fetch(u16),
     Room(u16, Buffer),
     Answer(u16, i32, Buffer),
@@ -58,10 +58,10 @@ enum Given {
 
 struct DriverState {
     tags: Vec<TagModel>,
-    given: Vec<Given>,
+    given: Vec<ServerCommand>,
     told: VecDeque<KernelEvent>,
-    queue: VecDeque<Asked>,
-    answered: Vec<Answered>,
+    queue: VecDeque<KernelRequest>,
+    answered: Vec<KernelAnswer>,
     spare: Vec<Buffer>,
     draws: ShuffleRng,
     /// Now and then hands over fewer sectors than were asked for, or takes a write back.
@@ -153,14 +153,14 @@ impl DriverModel {
         self.state().outlives = false;
     }
 
-    /// Whether the server has closed the queue, and whether it has removed the device.
+    /// Returns whether the server has closed the queue, and whether it has removed the device.
     pub fn ends(&self) -> (bool, bool) {
         let state = self.state();
         (state.closed, state.removed)
     }
 
     /// Asks for something, once there is a tag for it.
-    pub fn ask(&self, asked: Asked) {
+    pub fn ask(&self, asked: KernelRequest) {
         let mut state = self.state();
         state.queue.push_back(asked);
         state.dispatch();
@@ -168,12 +168,12 @@ impl DriverModel {
         self.tell();
     }
 
-    pub fn take_answered(&self) -> Vec<Answered> {
+    pub fn take_answered(&self) -> Vec<KernelAnswer> {
         std::mem::take(&mut self.state().answered)
     }
 
     /// Waits for so many answers.
-    pub fn wait(&self, number: usize) -> Vec<Answered> {
+    pub fn wait(&self, number: usize) -> Vec<KernelAnswer> {
         let (mut all, begin) = (Vec::new(), Instant::now());
         while all.len() < number {
             all.extend(self.take_answered());
@@ -216,14 +216,14 @@ impl DriverState {
         }
     }
 
-    fn carry_out(&mut self, given: Given) {
+    fn carry_out(&mut self, given: ServerCommand) {
         match given {
-            Given::Fetch(tag) => {
+            ServerCommand::Fetch(tag) => {
                 let tag = &mut self.tags[usize::from(tag)];
                 assert!(!tag.active && !tag.owned, "a tag is fetched once");
                 tag.active = true;
             }
-            Given::Room(at, mut room) => {
+            ServerCommand::Room(at, mut room) => {
                 let is_odd = self.is_short && self.draws.below(4) == 0;
                 let tag = &mut self.tags[usize::from(at)];
                 assert!(tag.owned && tag.wants_room && !tag.active, "room is given when it is asked for");
@@ -241,10 +241,10 @@ impl DriverState {
                 }
                 self.told.push_back(KernelEvent { tag: at, result, room });
             }
-            Given::Answer(tag, ..) if self.refuses => {
+            ServerCommand::Answer(tag, ..) if self.refuses => {
                 self.told.push_back(KernelEvent { tag, result: -22, room: Buffer::new() });
             }
-            Given::Answer(at, result, data) => {
+            ServerCommand::Answer(at, result, data) => {
                 let tag = &mut self.tags[usize::from(at)];
                 assert!(tag.owned && !tag.wants_room && !tag.active, "what the server has is answered once");
                 (tag.owned, tag.active) = (false, true);
@@ -285,15 +285,15 @@ impl QueueKernel for ModelKernel {
     }
 
     fn fetch(&mut self, tag: u16) {
-        self.0.state().given.push(Given::Fetch(tag));
+        self.0.state().given.push(ServerCommand::Fetch(tag));
     }
 
     fn receive(&mut self, tag: u16, room: Buffer) {
-        self.0.state().given.push(Given::Room(tag, room));
+        self.0.state().given.push(ServerCommand::Room(tag, room));
     }
 
     fn answer(&mut self, tag: u16, result: i32, data: Buffer) {
-        self.0.state().given.push(Given::Answer(tag, result, data));
+        self.0.state().given.push(ServerCommand::Answer(tag, result, data));
     }
 
     fn submit(&mut self) -> io::Result<()> {
@@ -325,8 +325,8 @@ impl QueueKernel for ModelKernel {
     fn descriptor(&self, tag: u16) -> [u8; DESCRIPTOR_BYTES] {
         let state = self.0.state();
         let tag = &state.tags[usize::from(tag)];
-        let Asked { op, flags, first, .. } = *tag.request.as_ref().expect("it has a request");
-        Descriptor { op, flags, sectors: tag.told_sectors, first }.encode()
+        let KernelRequest { op, flags, first, .. } = *tag.request.as_ref().expect("it has a request");
+        RequestDescriptor { op, flags, sectors: tag.told_sectors, first }.encode()
     }
 
     fn take_answered(&mut self) -> Option<Buffer> {
@@ -357,12 +357,12 @@ impl DeviceControl for ModelControl {
         self.0.state().outlives
     }
 
-    /// The kernel looks for partitions meanwhile.
+    /// Starts the device; the kernel looks for partitions meanwhile.
     fn start(&mut self) -> Result<(), UblkError> {
         if self.0.state().fails {
             return Err(UblkError::Io { what: "start /dev/ublkb0".to_owned(), source: io::ErrorKind::Other.into() });
         }
-        self.0.ask(Asked { id: PARTITIONS, op: OP_READ, flags: 0, first: 0, sectors: 8, data: Vec::new() });
+        self.0.ask(KernelRequest { id: PARTITIONS, op: OP_READ, flags: 0, first: 0, sectors: 8, data: Vec::new() });
         self.0.until(|state| state.started);
         Ok(())
     }

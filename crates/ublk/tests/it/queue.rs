@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use destage_exec::Buffer;
 use destage_ublk::abi::{
-    DESCRIPTOR_BYTES, Descriptor, IO_FUA, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, RESULT_NEED_GET_DATA, RESULT_OK,
+    DESCRIPTOR_BYTES, IO_FUA, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, RESULT_NEED_GET_DATA, RESULT_OK,
+    RequestDescriptor,
 };
 use destage_ublk::{BlockOp, BlockRequest, KernelEvent, QueueEvent, QueueKernel, RequestQueue};
 use rustix::io::Errno;
@@ -17,20 +18,20 @@ const SECTORS: u64 = 1000;
 
 /// Records what was given to the driver: a tag's fetch, room of so many bytes, or an answer with so many.
 #[derive(Debug, PartialEq, Eq)]
-enum Given {
+enum DriverCommand {
     Fetch(u16),
     Room(u16, usize),
     Answer(u16, i32, usize),
 }
 
 #[derive(Default)]
-struct Script {
-    given: Vec<Given>,
+struct DriverScript {
+    given: Vec<DriverCommand>,
     told: VecDeque<KernelEvent>,
-    described: Option<Descriptor>,
+    described: Option<RequestDescriptor>,
 }
 
-struct ScriptKernel(Rc<RefCell<Script>>);
+struct ScriptKernel(Rc<RefCell<DriverScript>>);
 
 impl QueueKernel for ScriptKernel {
     fn depth(&self) -> u16 {
@@ -38,15 +39,15 @@ impl QueueKernel for ScriptKernel {
     }
 
     fn fetch(&mut self, tag: u16) {
-        self.0.borrow_mut().given.push(Given::Fetch(tag));
+        self.0.borrow_mut().given.push(DriverCommand::Fetch(tag));
     }
 
     fn receive(&mut self, tag: u16, room: Buffer) {
-        self.0.borrow_mut().given.push(Given::Room(tag, room.len()));
+        self.0.borrow_mut().given.push(DriverCommand::Room(tag, room.len()));
     }
 
     fn answer(&mut self, tag: u16, result: i32, data: Buffer) {
-        self.0.borrow_mut().given.push(Given::Answer(tag, result, data.len()));
+        self.0.borrow_mut().given.push(DriverCommand::Answer(tag, result, data.len()));
     }
 
     fn submit(&mut self) -> io::Result<()> {
@@ -75,20 +76,20 @@ impl QueueKernel for ScriptKernel {
 }
 
 struct ScriptedQueue {
-    script: Rc<RefCell<Script>>,
+    script: Rc<RefCell<DriverScript>>,
     queue: RequestQueue,
 }
 
 impl ScriptedQueue {
     fn new() -> Self {
-        let script = Rc::<RefCell<Script>>::default();
+        let script = Rc::<RefCell<DriverScript>>::default();
         let queue = RequestQueue::new(Box::new(ScriptKernel(Rc::clone(&script))), SECTORS * 512).expect("it starts");
         let mut scripted = Self { script, queue };
-        assert_eq!(scripted.given(), [Given::Fetch(0), Given::Fetch(1)]);
+        assert_eq!(scripted.given(), [DriverCommand::Fetch(0), DriverCommand::Fetch(1)]);
         scripted
     }
 
-    fn given(&mut self) -> Vec<Given> {
+    fn given(&mut self) -> Vec<DriverCommand> {
         std::mem::take(&mut self.script.borrow_mut().given)
     }
 
@@ -99,7 +100,7 @@ impl ScriptedQueue {
     }
 
     fn come(&mut self, tag: u16, op: u8, first: u64, sectors: u32) -> Option<QueueEvent> {
-        self.script.borrow_mut().described = Some(Descriptor { op, flags: IO_FUA, sectors, first });
+        self.script.borrow_mut().described = Some(RequestDescriptor { op, flags: IO_FUA, sectors, first });
         let result = if op == OP_WRITE { RESULT_NEED_GET_DATA } else { RESULT_OK };
         self.tell(tag, result, Buffer::new())
     }
@@ -120,7 +121,10 @@ fn a_read_brings_its_bytes_with_the_answer() {
     let Some(QueueEvent::Came(read)) = scripted.come(1, OP_READ, 0, 2) else { panic!("a read") };
     // What is shorter than was asked for is no answer.
     scripted.queue.answer(&read, Ok(Buffer::zeroed(512)));
-    assert_eq!(scripted.given(), [Given::Answer(1, 8192, 8192), Given::Answer(1, -5, 0), Given::Answer(1, -5, 0)]);
+    assert_eq!(
+        scripted.given(),
+        [DriverCommand::Answer(1, 8192, 8192), DriverCommand::Answer(1, -5, 0), DriverCommand::Answer(1, -5, 0)]
+    );
 }
 
 #[test]
@@ -135,13 +139,16 @@ fn a_write_has_its_bytes_once_there_is_room_for_them() {
     assert_eq!((write, room.len()), (request(0, BlockOp::Write, 990 * 512, 5120), 5120));
     scripted.queue.receive(0, Buffer::zeroed(5120));
     // Fewer bytes than were asked for.
-    scripted.script.borrow_mut().described = Some(Descriptor { op: OP_WRITE, flags: 0, sectors: 4, first: 990 });
+    scripted.script.borrow_mut().described = Some(RequestDescriptor { op: OP_WRITE, flags: 0, sectors: 4, first: 990 });
     let received = scripted.tell(0, RESULT_OK, Buffer::zeroed(5120));
     let Some(QueueEvent::Received(write, bytes)) = received else { panic!("a write") };
     assert_eq!((write.len, bytes.len()), (2048, 2048));
     scripted.queue.answer(&write, Ok(bytes));
     assert!(scripted.queue.take_spare().is_some_and(|spare| spare.capacity() >= 5120), "it serves another request");
-    assert_eq!(scripted.given(), [Given::Room(0, 5120), Given::Room(0, 5120), Given::Answer(0, 2048, 0)]);
+    assert_eq!(
+        scripted.given(),
+        [DriverCommand::Room(0, 5120), DriverCommand::Room(0, 5120), DriverCommand::Answer(0, 2048, 0)]
+    );
 }
 
 #[test]
@@ -149,11 +156,11 @@ fn a_tag_whose_write_was_taken_back_may_have_another_request() {
     let mut scripted = ScriptedQueue::new();
     assert!(scripted.come(0, OP_WRITE, 0, 8).is_some());
     scripted.queue.receive(0, Buffer::zeroed(4096));
-    scripted.script.borrow_mut().described = Some(Descriptor { op: OP_READ, flags: 0, sectors: 16, first: 0 });
+    scripted.script.borrow_mut().described = Some(RequestDescriptor { op: OP_READ, flags: 0, sectors: 16, first: 0 });
     let replaced = scripted.tell(0, RESULT_OK, Buffer::zeroed(4096));
     let Some(QueueEvent::Replaced(read, _)) = replaced else { panic!("a read") };
     scripted.queue.answer(&read, Ok(Buffer::zeroed(8192)));
-    assert_eq!(scripted.given(), [Given::Room(0, 4096), Given::Answer(0, 8192, 8192)]);
+    assert_eq!(scripted.given(), [DriverCommand::Room(0, 4096), DriverCommand::Answer(0, 8192, 8192)]);
     // A refusal of the driver's is kept; that the device is stopped is none.
     assert!(scripted.tell(1, -19, Buffer::new()).is_none() && scripted.queue.failure().is_none());
     assert!(scripted.tell(0, -22, Buffer::new()).is_none());
@@ -169,7 +176,7 @@ fn what_has_no_bytes_is_answered_without() {
         assert_eq!(came.op, described);
         scripted.queue.answer(&came, Ok(Buffer::new()));
     }
-    assert_eq!(scripted.given(), [Given::Answer(0, 0, 0), Given::Answer(0, 0, 0)]);
+    assert_eq!(scripted.given(), [DriverCommand::Answer(0, 0, 0), DriverCommand::Answer(0, 0, 0)]);
 }
 
 #[test]
@@ -181,7 +188,12 @@ fn what_is_not_understood_is_refused_at_once() {
     assert!(scripted.come(0, OP_READ, 0, 0).is_none());
     assert_eq!(
         scripted.given(),
-        [Given::Answer(0, -95, 0), Given::Answer(0, -22, 0), Given::Answer(0, -22, 0), Given::Answer(0, -22, 0)]
+        [
+            DriverCommand::Answer(0, -95, 0),
+            DriverCommand::Answer(0, -22, 0),
+            DriverCommand::Answer(0, -22, 0),
+            DriverCommand::Answer(0, -22, 0)
+        ]
     );
 }
 

@@ -175,7 +175,7 @@ impl WriteBack {
         frag.sectors.is_some() && self.room.is_wanted(frag.page)
     }
 
-    /// The device is lost, and what was dirty with it. So are pages that were passed by and not flushed: a crash may take their
+    /// Loses the device, and what was dirty with it. So are pages that were passed by and not flushed: a crash may take their
     /// newer versions from the members, and what was there before is older than what the device had.
     fn lose_dirty(&mut self) {
         let Self { dirty, room, copies, lost, passed, .. } = self;

@@ -30,7 +30,7 @@ impl WriteBack {
         }
     }
 
-    /// Members have newer versions of pages than the cache.
+    /// Takes that members have newer versions of pages than the cache.
     fn pass_by(&mut self, rows: Rows, columns: ColumnSet) {
         for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
             let (frames, geometry) = (&mut self.copies.frames, &self.copies.geometry);
