@@ -373,15 +373,21 @@ fn a_dirty_page_that_a_run_overwrites_never_becomes_older_than_what_was_flushed(
     }
 }
 
+/// Has a run overwrite dirty pages, durably or not.
+fn after_a_long_run(is_flushed: bool) -> Run {
+    let mut run = before_a_long_run(Regime::Flush);
+    let write = overwrite(&mut run, 7);
+    assert_eq!(run.answers([write]), [true]);
+    if is_flushed {
+        run.flush();
+    }
+    run
+}
+
 #[test]
 fn a_page_that_a_run_has_overwritten_comes_into_the_cache_again() {
     for is_flushed in [false, true] {
-        let mut run = before_a_long_run(Regime::Flush);
-        let write = overwrite(&mut run, 7);
-        assert_eq!(run.answers([write]), [true]);
-        if is_flushed {
-            run.flush();
-        }
+        let mut run = after_a_long_run(is_flushed);
         assert!(run.write(41, 9));
         assert_eq!((run.dirty(), run.read(41), run.read(44)), (21, Some(9), Some(7)));
         run.flush();
@@ -407,12 +413,7 @@ fn a_write_that_has_to_be_durable_overwrites_no_dirty_page_past_the_cache() {
 #[test]
 fn what_a_run_has_overwritten_is_lost_with_the_device_until_it_is_flushed() {
     for is_flushed in [false, true] {
-        let mut run = before_a_long_run(Regime::Flush);
-        let write = overwrite(&mut run, 7);
-        assert_eq!(run.answers([write]), [true]);
-        if is_flushed {
-            run.flush();
-        }
+        let mut run = after_a_long_run(is_flushed);
         run.memory.fail(SSD, &mut Keep(true));
         run.memory.announce_all();
         run.settle();
