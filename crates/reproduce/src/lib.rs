@@ -4,6 +4,7 @@
 pub mod counted;
 pub mod fate;
 pub mod figure;
+pub mod grade;
 pub mod metric;
 pub mod page;
 pub mod panel;

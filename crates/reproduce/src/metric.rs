@@ -19,6 +19,19 @@ enum Improvement {
     Points,
 }
 
+/// Tells how finely a figure can be told apart, and what counts as alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resolution {
+    /// Counts something: evictions, erases, pages.
+    Count,
+    /// Is a mean of times, or a rate.
+    Mean,
+    /// Is decided by few requests: a percentile far out, the longest of all, a deviation.
+    Tail,
+    /// Is a share, in points.
+    Share,
+}
+
 /// What is measured.
 #[derive(Debug)]
 pub struct Metric {
@@ -35,10 +48,11 @@ pub struct Metric {
     /// In a claim that two are alike: as ... as.
     pub alike: &'static str,
     improvement: Improvement,
+    resolution: Resolution,
 }
 
 macro_rules! metrics {
-    ($($name:literal = $figure:ident $heading:literal $words:literal $better:literal $alike:literal $improvement:ident;)+) => {
+    ($($name:literal = $figure:ident $heading:literal $words:literal $better:literal $alike:literal $improvement:ident $resolution:ident;)+) => {
         /// All that claims can be about.
         static METRICS: &[Metric] = &[$(Metric {
             name: $name,
@@ -48,43 +62,44 @@ macro_rules! metrics {
             better: $better,
             alike: $alike,
             improvement: Improvement::$improvement,
+            resolution: Resolution::$resolution,
         }),+];
     };
 }
 
 // Improvements as specs §0.4 counts them.
 metrics! {
-    "evictions" = EVICTIONS "evictions" "evictions" "fewer evictions" "as many evictions" Excess;
-    "throughput" = MODEL_THROUGHPUT "MB/s" "throughput" "more throughput" "as much throughput" Gain;
-    "response" = MEAN "mean ms" "mean response" "lower mean response" "as long a mean response" Saving;
-    "p99" = P99 "p99 ms" "p99 of responses" "lower p99" "p99 ms" Saving;
-    "p999" = P99_9 "p99.9 ms" "p99.9 of responses" "lower p99.9" "p99.9 ms" Saving;
-    "hit-ratio" = HIT_RATIO "hits %" "hit ratio" "higher hit ratio" "as high a hit ratio" Points;
-    "gc-runs" = COLLECTIONS "collections" "collections" "fewer collections" "as many collections" Saving;
-    "migrations" = PAGES_MOVED "pages moved" "pages moved" "fewer pages moved" "as many pages moved" Saving;
-    "erases" = ERASES "erases" "erases" "fewer erases" "as many erases" Saving;
-    "cv-reads" = CV_READS "CV reads" "variation of reads" "more even reads" "as even reads" Saving;
-    "cv-writes" = CV_WRITES "CV writes" "variation of writes" "more even writes" "as even writes" Saving;
-    "deviation" = DEVIATION "s.d. ms" "deviation of responses" "lower deviation" "as large a deviation" Saving;
-    "max" = LONGEST "max ms" "longest response" "lower maximum" "as long a maximum" Saving;
-    "read-response" = MEAN_READ "mean read ms" "mean response of reads" "lower mean response of reads" "as long a mean response of reads" Saving;
-    "write-response" = MEAN_WRITE "mean write ms" "mean response of writes" "lower mean response of writes" "as long a mean response of writes" Saving;
-    "bytes-per-second" = THROUGHPUT "MB/s" "bytes per second" "more bytes per second" "as many bytes per second" Gain;
-    "collecting-together" = COLLECTING "SSDs collecting" "SSDs that collect at a time" "more collect at a time" "as many collect at a time" Gain;
-    "collecting-in-company" = COLLECTING_TOGETHER "SSDs in company" "SSDs that collect with others" "more collect with others" "as many collect with others" Gain;
-    "held-up" = HELD_UP_SHARE "held up %" "requests held up by collections" "fewer requests held up" "as many requests held up" Saving;
-    "array-writes" = WRITES_PER_PAGE "writes/page" "pages written to members per page" "fewer pages written" "as many pages written" Saving;
-    "array-reads" = READS_PER_PAGE "reads/page" "pages read from members per page" "fewer pages read" "as many pages read" Saving;
-    "array-amplification" = PROGRAMS_PER_WRITE "write ampl." "write amplification of the members" "less amplification" "as much amplification" Saving;
-    "array-erases" = DEVICES_ERASES "erases" "erases of all members" "fewer erases" "as many erases" Saving;
-    "cache-writes" = CACHE_WRITES "cache writes" "pages written to the cache" "fewer pages written to the cache" "as many pages written to the cache" Saving;
-    "cache-writes-per-page" = CACHE_WRITES_PER_PAGE "cache writes/page" "pages written to the cache per page" "fewer pages written to the cache" "as many pages written to the cache" Saving;
-    "cache-metadata" = CACHE_METADATA_SHARE "metadata %" "share of metadata in what is written to the cache" "more metadata" "as much metadata" Points;
-    "member-requests" = MEMBER_REQUESTS_PER_ACCESS "member requests/request" "requests to members per request" "fewer requests to members" "as many requests to members" Saving;
-    "member-reads" = MEMBER_READ_REQUESTS_PER_PAGE "member reads/page" "reads of members per page" "fewer reads of members" "as many reads of members" Saving;
-    "member-writes" = MEMBER_WRITE_REQUESTS_PER_PAGE "member writes/page" "writes to members per page" "fewer writes to members" "as many writes to members" Saving;
-    "read-hit-ratio" = CACHE_READ_HIT_RATIO "read hits %" "hit ratio of reads" "higher hit ratio of reads" "as high a hit ratio of reads" Points;
-    "cv-erases" = CV_ERASES "CV erases" "variation of erases" "more even erases" "as even erases" Saving;
+    "evictions" = EVICTIONS "evictions" "evictions" "fewer evictions" "as many evictions" Excess Count;
+    "throughput" = MODEL_THROUGHPUT "MB/s" "throughput" "more throughput" "as much throughput" Gain Mean;
+    "response" = MEAN "mean ms" "mean response" "lower mean response" "as long a mean response" Saving Mean;
+    "p99" = P99 "p99 ms" "p99 of responses" "lower p99" "p99 ms" Saving Tail;
+    "p999" = P99_9 "p99.9 ms" "p99.9 of responses" "lower p99.9" "p99.9 ms" Saving Tail;
+    "hit-ratio" = HIT_RATIO "hits %" "hit ratio" "higher hit ratio" "as high a hit ratio" Points Share;
+    "gc-runs" = COLLECTIONS "collections" "collections" "fewer collections" "as many collections" Saving Count;
+    "migrations" = PAGES_MOVED "pages moved" "pages moved" "fewer pages moved" "as many pages moved" Saving Count;
+    "erases" = ERASES "erases" "erases" "fewer erases" "as many erases" Saving Count;
+    "cv-reads" = CV_READS "CV reads" "variation of reads" "more even reads" "as even reads" Saving Tail;
+    "cv-writes" = CV_WRITES "CV writes" "variation of writes" "more even writes" "as even writes" Saving Tail;
+    "deviation" = DEVIATION "s.d. ms" "deviation of responses" "lower deviation" "as large a deviation" Saving Tail;
+    "max" = LONGEST "max ms" "longest response" "lower maximum" "as long a maximum" Saving Tail;
+    "read-response" = MEAN_READ "mean read ms" "mean response of reads" "lower mean response of reads" "as long a mean response of reads" Saving Mean;
+    "write-response" = MEAN_WRITE "mean write ms" "mean response of writes" "lower mean response of writes" "as long a mean response of writes" Saving Mean;
+    "bytes-per-second" = THROUGHPUT "MB/s" "bytes per second" "more bytes per second" "as many bytes per second" Gain Mean;
+    "collecting-together" = COLLECTING "SSDs collecting" "SSDs that collect at a time" "more collect at a time" "as many collect at a time" Gain Tail;
+    "collecting-in-company" = COLLECTING_TOGETHER "SSDs in company" "SSDs that collect with others" "more collect with others" "as many collect with others" Gain Tail;
+    "held-up" = HELD_UP_SHARE "held up %" "requests held up by collections" "fewer requests held up" "as many requests held up" Saving Tail;
+    "array-writes" = WRITES_PER_PAGE "writes/page" "pages written to members per page" "fewer pages written" "as many pages written" Saving Count;
+    "array-reads" = READS_PER_PAGE "reads/page" "pages read from members per page" "fewer pages read" "as many pages read" Saving Count;
+    "array-amplification" = PROGRAMS_PER_WRITE "write ampl." "write amplification of the members" "less amplification" "as much amplification" Saving Count;
+    "array-erases" = DEVICES_ERASES "erases" "erases of all members" "fewer erases" "as many erases" Saving Count;
+    "cache-writes" = CACHE_WRITES "cache writes" "pages written to the cache" "fewer pages written to the cache" "as many pages written to the cache" Saving Count;
+    "cache-writes-per-page" = CACHE_WRITES_PER_PAGE "cache writes/page" "pages written to the cache per page" "fewer pages written to the cache" "as many pages written to the cache" Saving Count;
+    "cache-metadata" = CACHE_METADATA_SHARE "metadata %" "share of metadata in what is written to the cache" "more metadata" "as much metadata" Points Share;
+    "member-requests" = MEMBER_REQUESTS_PER_ACCESS "member requests/request" "requests to members per request" "fewer requests to members" "as many requests to members" Saving Count;
+    "member-reads" = MEMBER_READ_REQUESTS_PER_PAGE "member reads/page" "reads of members per page" "fewer reads of members" "as many reads of members" Saving Count;
+    "member-writes" = MEMBER_WRITE_REQUESTS_PER_PAGE "member writes/page" "writes to members per page" "fewer writes to members" "as many writes to members" Saving Count;
+    "read-hit-ratio" = CACHE_READ_HIT_RATIO "read hits %" "hit ratio of reads" "higher hit ratio of reads" "as high a hit ratio of reads" Points Share;
+    "cv-erases" = CV_ERASES "CV erases" "variation of erases" "more even erases" "as even erases" Saving Tail;
 }
 
 impl Metric {
@@ -125,6 +140,26 @@ impl Metric {
     /// The unit of improvements.
     pub fn unit(&self) -> &'static str {
         if self.improvement == Improvement::Points { "points" } else { "%" }
+    }
+
+    /// Returns the least difference that is one, in the unit of improvements.
+    pub const fn noise(&self) -> f64 {
+        match self.resolution {
+            Resolution::Count => 0.1,
+            Resolution::Mean => 0.5,
+            Resolution::Tail => 2.0,
+            Resolution::Share => 0.05,
+        }
+    }
+
+    /// Returns the greatest difference between two that are alike, in the unit of improvements.
+    pub const fn likeness(&self) -> f64 {
+        match self.resolution {
+            Resolution::Count => 2.0,
+            Resolution::Mean => 5.0,
+            Resolution::Tail => 10.0,
+            Resolution::Share => 1.0,
+        }
     }
 
     /// The device without which results do not have it.

@@ -210,6 +210,11 @@ pub struct Claim {
     /// Only the sign is claimed.
     #[serde(default)]
     pub sign_only: bool,
+    /// Sets up to what improvement, either way, the paper calls both alike, in percent or points; without it the metric
+    /// decides. For claims of likeness.
+    pub alike: Option<f64>,
+    /// Names the claim of the paper of which this is another reading of ours: it is not counted.
+    pub reading_of: Option<String>,
     /// The reasons why it does not hold, or not in size.
     #[serde(default)]
     pub why: Vec<String>,
@@ -536,6 +541,17 @@ impl Paper {
         if least.abs() > greatest.abs() || least * greatest < 0.0 || !(least + greatest).is_finite() {
             return wrong("claimed is [least, greatest], both of one sign");
         }
+        if let Some(alike) = claim.alike
+            && (claim.sign() != 0 || !(alike > 0.0 && alike.is_finite()))
+        {
+            return wrong("alike is for claims of likeness, claimed = [0, 0], and is more than 0");
+        }
+        if let Some(main) = &claim.reading_of {
+            let main = self.claim.iter().find(|other| other.id == *main);
+            if main.is_none_or(|main| main.reading_of.is_some()) {
+                return wrong("reading-of names a claim that is no other reading itself");
+            }
+        }
         Ok(())
     }
 }
@@ -556,6 +572,11 @@ impl Claim {
             x if x < 0.0 => -1,
             _ => 0,
         }
+    }
+
+    /// Returns the greatest difference between two that are alike, in the unit of improvements.
+    pub fn likeness(&self) -> f64 {
+        self.alike.unwrap_or_else(|| self.metric.likeness())
     }
 
     /// Whether it says how much.

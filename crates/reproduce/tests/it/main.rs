@@ -3,6 +3,7 @@
 mod small;
 
 mod counted;
+mod grade;
 mod kept;
 mod page;
 mod reproduce;

@@ -1,0 +1,153 @@
+//! Grades of claims and of printed figures, by example and by law.
+
+use std::path::Path;
+
+use destage_reproduce::grade::{ClaimGrade, of_figure, seeds_needed};
+use destage_reproduce::metric::Metric;
+use destage_reproduce::paper::{Claim, Paper};
+use destage_sim::measure::Estimate;
+use proptest::prelude::*;
+
+/// Returns a claim about this figure.
+fn claim(metric: &str, claimed: [f64; 2], more: &str) -> Claim {
+    let [least, greatest] = claimed;
+    let text = format!(
+        "name = \"p\"\ntitle = \"\"\nabout = \"\"\nverdict = \"\"\nseeds = 3\npolicies = [\"lru\", \"fab\"]\n[settings]\n[[workload]]\nname = \
+         \"w\"\nprovenance = \"synthetic\"\nstands-for = [\"w\"]\nsynthetic = \"random\"\n[[claim]]\nid = \"C\"\nwhere = \"\"\nworkload = \
+         \"w\"\nmetric = \"{metric}\"\nnew = \"lru\"\nthan = \"fab\"\ncaches = [\"1MiB\"]\nclaimed = [{least:?}, {greatest:?}]\n{more}\n"
+    );
+    Paper::parse(Path::new("p.toml"), &text).expect("a paper").claim.remove(0)
+}
+
+const fn measured(mean: f64, half_width: f64) -> Estimate {
+    Estimate { mean, half_width, samples: 3 }
+}
+
+#[test]
+fn claims_are_graded_by_their_intervals() {
+    use ClaimGrade::{Alike, Claimed, Double, Not, Sign, Size, Undecided};
+    let percent = claim("response", [40.0, 40.0], "");
+    let range = claim("evictions", [4.0, 70.0], "");
+    let worse = claim("response", [-10.0, -10.0], "");
+    let better = claim("response", [1.0, 1.0], "sign-only = true");
+    let alike = claim("erases", [0.0, 0.0], "");
+    let similar = claim("response", [0.0, 0.0], "alike = 8.19");
+    for (claim, mean, half_width, expected) in [
+        // From 29.5 to 50.5.
+        (&percent, 40.0, 10.0, Size),
+        // The mean is where it should be, the interval is not.
+        (&percent, 40.0, 11.0, Double),
+        (&percent, 21.0, 0.5, Double),
+        (&percent, 79.0, 0.5, Double),
+        (&percent, 79.0, 2.0, Sign),
+        (&percent, 3.0, 1.0, Sign),
+        (&percent, 40.0, 45.0, Undecided),
+        (&percent, 5.0, 10.0, Undecided),
+        (&percent, -40.0, 10.0, Not),
+        // Below the noise of a mean.
+        (&percent, 0.3, 0.1, Not),
+        (&range, 3.0, 0.4, Size),
+        (&range, 80.0, 5.0, Size),
+        (&range, 130.0, 5.0, Double),
+        (&range, 0.2, 0.05, Sign),
+        (&range, 0.05, 0.01, Not),
+        (&worse, -10.0, 2.0, Size),
+        (&worse, -15.0, 2.0, Double),
+        (&worse, 10.0, 2.0, Not),
+        (&worse, -10.0, 12.0, Undecided),
+        (&better, 1.0, 0.9, Claimed),
+        (&better, 0.1, 0.3, Not),
+        (&better, 0.2, 0.4, Undecided),
+        (&better, 4.0, 6.0, Undecided),
+        (&alike, 1.0, 0.9, Alike),
+        (&alike, 1.0, 1.5, Undecided),
+        (&alike, 5.0, 1.5, Not),
+        (&similar, -7.0, 1.0, Alike),
+        (&similar, -7.0, 2.0, Undecided),
+    ] {
+        assert_eq!(ClaimGrade::of(claim, &measured(mean, half_width)), expected, "{mean} ± {half_width} of {claim:?}");
+    }
+}
+
+#[test]
+fn sizes_make_one_grade() {
+    use ClaimGrade::{Alike, Double, Not, Part, Sign, Size, Undecided, Untried};
+    for (all, expected) in [
+        (&[][..], Untried),
+        (&[Size, Double], Double),
+        (&[Alike, Alike], Alike),
+        (&[Size, Sign, Double], Sign),
+        (&[Size, Not], Part),
+        (&[Size, Undecided], Part),
+        (&[Not, Undecided], Undecided),
+        (&[Not, Not], Not),
+    ] {
+        assert_eq!(ClaimGrade::of_sizes(all), expected, "{all:?}");
+    }
+}
+
+#[test]
+fn more_seeds_are_told_where_they_would_decide() {
+    let percent = claim("response", [40.0, 40.0], "");
+    // Twice the distance: four times the seeds.
+    assert_eq!(seeds_needed(&percent, &measured(20.0, 40.0)), Some(12));
+    // Below the noise, from 0.5 on.
+    assert_eq!(seeds_needed(&percent, &measured(0.3, 0.4)), Some(12));
+    assert_eq!(seeds_needed(&percent, &measured(0.48, 40.0)), None, "no number tells");
+    assert_eq!(seeds_needed(&percent, &Estimate { samples: 1, ..measured(20.0, 0.0) }), None);
+    let alike = claim("erases", [0.0, 0.0], "");
+    assert_eq!(seeds_needed(&alike, &measured(1.0, 2.0)), Some(12));
+}
+
+#[test]
+fn printed_figures_are_graded_by_ratio() {
+    let metric = Metric::named("response").expect("a metric");
+    // Of runs in ns, printed in ms.
+    let of = |mean: f64, half_width: f64| of_figure(metric, 0.25, &measured(mean * 1e6, half_width * 1e6));
+    assert_eq!(of(0.28, 0.03), ClaimGrade::Size);
+    assert_eq!(of(0.28, 0.05), ClaimGrade::Double);
+    assert_eq!(of(0.45, 0.04), ClaimGrade::Double);
+    assert_eq!(of(0.6, 0.05), ClaimGrade::Not);
+    assert_eq!(of(0.45, 0.1), ClaimGrade::Undecided);
+}
+
+fn anything() -> impl Strategy<Value = (Claim, Estimate)> {
+    let claims = (0_usize..4, 0.5_f64..100.0, 1.0_f64..3.0).prop_map(|(kind, least, times)| match kind {
+        0 => claim("response", [least, least * times], ""),
+        1 => claim("evictions", [-least, -least * times], ""),
+        2 => claim("hit-ratio", [1.0, 1.0], "sign-only = true"),
+        _ => claim("erases", [0.0, 0.0], &format!("alike = {least:?}")),
+    });
+    (claims, -200.0_f64..200.0, 0.0_f64..100.0).prop_map(|(claim, mean, half)| (claim, measured(mean, half)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A wider interval around the same mean never holds better, and never makes a claim fail.
+    #[test]
+    fn less_evidence_never_helps((claim, estimate) in anything(), more in 0.0_f64..100.0) {
+        let rank = |grade| match grade {
+            ClaimGrade::Size => 0,
+            ClaimGrade::Double => 1,
+            ClaimGrade::Claimed | ClaimGrade::Alike | ClaimGrade::Sign => 2,
+            ClaimGrade::Undecided => 3,
+            other => panic!("{other:?} at one size"),
+        };
+        let (before, after) =
+            (ClaimGrade::of(&claim, &estimate), ClaimGrade::of(&claim, &Estimate { half_width: estimate.half_width + more, ..estimate }));
+        if before == ClaimGrade::Not {
+            prop_assert!(matches!(after, ClaimGrade::Not | ClaimGrade::Undecided), "{before:?} {after:?}");
+        } else {
+            prop_assert!(rank(after) >= rank(before), "{before:?} {after:?}");
+        }
+    }
+
+    /// A claim and its mirror image fare alike.
+    #[test]
+    fn better_and_worse_are_judged_alike(least in 0.5_f64..100.0, mean in -200.0_f64..200.0, half in 0.0_f64..100.0) {
+        let up = ClaimGrade::of(&claim("response", [least, least], ""), &measured(mean, half));
+        let down = ClaimGrade::of(&claim("response", [-least, -least], ""), &measured(-mean, half));
+        prop_assert_eq!(up, down);
+    }
+}
