@@ -2,7 +2,6 @@
 //! claim ([`mod@reproduce`]; the claims are data, see [`paper`]).
 
 pub mod counted;
-pub mod fate;
 pub mod figure;
 pub mod grade;
 pub mod metric;
@@ -12,9 +11,11 @@ pub mod paper;
 mod parallel;
 mod peers;
 mod plan;
+pub mod reasons;
 pub mod report;
 pub mod reproduce;
 mod run;
+pub mod score;
 pub mod several;
 mod skew;
 pub mod theory;

@@ -8,10 +8,12 @@ use destage_report::ReportRun;
 use destage_sim::measure::Estimate;
 
 use crate::counted::Counted;
-use crate::fate::reasons;
+use crate::grade::{self, ClaimGrade};
 use crate::metric::Metric;
 use crate::paper::{Over, Paper, Provenance};
-use crate::reproduce::{Finding, Holds, Reproduction};
+use crate::reasons::reasons;
+use crate::reproduce::{Finding, Reproduction};
+use crate::score::GradeCounts;
 use crate::several;
 
 /// Figures of a buffer size in one row, at most; else each policy has its own.
@@ -21,7 +23,8 @@ const WIDE: usize = 8;
 pub const COLUMNS: [&str; 6] = ["claim", "what", "claimed", "measured", "workload", "holds"];
 
 /// The columns of [`values`].
-pub(crate) const VALUE_COLUMNS: [&str; 7] = ["id", "where", "workload", "policy", "what", "published", "measured"];
+pub(crate) const VALUE_COLUMNS: [&str; 8] =
+    ["id", "where", "workload", "policy", "what", "published", "measured", "holds"];
 
 /// What is said of a quick look, wherever its results are.
 pub const QUICK: &str = "A quick look: two seeds, and an eighth of the workloads' lengths and of warm-ups. Buffers are less \
@@ -30,14 +33,7 @@ pub const QUICK: &str = "A quick look: two seeds, and an eighth of the workloads
 /// Every claim on every workload, a row each.
 pub fn rows(reproduction: &Reproduction) -> Vec<[String; 6]> {
     let claims = reproduction.findings.iter().map(|finding| {
-        [
-            finding.claim.id.clone(),
-            what(finding),
-            claimed(finding),
-            measured(finding),
-            workloads(finding),
-            verdict(finding),
-        ]
+        [number(finding), what(finding), claimed(finding), measured(finding), workloads(finding), verdict(finding)]
     });
     let examples = reproduction.examples.iter().map(|found| {
         let (example, evicted) = (found.example, &found.evicted);
@@ -52,6 +48,13 @@ pub fn rows(reproduction: &Reproduction) -> Vec<[String; 6]> {
         ]
     });
     claims.chain(examples).collect()
+}
+
+/// Returns the claim's number, and of which claim it is another reading.
+pub(crate) fn number(finding: &Finding) -> String {
+    let claim = finding.claim;
+    let of = claim.reading_of.as_ref().map_or_else(String::new, |main| format!(" (another reading of {main})"));
+    format!("{}{of}", claim.id)
 }
 
 /// The workload, or what several have in common.
@@ -139,17 +142,21 @@ pub(crate) fn verdict(finding: &Finding) -> String {
     if finding.without_base > 0 {
         let _ = write!(beyond, " (at {} more only one of them does it at all)", finding.without_base);
     }
-    match finding.holds() {
-        Holds::NotRun => "not run: no such trace here".into(),
-        Holds::NothingToCompare if finding.saturated > 0 => "saturated".into(),
-        Holds::NothingToCompare if finding.without_base > 0 => "only one of them does it at all".into(),
-        Holds::NothingToCompare => "nothing is evicted".into(),
-        // Two that are alike have no size beside that.
-        Holds::InSize if finding.claim.sign() == 0 => format!("yes{beyond}"),
-        Holds::InSize => format!("in size{beyond}"),
-        Holds::InSign => format!("in sign{beyond}"),
-        Holds::InPart => format!("in sign at {} of {all} sizes{beyond}", finding.signs),
-        Holds::Not => format!("no{beyond}"),
+    match finding.grade() {
+        ClaimGrade::Untried if !finding.run => "not run: no such trace here".into(),
+        ClaimGrade::Untried if finding.saturated > 0 => "saturated".into(),
+        ClaimGrade::Untried if finding.without_base > 0 => "only one of them does it at all".into(),
+        ClaimGrade::Untried => "nothing is evicted".into(),
+        ClaimGrade::Part => {
+            let held = finding.grades.iter().filter(|grade| grade.is_in_sign()).count();
+            format!("in sign at {held} of {all} sizes{beyond}")
+        }
+        ClaimGrade::Undecided => {
+            let needed = finding.seeds_needed();
+            let needed = needed.map_or_else(String::new, |seeds| format!(": about {seeds} seeds would tell"));
+            format!("undecided{needed}{beyond}")
+        }
+        grade => format!("{}{beyond}", grade.label()),
     }
 }
 
@@ -166,24 +173,13 @@ pub fn markdown(reproduction: &Reproduction) -> String {
         table(&mut out, &COLUMNS, &rows(reproduction));
         if let Some((heads, rows)) = other_assumptions(reproduction) {
             out.push_str(
-                "\n### The same under other assumptions\n\nAn asterisk: the claim holds in sign; two: in size too.\n\n",
+                "\n### The same under other assumptions\n\nAn asterisk: the claim holds in sign; two: within a factor of two, or as alike.\n\n",
             );
             table(&mut out, &heads, &rows);
         }
-        out.push_str("\n### How many hold\n\n");
-        table(
-            &mut out,
-            &[
-                "on",
-                "claims tried",
-                "hold in size",
-                "in sign only",
-                "in sign at some sizes",
-                "not",
-                "not here, or no evictions",
-            ],
-            &tally(reproduction),
-        );
+        out.push_str("\n### How many hold\n\nOf the paper's claims, each on the workload nearest to its own; then of all that was tried.\n\n");
+        let heads = ["of", "claims"].into_iter().chain(ClaimGrade::ALL.map(ClaimGrade::label));
+        table(&mut out, &heads.collect::<Vec<_>>(), &tally(reproduction));
         let reasons = reasons(reproduction);
         if !reasons.is_empty() {
             out.push_str("\n### Why the others do not\n\nOn the workloads nearest to the paper's.\n\n");
@@ -233,33 +229,29 @@ pub(crate) fn other_assumptions<'a>(reproduction: &Reproduction<'a>) -> Option<(
 
 /// What is measured, marked by how far the claim holds.
 fn marked(finding: &Finding) -> String {
-    match finding.holds() {
-        Holds::InSize => format!("{} **", measured(finding)),
-        Holds::InSign => format!("{} *", measured(finding)),
-        Holds::NothingToCompare => verdict(finding),
-        Holds::NotRun | Holds::InPart | Holds::Not => measured(finding),
+    match finding.grade() {
+        ClaimGrade::Size | ClaimGrade::Double | ClaimGrade::Alike => format!("{} **", measured(finding)),
+        ClaimGrade::Sign | ClaimGrade::Claimed => format!("{} *", measured(finding)),
+        ClaimGrade::Untried => verdict(finding),
+        ClaimGrade::Part | ClaimGrade::Not | ClaimGrade::Undecided => measured(finding),
     }
 }
 
-/// How the claims fare by kind of workload.
-fn tally(reproduction: &Reproduction) -> Vec<[String; 7]> {
-    let count = |kind: Provenance, holds: Option<Holds>| {
-        let of_kind = reproduction.findings.iter().filter(|f| f.on.iter().all(|w| w.provenance == kind));
-        of_kind.filter(|f| holds.is_none_or(|holds| f.holds() == holds)).count()
+/// Counts grades: of the paper's claims, and of all that was tried by kind of workload.
+fn tally(reproduction: &Reproduction) -> Vec<Vec<String>> {
+    let row = |of: &str, counts: &GradeCounts| {
+        let each = ClaimGrade::ALL.map(|grade| counts.of(grade).to_string());
+        [of.to_owned(), counts.all().to_string()].into_iter().chain(each).collect()
     };
-    let rows = Provenance::ALL.into_iter().filter(|&kind| count(kind, None) > 0).map(|kind| {
-        let not_run = count(kind, Some(Holds::NotRun)) + count(kind, Some(Holds::NothingToCompare));
-        [
-            kind.label().to_owned(),
-            (count(kind, None) - not_run).to_string(),
-            count(kind, Some(Holds::InSize)).to_string(),
-            count(kind, Some(Holds::InSign)).to_string(),
-            count(kind, Some(Holds::InPart)).to_string(),
-            count(kind, Some(Holds::Not)).to_string(),
-            not_run.to_string(),
-        ]
-    });
-    rows.collect()
+    let mut rows = vec![row("the paper", &GradeCounts::of_claims(&reproduction.nearest()))];
+    for kind in Provenance::ALL {
+        let of_kind = reproduction.findings.iter().filter(|f| f.on.iter().all(|w| w.provenance == kind));
+        let counts: GradeCounts = of_kind.map(Finding::grade).collect();
+        if counts.all() > 0 {
+            rows.push(row(kind.label(), &counts));
+        }
+    }
+    rows
 }
 
 /// A mean with its interval, in the metric's unit; of some seeds' results, if they all show it.
@@ -274,8 +266,15 @@ fn cell(metric: &Metric, results: &[ReportRun]) -> String {
     }
 }
 
+/// Grades a figure that the paper prints.
+fn graded(metric: &Metric, published: f64, results: &[ReportRun]) -> String {
+    let values: Option<Vec<f64>> = results.iter().map(|run| metric.of(run)).collect();
+    let measured = values.filter(|values| !values.is_empty()).map(|values| Estimate::of(&values));
+    measured.map_or(ClaimGrade::Untried, |e| grade::of_figure(metric, published, &e)).label().to_owned()
+}
+
 /// What the paper prints beside what is measured, on each workload that stands for the paper's.
-pub(crate) fn values(reproduction: &Reproduction) -> Vec<[String; 7]> {
+pub(crate) fn values(reproduction: &Reproduction) -> Vec<[String; 8]> {
     let paper = reproduction.paper;
     let mut rows = Vec::new();
     for value in &paper.value {
@@ -294,6 +293,7 @@ pub(crate) fn values(reproduction: &Reproduction) -> Vec<[String; 7]> {
                     metric.heading.to_owned(),
                     published.to_string(),
                     cell(metric, found),
+                    graded(metric, *published, found),
                 ]);
             }
         }

@@ -15,19 +15,15 @@ use destage_sim::experiment::Stop;
 use destage_sim::measure::Estimate;
 use destage_sweep::{AT_A_TIME, Elsewhere, whole};
 
+use crate::grade::{ClaimGrade, seeds_needed};
 use crate::paper::{Claim, Example, Over, Paper, Provenance, WorkloadEntry};
 use crate::parallel;
 use crate::plan::{Plan, Task};
 use crate::run::EvidenceError;
 use crate::watch::{RunInfo, Watch};
 
-/// Percentage points within which two policies are alike.
-pub(crate) const ALIKE: f64 = 2.0;
 /// Bytes that the devices of a run share.
 const MEMORY: u64 = 4 << 30;
-/// Percentage points below which a difference is none, though it may be certain.
-const NOTHING: f64 = 0.05;
-
 /// What became of a claim on a workload, or on several of a kind.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
@@ -50,41 +46,25 @@ pub struct Finding<'a> {
     /// Buffer sizes at which one of the policies does something (moves pages, say) that the other
     /// never does: no percentage.
     pub without_base: usize,
-    /// At how many of the sizes the sign is as claimed: with several seeds, only where the interval
-    /// excludes zero.
-    pub signs: usize,
-    /// Whether the improvement has the claimed size at every buffer size.
-    pub in_size: bool,
-}
-
-/// How far a claim holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
-    /// The workload is not here.
-    NotRun,
-    /// Nothing is evicted at any of the sizes.
-    NothingToCompare,
-    /// In size, and so in sign.
-    InSize,
-    /// In sign at every buffer size.
-    InSign,
-    /// In sign at some sizes only.
-    InPart,
-    /// At no size.
-    Not,
+    /// Holds the grade at each of these sizes.
+    pub grades: Vec<ClaimGrade>,
 }
 
 impl Finding<'_> {
-    /// How far the claim holds.
-    pub fn holds(&self) -> Holds {
-        match self.signs {
-            _ if !self.run => Holds::NotRun,
-            _ if self.measured.is_empty() => Holds::NothingToCompare,
-            n if n == self.measured.len() && self.in_size => Holds::InSize,
-            n if n == self.measured.len() => Holds::InSign,
-            0 => Holds::Not,
-            _ => Holds::InPart,
-        }
+    /// Returns how far the claim holds.
+    pub fn grade(&self) -> ClaimGrade {
+        ClaimGrade::of_sizes(&self.grades)
+    }
+
+    /// Returns true if there was something to compare.
+    pub fn is_tried(&self) -> bool {
+        !self.measured.is_empty()
+    }
+
+    /// Returns about how many seeds would decide an undecided claim, if so many can be told.
+    pub fn seeds_needed(&self) -> Option<u64> {
+        let open = self.measured.iter().zip(&self.grades).filter(|(_, grade)| **grade == ClaimGrade::Undecided);
+        open.filter_map(|((_, measured), _)| seeds_needed(self.claim, measured)).max()
     }
 }
 
@@ -147,11 +127,7 @@ impl<'a> Reproduction<'a> {
     /// have anything to compare; or, if none has, on the nearest that is here, or that is not.
     pub fn nearest(&self) -> Vec<&Finding<'a>> {
         let rank = |finding: &Finding<'_>| {
-            let state = match finding.holds() {
-                Holds::NotRun => 2,
-                Holds::NothingToCompare => 1,
-                Holds::InSize | Holds::InSign | Holds::InPart | Holds::Not => 0,
-            };
+            let state = (!finding.run, !finding.is_tried());
             let kind = finding.on.first().map(|workload| workload.provenance);
             (state, Provenance::ALL.into_iter().position(|other| Some(other) == kind))
         };
@@ -395,9 +371,8 @@ fn compare<'a>(
             single.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).into_iter().collect::<Vec<_>>()
         }
     };
-    let signs = measured.iter().filter(|(_, e)| has_sign(claim.sign(), e)).count();
-    let in_size = !claim.sign_only && measured.iter().all(|(_, e)| has_size(claim.claimed, e.mean));
-    Ok(Finding { claim, at, on: entries, run, measured, without_evictions, saturated, without_base, signs, in_size })
+    let grades = measured.iter().map(|(_, e)| ClaimGrade::of(claim, e)).collect();
+    Ok(Finding { claim, at, on: entries, run, measured, without_evictions, saturated, without_base, grades })
 }
 
 /// The mean over all, seed by seed, with its interval over the seeds.
@@ -405,25 +380,6 @@ fn mean_by_seed(all: &[Vec<f64>]) -> Estimate {
     let seeds = all.iter().map(Vec::len).min().unwrap_or(0);
     let of_seed = |seed: usize| all.iter().map(|x| x[seed]).sum::<f64>() / all.len() as f64;
     Estimate::of(&(0..seeds).map(of_seed).collect::<Vec<_>>())
-}
-
-fn has_sign(claimed: i8, measured: &Estimate) -> bool {
-    match claimed {
-        0 => {
-            let (low, high) = measured.interval();
-            -ALIKE <= low && high <= ALIKE
-        }
-        sign => measured.sign() == sign && measured.mean.abs() >= NOTHING,
-    }
-}
-
-/// Whether an improvement lies in the claimed range, each end of it moved outwards by a quarter of
-/// itself and half a point; two that are claimed to be alike have no other size than that.
-fn has_size(claimed: [f64; 2], measured: f64) -> bool {
-    let (low, high) = (claimed[0].min(claimed[1]), claimed[0].max(claimed[1]));
-    let slack = |end: f64| end.abs() / 4.0 + 0.5;
-    let alike = high.abs() < f64::EPSILON && low.abs() < f64::EPSILON;
-    alike || (low - slack(low)..=high + slack(high)).contains(&measured)
 }
 
 /// Works an example through.
@@ -452,23 +408,4 @@ fn work(example: &Example) -> Result<ExampleFinding<'_>, EvidenceError> {
         BufferConfig { capacity_pages: example.capacity, pages_per_block: example.pages_per_block, elements: 1 };
     let evicted = buffer::build(&spec, config, Writes(example)).map_err(|error| wrong(&error))?;
     Ok(ExampleFinding { example, evicted })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signs_and_sizes() {
-        let e = |mean, half_width| Estimate { mean, half_width, samples: 5 };
-        assert!(has_sign(1, &e(3.0, 2.0)) && !has_sign(1, &e(3.0, 3.5)) && !has_sign(1, &e(-3.0, 1.0)));
-        assert!(
-            has_sign(-1, &e(-3.0, 1.0))
-                && !has_sign(1, &e(0.04, 0.0))
-                && has_sign(0, &e(0.5, 1.0))
-                && !has_sign(0, &e(1.5, 1.0))
-        );
-        assert!(has_size([4.0, 70.0], 80.0) && !has_size([4.0, 70.0], 90.0) && has_size([-1.0, -8.0], -10.0));
-        assert!(!has_size([4.0, 12.0], 0.2) && has_size([4.0, 12.0], 3.0) && has_size([0.0, 0.0], 1.0));
-    }
 }

@@ -187,8 +187,8 @@ fn table(rows: &[[String; 6]]) -> Table {
 fn style(holds: &str) -> Style {
     let begins = |words: &[&str]| words.iter().any(|word| holds.starts_with(word));
     match () {
-        () if begins(&["yes", "in size"]) => screen::GOOD,
-        () if begins(&["no:", "not", "nothing"]) => Style::new(),
+        () if begins(&["yes", "in size", "within", "alike", "in sign (no size"]) => screen::GOOD,
+        () if begins(&["not", "nothing"]) => Style::new(),
         () if begins(&["no"]) => screen::BAD,
         () => screen::DOUBTFUL,
     }

@@ -7,10 +7,12 @@ use destage_report::{breakable, escaped};
 
 use super::markdown;
 use super::strip::{self, Scale};
-use crate::fate::{self, Fate};
+use crate::grade::ClaimGrade;
 use crate::paper::Provenance;
+use crate::reasons;
 use crate::report::{
-    VALUE_COLUMNS, by_policy, claimed, measured, other_assumptions, values, verdict, what, with_others, workloads,
+    VALUE_COLUMNS, by_policy, claimed, measured, number, other_assumptions, values, verdict, what, with_others,
+    workloads,
 };
 use crate::reproduce::{Finding, Reproduction};
 
@@ -39,14 +41,14 @@ pub(super) fn claims(html: &mut String, reproduction: &Reproduction<'_>, nearest
     for finding in nearest {
         let claim = finding.claim;
         let all: Vec<_> = reproduction.findings.iter().filter(|other| std::ptr::eq(other.claim, claim)).collect();
-        let fate = class(Fate::of(finding));
+        let grade = class(finding.grade());
         let _ = writeln!(
             html,
-            "<tr class=\"{fate}\"><th scope=\"row\">{}<span class=\"note\">{}</span></th>\
-             <td class=\"fate\"><i class=\"{fate}\"></i> {}</td><td class=\"what\">{}</td>\
+            "<tr class=\"{grade}\"><th scope=\"row\">{}<span class=\"note\">{}</span></th>\
+             <td class=\"grade\"><i class=\"{grade}\"></i> {}</td><td class=\"what\">{}</td>\
              <td class=\"pair\" data-head=\"claimed\">{}</td><td class=\"pair\" data-head=\"measured\"><strong>{}</strong>\
              <span class=\"note\">{}</span></td><td>{}</td></tr>",
-            escaped(&claim.id),
+            escaped(&number(finding)),
             escaped(&claim.place),
             escaped(&verdict(finding)),
             breakable(&what(finding)),
@@ -69,8 +71,8 @@ pub(super) fn claims(html: &mut String, reproduction: &Reproduction<'_>, nearest
     }
     if let Some((heads, rows)) = other_assumptions(reproduction) {
         html.push_str(
-            "<details><summary>The same under other assumptions</summary><p class=\"note\">An asterisk: the claim holds in sign; two: in size \
-             too.</p>",
+            "<details><summary>The same under other assumptions</summary><p class=\"note\">An asterisk: the claim holds in sign; two: within a factor \
+             of two, or as alike.</p>",
         );
         plain_table(html, &heads, rows);
         html.push_str("</details>\n");
@@ -90,7 +92,7 @@ pub(super) fn claims(html: &mut String, reproduction: &Reproduction<'_>, nearest
 
 /// Why claims fail, each reason with the claims that it explains.
 pub(super) fn reasons(html: &mut String, reproduction: &Reproduction<'_>, nearest: &[&Finding<'_>]) {
-    let short = nearest.iter().filter(|finding| !Fate::of(finding).is_good()).count();
+    let short = nearest.iter().filter(|finding| !finding.grade().is_whole()).count();
     if short == 0 {
         return;
     }
@@ -100,7 +102,7 @@ pub(super) fn reasons(html: &mut String, reproduction: &Reproduction<'_>, neares
         escaped(&reproduction.paper.name),
         nearest.len()
     );
-    for (claims, reason) in fate::reasons(reproduction) {
+    for (claims, reason) in reasons::reasons(reproduction) {
         let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escaped(&claims), markdown::html(reason));
     }
     html.push_str("</dl>\n");
@@ -146,14 +148,17 @@ fn plain_table<R: IntoIterator<Item = String>>(html: &mut String, heads: &[&str]
     html.push_str("</tbody></table></div>\n");
 }
 
-/// The class of its colour.
-pub(super) fn class(fate: Fate) -> &'static str {
-    match fate {
-        Fate::Size => "size",
-        Fate::AsClaimed => "as-claimed",
-        Fate::Sign => "sign",
-        Fate::Part => "part",
-        Fate::Not => "not",
-        Fate::Untried => "untried",
+/// Returns the class of its colour.
+pub(super) const fn class(grade: ClaimGrade) -> &'static str {
+    match grade {
+        ClaimGrade::Size => "size",
+        ClaimGrade::Double => "double",
+        ClaimGrade::Claimed => "as-claimed",
+        ClaimGrade::Alike => "alike",
+        ClaimGrade::Sign => "sign",
+        ClaimGrade::Part => "part",
+        ClaimGrade::Undecided => "undecided",
+        ClaimGrade::Not => "not",
+        ClaimGrade::Untried => "untried",
     }
 }

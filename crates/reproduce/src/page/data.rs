@@ -13,9 +13,10 @@ use crate::reproduce::Finding;
 pub(super) struct Rows(Vec<Vec<Cell>>);
 
 /// The columns of the table of claims: name and whether it is text.
-pub(super) const CLAIMS: [(&str, bool); 12] = [
+pub(super) const CLAIMS: [(&str, bool); 16] = [
     ("paper", true),
     ("claim", true),
+    ("reading_of", true),
     ("where", true),
     ("what", true),
     ("assumption", true),
@@ -25,6 +26,9 @@ pub(super) const CLAIMS: [(&str, bool); 12] = [
     ("claimed_to", false),
     ("measured_least", false),
     ("measured_greatest", false),
+    ("half_width_of_95_percent", false),
+    ("seeds", false),
+    ("grade", true),
     ("holds", true),
 ];
 
@@ -92,10 +96,12 @@ pub(super) fn figure_rows(paper: &str, figure: &Figure, panel: &Panel<'_>) -> Ve
 pub(super) fn claim_row(paper: &str, finding: &Finding<'_>) -> Vec<Cell> {
     let means = finding.measured.iter().map(|(_, e)| e.mean);
     let float = |x: Option<f64>| x.map_or(Cell::Null, Cell::Float);
+    let seeds = finding.measured.iter().map(|(_, e)| e.samples).max();
     let kind = finding.on.first().map_or("", |workload| workload.provenance.label());
     vec![
         text(paper),
         text(&finding.claim.id),
+        finding.claim.reading_of.as_deref().map_or(Cell::Null, text),
         text(&finding.claim.place),
         text(&what(finding)),
         text(finding.at),
@@ -105,6 +111,9 @@ pub(super) fn claim_row(paper: &str, finding: &Finding<'_>) -> Vec<Cell> {
         Cell::Float(finding.claim.claimed[1]),
         float(means.clone().min_by(f64::total_cmp)),
         float(means.max_by(f64::total_cmp)),
+        float(finding.measured.iter().map(|(_, e)| e.half_width).max_by(f64::total_cmp)),
+        seeds.map_or(Cell::Null, |seeds| Cell::Integer(seeds as u64)),
+        text(finding.grade().label()),
         text(&verdict(finding)),
     ]
 }

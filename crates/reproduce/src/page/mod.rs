@@ -12,12 +12,13 @@ use destage_report::{Document, PAGE, ReportError, escaped};
 use destage_sim::measure::Estimate;
 use serde_json::{Value, json};
 
-use crate::fate::Fate;
 use crate::figure::Figure;
+use crate::grade::ClaimGrade;
 use crate::panel::{self, Panel, panels};
 use crate::report::QUICK;
 use crate::report::with_others;
 use crate::reproduce::{Finding, Reproduction};
+use crate::score::GradeCounts;
 use claims::{claims, class, others, printed, reasons};
 use data::{CLAIMS, FIGURES, Rows, claim_row, figure_rows};
 
@@ -28,10 +29,8 @@ const STYLE: &str = include_str!("papers.css");
 #[derive(Clone, Debug, Default)]
 pub struct Pages {
     overview: String,
-    /// How many claims of all papers have each fate, in the order of [`Fate::ALL`].
-    fates: [usize; Fate::ALL.len()],
-    /// How many of them state a size.
-    sized: usize,
+    /// Counts the grades of all papers' claims.
+    grades: GradeCounts,
     contents: String,
     sections: String,
     panels: Vec<Value>,
@@ -53,7 +52,7 @@ impl Pages {
             self.overview_of(reproduction, &nearest);
         }
         let name = escaped(&paper.name);
-        let short = nearest.iter().filter(|finding| !Fate::of(finding).is_good()).count();
+        let short = nearest.iter().filter(|finding| !finding.grade().is_whole()).count();
         self.contents_of(reproduction, short);
         let html = &mut self.sections;
         let _ = write!(
@@ -63,7 +62,7 @@ impl Pages {
             markdown::html(&paper.title)
         );
         if !paper.claim.is_empty() {
-            let _ = writeln!(html, "<p class=\"bar\">{}</p>", bar(&nearest));
+            let _ = writeln!(html, "<p class=\"bar\">{}</p>", bar(&GradeCounts::of_claims(&nearest)));
         }
         let _ = write!(
             html,
@@ -95,25 +94,21 @@ impl Pages {
 
     fn overview_of(&mut self, reproduction: &Reproduction<'_>, nearest: &[&Finding<'_>]) {
         let name = escaped(&reproduction.paper.name);
-        let count = |fate: Fate| nearest.iter().filter(|finding| Fate::of(finding) == fate).count();
-        let in_sign = nearest.iter().filter(|finding| Fate::of(finding).is_in_sign()).count();
-        let of_size = match nearest.iter().filter(|finding| finding.claim.states_size()).count() {
-            0 => "\u{2013}".to_owned(),
-            sized => format!("{} of {sized}", count(Fate::Size)),
-        };
-        for (of_all, fate) in self.fates.iter_mut().zip(Fate::ALL) {
-            *of_all += count(fate);
-        }
-        self.sized += nearest.iter().filter(|finding| finding.claim.states_size()).count();
-        let bar = bar(nearest);
+        let counts = GradeCounts::of_claims(nearest);
+        self.grades.add(&counts);
+        let of = |grade| counts.of(grade);
+        let bar = bar(&counts);
         let _ = writeln!(
             self.overview,
-            "<tr><th scope=\"row\"><a href=\"#{name}\">{name}</a></th><td>{}</td><td>{in_sign}</td><td>{of_size}</td><td>{}</td>\
+            "<tr><th scope=\"row\"><a href=\"#{name}\">{name}</a></th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td>{}</td><td>{}</td><td class=\"bar\">{bar}</td></tr>",
-            nearest.len(),
-            count(Fate::Part),
-            count(Fate::Not),
-            count(Fate::Untried),
+            counts.all(),
+            counts.having(ClaimGrade::is_borne_out),
+            of(ClaimGrade::Sign),
+            of(ClaimGrade::Part),
+            of(ClaimGrade::Undecided),
+            of(ClaimGrade::Not),
+            of(ClaimGrade::Untried),
         );
     }
 
@@ -139,36 +134,45 @@ impl Pages {
 
     /// What became of the claims of all papers, in a few big numbers.
     fn cards(&self) -> String {
-        let of = |fate: Fate| {
-            Fate::ALL.iter().zip(self.fates).filter(|(own, _)| **own == fate).map(|(_, n)| n).sum::<usize>()
-        };
-        let all: usize = self.fates.iter().sum();
-        let in_sign: usize = Fate::ALL.into_iter().filter(|fate| fate.is_in_sign()).map(of).sum();
+        let counts = &self.grades;
         let share = |part: usize, whole: usize| 100 * part / whole.max(1);
-        let (size, sized, not) = (of(Fate::Size), self.sized, of(Fate::Not));
-        let (part, untried) = (of(Fate::Part), of(Fate::Untried));
-        let mut cards = vec![(
-            "Claims that hold in sign",
-            format!("{in_sign} of {all}"),
-            format!(
-                "{} %: what a paper calls better is better here, at every buffer size that it speaks of.",
-                share(in_sign, all)
+        let (all, tried) = (counts.all(), counts.tried());
+        let borne_out = counts.having(ClaimGrade::is_borne_out);
+        let in_sign = counts.having(ClaimGrade::is_in_sign);
+        let of = |grade| counts.of(grade);
+        let (part, undecided, untried) = (of(ClaimGrade::Part), of(ClaimGrade::Undecided), of(ClaimGrade::Untried));
+        let cards = [
+            (
+                "Claims borne out as stated",
+                format!("{borne_out} of {all}"),
+                format!(
+                    "{} %: {} in size, {} within a factor of two, {} that state no size in sign, {} alike as claimed.",
+                    share(borne_out, all),
+                    of(ClaimGrade::Size),
+                    of(ClaimGrade::Double),
+                    of(ClaimGrade::Claimed),
+                    of(ClaimGrade::Alike),
+                ),
             ),
-        )];
-        if sized > 0 {
-            let told =
-                format!("{} % of those that state a size: as much better as the paper says.", share(size, sized));
-            cards.push(("And in size", format!("{size} of {sized}"), told));
-        }
-        let mut told = String::new();
-        if part > 0 {
-            let _ = write!(told, "{part} more hold at some buffer sizes only. ");
-        }
-        if untried > 0 {
-            let _ = write!(told, "Of {untried} nothing could be compared. ");
-        }
-        told.push_str("Why stands with each paper.");
-        cards.push(("Claims that do not hold", format!("{not} of {all}"), told));
+            (
+                "In sign, or alike",
+                format!("{in_sign} of {all}"),
+                format!(
+                    "{} %, and {} % of those that could be tried: what a paper calls better is better here, at every buffer size \
+                     that it speaks of.",
+                    share(in_sign, all),
+                    share(in_sign, tried)
+                ),
+            ),
+            (
+                "Claims that do not hold",
+                format!("{} of {all}", of(ClaimGrade::Not)),
+                format!(
+                    "{part} more hold at some buffer sizes only, {undecided} cannot be decided by so many seeds, {untried} could not \
+                     be tried. Why stands with each paper."
+                ),
+            ),
+        ];
         let each = cards.iter().map(|(title, number, told)| {
             format!("<div class=\"card\"><h3>{title}</h3><p class=\"big\">{number}</p><p>{told}</p></div>\n")
         });
@@ -236,17 +240,21 @@ impl Pages {
             let _ = write!(
                 body,
                 "<section aria-labelledby=\"overview\"><h2 id=\"overview\">How many claims hold</h2>\n{}\
-                 <p class=\"note\">Each claim counts once: on the workload that is nearest to the paper's own among those on which \
-                 there is anything to compare. In sign: at every buffer size that the claim is about, certainly (95 %). In \
-                 size: every measured improvement lies in the claimed range, each end of it moved outwards by a quarter of itself and half \
-                 a point.</p>\n<div class=\"scroll\"><table class=\"overview\"><thead><tr><th scope=\"col\">paper</th>\
-                 <th scope=\"col\">claims</th><th scope=\"col\">hold in sign</th><th scope=\"col\">in size too, of those that state one</th>\
-                 <th scope=\"col\">in sign at some sizes</th><th scope=\"col\">do not</th><th scope=\"col\">nothing to compare</th>\
-                 <th scope=\"col\"></th></tr></thead><tbody>\n{}</tbody></table></div>\n<p class=\"legend\">{}</p></section>\n",
+                 <p class=\"note\">Each claim of a paper counts once, whatever the readings of it that are tried: on the workload that is \
+                 nearest to the paper's own among those on which there is anything to compare. In sign: the interval (95 %, over the \
+                 seeds) excludes zero and what is below the figure's noise, at every buffer size that the claim is about. In size: all \
+                 of the interval lies in the claimed range, each end of it moved outwards by a quarter of itself and half a point; \
+                 within a factor of two: between half of the least and twice the greatest that is claimed. Alike: within 2 % of counts, \
+                 5 % of means, 10 % of tails, 1 point of ratios, or what the paper calls alike. Undecided: the interval leaves room for \
+                 the claim and for the contrary.</p>\n<div class=\"scroll\"><table class=\"overview\"><thead><tr><th scope=\"col\">paper</th>\
+                 <th scope=\"col\">claims</th><th scope=\"col\">borne out</th><th scope=\"col\">in sign, not in size</th>\
+                 <th scope=\"col\">at some sizes</th><th scope=\"col\">undecided</th><th scope=\"col\">do not hold</th>\
+                 <th scope=\"col\">not tried</th><th scope=\"col\"></th></tr></thead><tbody>\n{}</tbody></table></div>\n\
+                 <p class=\"legend\">{}</p></section>\n",
                 self.cards(),
                 self.overview,
-                Fate::ALL
-                    .map(|fate| format!("<span><i class=\"{}\"></i> {}</span>", class(fate), fate.label()))
+                ClaimGrade::ALL
+                    .map(|grade| format!("<span><i class=\"{}\"></i> {}</span>", class(grade), grade.label()))
                     .concat()
             );
         }
@@ -277,13 +285,13 @@ impl Pages {
     }
 }
 
-/// How many claims have which fate, as a bar.
-fn bar(nearest: &[&Finding<'_>]) -> String {
+/// Draws how many claims have which grade, as a bar.
+fn bar(counts: &GradeCounts) -> String {
     let mut bar = String::new();
-    for fate in Fate::ALL {
-        let n = nearest.iter().filter(|finding| Fate::of(finding) == fate).count();
+    for grade in ClaimGrade::ALL {
+        let n = counts.of(grade);
         if n > 0 {
-            let (class, label) = (class(fate), fate.label());
+            let (class, label) = (class(grade), grade.label());
             let _ = write!(bar, "<span class=\"{class}\" style=\"flex-grow:{n}\" title=\"{n} {label}\">{n}</span>");
         }
     }

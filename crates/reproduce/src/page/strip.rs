@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::paper::Provenance;
 use crate::report::{claimed, measured, workloads};
-use crate::reproduce::{ALIKE, Finding};
+use crate::reproduce::Finding;
 
 /// Width and height of a strip, in CSS pixels.
 const WIDTH: f64 = 260.0;
@@ -93,7 +93,7 @@ impl Scale {
         }
         let claim = first.claim;
         let (low, high) = match claim.sign() {
-            0 => (self.x(-ALIKE), self.x(ALIKE)),
+            0 => (self.x(-claim.likeness()), self.x(claim.likeness())),
             1 if claim.sign_only => (self.x(0.0), WIDTH),
             _ if claim.sign_only => (0.0, self.x(0.0)),
             _ => (

@@ -5,6 +5,7 @@ use std::path::Path;
 use destage_reproduce::grade::{ClaimGrade, of_figure, seeds_needed};
 use destage_reproduce::metric::Metric;
 use destage_reproduce::paper::{Claim, Paper};
+use destage_reproduce::score::GradeCounts;
 use destage_sim::measure::Estimate;
 use proptest::prelude::*;
 
@@ -109,6 +110,13 @@ fn printed_figures_are_graded_by_ratio() {
     assert_eq!(of(0.45, 0.04), ClaimGrade::Double);
     assert_eq!(of(0.6, 0.05), ClaimGrade::Not);
     assert_eq!(of(0.45, 0.1), ClaimGrade::Undecided);
+}
+
+#[test]
+fn grades_are_counted() {
+    let counts: GradeCounts = [ClaimGrade::Size, ClaimGrade::Size, ClaimGrade::Untried].into_iter().collect();
+    assert_eq!((counts.of(ClaimGrade::Size), counts.all(), counts.tried()), (2, 3, 2));
+    assert_eq!(counts.having(ClaimGrade::is_in_sign), 2);
 }
 
 fn anything() -> impl Strategy<Value = (Claim, Estimate)> {

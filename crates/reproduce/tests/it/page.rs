@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use destage_reproduce::fate::{self, Fate};
+use destage_reproduce::grade::ClaimGrade;
 use destage_reproduce::metric::Metric;
 use destage_reproduce::page::Pages;
 use destage_reproduce::panel::panels;
 use destage_reproduce::paper::{self, Paper};
-use destage_reproduce::reproduce::reproduce;
+use destage_reproduce::reasons::reasons;
+use destage_reproduce::reproduce::{Finding, reproduce};
 
 const PAPER: &str = r#"
 name = "small"
@@ -171,9 +172,13 @@ fn charts_show_what_was_run() {
 fn claims_that_fail_have_their_reasons() {
     let paper = small();
     let found = reproduce(&paper, &NOWHERE, &|_, _| {}).expect("it runs");
-    let fates: Vec<_> = found.nearest().into_iter().map(Fate::of).collect();
-    assert_eq!(fates, [Fate::Size, Fate::Not, Fate::Sign], "the original is not here, so the synthetic one counts");
-    let reasons = fate::reasons(&found);
+    let grades: Vec<_> = found.nearest().into_iter().map(Finding::grade).collect();
+    assert_eq!(
+        grades,
+        [ClaimGrade::Size, ClaimGrade::Not, ClaimGrade::Sign],
+        "the original is not here, so the synthetic one counts"
+    );
+    let reasons = reasons(&found);
     let of = |id: &str, text: &'static str| (id.to_owned(), text);
     assert_eq!(reasons, [of("S2", "The **larger** block leaves first."), of("S3", "No reason is given.")]);
 }
@@ -189,7 +194,7 @@ fn the_page_says_all_of_it_and_only_as_text() {
     assert_eq!(names, ["index.html", "claims.csv", "claims.parquet", "figures.csv", "figures.parquet"]);
     let page = String::from_utf8(files[0].1.clone()).expect("UTF-8");
     for part in [
-        "<td>3</td><td>2</td><td>1 of 3</td><td>0</td><td>1</td><td>0</td>",
+        "<td>3</td><td>1</td><td>1</td><td>0</td><td>0</td><td>1</td><td>0</td>",
         "<p class=\"big\">2 of 3</p>",
         "<p class=\"big\">1 of 3</p>",
         "<a href=\"#verdict-small\">what holds</a>, <a href=\"#reasons-small\">why not</a>, <a href=\"#claims-small\">claims</a>, \

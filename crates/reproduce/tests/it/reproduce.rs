@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use destage_reproduce::grade::ClaimGrade;
 use destage_reproduce::metric::Metric;
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::report;
-use destage_reproduce::reproduce::{Holds, reproduce};
+use destage_reproduce::reproduce::reproduce;
 
 use crate::small;
 
@@ -91,14 +92,14 @@ fn claims_hold_or_do_not() {
     let nowhere: [PathBuf; 0] = [];
     let found = reproduce(&paper, &nowhere, &|_, _| {}).expect("it runs");
     let holds: Vec<_> =
-        found.findings.iter().map(|f| (f.claim.id.as_str(), f.on[0].name.as_str(), f.holds())).collect();
+        found.findings.iter().map(|f| (f.claim.id.as_str(), f.on[0].name.as_str(), f.grade())).collect();
     assert_eq!(
         holds,
         [
-            ("S1", "random", Holds::InSize),
-            ("S1", "the original", Holds::NotRun),
-            ("S2", "random", Holds::Not),
-            ("S2", "the original", Holds::NotRun),
+            ("S1", "random", ClaimGrade::Size),
+            ("S1", "the original", ClaimGrade::Untried),
+            ("S2", "random", ClaimGrade::Not),
+            ("S2", "the original", ClaimGrade::Untried),
         ]
     );
     let samples: Vec<_> = found.findings[0].measured.iter().map(|(cache, e)| (*cache, e.samples)).collect();
@@ -132,8 +133,8 @@ fn sizes_without_evictions_are_no_evidence() {
     paper.claim[0].caches = vec!["4MiB".into(), "256MiB".into()];
     paper.claim[1].caches = vec!["256MiB".into()];
     let found = reproduce(&paper, &[], &|_, _| {}).expect("it runs");
-    assert_eq!((found.findings[0].holds(), found.findings[0].without_evictions), (Holds::InSize, 1));
-    assert_eq!(found.findings[2].holds(), Holds::NothingToCompare);
+    assert_eq!((found.findings[0].grade(), found.findings[0].without_evictions), (ClaimGrade::Size, 1));
+    assert_eq!(found.findings[2].grade(), ClaimGrade::Untried);
 }
 
 /// Over a small SSD, with everything that a claim can say.
@@ -250,9 +251,16 @@ fn claims_about_means_variants_growth_and_sizes() {
     let best = of("best");
     assert_eq!(best[0].measured.len(), 1);
     for id in ["slow", "growth", "large", "same", "larger"] {
-        assert!(matches!(of(id)[0].holds(), Holds::InSize | Holds::InSign), "{id}: {:?}", of(id)[0]);
+        assert!(
+            matches!(
+                of(id)[0].grade(),
+                ClaimGrade::Size | ClaimGrade::Double | ClaimGrade::Alike | ClaimGrade::Claimed
+            ),
+            "{id}: {:?}",
+            of(id)[0]
+        );
     }
-    assert_eq!(of("slow")[0].holds(), Holds::InSign, "a claim about the sign alone has no size");
+    assert_eq!(of("slow")[0].grade(), ClaimGrade::Claimed, "a claim about the sign alone has no size");
     let markdown = report::markdown(&found);
     for part in [
         "| mean | lru, fab: lower mean response than none, none, mean over 1MiB\u{2013}2MiB | +1 to +99 % |",
@@ -263,6 +271,7 @@ fn claims_about_means_variants_growth_and_sizes() {
         "points |",
         "### Figures that the paper prints",
         "| T0 | Table 1 | random | lru, 1MiB | mean ms | 0.25 | ",
+        "| published | measured | holds |",
         "| buffer | policy | mean ms | p99.9 ms | hits % | collections | erases | CV writes |",
         "*slow*",
         "*large*",
@@ -351,6 +360,18 @@ fn what_a_claim_cannot_say() {
         (
             with(r#"["A", "C"]"#, r#""lru""#, "also-at = [\"slow\"]\nalso-caches = [\"4MiB\"]"),
             "also-caches: 4MiB is not among the caches",
+        ),
+        (
+            with(r#"["A", "C"]"#, r#""lru""#, "alike = 8.19"),
+            "claim X: alike is for claims of likeness, claimed = [0, 0], and is more than 0",
+        ),
+        (
+            with(r#"["A", "C"]"#, r#""lru""#, "reading-of = \"Y\""),
+            "reading-of names a claim that is no other reading itself",
+        ),
+        (
+            with(r#"["A", "C"]"#, r#""lru""#, "reading-of = \"X\""),
+            "reading-of names a claim that is no other reading itself",
         ),
     ] {
         let found = error(&claims);
