@@ -11,6 +11,7 @@ pub mod paper;
 mod parallel;
 mod peers;
 mod plan;
+pub mod prose;
 pub mod reasons;
 pub mod report;
 pub mod reproduce;

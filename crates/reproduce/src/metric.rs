@@ -113,6 +113,11 @@ impl Metric {
         self.figure.of(run)
     }
 
+    /// Returns how a value is shown.
+    pub const fn show(&self) -> Show {
+        self.figure.show
+    }
+
     /// What a value is divided by for the heading's unit, and the decimals to show.
     pub const fn scale(&self) -> (f64, usize) {
         match self.figure.show {

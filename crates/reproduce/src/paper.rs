@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::counted::Counted;
 use crate::figure::Figure;
 use crate::metric::Metric;
+use crate::prose;
 use crate::several::{Several, bytes};
 
 /// A paper's file.
@@ -22,7 +23,7 @@ pub struct Paper {
     pub title: String,
     /// What was run and how it is compared, as Markdown.
     pub about: String,
-    /// What holds and what does not, and why, as Markdown.
+    /// What holds and what does not, and why, as Markdown, with results in [braces](prose).
     pub verdict: String,
     /// Seeds of each stochastic workload.
     pub seeds: u64,
@@ -67,7 +68,7 @@ pub struct Paper {
 pub struct Reason {
     /// As claims name it.
     pub id: String,
-    /// A sentence or two, as Markdown.
+    /// A sentence or two, as Markdown, with results in [braces](prose).
     pub text: String,
 }
 
@@ -431,6 +432,10 @@ impl Paper {
         sizes(&self.caches)?;
         check_figures(self)?;
         self.check_reasons()?;
+        let texts = self.reason.iter().map(|reason| (format!("reason \"{}\"", reason.id), &reason.text));
+        for (place, text) in std::iter::once(("verdict".to_owned(), &self.verdict)).chain(texts) {
+            prose::check(text, self).map_err(|error| ScenarioError::new(error).at(place))?;
+        }
         for value in &self.value {
             self.check_value(value).and_then(|()| known_variant(&value.at)).map_err(|error| {
                 let id = &value.id;

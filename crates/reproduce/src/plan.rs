@@ -283,7 +283,7 @@ enum Requests {
 
 /// The policies and buffer sizes that are needed of a workload under a variant; each with each is
 /// run.
-fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) -> (Vec<String>, Vec<u64>) {
+pub(crate) fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) -> (Vec<String>, Vec<u64>) {
     let name = variant.map_or("", |variant| variant.name.as_str());
     let (mut policies, mut caches) = (BTreeSet::new(), BTreeSet::new());
     for claim in &paper.claim {

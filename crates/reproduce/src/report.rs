@@ -11,6 +11,7 @@ use crate::counted::Counted;
 use crate::grade::{self, ClaimGrade};
 use crate::metric::Metric;
 use crate::paper::{Over, Paper, Provenance};
+use crate::prose;
 use crate::reasons::reasons;
 use crate::reproduce::{Finding, Reproduction};
 use crate::score::GradeCounts;
@@ -192,7 +193,11 @@ pub fn markdown(reproduction: &Reproduction) -> String {
         out.push_str("\n### Figures that the paper prints\n\n");
         table(&mut out, &VALUE_COLUMNS, &values(reproduction));
     }
-    let _ = write!(out, "\n### What holds, what does not, and why\n\n{}\n", paper.verdict.trim());
+    let _ = write!(
+        out,
+        "\n### What holds, what does not, and why\n\n{}\n",
+        prose::fill(paper.verdict.trim(), reproduction)
+    );
     out.push_str("\n### All figures\n");
     for (number, (workload, results)) in paper.workload.iter().zip(&reproduction.results).enumerate() {
         let _ = write!(out, "\n**{}** ({})", workload.name, workload.provenance.label());

@@ -103,7 +103,7 @@ pub(super) fn reasons(html: &mut String, reproduction: &Reproduction<'_>, neares
         nearest.len()
     );
     for (claims, reason) in reasons::reasons(reproduction) {
-        let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escaped(&claims), markdown::html(reason));
+        let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escaped(&claims), markdown::html(&reason));
     }
     html.push_str("</dl>\n");
 }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::figure::Figure;
 use crate::grade::ClaimGrade;
 use crate::panel::{self, Panel, panels};
+use crate::prose;
 use crate::report::QUICK;
 use crate::report::with_others;
 use crate::reproduce::{Finding, Reproduction};
@@ -67,7 +68,7 @@ impl Pages {
         let _ = write!(
             html,
             "<h3 id=\"verdict-{name}\">What holds, what does not, and why</h3>\n<div class=\"prose\">{}</div>\n",
-            markdown::html(&paper.verdict)
+            markdown::html(&prose::fill(&paper.verdict, reproduction))
         );
         if !paper.claim.is_empty() {
             reasons(html, reproduction, &nearest);

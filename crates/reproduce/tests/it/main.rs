@@ -6,6 +6,7 @@ mod counted;
 mod grade;
 mod kept;
 mod page;
+mod prose;
 mod reproduce;
 mod theory;
 mod validation;

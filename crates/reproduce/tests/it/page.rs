@@ -179,7 +179,7 @@ fn claims_that_fail_have_their_reasons() {
         "the original is not here, so the synthetic one counts"
     );
     let reasons = reasons(&found);
-    let of = |id: &str, text: &'static str| (id.to_owned(), text);
+    let of = |id: &str, text: &str| (id.to_owned(), text.to_owned());
     assert_eq!(reasons, [of("S2", "The **larger** block leaves first."), of("S3", "No reason is given.")]);
 }
 

@@ -1,0 +1,127 @@
+//! Prose that is filled with results.
+
+use std::path::PathBuf;
+
+use destage_reproduce::paper::Paper;
+use destage_reproduce::prose::{bare_figures, fill};
+use destage_reproduce::reproduce::reproduce;
+
+use crate::small;
+
+const WORKLOAD: &str = r#"
+about = "random pages"
+source = "made up"
+kind = "synthetic"
+length = "20000"
+
+[[part]]
+sizes = "2KiB"
+align = "2KiB"
+space = "64MiB"
+"#;
+
+const PAPER: &str = r#"
+name = "small"
+title = "A small paper"
+about = "About."
+verdict = "VERDICT"
+seeds = 2
+policies = ["bplru", "fab"]
+figures = ["evictions", "throughput"]
+
+[settings]
+device = "analytic"
+page = "2KiB"
+ops = "writes"
+
+[[variant]]
+name = "reads, too"
+settings = { ops = "all" }
+
+[[workload]]
+name = "random"
+provenance = "synthetic"
+stands-for = ["Random"]
+synthetic = "WORKLOAD"
+
+[[workload]]
+name = "the original"
+provenance = "original"
+stands-for = ["Random"]
+files = ["nowhere.spc"]
+
+[[claim]]
+id = "S1"
+where = "text"
+workload = "Random"
+metric = "evictions"
+new = "fab"
+than = "bplru"
+caches = ["4MiB", "16MiB"]
+claimed = [1, 500]
+also-at = ["reads, too"]
+why = ["known"]
+
+[[reason]]
+id = "known"
+text = "Since {S1}."
+"#;
+
+fn small(verdict: &str) -> (tempfile::TempDir, Result<Paper, String>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let paper = small::paper(folder.path(), &PAPER.replace("VERDICT", verdict), WORKLOAD);
+    (folder, paper)
+}
+
+#[test]
+fn braces_are_filled_with_results() {
+    let verdict = "FAB {S1}, of {claimed S1}; {S1 on random}; {S1 at reads, too}; {S1 on random at reads, too}; nothing: {S1 on the original}; \
+                   {run evictions of fab with 16MiB on random}; {=5 ms}.";
+    let (_folder, paper) = small(verdict);
+    let paper = paper.expect("a paper");
+    let nowhere: [PathBuf; 0] = [];
+    let found = reproduce(&paper, &nowhere, &|_, _| {}).expect("it runs");
+    let of = |at: &str| {
+        let mut all = found.findings.iter().chain(found.also.iter().flatten());
+        let finding = all.find(|f| f.at == at && f.run).expect("it was run");
+        let means: Vec<_> = finding.measured.iter().map(|(_, e)| e.mean).collect();
+        format!("{:.0} to {:.0} %", means[1].min(means[0]), means[0].max(means[1]))
+    };
+    let runs = found.results[0].of("", "fab", 16 << 20);
+    let evictions = runs.iter().map(|run| run.number("evictions").expect("a number")).sum::<f64>() / 2.0;
+    let (own, other) = (of(""), of("reads, too"));
+    let expected =
+        format!("FAB {own}, of 1 to 500 %; {own}; {other}; {other}; nothing: \u{2013}; {evictions:.0}; 5 ms.");
+    assert_eq!(fill(&paper.verdict, &found), expected);
+    assert!(destage_reproduce::report::markdown(&found).contains(&expected), "the report has it");
+    assert_eq!(bare_figures(&paper.verdict, &paper), [""; 0]);
+}
+
+#[test]
+fn what_no_run_fills_is_refused() {
+    for (verdict, part) in [
+        ("{S2}", "verdict: {S2}: there is no claim \\\"S2\\\""),
+        ("{S1 at writes}", "claim S1 is not tried under"),
+        ("{S1 on Mars}", "there is no workload"),
+        ("{claimed S9}", "there is no claim"),
+        ("{run misses of fab with 4MiB on random}", "there is no metric"),
+        ("{run evictions of lru with 4MiB on random}", "neither a claim nor a figure has it run"),
+        ("{run evictions of fab with 8MiB on random}", "neither a claim nor a figure has it run"),
+        ("{run evictions of fab with many on random}", "'many': "),
+        ("{run evictions}", "a run is METRIC of POLICY with SIZE on WORKLOAD"),
+        ("{S1", "a brace that is not closed"),
+    ] {
+        let error = small(verdict).1.expect_err("it is wrong");
+        let part = part.replace('\\', "");
+        assert!(error.contains(&part), "{error}\nshould contain\n{part}");
+    }
+}
+
+#[test]
+fn figures_outside_of_braces_are_found() {
+    let verdict =
+        "It gains 68 %, 5.5 points and 12\u{b5}s; RAID-5 of 4 members, Table 3, 10 timestamps, {=7 %} and {S1}.";
+    let (_folder, paper) = small(verdict);
+    let paper = paper.expect("a paper");
+    assert_eq!(bare_figures(&paper.verdict, &paper), ["68 %", "5.5 points", "12\u{b5}s"]);
+}
