@@ -336,3 +336,30 @@ fn what_is_carried_out_with_another_write_is_as_durable_as_was_asked_for() {
     }
     bench.check("after all of them");
 }
+
+/// Counts what the members have written.
+fn written(bench: &StripeCacheRun) -> u64 {
+    bench.memory.engine().out().counts()[StepKind::Write as usize]
+}
+
+#[test]
+fn waiting_writes_of_cached_pages_are_carried_out_as_one() {
+    let mut bench = StripeCacheRun::with_cache("write-through:ways=16", 32, Level::Raid5, ParityMethod::Min, 16);
+    (0..DATA).for_each(|column| bench.write(0, column));
+    let before = (written(&bench), bench.reads());
+    // The first goes ahead alone; the others wait for it, two of them for the same page.
+    let tags: Vec<(u64, u64)> = [0, 1, 2, 1, 3]
+        .into_iter()
+        .map(|column| (column, bench.submit(HostOp::Write, StripeCacheRun::page(0, column), 1)))
+        .collect();
+    assert!(bench.settle(), "all writes are served");
+    // A page and the parity; then three pages and the parity; and each write's page in the cache.
+    assert_eq!(written(&bench) - before.0, 2 + 4 + 5);
+    let newest = |column: u64| tags.iter().rev().find(|(of, _)| *of == column).expect("it was written").1;
+    for column in 0..DATA {
+        let page = StripeCacheRun::page(0, column);
+        assert_eq!(bench.read(page), StripeCacheRun::bytes(newest(column), page, 1), "column {column}");
+    }
+    assert_eq!(bench.reads() - before.1, DATA, "all pages are read from the cache, and nothing else is");
+    bench.check("after all writes");
+}

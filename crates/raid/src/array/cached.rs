@@ -82,11 +82,7 @@ impl Array {
             return None;
         }
         for &other in &held.folded {
-            let task = self.write_task(other);
-            let (passes, columns) = (task.bypass, task.asks().0);
-            if passes || !versions.may_fold(what.rows, columns) {
-                versions.passes(what.rows, columns);
-            }
+            versions.passes(what.rows, self.write_task(other).asks().0);
         }
         what.rows.count = count_of(&groups);
         self.write_task(op).batch = what.rows.count;
