@@ -19,6 +19,7 @@ mod run;
 pub mod score;
 pub mod several;
 mod skew;
+pub mod summary;
 pub mod theory;
 pub mod validate;
 pub mod watch;

@@ -377,7 +377,7 @@ pub(crate) fn with_others<'a>(reproduction: &'a Reproduction<'_>) -> impl Iterat
 }
 
 /// A table in Markdown; columns of figures are the reader's to recognise.
-fn table<R: AsRef<[S]>, S: AsRef<str>, H: AsRef<str>>(out: &mut String, header: &[H], rows: &[R]) {
+pub(crate) fn table<R: AsRef<[S]>, S: AsRef<str>, H: AsRef<str>>(out: &mut String, header: &[H], rows: &[R]) {
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         out.push('|');
         for cell in cells {

@@ -11,12 +11,13 @@ use destage_reproduce::page::Pages;
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::report;
 use destage_reproduce::reproduce::{Options, reproduce_with};
+use destage_reproduce::summary::Summary;
 use destage_scenario::path_text;
 use destage_scenario::workload::is_file;
 use destage_sweep::Elsewhere;
 
 use crate::commands::report::Folder;
-use crate::output::{NewFile, Outputs};
+use crate::output::Outputs;
 use crate::progress::Runs;
 use crate::screen::{self, Screen};
 use crate::table::{Cell, Column, Table};
@@ -53,6 +54,13 @@ pub fn command() -> Command {
                 .default_missing_value("-")
                 .value_parser(value_parser!(PathBuf))
                 .help("Write everything as Markdown, to the standard output in place of the table or to a file"),
+        )
+        .arg(
+            Arg::new("summary")
+                .long("summary")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Write how many claims hold, what does not and why to a file, as Markdown of a page or two"),
         )
         .arg(
             Arg::new("report")
@@ -107,12 +115,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let folder = matches.get_one::<PathBuf>("report");
     let folder = folder.map(|path| Folder::begin(&mut outputs, path, &Pages::FILES)).transpose()?;
     let file = target.map(|path| outputs.file(path)).transpose()?;
+    let short = matches.get_one::<PathBuf>("summary").map(|path| outputs.file(path)).transpose()?;
     let quick = matches.get_flag("quick");
     let kept = matches.get_one::<PathBuf>("resume");
     let kept = kept.map(|folder| anyhow::Ok(Kept::open(folder, &std::env::current_exe()?)?)).transpose()?;
     let on = matches.get_one::<String>("on").map(|scheduler| Workers::of(scheduler)).transpose()?;
     let on = on.as_ref().map(|workers| workers as &dyn Elsewhere);
-    let mut pages = Pages::default();
+    let (mut pages, mut summary) = (Pages::default(), Summary::default());
     let mut text = String::from(
         "# Reproduction: what papers claim, and what destage measures\n\n\
          Written by `make reproduce` (`destage reproduce`); the same bytes on every run and machine, given the same traces.\n\n",
@@ -134,20 +143,23 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         text.push_str(&all);
         rows.extend(report::rows(&reproduction));
         pages.add(&reproduction);
+        summary.add(&reproduction);
         if paper.claim.is_empty() {
             // All that it has is figures.
             without_claims.push_str(&all);
         }
     }
     let mut files = folder.map(|folder| folder.write(pages.files()?)).transpose()?.unwrap_or_default();
-    let (direct, whole): (Vec<_>, Vec<_>) = file.into_iter().partition(NewFile::is_direct);
-    for mut file in whole {
+    let summary = summary.markdown();
+    let texts = file.map(|file| (file, &text)).into_iter().chain(short.map(|file| (file, &summary)));
+    let (direct, whole): (Vec<_>, Vec<_>) = texts.partition(|(file, _)| file.is_direct());
+    for (mut file, text) in whole {
         file.write_all(text.as_bytes())?;
         files.insert(0, file);
     }
     outputs.commit(files)?;
     // Last: whoever reads it may stop before its end.
-    for mut file in direct {
+    for (mut file, text) in direct {
         file.write_all(text.as_bytes())?;
         outputs.commit([file])?;
     }

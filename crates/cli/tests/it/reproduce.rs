@@ -84,13 +84,23 @@ fn a_paper_of_ones_own() {
         ],
     );
     stdout(&made);
-    let call = ["reproduce", "small.toml", "--traces", "originals", "--markdown=report.md"];
+    let call = ["reproduce", "small.toml", "--traces", "originals", "--markdown=report.md", "--summary", "summary.md"];
     let table = stdout(&destage(here, &call));
     let row = table.lines().find(|line| line.starts_with("S1")).expect("a row");
     assert!(row.contains("more throughput than bplru, 1MiB\u{2013}4MiB") && row.contains("+1 to +9 %"), "{row}");
     assert!(!row.contains("not run"), "{row}");
     let report = fs::read_to_string(here.join("report.md")).expect("a report");
     assert!(report.contains("### Claims") && report.contains("| the paper's own trace | 1 |"), "{report}");
+
+    // A page with the score, and why it is what it is.
+    let summary = fs::read_to_string(here.join("summary.md")).expect("a summary");
+    assert!(summary.lines().any(|line| line.starts_with("| small | 1 |")), "{summary}");
+    let is_whole = summary.contains("* **in size**: S1");
+    assert_eq!(summary.contains("Nobody claims it."), !is_whole, "{summary}");
+    for part in ["claims (", "Verdict.", "A small paper"] {
+        assert!(summary.contains(part), "{part} is missing:\n{summary}");
+    }
+    assert!(summary.lines().count() < 30, "{summary}");
 
     // The same bytes with any number of threads, and on the standard output.
     let again =

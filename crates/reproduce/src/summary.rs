@@ -1,0 +1,110 @@
+//! All papers on one page of Markdown: how many claims hold and how well, what holds and what does not, and why.
+
+use std::fmt::Write;
+
+use crate::grade::ClaimGrade;
+use crate::reasons::reasons;
+use crate::report::{claimed, measured};
+use crate::reproduce::Reproduction;
+use crate::score::GradeCounts;
+use crate::{prose, report};
+
+/// Says how claims are graded, under the table.
+const RULE: &str = "Each claim of a paper counts once, on the workload nearest to its own; intervals (95 %, over the seeds) decide, not means \
+                    ([how](report.md#papers-on-a-page)).";
+
+/// The papers that were reproduced, one after the other: what the summary needs of them.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    rows: Vec<(String, GradeCounts)>,
+    sections: String,
+    quick: bool,
+}
+
+impl Summary {
+    /// Adds a paper.
+    pub fn add(&mut self, reproduction: &Reproduction<'_>) {
+        let paper = reproduction.paper;
+        self.quick |= reproduction.quick;
+        let nearest = reproduction.nearest();
+        let out = &mut self.sections;
+        let _ = write!(
+            out,
+            "\n## {}\n\n{}\n\n{}\n",
+            paper.name,
+            paper.title,
+            prose::fill(paper.verdict.trim(), reproduction)
+        );
+        if paper.claim.is_empty() {
+            return;
+        }
+        self.rows.push((paper.name.clone(), GradeCounts::of_claims(&nearest)));
+        let counted = || nearest.iter().filter(|finding| finding.claim.reading_of.is_none());
+        let of = |grade: ClaimGrade| {
+            let ids = counted().filter(|finding| finding.grade() == grade).map(|finding| finding.claim.id.as_str());
+            ids.collect::<Vec<_>>().join(", ")
+        };
+        out.push('\n');
+        for grade in ClaimGrade::ALL.into_iter().filter(|grade| grade.is_whole()) {
+            let ids = of(grade);
+            if !ids.is_empty() {
+                let _ = writeln!(out, "* **{}**: {ids}", grade.label());
+            }
+        }
+        let others = counted().filter(|finding| !finding.grade().is_whole());
+        let told = others.map(|finding| {
+            let grade = finding.grade();
+            let figures = if finding.is_tried() {
+                format!("; {} of {}", measured(finding), claimed(finding))
+            } else {
+                String::new()
+            };
+            format!("{} ({}{figures})", finding.claim.id, grade.label())
+        });
+        let told = told.collect::<Vec<_>>().join(", ");
+        if !told.is_empty() {
+            let _ = writeln!(out, "* **not as stated**, measured of claimed: {told}");
+        }
+        for (claims, reason) in reasons(reproduction) {
+            let _ = writeln!(out, "* *{claims}*: {}", reason.replace('\n', " "));
+        }
+    }
+
+    /// Returns the page.
+    pub fn markdown(&self) -> String {
+        let mut out = String::from(
+            "# Reproduction: what papers claim, and what destage measures\n\nWritten by `make reproduce`, which also writes every claim on \
+             every workload, all figures and `claims.csv` to `out/reproduction`; the same bytes on every run and machine, given the same \
+             traces.\n\n",
+        );
+        if self.quick {
+            let _ = writeln!(out, "**{}**\n", report::QUICK);
+        }
+        if self.rows.is_empty() {
+            return out + self.sections.trim_start();
+        }
+        let mut all = GradeCounts::default();
+        self.rows.iter().for_each(|(_, counts)| all.add(counts));
+        let heads = ["paper", "claims"].into_iter().chain(ClaimGrade::ALL.map(ClaimGrade::label));
+        let row = |name: &str, counts: &GradeCounts| {
+            let each = ClaimGrade::ALL.map(|grade| counts.of(grade).to_string());
+            [name.to_owned(), counts.all().to_string()].into_iter().chain(each).collect::<Vec<_>>()
+        };
+        let mut rows: Vec<_> = self.rows.iter().map(|(name, counts)| row(name, counts)).collect();
+        if self.rows.len() > 1 {
+            rows.push(row("all", &all));
+        }
+        report::table(&mut out, &heads.collect::<Vec<_>>(), &rows);
+        let share = |part: usize| 100 * part / all.all().max(1);
+        let (borne_out, in_sign) = (all.having(ClaimGrade::is_borne_out), all.having(ClaimGrade::is_in_sign));
+        let _ = writeln!(
+            out,
+            "\n{RULE} {borne_out} of {} claims ({} %) are borne out as stated, in size within a factor of two; {in_sign} ({} %) in sign, or as \
+             alike as claimed.",
+            all.all(),
+            share(borne_out),
+            share(in_sign)
+        );
+        out + &self.sections
+    }
+}
