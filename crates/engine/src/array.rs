@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use destage_cache::{HostCacheSpec, Medium, Served};
 use destage_exec::{Accepted, Buffer, Completion, FileProbe, Files, FilesError, Io, NvramPlace, Os, RealOs};
-use destage_nbd::Extent;
+use destage_nbd::StatusExtent;
 use destage_plan::{Column, Dev, DevSet, HostRequest, PageRange, Row, Status, path_text};
 use destage_raid::{Geometry, Level, Place};
 
@@ -551,7 +551,7 @@ impl Backend for Array {
         is_trimmed && self.files.status() == Status::Ready && self.has_holes()
     }
 
-    fn marks(&self, offset: u64, len: u64) -> Vec<Extent> {
+    fn marks(&self, offset: u64, len: u64) -> Vec<StatusExtent> {
         marks::of(&**self.files.engine().controller(), self.files.config().shape.page_bytes(), offset, len)
     }
 

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use destage_exec::{Buffer, Completion, FilesError};
-use destage_nbd::Extent;
+use destage_nbd::StatusExtent;
 use destage_plan::HostRequest;
 
 use crate::{
@@ -132,9 +132,9 @@ pub trait Backend {
 
     /// What holds of the first of these bytes, in the words of [`marks`](crate::marks); of as many as can be told at once.
     /// Nothing of them, unless it knows better.
-    fn marks(&self, offset: u64, len: u64) -> Vec<Extent> {
+    fn marks(&self, offset: u64, len: u64) -> Vec<StatusExtent> {
         let _ = offset;
-        vec![Extent { length: len, flags: 0 }]
+        vec![StatusExtent { length: len, flags: 0 }]
     }
 
     /// Tells of what has happened since this was asked last, and gone on without anybody asking for it.

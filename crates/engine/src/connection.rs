@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_exec::Buffer;
-use destage_nbd::server::{Event, HangUp};
-use destage_nbd::{Command, Errno, Exports, Request, Server, Session};
+use destage_nbd::server::{HangUp, ServerEvent};
+use destage_nbd::{Errno, ExportList, NbdCommand, NbdRequest, NbdServer, NbdSession};
 
 use crate::budget::{BufferGrant, MemoryBudget, REQUEST};
 use crate::outbox::Outbox;
@@ -46,7 +46,7 @@ pub(crate) enum Lost {
 /// all sectors that it touches, and its own bytes lie there as in these.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    pub(crate) request: Request,
+    pub(crate) request: NbdRequest,
     pub(crate) data: Buffer,
 }
 
@@ -60,21 +60,21 @@ impl Incoming {
 
 /// Returns the bytes that are allocated for sectors at the edges of a write, beside what it writes.
 #[inline]
-fn edge_bytes(request: &Request) -> usize {
-    let has_edges = request.command == Command::Write && !are_whole(request.offset, request.length.into());
+fn edge_bytes(request: &NbdRequest) -> usize {
+    let has_edges = request.command == NbdCommand::Write && !are_whole(request.offset, request.length.into());
     if has_edges { Buffer::footprint(SECTOR as usize) } else { 0 }
 }
 
 /// Returns the bytes of the buffer that a request comes with.
 #[inline]
-fn buffer_len(request: &Request) -> usize {
+fn buffer_len(request: &NbdRequest) -> usize {
     let (offset, len) = (request.offset, request.length.into());
     let sectors = around(offset, len);
     match request.command {
-        Command::Write | Command::Read { .. } => (sectors.end - sectors.start) as usize,
-        Command::Cache => (sectors.end - sectors.start).min(AHEAD.into()) as usize,
+        NbdCommand::Write | NbdCommand::Read { .. } => (sectors.end - sectors.start) as usize,
+        NbdCommand::Cache => (sectors.end - sectors.start).min(AHEAD.into()) as usize,
         // For a sector at an edge.
-        Command::WriteZeroes { .. } if !are_whole(offset, len) => SECTOR as usize,
+        NbdCommand::WriteZeroes { .. } if !are_whole(offset, len) => SECTOR as usize,
         _ => 0,
     }
 }
@@ -83,7 +83,7 @@ fn buffer_len(request: &Request) -> usize {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
-    pub(crate) server: Server,
+    pub(crate) server: NbdServer,
     pub(crate) outbox: Outbox,
     /// Holds what is received. A connection that has used up all that it received keeps no bytes here.
     input: Box<[u8]>,
@@ -94,7 +94,7 @@ pub(crate) struct Connection {
     /// Tells that nothing is begun before there is memory for it.
     waits: bool,
     /// Holds the request that begins then, if it was received already.
-    held_back: Option<Request>,
+    held_back: Option<NbdRequest>,
     /// Counts the bytes of payloads received and of replies sent.
     moved: u64,
     /// Notes that count, and the time, when the client was first seen to hold what others wait for. Cleared when it has
@@ -117,10 +117,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, exports: Arc<Exports>) -> Self {
+    pub(crate) fn new(stream: Stream, exports: Arc<ExportList>) -> Self {
         let mut connection = Self {
             stream,
-            server: Server::new(exports),
+            server: NbdServer::new(exports),
             outbox: Outbox::default(),
             input: Box::default(),
             filled: 0..0,
@@ -142,7 +142,7 @@ impl Connection {
     }
 
     /// What was agreed on.
-    pub(crate) const fn session(&self) -> Option<&Session> {
+    pub(crate) const fn session(&self) -> Option<&NbdSession> {
         self.server.session()
     }
 
@@ -222,8 +222,8 @@ impl Connection {
         }
     }
 
-    fn refuse(&mut self, request: &Request, errno: Errno, why: &str) {
-        if request.command == Command::Write {
+    fn refuse(&mut self, request: &NbdRequest, errno: Errno, why: &str) {
+        if request.command == NbdCommand::Write {
             self.server.refuse_payload(request, errno, &why);
         } else if let Some(session) = self.server.session() {
             self.outbox.text(|text| session.fail(request, errno, &why, None, text));
@@ -296,22 +296,22 @@ impl Connection {
                 self.filled.start = self.filled.end - input.len();
                 self.take_output();
                 match event? {
-                    Event::More => return Ok(None),
+                    ServerEvent::More => return Ok(None),
                     // It was taken over just now; if the client does not take it, nothing is received.
-                    Event::SendFirst if self.is_full() => return Ok(None),
-                    Event::SendFirst | Event::Started => continue,
-                    Event::Payload(_) => unreachable!("payloads are taken as they come"),
-                    Event::Ended => {
+                    ServerEvent::SendFirst if self.is_full() => return Ok(None),
+                    ServerEvent::SendFirst | ServerEvent::Started => continue,
+                    ServerEvent::Payload(_) => unreachable!("payloads are taken as they come"),
+                    ServerEvent::Ended => {
                         self.ended = true;
                         return Ok(None);
                     }
-                    Event::Request(request) => request,
+                    ServerEvent::Request(request) => request,
                 }
             };
             let room = budget.take(number, self.held(), buffer_len(&request), edge_bytes(&request));
             self.waits = matches!(room, BufferGrant::Later);
             match room {
-                BufferGrant::Given(data) if request.command == Command::Write => {
+                BufferGrant::Given(data) if request.command == NbdCommand::Write => {
                     let front = (request.offset % SECTOR) as usize;
                     self.coming = Some((Incoming { request, data }, front));
                 }

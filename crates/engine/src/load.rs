@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use destage_nbd::{Command, Request};
+use destage_nbd::{NbdCommand, NbdRequest};
 use hdrhistogram::Histogram;
 
 use crate::status::{Kind, Requests};
@@ -32,11 +32,11 @@ struct Kinds {
 }
 
 /// Reads, writes, flushes, and what else there is.
-const fn place(command: Command) -> usize {
+const fn place(command: NbdCommand) -> usize {
     match command {
-        Command::Read { .. } => 0,
-        Command::Write => 1,
-        Command::Flush => 2,
+        NbdCommand::Read { .. } => 0,
+        NbdCommand::Write => 1,
+        NbdCommand::Flush => 2,
         _ => 3,
     }
 }
@@ -55,7 +55,7 @@ impl Default for Load {
 
 impl Load {
     /// A request was answered after so long.
-    pub(crate) fn answered(&mut self, request: &Request, ok: bool, after: Duration) {
+    pub(crate) fn answered(&mut self, request: &NbdRequest, ok: bool, after: Duration) {
         let kind = &mut self.kinds[place(request.command)];
         kind.times.saturating_record(after.as_nanos().min(LONGEST.into()) as u64);
         if ok {

@@ -1,7 +1,7 @@
 //! What a client can be told of pages beside their content: the context `destage:state` of block status.
 
 use destage_cache::Served;
-use destage_nbd::Extent;
+use destage_nbd::StatusExtent;
 use destage_plan::PageRange;
 
 /// The context's name.
@@ -18,15 +18,15 @@ pub const LOST: u32 = 4;
 const PAGES: u64 = 4096;
 
 /// What holds of the first of these bytes of an array, as many as are told of at a time.
-pub fn of(served: &dyn Served, page_bytes: u64, offset: u64, len: u64) -> Vec<Extent> {
-    let (array, mut extents) = (served.array(), Vec::<Extent>::new());
+pub fn of(served: &dyn Served, page_bytes: u64, offset: u64, len: u64) -> Vec<StatusExtent> {
+    let (array, mut extents) = (served.array(), Vec::<StatusExtent>::new());
     let end = offset + len;
     for page in (offset / page_bytes..end.div_ceil(page_bytes)).take(PAGES as usize) {
         let flags = if is_lost(array.lost(), page) { LOST } else { flags(served, page) };
         let length = end.min((page + 1) * page_bytes) - offset.max(page * page_bytes);
         match extents.last_mut().filter(|last| last.flags == flags) {
             Some(last) => last.length += length,
-            None => extents.push(Extent { length, flags }),
+            None => extents.push(StatusExtent { length, flags }),
         }
     }
     extents

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 
 use destage_exec::Buffer;
-use destage_nbd::Head;
+use destage_nbd::ReplyHead;
 
 use crate::socket::Stream;
 
@@ -75,7 +75,7 @@ impl Outbox {
     }
 
     /// Puts the head of a reply behind what there is.
-    pub(crate) fn head(&mut self, head: &Head) {
+    pub(crate) fn head(&mut self, head: &ReplyHead) {
         self.text(|text| text.extend_from_slice(head));
     }
 

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use destage_exec::FilesError;
-use destage_nbd::{BlockSizes, Errno, Export, ExportError, Exports, Features};
+use destage_nbd::{BlockSizes, Errno, ExportError, ExportFeatures, ExportList, NbdExport};
 use destage_plan::Request as Asked;
 use destage_ublk::UblkError;
 use slab::Slab;
@@ -74,10 +74,10 @@ pub struct Offer {
 const CONTEXTS: [&str; 2] = ["base:allocation", marks::CONTEXT];
 
 impl Offer {
-    fn export(&self, bytes: u64) -> Export {
-        Export {
+    fn export(&self, bytes: u64) -> NbdExport {
+        NbdExport {
             description: self.description.clone(),
-            features: Features {
+            features: ExportFeatures {
                 read_only: self.read_only,
                 flush: true,
                 fua: true,
@@ -88,11 +88,11 @@ impl Offer {
                 // A flush covers what was answered, whoever asked for it.
                 multi_conn: true,
                 cache: true,
-                ..Features::default()
+                ..ExportFeatures::default()
             },
             blocks: BlockSizes { minimum: 1, preferred: 4096, maximum: LONGEST },
             contexts: CONTEXTS.map(str::to_owned).to_vec(),
-            ..Export::new(self.name.clone(), bytes)
+            ..NbdExport::new(self.name.clone(), bytes)
         }
     }
 }
@@ -166,7 +166,7 @@ impl Source {
 /// Serves one device to any number of clients.
 pub struct Service<B> {
     backend: B,
-    exports: Arc<Exports>,
+    exports: Arc<ExportList>,
     waiter: Waiter,
     listeners: Vec<Listener>,
     /// Nobody is welcomed before this: the system had no room.
@@ -213,7 +213,7 @@ impl<B: Backend> Service<B> {
     /// # Errors
     /// If it cannot be offered so, or the system does not let it wait.
     pub fn new(mut backend: B, offer: &Offer) -> Result<Self, ServiceError> {
-        let exports = Exports::new(vec![offer.export(backend.bytes())], Some(&offer.name))?;
+        let exports = ExportList::new(vec![offer.export(backend.bytes())], Some(&offer.name))?;
         let waiter = Waiter::new().map_err(cannot("wait for clients"))?;
         backend.wake_with(Box::new(waiter.waker()));
         if let Some(source) = backend.descriptor() {

@@ -3,9 +3,12 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use destage_nbd::client::{Ask, Client, Event as Heard};
-use destage_nbd::server::Event;
-use destage_nbd::{BlockSizes, Command, Errno, Export, Exports, Extent, Features, ReadReply, Request, Server, Session};
+use destage_nbd::client::{ClientEvent as Heard, NbdClient, OptionRequest};
+use destage_nbd::server::ServerEvent;
+use destage_nbd::{
+    BlockSizes, Errno, ExportFeatures, ExportList, NbdCommand, NbdExport, NbdRequest, NbdServer, NbdSession, ReadReply,
+    StatusExtent,
+};
 
 use crate::bytes::Bytes;
 
@@ -15,8 +18,8 @@ const HELD: usize = 1 << 20;
 /// Requests that the client makes at most.
 const REQUESTS: usize = 8;
 
-fn exports(kind: u8) -> Arc<Exports> {
-    let all = Features {
+fn exports(kind: u8) -> Arc<ExportList> {
+    let all = ExportFeatures {
         read_only: kind == 2,
         flush: true,
         fua: true,
@@ -27,16 +30,16 @@ fn exports(kind: u8) -> Arc<Exports> {
         multi_conn: true,
         cache: true,
     };
-    let export = Export {
-        features: if kind == 1 { Features::default() } else { all },
+    let export = NbdExport {
+        features: if kind == 1 { ExportFeatures::default() } else { all },
         blocks: BlockSizes { minimum: if kind == 3 { 512 } else { 1 }, preferred: 4096, maximum: 1 << 16 },
         insists_on_blocks: kind == 3,
         contexts: vec!["base:allocation".to_owned(), "destage:dirty".to_owned()],
         description: "what it is".to_owned(),
-        ..Export::new("a", 1 << 20)
+        ..NbdExport::new("a", 1 << 20)
     };
-    let other = Export::new("", 512);
-    Arc::new(Exports::new(vec![export, other], None).expect("they can be served"))
+    let other = NbdExport::new("", 512);
+    Arc::new(ExportList::new(vec![export, other], None).expect("they can be served"))
 }
 
 /// What a client says that begins the transmission, with structured replies and contexts if so
@@ -73,7 +76,7 @@ pub(crate) fn server(bytes: &[u8]) {
 
 fn serve<'a>(kind: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
     let exports = exports(kind);
-    let mut server = Server::new(exports.clone());
+    let mut server = NbdServer::new(exports.clone());
     let mut seen = Seen { events: Vec::new(), sent: Vec::new() };
     let mut answers = Vec::new();
     for mut input in pieces {
@@ -82,23 +85,23 @@ fn serve<'a>(kind: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
             let event = server.receive(&mut input);
             assert!(server.held() < HELD, "{} B are held", server.held());
             let event = match event {
-                Ok(Event::More) => {
+                Ok(ServerEvent::More) => {
                     assert!(input.is_empty(), "more is wanted while there is some");
                     break;
                 }
-                Ok(Event::SendFirst) => {
+                Ok(ServerEvent::SendFirst) => {
                     assert!(!server.output().is_empty(), "there is nothing to send");
                     send(&mut server, &mut seen.sent);
                     continue;
                 }
-                Ok(Event::Payload(left)) => {
+                Ok(ServerEvent::Payload(left)) => {
                     assert_eq!(left, server.payload_left());
                     if server.take_payload(&mut input, &mut [0; 512]) == 0 {
                         break;
                     }
                     continue;
                 }
-                Ok(Event::Request(request)) => {
+                Ok(ServerEvent::Request(request)) => {
                     let session = server.session().expect("a transmission");
                     valid(&exports.all()[session.export], session, &request);
                     answers.clear();
@@ -113,7 +116,7 @@ fn serve<'a>(kind: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
                 seen.events.push(event);
             }
             if last {
-                assert!(!server.output().is_empty() || server.receive(&mut input) != Ok(Event::More));
+                assert!(!server.output().is_empty() || server.receive(&mut input) != Ok(ServerEvent::More));
                 break;
             }
             assert!(input.len() < before, "an event without input");
@@ -123,16 +126,16 @@ fn serve<'a>(kind: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
     seen
 }
 
-fn send(server: &mut Server, sent: &mut Vec<u8>) {
+fn send(server: &mut NbdServer, sent: &mut Vec<u8>) {
     sent.extend_from_slice(server.output());
     let len = server.output().len();
     server.sent(len);
 }
 
 /// Looks at a request that was accepted.
-fn valid(export: &Export, session: &Session, request: &Request) {
-    let Request { command, offset, length, .. } = *request;
-    if command == Command::Flush {
+fn valid(export: &NbdExport, session: &NbdSession, request: &NbdRequest) {
+    let NbdRequest { command, offset, length, .. } = *request;
+    if command == NbdCommand::Flush {
         assert_eq!((offset, length), (0, 0));
         return;
     }
@@ -140,15 +143,15 @@ fn valid(export: &Export, session: &Session, request: &Request) {
     let minimum = u64::from(export.blocks.minimum);
     assert!(offset % minimum == 0 && u64::from(length) % minimum == 0, "{request:?}");
     assert!(!export.features.read_only || !command.writes(), "{request:?}");
-    let payload = matches!(command, Command::Read { .. } | Command::Write);
+    let payload = matches!(command, NbdCommand::Read { .. } | NbdCommand::Write);
     assert!(!payload || length <= export.blocks.maximum, "{request:?}");
-    assert!(session.structured || !matches!(command, Command::BlockStatus { .. }), "{request:?}");
+    assert!(session.structured || !matches!(command, NbdCommand::BlockStatus { .. }), "{request:?}");
 }
 
 /// Answers a request in some way, and once more as one that failed.
-fn answer(session: &Session, request: &Request, out: &mut Vec<u8>) {
+fn answer(session: &NbdSession, request: &NbdRequest, out: &mut Vec<u8>) {
     match request.command {
-        Command::Read { .. } => {
+        NbdCommand::Read { .. } => {
             let mut reply = ReadReply::new(session, request);
             while reply.left() > 0 {
                 let length = if reply.splits() { reply.left().div_ceil(2) } else { reply.left() };
@@ -156,10 +159,10 @@ fn answer(session: &Session, request: &Request, out: &mut Vec<u8>) {
                 out.extend_from_slice(&if hole { reply.hole(length) } else { reply.data(length) });
             }
         }
-        Command::BlockStatus { .. } => {
+        NbdCommand::BlockStatus { .. } => {
             for context in session.contexts() {
                 let extents = [(request.cookie & 0xffff, 1), (request.cookie >> 48, 2), (u64::MAX, 1)];
-                let extents = extents.map(|(length, flags)| Extent { length, flags });
+                let extents = extents.map(|(length, flags)| StatusExtent { length, flags });
                 session.status(request, context, extents, context == 1, out);
             }
         }
@@ -181,37 +184,37 @@ pub(crate) fn client(bytes: &[u8]) {
 }
 
 /// What is asked for, one after the other.
-fn asks(config: u8) -> Vec<Ask<'static>> {
+fn asks(config: u8) -> Vec<OptionRequest<'static>> {
     let mut all = Vec::new();
     if config & 1 != 0 {
-        all.push(Ask::List);
-        all.push(Ask::Info("a", &[1, 2, 3]));
+        all.push(OptionRequest::List);
+        all.push(OptionRequest::Info("a", &[1, 2, 3]));
     }
     if config & 2 != 0 {
-        all.push(Ask::StructuredReply);
+        all.push(OptionRequest::StructuredReply);
     }
     if config & 4 != 0 {
-        all.push(Ask::ListContexts("a", &[]));
-        all.push(Ask::SetContexts("a", &["base:allocation", "destage:dirty"]));
+        all.push(OptionRequest::ListContexts("a", &[]));
+        all.push(OptionRequest::SetContexts("a", &["base:allocation", "destage:dirty"]));
     }
-    all.push(if config & 8 == 0 { Ask::Go("a", &[3]) } else { Ask::ExportName("a") });
+    all.push(if config & 8 == 0 { OptionRequest::Go("a", &[3]) } else { OptionRequest::ExportName("a") });
     all
 }
 
 /// What is then requested.
-const WANTED: [(Command, u64, u32); REQUESTS] = [
-    (Command::Read { whole: false }, 512, 1024),
-    (Command::BlockStatus { one: false }, 0, 65_536),
-    (Command::Write, 0, 512),
-    (Command::Read { whole: true }, 4096, 512),
-    (Command::BlockStatus { one: true }, 4096, 4096),
-    (Command::Flush, 0, 0),
-    (Command::WriteZeroes { no_hole: true, fast: false }, 0, 1 << 20),
-    (Command::Read { whole: false }, 0, 0),
+const WANTED: [(NbdCommand, u64, u32); REQUESTS] = [
+    (NbdCommand::Read { whole: false }, 512, 1024),
+    (NbdCommand::BlockStatus { one: false }, 0, 65_536),
+    (NbdCommand::Write, 0, 512),
+    (NbdCommand::Read { whole: true }, 4096, 512),
+    (NbdCommand::BlockStatus { one: true }, 4096, 4096),
+    (NbdCommand::Flush, 0, 0),
+    (NbdCommand::WriteZeroes { no_hole: true, fast: false }, 0, 1 << 20),
+    (NbdCommand::Read { whole: false }, 0, 0),
 ];
 
 fn listen<'a>(config: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
-    let mut client = Client::new(4);
+    let mut client = NbdClient::new(4);
     let mut asks = asks(config).into_iter();
     let mut wanted = WANTED.into_iter();
     let mut come = [0_u64; 4];
@@ -257,7 +260,7 @@ fn listen<'a>(config: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String>
             note(&mut events, &event);
             if matches!(event, Ok(Heard::Started | Heard::Done { .. })) {
                 for (command, offset, length) in wanted.by_ref() {
-                    let request = Request { cookie: 0, command, fua: false, offset, length };
+                    let request = NbdRequest { cookie: 0, command, fua: false, offset, length };
                     let Ok((cookie, _)) = client.request_anyway(request) else { break };
                     come[slot(cookie)] = 0;
                     events.push(format!("{cookie} {length} {command:?}"));

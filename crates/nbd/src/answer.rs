@@ -3,28 +3,35 @@
 use std::fmt;
 
 use crate::errno::Errno;
-use crate::reply::{Head, error_chunk};
-use crate::request::{Command, Request};
-use crate::session::Session;
-use crate::status::{Extent, StatusLimits, status_chunk};
+use crate::reply::{ReplyHead, error_chunk};
+use crate::request::{NbdCommand, NbdRequest};
+use crate::session::NbdSession;
+use crate::status::{StatusExtent, StatusLimits, status_chunk};
 use crate::wire::EXTENTS;
 
-impl Session {
+impl NbdSession {
     /// The reply to a request that succeeded and gives nothing back: any but a read or a block
     /// status.
     ///
     /// # Panics
     /// For these two.
     #[inline]
-    pub fn done(&self, request: &Request) -> Head {
-        let gives = matches!(request.command, Command::Read { .. } | Command::BlockStatus { .. });
+    pub fn done(&self, request: &NbdRequest) -> ReplyHead {
+        let gives = matches!(request.command, NbdCommand::Read { .. } | NbdCommand::BlockStatus { .. });
         assert!(!gives, "a {} is answered with what it asked for", request.command.name());
-        Head::simple(request.cookie, None)
+        ReplyHead::simple(request.cookie, None)
     }
 
     /// Appends the reply to a request that failed, nothing of which was answered before: an error
     /// with, if replies are structured, a text for people, and where it went wrong if that is known.
-    pub fn fail(&self, request: &Request, errno: Errno, text: &dyn fmt::Display, at: Option<u64>, out: &mut Vec<u8>) {
+    pub fn fail(
+        &self,
+        request: &NbdRequest,
+        errno: Errno,
+        text: &dyn fmt::Display,
+        at: Option<u64>,
+        out: &mut Vec<u8>,
+    ) {
         let inside = at.filter(|at| (request.offset..request.end()).contains(at));
         self.fail_cookie(request.cookie, errno, text, inside, out);
     }
@@ -40,7 +47,7 @@ impl Session {
         if self.structured {
             error_chunk(out, cookie, errno, text, at, true);
         } else {
-            out.extend_from_slice(&Head::simple(cookie, Some(errno)));
+            out.extend_from_slice(&ReplyHead::simple(cookie, Some(errno)));
         }
     }
 
@@ -53,13 +60,13 @@ impl Session {
     /// If the request is no block status, or the context was not chosen.
     pub fn status(
         &self,
-        request: &Request,
+        request: &NbdRequest,
         context: usize,
-        extents: impl IntoIterator<Item = Extent>,
+        extents: impl IntoIterator<Item = StatusExtent>,
         last: bool,
         out: &mut Vec<u8>,
     ) {
-        let Command::BlockStatus { one } = request.command else {
+        let NbdCommand::BlockStatus { one } = request.command else {
             panic!("a {} is not answered with extents", request.command.name());
         };
         assert!(self.contexts().any(|chosen| chosen == context), "context {context} was not chosen");
@@ -95,8 +102,8 @@ impl ReadReply {
     /// # Panics
     /// If that is no read.
     #[inline]
-    pub fn new(session: &Session, request: &Request) -> Self {
-        let Command::Read { whole } = request.command else {
+    pub fn new(session: &NbdSession, request: &NbdRequest) -> Self {
+        let NbdCommand::Read { whole } = request.command else {
             panic!("a {} is not answered with bytes", request.command.name());
         };
         let (begin, end) = (request.offset, request.end());
@@ -132,19 +139,23 @@ impl ReadReply {
     /// # Panics
     /// If that is none, more than is left, or less and there can be only one piece.
     #[inline]
-    pub fn data(&mut self, length: u32) -> Head {
+    pub fn data(&mut self, length: u32) -> ReplyHead {
         let (offset, last) = self.next(length);
-        if self.structured { Head::data(self.cookie, offset, length, last) } else { Head::simple(self.cookie, None) }
+        if self.structured {
+            ReplyHead::data(self.cookie, offset, length, last)
+        } else {
+            ReplyHead::simple(self.cookie, None)
+        }
     }
 
     /// That the next `length` bytes are zeroes; nothing follows.
     ///
     /// # Panics
     /// As [`data`](Self::data), and where a hole is not [taken](Self::takes_hole).
-    pub fn hole(&mut self, length: u32) -> Head {
+    pub fn hole(&mut self, length: u32) -> ReplyHead {
         assert!(self.takes_hole(length), "a hole that the client would not understand");
         let (offset, last) = self.next(length);
-        Head::hole(self.cookie, offset, length, last)
+        ReplyHead::hole(self.cookie, offset, length, last)
     }
 
     /// Appends that the rest cannot be read; the pieces so far are valid.
@@ -157,7 +168,7 @@ impl ReadReply {
             let at = (self.at > self.begin).then_some(self.at);
             error_chunk(out, self.cookie, errno, text, at, true);
         } else {
-            out.extend_from_slice(&Head::simple(self.cookie, Some(errno)));
+            out.extend_from_slice(&ReplyHead::simple(self.cookie, Some(errno)));
         }
     }
 }

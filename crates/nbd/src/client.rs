@@ -1,43 +1,44 @@
 //! The client's side of one connection: bytes in, events and bytes out.
 //!
-//! After [`Event::Greeted`] options are asked for, one at a time ([`Client::ask`]); when one of
-//! them has begun the transmission ([`Event::Started`]) requests are made ([`Client::request`]),
-//! as many at a time as the client was made for. What [`output`](Client::output) gives has to be
+//! After [`ClientEvent::Greeted`] options are asked for, one at a time ([`NbdClient::ask`]); when one of
+//! them has begun the transmission ([`ClientEvent::Started`]) requests are made ([`NbdClient::request`]),
+//! as many at a time as the client was made for. What [`output`](NbdClient::output) gives has to be
 //! sent; the bytes of a request are given to the owner, who sends them and, after a write, the
 //! payload from where it lies.
 //!
-//! A server that breaks a rule is not believed any more ([`Violation`]); what is held because of
+//! A server that breaks a rule is not believed any more ([`ServerViolation`]); what is held because of
 //! what it sends is bounded.
 
-mod asking;
 pub mod blocking;
 mod chunks;
+mod options;
 mod pending;
 mod violation;
 
-pub use self::asking::{Answer, Ask, Described};
-use self::asking::{Asking, Heard};
-use self::chunks::{Chunk, Part};
-use self::pending::Pending;
-pub use self::violation::{Misuse, Violation};
+use self::chunks::{ChunkPart, ReplyChunk};
+use self::options::{AnswerEvent, OptionExchange};
+pub use self::options::{ExportDescription, OptionAnswer, OptionRequest};
+use self::pending::InFlightRequests;
+pub use self::violation::{ClientMisuse, ServerViolation};
 use crate::errno::Errno;
-use crate::gather::{self, Gather};
-use crate::request::{Command, Request, RequestHead};
-use crate::session::Session;
+use crate::gather::{self, MessageGather};
+use crate::request::{NbdCommand, NbdRequest, RequestHead};
+use crate::session::NbdSession;
 use crate::wire::{
-    CHUNK_MAGIC, Fields, OPTION_MAGIC, Put, REQUEST_BYTES, SERVER_MAGIC, SIMPLE_REPLY_MAGIC, client_flag, handshake,
+    CHUNK_MAGIC, OPTION_MAGIC, PutNumbers, REQUEST_BYTES, SERVER_MAGIC, SIMPLE_REPLY_MAGIC, WireFields, client_flag,
+    handshake,
 };
 
 /// What has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ClientEvent {
     /// All input is used up, and more is needed.
     More,
     /// The server has said hello; options can be asked for.
     Greeted,
     /// The answer to an option.
-    Answer(Answer),
-    /// The negotiation is over; [`Client::export`] says of what.
+    Answer(OptionAnswer),
+    /// The negotiation is over; [`NbdClient::export`] says of what.
     Started,
     /// Bytes of the export, which come next.
     Data {
@@ -92,7 +93,7 @@ pub enum Event {
 
 /// What comes next.
 #[derive(Clone, Debug)]
-enum State {
+enum ClientState {
     /// The server's hello.
     Greeting,
     /// What was asked for, if anything was.
@@ -104,35 +105,35 @@ enum State {
     /// The rest of a chunk's head.
     Chunk,
     /// What is in a chunk.
-    Part(Chunk, Part),
+    Part(ReplyChunk, ChunkPart),
     /// Bytes of the export, which the owner takes, for a slot.
     Payload { slot: usize, left: u32, last: bool },
     /// The end of the reply to what is in a slot.
     End { slot: usize },
     /// Nothing.
-    Lost(Violation),
+    Lost(ServerViolation),
 }
 
 /// The client's side of a connection.
 #[derive(Debug)]
-pub struct Client {
-    state: State,
-    gather: Gather,
-    asking: Asking,
-    pending: Pending,
-    session: Option<Session>,
+pub struct NbdClient {
+    state: ClientState,
+    gather: MessageGather,
+    options: OptionExchange,
+    pending: InFlightRequests,
+    session: Option<NbdSession>,
     output: Vec<u8>,
 }
 
-impl Client {
+impl NbdClient {
     /// A connection that has just been made, over which at most so many requests will be under
     /// way at a time.
     pub fn new(depth: usize) -> Self {
         Self {
-            state: State::Greeting,
-            gather: Gather::default(),
-            asking: Asking::default(),
-            pending: Pending::new(depth),
+            state: ClientState::Greeting,
+            gather: MessageGather::default(),
+            options: OptionExchange::default(),
+            pending: InFlightRequests::new(depth),
             session: None,
             output: Vec::new(),
         }
@@ -150,58 +151,58 @@ impl Client {
 
     /// Bytes that are held because of what came in.
     pub fn held(&self) -> usize {
-        self.gather.capacity() + self.asking.held() + self.pending.held()
+        self.gather.capacity() + self.options.held() + self.pending.held()
     }
 
     /// The export that is used, once the transmission has begun.
-    pub const fn export(&self) -> Option<&Described> {
-        if self.session.is_some() { Some(self.asking.described()) } else { None }
+    pub const fn export(&self) -> Option<&ExportDescription> {
+        if self.session.is_some() { Some(self.options.described()) } else { None }
     }
 
     /// What was agreed on.
-    pub const fn session(&self) -> Option<&Session> {
+    pub const fn session(&self) -> Option<&NbdSession> {
         self.session.as_ref()
     }
 
     /// The contexts that the server has chosen: its number and the name of each.
     pub fn contexts(&self) -> &[(u32, String)] {
-        self.asking.contexts()
+        self.options.contexts()
     }
 
     /// Asks for an option.
-    pub fn ask(&mut self, option: &Ask<'_>) -> Result<(), Misuse> {
-        if !matches!(self.state, State::Asking) || self.asking.is_waiting() {
-            return Err(Misuse::NotNow);
+    pub fn ask(&mut self, option: &OptionRequest<'_>) -> Result<(), ClientMisuse> {
+        if !matches!(self.state, ClientState::Asking) || self.options.is_waiting() {
+            return Err(ClientMisuse::NotNow);
         }
-        self.asking.ask(option, &mut self.output)
+        self.options.ask(option, &mut self.output)
     }
 
     /// A request, as its cookie and the bytes that are to be sent; after a write its payload is.
     pub fn request(
         &mut self,
-        command: Command,
+        command: NbdCommand,
         fua: bool,
         offset: u64,
         length: u32,
-    ) -> Result<(u64, [u8; REQUEST_BYTES]), Misuse> {
-        let session = self.session.ok_or(Misuse::NotNow)?;
-        let request = Request { cookie: 0, command, fua, offset, length };
-        let head = RequestHead::decode(&request.encode()).map_err(|_| Misuse::NotNow)?;
+    ) -> Result<(u64, [u8; REQUEST_BYTES]), ClientMisuse> {
+        let session = self.session.ok_or(ClientMisuse::NotNow)?;
+        let request = NbdRequest { cookie: 0, command, fua, offset, length };
+        let head = RequestHead::decode(&request.encode()).map_err(|_| ClientMisuse::NotNow)?;
         session.check(&head)?;
         self.request_anyway(request)
     }
 
     /// A request, whether or not it was agreed on that it may be made. Its cookie is chosen here.
-    pub fn request_anyway(&mut self, mut request: Request) -> Result<(u64, [u8; REQUEST_BYTES]), Misuse> {
-        if self.session.is_none() || matches!(self.state, State::Lost(_)) {
-            return Err(Misuse::NotNow);
+    pub fn request_anyway(&mut self, mut request: NbdRequest) -> Result<(u64, [u8; REQUEST_BYTES]), ClientMisuse> {
+        if self.session.is_none() || matches!(self.state, ClientState::Lost(_)) {
+            return Err(ClientMisuse::NotNow);
         }
-        request.cookie = self.pending.add(request).ok_or(Misuse::Full)?;
+        request.cookie = self.pending.add(request).ok_or(ClientMisuse::Full)?;
         Ok((request.cookie, request.encode()))
     }
 
     /// Requests that are under way.
-    pub fn under_way(&self) -> impl Iterator<Item = &Request> {
+    pub fn under_way(&self) -> impl Iterator<Item = &NbdRequest> {
         self.pending.iter()
     }
 
@@ -212,12 +213,12 @@ impl Client {
 
     /// Bytes of the last data that the owner has not taken.
     pub const fn payload_left(&self) -> u32 {
-        if let State::Payload { left, .. } = self.state { left } else { 0 }
+        if let ClientState::Payload { left, .. } = self.state { left } else { 0 }
     }
 
     /// Copies what there is of the payload from `input` to `into`, and says how many bytes.
     pub fn take_payload(&mut self, input: &mut &[u8], into: &mut [u8]) -> usize {
-        let State::Payload { ref mut left, .. } = self.state else { return 0 };
+        let ClientState::Payload { ref mut left, .. } = self.state else { return 0 };
         let taken = gather::copy(left, input, into);
         self.after_payload();
         taken
@@ -228,7 +229,7 @@ impl Client {
     /// # Panics
     /// If so many were not left.
     pub fn payload_read(&mut self, bytes: u32) {
-        if let State::Payload { ref mut left, .. } = self.state {
+        if let ClientState::Payload { ref mut left, .. } = self.state {
             *left = left.checked_sub(bytes).expect("no more than the payload");
             self.after_payload();
         } else {
@@ -237,121 +238,121 @@ impl Client {
     }
 
     fn after_payload(&mut self) {
-        if let State::Payload { slot, left: 0, last } = self.state {
+        if let ClientState::Payload { slot, left: 0, last } = self.state {
             self.state = after(slot, last);
         }
     }
 
     /// Takes bytes from the front of `input` up to the next event.
-    pub fn receive(&mut self, input: &mut &[u8]) -> Result<Event, Violation> {
+    pub fn receive(&mut self, input: &mut &[u8]) -> Result<ClientEvent, ServerViolation> {
         loop {
             match self.step(input) {
                 Ok(Some(event)) => return Ok(event),
                 Ok(None) => {}
                 Err(violation) => {
-                    self.state = State::Lost(violation.clone());
+                    self.state = ClientState::Lost(violation.clone());
                     return Err(violation);
                 }
             }
         }
     }
 
-    fn step(&mut self, input: &mut &[u8]) -> Result<Option<Event>, Violation> {
-        let more = Ok(Some(Event::More));
+    fn step(&mut self, input: &mut &[u8]) -> Result<Option<ClientEvent>, ServerViolation> {
+        let more = Ok(Some(ClientEvent::More));
         match self.state {
-            State::Greeting => {
+            ClientState::Greeting => {
                 let Some(bytes) = self.gather.fixed::<18>(input) else { return more };
                 self.greeted(&bytes)?;
-                self.state = State::Asking;
-                return Ok(Some(Event::Greeted));
+                self.state = ClientState::Asking;
+                return Ok(Some(ClientEvent::Greeted));
             }
-            State::Asking => {
-                return Ok(Some(match self.asking.receive(&mut self.gather, input)? {
-                    Heard::More => Event::More,
-                    Heard::Answer(answer) => Event::Answer(answer),
-                    Heard::Started(session) => {
+            ClientState::Asking => {
+                return Ok(Some(match self.options.receive(&mut self.gather, input)? {
+                    AnswerEvent::More => ClientEvent::More,
+                    AnswerEvent::Answer(answer) => ClientEvent::Answer(answer),
+                    AnswerEvent::Started(session) => {
                         self.session = Some(session);
-                        self.state = State::Reply;
-                        Event::Started
+                        self.state = ClientState::Reply;
+                        ClientEvent::Started
                     }
                 }));
             }
-            State::Reply => {
+            ClientState::Reply => {
                 let Some(bytes) = self.gather.fixed::<4>(input) else { return more };
                 self.state = match u32::from_be_bytes(bytes) {
-                    SIMPLE_REPLY_MAGIC => State::Simple,
-                    CHUNK_MAGIC if self.session.is_some_and(|session| session.structured) => State::Chunk,
-                    magic => return Err(Violation::ReplyMagic(magic)),
+                    SIMPLE_REPLY_MAGIC => ClientState::Simple,
+                    CHUNK_MAGIC if self.session.is_some_and(|session| session.structured) => ClientState::Chunk,
+                    magic => return Err(ServerViolation::ReplyMagic(magic)),
                 };
             }
-            State::Simple => {
+            ClientState::Simple => {
                 let Some(bytes) = self.gather.fixed::<12>(input) else { return more };
                 return self.simple(&bytes);
             }
-            State::Chunk => {
+            ClientState::Chunk => {
                 let Some(bytes) = self.gather.fixed::<16>(input) else { return more };
                 let (chunk, part) = self.pending.chunk(&bytes)?;
                 self.state = match part {
-                    Some(part) => State::Part(chunk, part),
+                    Some(part) => ClientState::Part(chunk, part),
                     None => after(chunk.slot, chunk.last),
                 };
             }
-            State::Part(chunk, part) => {
-                let contexts = self.asking.contexts();
+            ClientState::Part(chunk, part) => {
+                let contexts = self.options.contexts();
                 let Some((event, next)) = self.pending.part(chunk, part, contexts, &mut self.gather, input)? else {
                     return more;
                 };
                 self.state = match (next, &event) {
-                    (Some(part), _) => State::Part(chunk, part),
-                    (None, Some(Event::Data { length, .. })) => {
-                        State::Payload { slot: chunk.slot, left: *length, last: chunk.last }
+                    (Some(part), _) => ClientState::Part(chunk, part),
+                    (None, Some(ClientEvent::Data { length, .. })) => {
+                        ClientState::Payload { slot: chunk.slot, left: *length, last: chunk.last }
                     }
                     (None, _) => after(chunk.slot, chunk.last),
                 };
                 return Ok(event);
             }
-            State::Payload { left, .. } => return Ok(Some(Event::Payload(left))),
-            State::End { slot } => {
-                let (cookie, result) = self.pending.end(slot, self.asking.contexts().len())?;
-                self.state = State::Reply;
-                return Ok(Some(Event::Done { cookie, result }));
+            ClientState::Payload { left, .. } => return Ok(Some(ClientEvent::Payload(left))),
+            ClientState::End { slot } => {
+                let (cookie, result) = self.pending.end(slot, self.options.contexts().len())?;
+                self.state = ClientState::Reply;
+                return Ok(Some(ClientEvent::Done { cookie, result }));
             }
-            State::Lost(ref violation) => return Err(violation.clone()),
+            ClientState::Lost(ref violation) => return Err(violation.clone()),
         }
         Ok(None)
     }
 
-    fn greeted(&mut self, bytes: &[u8; 18]) -> Result<(), Violation> {
-        let mut fields = Fields(bytes);
+    fn greeted(&mut self, bytes: &[u8; 18]) -> Result<(), ServerViolation> {
+        let mut fields = WireFields(bytes);
         let (Some(first), Some(second), Some(flags)) = (fields.u64(), fields.u64(), fields.u16()) else {
-            return Err(Violation::Greeting(0, 0));
+            return Err(ServerViolation::Greeting(0, 0));
         };
         if (first, second) != (SERVER_MAGIC, OPTION_MAGIC) {
-            return Err(Violation::Greeting(first, second));
+            return Err(ServerViolation::Greeting(first, second));
         }
         let fixed = flags & handshake::FIXED_NEWSTYLE != 0;
         let no_zeroes = flags & handshake::NO_ZEROES != 0;
         let bit = |set: bool, flag: u32| if set { flag } else { 0 };
         self.output.put32(bit(fixed, client_flag::FIXED_NEWSTYLE) | bit(no_zeroes, client_flag::NO_ZEROES));
-        self.asking.greeted(fixed, no_zeroes);
+        self.options.greeted(fixed, no_zeroes);
         Ok(())
     }
 
-    fn simple(&mut self, bytes: &[u8; 12]) -> Result<Option<Event>, Violation> {
-        let mut fields = Fields(bytes);
+    fn simple(&mut self, bytes: &[u8; 12]) -> Result<Option<ClientEvent>, ServerViolation> {
+        let mut fields = WireFields(bytes);
         let (error, cookie) = (fields.u32().unwrap_or_default(), fields.u64().unwrap_or_default());
         let structured = self.session.is_some_and(|session| session.structured);
         let (slot, request) = self.pending.simple(cookie, error, structured)?;
-        if error == 0 && matches!(request.command, Command::Read { .. }) && request.length > 0 {
-            self.state = State::Payload { slot, left: request.length, last: true };
-            return Ok(Some(Event::Data { cookie, offset: request.offset, length: request.length }));
+        if error == 0 && matches!(request.command, NbdCommand::Read { .. }) && request.length > 0 {
+            self.state = ClientState::Payload { slot, left: request.length, last: true };
+            return Ok(Some(ClientEvent::Data { cookie, offset: request.offset, length: request.length }));
         }
-        self.state = State::End { slot };
+        self.state = ClientState::End { slot };
         Ok(None)
     }
 }
 
 /// What comes after a chunk, whether or not it was the last one of what is in a slot.
-const fn after(slot: usize, last: bool) -> State {
-    if last { State::End { slot } } else { State::Reply }
+const fn after(slot: usize, last: bool) -> ClientState {
+    if last { ClientState::End { slot } } else { ClientState::Reply }
 }

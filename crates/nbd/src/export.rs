@@ -83,7 +83,7 @@ pub enum ExportError {
 
 /// What an export can do, and clients may therefore ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Features {
+pub struct ExportFeatures {
     /// It can be read alone; whatever would change it is refused, and not offered.
     pub read_only: bool,
     /// Flushes.
@@ -104,7 +104,7 @@ pub struct Features {
     pub cache: bool,
 }
 
-impl Features {
+impl ExportFeatures {
     /// What of them holds: of a read-only export nothing that changes it.
     #[must_use]
     pub(crate) const fn effective(self) -> Self {
@@ -182,7 +182,7 @@ impl Default for BlockSizes {
 
 /// Something that clients can use under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Export {
+pub struct NbdExport {
     /// Its name.
     pub name: String,
     /// What it is, for people; may be empty.
@@ -190,7 +190,7 @@ pub struct Export {
     /// Bytes: a multiple of the minimum block size.
     pub size: u64,
     /// What it can do.
-    pub features: Features,
+    pub features: ExportFeatures,
     /// In which sizes.
     pub blocks: BlockSizes,
     /// Clients that do not ask for the block sizes are turned away. Without this their requests
@@ -200,14 +200,14 @@ pub struct Export {
     pub contexts: Vec<String>,
 }
 
-impl Export {
+impl NbdExport {
     /// One of so many bytes that can do nothing but be read and written, in blocks of any size.
     pub fn new(name: impl Into<String>, size: u64) -> Self {
         Self {
             name: name.into(),
             description: String::new(),
             size,
-            features: Features::default(),
+            features: ExportFeatures::default(),
             blocks: BlockSizes::default(),
             insists_on_blocks: false,
             contexts: Vec::new(),
@@ -267,15 +267,15 @@ fn check_text(what: &'static str, text: &str) -> Result<(), ExportError> {
 
 /// All exports of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exports {
-    all: Vec<Export>,
+pub struct ExportList {
+    all: Vec<NbdExport>,
     default: Option<usize>,
 }
 
-impl Exports {
+impl ExportList {
     /// These exports; clients that name none get the one of the name `default`, or that whose name
     /// is empty.
-    pub fn new(all: Vec<Export>, default: Option<&str>) -> Result<Self, ExportError> {
+    pub fn new(all: Vec<NbdExport>, default: Option<&str>) -> Result<Self, ExportError> {
         for (at, export) in all.iter().enumerate() {
             export.check()?;
             if all[..at].iter().any(|other| other.name == export.name) {
@@ -291,7 +291,7 @@ impl Exports {
     }
 
     /// All, in the order given.
-    pub fn all(&self) -> &[Export] {
+    pub fn all(&self) -> &[NbdExport] {
         &self.all
     }
 

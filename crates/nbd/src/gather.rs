@@ -5,13 +5,13 @@ const FIXED: usize = 32;
 
 /// What has come of a message that is not complete. It holds no more than that.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gather {
+pub(crate) struct MessageGather {
     fixed: [u8; FIXED],
     held: usize,
     variable: Vec<u8>,
 }
 
-impl Gather {
+impl MessageGather {
     /// The next `N` bytes, once all have come; until then they are kept. Nothing is copied twice
     /// where they come at once.
     #[inline]

@@ -1,6 +1,6 @@
 //! The bytes of replies in the transmission phase.
 //!
-//! A [`Head`] precedes a payload that it does not hold: whoever sends the reply sends the payload
+//! A [`ReplyHead`] precedes a payload that it does not hold: whoever sends the reply sends the payload
 //! from where it lies. What has no fixed length (texts) is appended to a buffer, which
 //! can be used again.
 
@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 use std::ops::Deref;
 
 use crate::errno::Errno;
-use crate::wire::{CHUNK_MAGIC, Put, SIMPLE_REPLY_MAGIC, STRING_BYTES, chunk};
+use crate::wire::{CHUNK_MAGIC, PutNumbers, SIMPLE_REPLY_MAGIC, STRING_BYTES, chunk};
 
 /// Bytes of the longest head: that of a hole.
 const LONGEST: usize = 32;
@@ -17,12 +17,12 @@ const CHUNK_BYTES: usize = 20;
 
 /// What precedes a payload, or is a whole reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct ReplyHead {
     bytes: [u8; LONGEST],
     len: u8,
 }
 
-impl Deref for Head {
+impl Deref for ReplyHead {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -30,7 +30,7 @@ impl Deref for Head {
     }
 }
 
-impl Head {
+impl ReplyHead {
     const fn new() -> Self {
         Self { bytes: [0; LONGEST], len: 0 }
     }
@@ -88,12 +88,12 @@ pub fn error_chunk(
 ) {
     let start = out.len();
     let kind = if offset.is_some() { chunk::ERROR_OFFSET } else { chunk::ERROR };
-    out.extend_from_slice(&Head::chunk(cookie, kind, last, 0));
+    out.extend_from_slice(&ReplyHead::chunk(cookie, kind, last, 0));
     out.put32(errno.number());
     out.put16(0);
     let text_start = out.len();
     // Writing into memory does not fail; a text that fails by itself ends where it did.
-    let _ = write!(Text { out, from: text_start }, "{text}");
+    let _ = write!(BoundedText { out, from: text_start }, "{text}");
     let text_len = out.len() - text_start;
     out[text_start - 2..text_start].copy_from_slice(&(text_len as u16).to_be_bytes());
     if let Some(offset) = offset {
@@ -110,12 +110,12 @@ pub(crate) fn finish_chunk(out: &mut [u8], start: usize) {
 }
 
 /// A text that ends with the last character that has room.
-struct Text<'a> {
+struct BoundedText<'a> {
     out: &'a mut Vec<u8>,
     from: usize,
 }
 
-impl fmt::Write for Text<'_> {
+impl fmt::Write for BoundedText<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = STRING_BYTES - (self.out.len() - self.from);
         let end = text.floor_char_boundary(room);

@@ -1,10 +1,10 @@
 //! Requests: what they ask for, and their bytes.
 
-use crate::wire::{Fields, REQUEST_BYTES, REQUEST_MAGIC, command, command_flag};
+use crate::wire::{REQUEST_BYTES, REQUEST_MAGIC, WireFields, command, command_flag};
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Command {
+pub enum NbdCommand {
     /// Bytes of the export.
     Read {
         /// In one piece (the flag DF).
@@ -33,7 +33,7 @@ pub enum Command {
     },
 }
 
-impl Command {
+impl NbdCommand {
     /// Its type on the wire.
     pub const fn number(self) -> u16 {
         match self {
@@ -81,12 +81,12 @@ impl Command {
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Request {
+pub struct NbdRequest {
     /// What the client knows it by; its replies bear it too. Several requests under way may have
     /// the same if the client is careless.
     pub cookie: u64,
     /// What is asked for.
-    pub command: Command,
+    pub command: NbdCommand,
     /// It is answered only when what it writes is durable.
     pub fua: bool,
     /// The first byte; 0 for a flush.
@@ -95,7 +95,7 @@ pub struct Request {
     pub length: u32,
 }
 
-impl Request {
+impl NbdRequest {
     /// Its bytes; after a write the payload has to follow.
     pub fn encode(&self) -> [u8; REQUEST_BYTES] {
         let fua = if self.fua { command_flag::FUA } else { 0 };
@@ -146,7 +146,7 @@ impl RequestHead {
     /// What bytes say, or the number that stands where the magic one should.
     #[inline]
     pub fn decode(bytes: &[u8; REQUEST_BYTES]) -> Result<Self, u32> {
-        let mut fields = Fields(bytes);
+        let mut fields = WireFields(bytes);
         let mut head = || {
             let magic = fields.u32()?;
             let (flags, kind) = (fields.u16()?, fields.u16()?);
@@ -161,19 +161,21 @@ impl RequestHead {
     }
 
     /// What it asks for, with the flags that it may have besides FUA; none of an unknown type.
-    pub(crate) fn command(&self) -> Option<(Command, u16)> {
+    pub(crate) fn command(&self) -> Option<(NbdCommand, u16)> {
         let has = |flag: u16| self.flags & flag != 0;
         Some(match self.kind {
-            command::READ => (Command::Read { whole: has(command_flag::DF) }, command_flag::DF),
-            command::WRITE => (Command::Write, 0),
-            command::FLUSH => (Command::Flush, 0),
-            command::TRIM => (Command::Trim, 0),
-            command::CACHE => (Command::Cache, 0),
+            command::READ => (NbdCommand::Read { whole: has(command_flag::DF) }, command_flag::DF),
+            command::WRITE => (NbdCommand::Write, 0),
+            command::FLUSH => (NbdCommand::Flush, 0),
+            command::TRIM => (NbdCommand::Trim, 0),
+            command::CACHE => (NbdCommand::Cache, 0),
             command::WRITE_ZEROES => {
                 let (no_hole, fast) = (has(command_flag::NO_HOLE), has(command_flag::FAST_ZERO));
-                (Command::WriteZeroes { no_hole, fast }, command_flag::NO_HOLE | command_flag::FAST_ZERO)
+                (NbdCommand::WriteZeroes { no_hole, fast }, command_flag::NO_HOLE | command_flag::FAST_ZERO)
             }
-            command::BLOCK_STATUS => (Command::BlockStatus { one: has(command_flag::REQ_ONE) }, command_flag::REQ_ONE),
+            command::BLOCK_STATUS => {
+                (NbdCommand::BlockStatus { one: has(command_flag::REQ_ONE) }, command_flag::REQ_ONE)
+            }
             _ => return None,
         })
     }

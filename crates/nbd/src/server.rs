@@ -12,26 +12,28 @@
 //!                             ──► Err(hang up)  close; what there is to send was meant before
 //! ```
 //!
-//! What [`output`](Server::output) gives are whole messages, to be sent between others that the
-//! owner makes with its [`Session`]. Who does not send it is soon asked to: what is held for a
+//! What [`output`](NbdServer::output) gives are whole messages, to be sent between others that the
+//! owner makes with its [`NbdSession`]. Who does not send it is soon asked to: what is held for a
 //! client is bounded, whatever comes in. How many requests are under way at a time, and how long a
 //! client may keep silent, is the owner's affair.
 
 mod contexts;
-mod haggle;
+mod negotiation;
 
 use std::fmt;
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use self::haggle::{Haggle, Outcome};
+use self::negotiation::{OptionNegotiation, OptionOutcome};
 use crate::errno::Errno;
-use crate::export::Exports;
-use crate::gather::{self, Gather};
-use crate::request::{Command, Request, RequestHead};
-use crate::session::{Refusal, Session};
-use crate::wire::{HARMLESS_PAYLOAD, OPTION_MAGIC, Put, REQUEST_BYTES, SERVER_MAGIC, client_flag, command, handshake};
+use crate::export::ExportList;
+use crate::gather::{self, MessageGather};
+use crate::request::{NbdCommand, NbdRequest, RequestHead};
+use crate::session::{NbdSession, RequestRefusal};
+use crate::wire::{
+    HARMLESS_PAYLOAD, OPTION_MAGIC, PutNumbers, REQUEST_BYTES, SERVER_MAGIC, client_flag, command, handshake,
+};
 
 /// Bytes of unsent output from which on nothing more is received.
 const OUTPUT: usize = 1 << 16;
@@ -77,15 +79,15 @@ pub enum HangUp {
 
 /// What has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ServerEvent {
     /// All input is used up, and more is needed.
     More,
     /// Output is to be sent before anything is received.
     SendFirst,
-    /// The negotiation is over; [`Server::session`] says what was agreed on.
+    /// The negotiation is over; [`NbdServer::session`] says what was agreed on.
     Started,
     /// A request, which is valid. One of a write is followed by its payload.
-    Request(Request),
+    Request(NbdRequest),
     /// The payload of the last write is next: so many bytes, which only the owner can take.
     Payload(u32),
     /// The client has said goodbye. Requests under way are finished, answers sent; then the
@@ -95,7 +97,7 @@ pub enum Event {
 
 /// What comes next.
 #[derive(Clone, Debug)]
-enum State {
+enum ServerState {
     /// The client's flags.
     Flags,
     /// An option.
@@ -118,35 +120,35 @@ enum State {
 
 /// The server's side of a connection.
 #[derive(Debug)]
-pub struct Server {
-    state: State,
-    gather: Gather,
-    haggle: Haggle,
-    session: Option<Session>,
+pub struct NbdServer {
+    state: ServerState,
+    gather: MessageGather,
+    negotiation: OptionNegotiation,
+    session: Option<NbdSession>,
     output: Vec<u8>,
     /// The error that follows the payload of a write that is refused.
     refusal: Vec<u8>,
 }
 
-impl Server {
+impl NbdServer {
     /// A connection that has just been made. There is output at once: a server speaks first.
-    pub fn new(exports: Arc<Exports>) -> Self {
+    pub fn new(exports: Arc<ExportList>) -> Self {
         let mut output = Vec::with_capacity(256);
         output.put64(SERVER_MAGIC);
         output.put64(OPTION_MAGIC);
         output.put16(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
         Self {
-            state: State::Flags,
-            gather: Gather::default(),
-            haggle: Haggle::new(exports),
+            state: ServerState::Flags,
+            gather: MessageGather::default(),
+            negotiation: OptionNegotiation::new(exports),
             session: None,
             output,
             refusal: Vec::new(),
         }
     }
 
-    /// What was agreed on; nothing before [`Event::Started`].
-    pub const fn session(&self) -> Option<&Session> {
+    /// What was agreed on; nothing before [`ServerEvent::Started`].
+    pub const fn session(&self) -> Option<&NbdSession> {
         self.session.as_ref()
     }
 
@@ -167,32 +169,33 @@ impl Server {
 
     /// Whether the connection, should it end now, ends in the middle of a message.
     pub const fn is_inside_message(&self) -> bool {
-        let between = matches!(self.state, State::Flags | State::Option | State::Request | State::Ended);
+        let between =
+            matches!(self.state, ServerState::Flags | ServerState::Option | ServerState::Request | ServerState::Ended);
         !between || self.gather.is_inside()
     }
 
     /// From now on options and requests are refused: the server is being shut down. Requests
     /// under way are the owner's to answer.
     pub const fn shut_down(&mut self) {
-        self.haggle.shutting_down = true;
+        self.negotiation.shutting_down = true;
     }
 
     /// Takes bytes from the front of `input` up to the next event.
     #[inline]
-    pub fn receive(&mut self, input: &mut &[u8]) -> Result<Event, HangUp> {
+    pub fn receive(&mut self, input: &mut &[u8]) -> Result<ServerEvent, HangUp> {
         loop {
             if self.output.len() >= OUTPUT {
-                return Ok(Event::SendFirst);
+                return Ok(ServerEvent::SendFirst);
             }
             let event = match self.state {
-                State::Request => self.request(input),
-                State::Payload { left } => Ok(Some(Event::Payload(left))),
-                State::Refused { ref mut left } => {
+                ServerState::Request => self.request(input),
+                ServerState::Payload { left } => Ok(Some(ServerEvent::Payload(left))),
+                ServerState::Refused { ref mut left } => {
                     if !gather::skip(left, input) {
-                        return Ok(Event::More);
+                        return Ok(ServerEvent::More);
                     }
                     self.output.append(&mut self.refusal);
-                    self.state = State::Request;
+                    self.state = ServerState::Request;
                     continue;
                 }
                 _ => self.negotiate(input),
@@ -201,7 +204,7 @@ impl Server {
                 Ok(Some(event)) => return Ok(event),
                 Ok(None) => {}
                 Err(hang_up) => {
-                    self.state = State::HungUp(hang_up.clone());
+                    self.state = ServerState::HungUp(hang_up.clone());
                     return Err(hang_up);
                 }
             }
@@ -209,31 +212,31 @@ impl Server {
     }
 
     #[inline]
-    fn request(&mut self, input: &mut &[u8]) -> Result<Option<Event>, HangUp> {
-        let Some(bytes) = self.gather.fixed::<REQUEST_BYTES>(input) else { return Ok(Some(Event::More)) };
+    fn request(&mut self, input: &mut &[u8]) -> Result<Option<ServerEvent>, HangUp> {
+        let Some(bytes) = self.gather.fixed::<REQUEST_BYTES>(input) else { return Ok(Some(ServerEvent::More)) };
         let head = RequestHead::decode(&bytes).map_err(HangUp::RequestMagic)?;
         // There has been one since the negotiation ended.
-        let Some(session) = self.session else { return Ok(Some(Event::Ended)) };
+        let Some(session) = self.session else { return Ok(Some(ServerEvent::Ended)) };
         if head.kind == command::WRITE {
             let most = session.longest_payload();
             if head.length > most {
                 return Err(HangUp::PayloadTooLong { length: head.length, most });
             }
         } else if head.kind == command::DISC {
-            self.state = State::Ended;
-            return Ok(Some(Event::Ended));
+            self.state = ServerState::Ended;
+            return Ok(Some(ServerEvent::Ended));
         }
-        let checked = if self.haggle.shutting_down { Err(Refusal::Shutdown) } else { session.check(&head) };
+        let checked = if self.negotiation.shutting_down { Err(RequestRefusal::Shutdown) } else { session.check(&head) };
         match checked {
             Ok(request) => {
-                if request.command == Command::Write {
-                    self.state = State::Payload { left: request.length };
+                if request.command == NbdCommand::Write {
+                    self.state = ServerState::Payload { left: request.length };
                 }
-                Ok(Some(Event::Request(request)))
+                Ok(Some(ServerEvent::Request(request)))
             }
             Err(refusal) => {
                 let out = if head.kind == command::WRITE {
-                    self.state = State::Refused { left: head.length };
+                    self.state = ServerState::Refused { left: head.length };
                     &mut self.refusal
                 } else {
                     &mut self.output
@@ -246,12 +249,12 @@ impl Server {
 
     /// Bytes of the last write's payload that the owner has not taken.
     pub const fn payload_left(&self) -> u32 {
-        if let State::Payload { left } = self.state { left } else { 0 }
+        if let ServerState::Payload { left } = self.state { left } else { 0 }
     }
 
     /// Copies what there is of the payload from `input` to `into`, and says how many bytes.
     pub fn take_payload(&mut self, input: &mut &[u8], into: &mut [u8]) -> usize {
-        let State::Payload { ref mut left } = self.state else { return 0 };
+        let ServerState::Payload { ref mut left } = self.state else { return 0 };
         let taken = gather::copy(left, input, into);
         self.after_payload();
         taken
@@ -262,7 +265,7 @@ impl Server {
     /// # Panics
     /// If so many were not left.
     pub fn payload_read(&mut self, bytes: u32) {
-        if let State::Payload { ref mut left } = self.state {
+        if let ServerState::Payload { ref mut left } = self.state {
             *left = left.checked_sub(bytes).expect("no more than the payload");
             self.after_payload();
         } else {
@@ -271,8 +274,8 @@ impl Server {
     }
 
     fn after_payload(&mut self) {
-        if let State::Payload { left: 0 } = self.state {
-            self.state = State::Request;
+        if let ServerState::Payload { left: 0 } = self.state {
+            self.state = ServerState::Request;
         }
     }
 
@@ -281,60 +284,64 @@ impl Server {
     ///
     /// # Panics
     /// If no payload is left.
-    pub fn refuse_payload(&mut self, request: &Request, errno: Errno, text: &dyn fmt::Display) {
-        let (State::Payload { left }, Some(session)) = (&self.state, self.session) else {
+    pub fn refuse_payload(&mut self, request: &NbdRequest, errno: Errno, text: &dyn fmt::Display) {
+        let (ServerState::Payload { left }, Some(session)) = (&self.state, self.session) else {
             panic!("there is no payload");
         };
-        self.state = State::Refused { left: *left };
+        self.state = ServerState::Refused { left: *left };
         session.fail(request, errno, text, None, &mut self.refusal);
     }
 
     /// Everything before the transmission, and after it.
-    fn negotiate(&mut self, input: &mut &[u8]) -> Result<Option<Event>, HangUp> {
+    fn negotiate(&mut self, input: &mut &[u8]) -> Result<Option<ServerEvent>, HangUp> {
         match self.state {
-            State::Flags => {
-                let Some(bytes) = self.gather.fixed(input) else { return Ok(Some(Event::More)) };
+            ServerState::Flags => {
+                let Some(bytes) = self.gather.fixed(input) else { return Ok(Some(ServerEvent::More)) };
                 let flags = u32::from_be_bytes(bytes);
                 if flags & !(client_flag::FIXED_NEWSTYLE | client_flag::NO_ZEROES) != 0 {
                     return Err(HangUp::ClientFlags(flags));
                 }
-                self.haggle.no_zeroes = flags & client_flag::NO_ZEROES != 0;
-                self.state = State::Option;
+                self.negotiation.no_zeroes = flags & client_flag::NO_ZEROES != 0;
+                self.state = ServerState::Option;
             }
-            State::Option => {
-                let Some(bytes) = self.gather.fixed::<16>(input) else { return Ok(Some(Event::More)) };
+            ServerState::Option => {
+                let Some(bytes) = self.gather.fixed::<16>(input) else { return Ok(Some(ServerEvent::More)) };
                 let (option, length) = option_head(&bytes)?;
-                if length > HARMLESS_PAYLOAD || Haggle::ends_with(option) && length > Haggle::LONGEST_NAME {
+                if length > HARMLESS_PAYLOAD
+                    || OptionNegotiation::ends_with(option) && length > OptionNegotiation::LONGEST_NAME
+                {
                     return Err(HangUp::OptionTooLong { option, length });
                 }
-                self.state = if Haggle::keeps(option, length) {
-                    State::Data { option, length }
+                self.state = if OptionNegotiation::keeps(option, length) {
+                    ServerState::Data { option, length }
                 } else {
-                    State::Skip { option, left: length }
+                    ServerState::Skip { option, left: length }
                 };
             }
-            State::Data { option, length } => {
-                let Some(data) = self.gather.variable(length as usize, input) else { return Ok(Some(Event::More)) };
-                self.state = State::Option;
-                match self.haggle.answer(option, &data, &mut self.output)? {
-                    Outcome::Next => {}
-                    Outcome::Start(session) => {
+            ServerState::Data { option, length } => {
+                let Some(data) = self.gather.variable(length as usize, input) else {
+                    return Ok(Some(ServerEvent::More));
+                };
+                self.state = ServerState::Option;
+                match self.negotiation.answer(option, &data, &mut self.output)? {
+                    OptionOutcome::Next => {}
+                    OptionOutcome::Start(session) => {
                         self.session = Some(session);
-                        self.state = State::Request;
-                        return Ok(Some(Event::Started));
+                        self.state = ServerState::Request;
+                        return Ok(Some(ServerEvent::Started));
                     }
                 }
             }
-            State::Skip { option, ref mut left } => {
+            ServerState::Skip { option, ref mut left } => {
                 if !gather::skip(left, input) {
-                    return Ok(Some(Event::More));
+                    return Ok(Some(ServerEvent::More));
                 }
-                let ended = self.haggle.answer_skipped(option, &mut self.output);
-                self.state = if ended { State::Ended } else { State::Option };
+                let ended = self.negotiation.answer_skipped(option, &mut self.output);
+                self.state = if ended { ServerState::Ended } else { ServerState::Option };
             }
-            State::HungUp(ref hang_up) => return Err(hang_up.clone()),
-            State::Request | State::Payload { .. } | State::Refused { .. } | State::Ended => {
-                return Ok(Some(Event::Ended));
+            ServerState::HungUp(ref hang_up) => return Err(hang_up.clone()),
+            ServerState::Request | ServerState::Payload { .. } | ServerState::Refused { .. } | ServerState::Ended => {
+                return Ok(Some(ServerEvent::Ended));
             }
         }
         Ok(None)
@@ -342,7 +349,7 @@ impl Server {
 }
 
 fn option_head(bytes: &[u8; 16]) -> Result<(u32, u32), HangUp> {
-    let mut fields = crate::wire::Fields(bytes);
+    let mut fields = crate::wire::WireFields(bytes);
     let (magic, option, length) = (fields.u64(), fields.u32(), fields.u32());
     match (magic, option, length) {
         (Some(OPTION_MAGIC), Some(option), Some(length)) => Ok((option, length)),

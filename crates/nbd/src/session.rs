@@ -3,20 +3,20 @@
 use thiserror::Error;
 
 use crate::errno::Errno;
-use crate::export::{BlockSizes, Export, Features};
-use crate::request::{Command, Request, RequestHead};
+use crate::export::{BlockSizes, ExportFeatures, NbdExport};
+use crate::request::{NbdCommand, NbdRequest, RequestHead};
 use crate::wire::{HARMLESS_PAYLOAD, command_flag};
 
 /// What was agreed on when the negotiation ended. It is small and can be copied to whoever
 /// answers requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct NbdSession {
     /// The number of the export among all.
     pub export: usize,
     /// Its size in bytes.
     pub size: u64,
     /// What it can do; of a read-only one nothing that changes it.
-    pub features: Features,
+    pub features: ExportFeatures,
     /// In which sizes.
     pub blocks: BlockSizes,
     /// Replies are structured.
@@ -27,30 +27,30 @@ pub struct Session {
 
 /// Why a request is refused. The connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum RequestRefusal {
     /// Its type is unknown.
     #[error("requests of type {0} are unknown")]
     Unknown(u16),
     /// It was not offered.
     #[error("a {} is not offered", .0.name())]
-    NotOffered(Command),
+    NotOffered(NbdCommand),
     /// Flags that it cannot have, or that were not offered.
     #[error("a {} cannot have the flags {flags:#x}", .command.name())]
     Flags {
         /// What is asked for.
-        command: Command,
+        command: NbdCommand,
         /// The flags that are too many.
         flags: u16,
     },
     /// It would change what is read-only.
     #[error("a {} of an export that is read-only", .0.name())]
-    ReadOnly(Command),
+    ReadOnly(NbdCommand),
     /// No context was chosen.
     #[error("a block status without a context having been chosen")]
     NoContext,
     /// It is about nothing.
     #[error("a {} of no bytes", .0.name())]
-    Empty(Command),
+    Empty(NbdCommand),
     /// A flush is about everything.
     #[error("a flush with an offset or a length")]
     FlushOfSome,
@@ -58,7 +58,7 @@ pub enum Refusal {
     #[error("a {} of {length} bytes at {offset} ends beyond the export's {size} bytes", .command.name())]
     Beyond {
         /// What is asked for.
-        command: Command,
+        command: NbdCommand,
         /// Where.
         offset: u64,
         /// How much.
@@ -70,7 +70,7 @@ pub enum Refusal {
     #[error("a {} of {length} bytes at {offset} is not aligned to blocks of {minimum} bytes", .command.name())]
     Unaligned {
         /// What is asked for.
-        command: Command,
+        command: NbdCommand,
         /// Where.
         offset: u64,
         /// How much.
@@ -82,7 +82,7 @@ pub enum Refusal {
     #[error("a {} of {length} bytes is longer than {maximum} bytes", .command.name())]
     TooLong {
         /// What is asked for.
-        command: Command,
+        command: NbdCommand,
         /// How much.
         length: u32,
         /// Bytes that are allowed.
@@ -95,21 +95,21 @@ pub enum Refusal {
     Shutdown,
 }
 
-impl Refusal {
+impl RequestRefusal {
     /// What the client is told.
     pub const fn errno(&self) -> Errno {
         match self {
             Self::ReadOnly(_) => Errno::Perm,
-            Self::Beyond { command: Command::Write | Command::WriteZeroes { .. }, .. } => Errno::NoSpc,
-            Self::TooLong { command: Command::Read { .. }, structured: true, .. } => Errno::Overflow,
+            Self::Beyond { command: NbdCommand::Write | NbdCommand::WriteZeroes { .. }, .. } => Errno::NoSpc,
+            Self::TooLong { command: NbdCommand::Read { .. }, structured: true, .. } => Errno::Overflow,
             Self::Shutdown => Errno::Shutdown,
             _ => Errno::Inval,
         }
     }
 }
 
-impl Session {
-    pub(crate) fn new(number: usize, export: &Export, structured: bool, contexts: u32) -> Self {
+impl NbdSession {
+    pub(crate) fn new(number: usize, export: &NbdExport, structured: bool, contexts: u32) -> Self {
         Self {
             export: number,
             size: export.size,
@@ -135,23 +135,23 @@ impl Session {
 
     /// The request that stands there, if it is one that may be made.
     #[inline]
-    pub fn check(&self, head: &RequestHead) -> Result<Request, Refusal> {
-        let Some((command, own_flags)) = head.command() else { return Err(Refusal::Unknown(head.kind)) };
+    pub fn check(&self, head: &RequestHead) -> Result<NbdRequest, RequestRefusal> {
+        let Some((command, own_flags)) = head.command() else { return Err(RequestRefusal::Unknown(head.kind)) };
         let RequestHead { offset, length, .. } = *head;
         let features = self.features;
         if features.read_only && command.writes() {
-            return Err(Refusal::ReadOnly(command));
+            return Err(RequestRefusal::ReadOnly(command));
         }
         let offered = match command {
-            Command::BlockStatus { .. } if self.contexts == 0 => return Err(Refusal::NoContext),
-            Command::Read { .. } | Command::Write | Command::BlockStatus { .. } => true,
-            Command::Flush => features.flush,
-            Command::Trim => features.trim,
-            Command::Cache => features.cache,
-            Command::WriteZeroes { .. } => features.write_zeroes,
+            NbdCommand::BlockStatus { .. } if self.contexts == 0 => return Err(RequestRefusal::NoContext),
+            NbdCommand::Read { .. } | NbdCommand::Write | NbdCommand::BlockStatus { .. } => true,
+            NbdCommand::Flush => features.flush,
+            NbdCommand::Trim => features.trim,
+            NbdCommand::Cache => features.cache,
+            NbdCommand::WriteZeroes { .. } => features.write_zeroes,
         };
         if !offered {
-            return Err(Refusal::NotOffered(command));
+            return Err(RequestRefusal::NotOffered(command));
         }
         let mut allowed = own_flags;
         if features.fua {
@@ -164,34 +164,34 @@ impl Session {
             allowed &= !command_flag::FAST_ZERO;
         }
         if head.flags & !allowed != 0 {
-            return Err(Refusal::Flags { command, flags: head.flags & !allowed });
+            return Err(RequestRefusal::Flags { command, flags: head.flags & !allowed });
         }
-        if command == Command::Flush {
+        if command == NbdCommand::Flush {
             if (offset, length) != (0, 0) {
-                return Err(Refusal::FlushOfSome);
+                return Err(RequestRefusal::FlushOfSome);
             }
         } else {
             self.check_range(command, offset, length)?;
         }
         let fua = head.flags & command_flag::FUA != 0;
-        Ok(Request { cookie: head.cookie, command, fua, offset, length })
+        Ok(NbdRequest { cookie: head.cookie, command, fua, offset, length })
     }
 
     #[inline]
-    fn check_range(&self, command: Command, offset: u64, length: u32) -> Result<(), Refusal> {
+    fn check_range(&self, command: NbdCommand, offset: u64, length: u32) -> Result<(), RequestRefusal> {
         let BlockSizes { minimum, maximum, .. } = self.blocks;
         if length == 0 {
-            return Err(Refusal::Empty(command));
+            return Err(RequestRefusal::Empty(command));
         }
         if offset.checked_add(u64::from(length)).is_none_or(|end| end > self.size) {
-            return Err(Refusal::Beyond { command, offset, length, size: self.size });
+            return Err(RequestRefusal::Beyond { command, offset, length, size: self.size });
         }
         // The minimum is a power of two.
         if (offset | u64::from(length)) & u64::from(minimum - 1) != 0 {
-            return Err(Refusal::Unaligned { command, offset, length, minimum });
+            return Err(RequestRefusal::Unaligned { command, offset, length, minimum });
         }
-        if length > maximum && matches!(command, Command::Read { .. } | Command::Write) {
-            return Err(Refusal::TooLong { command, length, maximum, structured: self.structured });
+        if length > maximum && matches!(command, NbdCommand::Read { .. } | NbdCommand::Write) {
+            return Err(RequestRefusal::TooLong { command, length, maximum, structured: self.structured });
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! Extents, as a chunk of the answer to a block status has them.
 
-use crate::reply::{Head, finish_chunk};
-use crate::wire::{Put, chunk};
+use crate::reply::{ReplyHead, finish_chunk};
+use crate::wire::{PutNumbers, chunk};
 
 /// A status that bytes of an export have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct StatusExtent {
     /// How many bytes.
     pub length: u64,
     /// What the context has to say of them.
@@ -31,22 +31,22 @@ pub(crate) fn status_chunk(
     out: &mut Vec<u8>,
     cookie: u64,
     context: u32,
-    extents: impl IntoIterator<Item = Extent>,
+    extents: impl IntoIterator<Item = StatusExtent>,
     limits: StatusLimits,
     last: bool,
 ) {
     let start = out.len();
-    out.extend_from_slice(&Head::chunk(cookie, chunk::BLOCK_STATUS, last, 0));
+    out.extend_from_slice(&ReplyHead::chunk(cookie, chunk::BLOCK_STATUS, last, 0));
     out.put32(context);
-    let mut status = Status::new(out, limits);
-    let mut now = Extent { length: 0, flags: 0 };
+    let mut status = StatusChunk::new(out, limits);
+    let mut now = StatusExtent { length: 0, flags: 0 };
     for extent in extents {
         if now.length > 0 && extent.length > 0 && now.flags != extent.flags {
             status.write(now);
             now.length = 0;
         }
         if extent.length > 0 {
-            now = Extent { length: now.length.saturating_add(extent.length), flags: extent.flags };
+            now = StatusExtent { length: now.length.saturating_add(extent.length), flags: extent.flags };
         }
         if status.is_full_with(now.length) {
             break;
@@ -55,13 +55,13 @@ pub(crate) fn status_chunk(
     if now.length > 0 {
         status.write(now);
     } else if status.written == 0 {
-        status.write(Extent { length: u64::from(limits.asked), flags: 0 });
+        status.write(StatusExtent { length: u64::from(limits.asked), flags: 0 });
     }
     finish_chunk(out, start);
 }
 
 /// The extents of a chunk, as they are written.
-struct Status<'a> {
+struct StatusChunk<'a> {
     out: &'a mut Vec<u8>,
     /// Bytes that can be told of at most.
     most: u64,
@@ -71,7 +71,7 @@ struct Status<'a> {
     extents: u32,
 }
 
-impl<'a> Status<'a> {
+impl<'a> StatusChunk<'a> {
     fn new(out: &'a mut Vec<u8>, limits: StatusLimits) -> Self {
         let asked = u64::from(limits.asked);
         // The longest multiple of any block that a length can be.
@@ -85,7 +85,7 @@ impl<'a> Status<'a> {
         self.written == self.extents || self.told.saturating_add(more) >= self.asked
     }
 
-    fn write(&mut self, extent: Extent) {
+    fn write(&mut self, extent: StatusExtent) {
         if self.is_full_with(0) {
             return;
         }

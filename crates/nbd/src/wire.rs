@@ -149,9 +149,9 @@ pub mod allocation {
 
 /// Fields that are taken from the front of bytes; none where they are too short.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+pub(crate) struct WireFields<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> WireFields<'a> {
     pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -188,7 +188,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Numbers that are appended.
-pub(crate) trait Put {
+pub(crate) trait PutNumbers {
     fn put16(&mut self, number: u16);
     fn put32(&mut self, number: u32);
     fn put64(&mut self, number: u64);
@@ -196,7 +196,7 @@ pub(crate) trait Put {
     fn put_string(&mut self, text: &[u8]);
 }
 
-impl Put for Vec<u8> {
+impl PutNumbers for Vec<u8> {
     fn put16(&mut self, number: u16) {
         self.extend_from_slice(&number.to_be_bytes());
     }

@@ -4,35 +4,35 @@
 mod common;
 
 use common::{bytes, full, option_reply};
-use destage_nbd::client::{Ask, Client, Event as Heard};
-use destage_nbd::server::Event;
-use destage_nbd::{Command, Extent, ReadReply, Server};
+use destage_nbd::client::{ClientEvent as Heard, NbdClient, OptionRequest};
+use destage_nbd::server::ServerEvent;
+use destage_nbd::{NbdCommand, NbdServer, ReadReply, StatusExtent};
 
 const BLOCK: u32 = 4096;
 
 /// A request that is made, heard, carried out, answered and done; its bytes go through `wire`.
-fn round(client: &mut Client, server: &mut Server, command: Command, page: &mut [u8], wire: &mut Vec<u8>) {
-    let plain = command == Command::Flush;
+fn round(client: &mut NbdClient, server: &mut NbdServer, command: NbdCommand, page: &mut [u8], wire: &mut Vec<u8>) {
+    let plain = command == NbdCommand::Flush;
     let (offset, length) = if plain { (0, 0) } else { (8192, BLOCK) };
     let (cookie, head) = client.request(command, false, offset, length).expect("it was agreed on");
     let mut input = &head[..];
-    let Ok(Event::Request(request)) = server.receive(&mut input) else { panic!("it is valid") };
-    if command == Command::Write {
+    let Ok(ServerEvent::Request(request)) = server.receive(&mut input) else { panic!("it is valid") };
+    if command == NbdCommand::Write {
         let mut payload = &page[..100];
-        assert_eq!(server.receive(&mut payload), Ok(Event::Payload(BLOCK)));
+        assert_eq!(server.receive(&mut payload), Ok(ServerEvent::Payload(BLOCK)));
         server.payload_read(BLOCK);
     }
     let session = *server.session().expect("a transmission");
     wire.clear();
     match command {
-        Command::Read { .. } => {
+        NbdCommand::Read { .. } => {
             let mut reply = ReadReply::new(&session, &request);
             wire.extend_from_slice(&reply.hole(512));
             wire.extend_from_slice(&reply.data(BLOCK - 512));
             wire.extend_from_slice(&page[512..]);
         }
-        Command::BlockStatus { .. } => {
-            let extents = [Extent { length: 512, flags: 1 }, Extent { length: 8192, flags: 0 }];
+        NbdCommand::BlockStatus { .. } => {
+            let extents = [StatusExtent { length: 512, flags: 1 }, StatusExtent { length: 8192, flags: 0 }];
             session.status(&request, 0, extents, true, wire);
         }
         _ => wire.extend_from_slice(&session.done(&request)),
@@ -55,25 +55,25 @@ fn round(client: &mut Client, server: &mut Server, command: Command, page: &mut 
 #[test]
 fn requests_allocate_nothing() {
     let mut server = common::transmitting(full("a", 1 << 20), true, &["base:allocation"]);
-    let mut client = Client::new(4);
-    let agree = |client: &mut Client, ask: Ask<'_>, replies: Vec<u8>| {
+    let mut client = NbdClient::new(4);
+    let agree = |client: &mut NbdClient, ask: OptionRequest<'_>, replies: Vec<u8>| {
         client.ask(&ask).expect("it is time for it");
         client.receive(&mut &replies[..]).expect("a valid answer")
     };
     client.receive(&mut &bytes().raw(b"NBDMAGICIHAVEOPT").u16(3).0[..]).expect("a server");
     let ack = |to| option_reply(to, 1, &bytes()).0;
-    agree(&mut client, Ask::StructuredReply, ack(8));
+    agree(&mut client, OptionRequest::StructuredReply, ack(8));
     let context = option_reply(10, 4, &bytes().u32(1).raw(b"base:allocation")).0;
-    agree(&mut client, Ask::SetContexts("a", &["base:allocation"]), [context, ack(10)].concat());
+    agree(&mut client, OptionRequest::SetContexts("a", &["base:allocation"]), [context, ack(10)].concat());
     let told = option_reply(7, 3, &bytes().u16(0).u64(1 << 20).u16(0xffd)).0;
-    assert_eq!(agree(&mut client, Ask::Go("a", &[]), [told, ack(7)].concat()), Heard::Started);
+    assert_eq!(agree(&mut client, OptionRequest::Go("a", &[]), [told, ack(7)].concat()), Heard::Started);
     let commands = [
-        Command::Read { whole: false },
-        Command::Write,
-        Command::Flush,
-        Command::Trim,
-        Command::WriteZeroes { no_hole: false, fast: false },
-        Command::BlockStatus { one: false },
+        NbdCommand::Read { whole: false },
+        NbdCommand::Write,
+        NbdCommand::Flush,
+        NbdCommand::Trim,
+        NbdCommand::WriteZeroes { no_hole: false, fast: false },
+        NbdCommand::BlockStatus { one: false },
     ];
     let (mut page, mut wire) = (vec![7; BLOCK as usize], Vec::new());
     let mut all = |times: u32| {

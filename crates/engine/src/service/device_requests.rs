@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use destage_exec::Buffer;
-use destage_nbd::{Command, Errno, Request};
+use destage_nbd::{Errno, NbdCommand, NbdRequest};
 use destage_ublk::{BlockOp, BlockRequest, QueueEvent};
 
 use super::requests::{PendingRequest, RequestSource};
@@ -126,17 +126,17 @@ impl<B: Backend> Service<B> {
 }
 
 /// Returns a request as a client would ask.
-fn as_client(request: &BlockRequest) -> Request {
+fn as_client(request: &BlockRequest) -> NbdRequest {
     let command = match request.op {
-        BlockOp::Read => Command::Read { whole: true },
-        BlockOp::Write => Command::Write,
-        BlockOp::Flush => Command::Flush,
-        BlockOp::Discard => Command::Trim,
-        BlockOp::WriteZeroes { keeps_room } => Command::WriteZeroes { no_hole: keeps_room, fast: false },
+        BlockOp::Read => NbdCommand::Read { whole: true },
+        BlockOp::Write => NbdCommand::Write,
+        BlockOp::Flush => NbdCommand::Flush,
+        BlockOp::Discard => NbdCommand::Trim,
+        BlockOp::WriteZeroes { keeps_room } => NbdCommand::WriteZeroes { no_hole: keeps_room, fast: false },
     };
     // The driver is told of a limit that fits.
     let length = request.len as u32;
-    Request { cookie: request.tag.into(), command, fua: request.fua, offset: request.offset, length }
+    NbdRequest { cookie: request.tag.into(), command, fua: request.fua, offset: request.offset, length }
 }
 
 /// Returns an error as the kernel has it.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use destage_exec::{Buffer, Completion};
-use destage_nbd::{Command, Errno, Extent, ReadReply, Request};
+use destage_nbd::{Errno, NbdCommand, NbdRequest, ReadReply, StatusExtent};
 use destage_plan::{HostOp, HostRequest, Nanos, Op, Request as Asked};
 use slab::Slab;
 
@@ -38,7 +38,7 @@ pub(super) enum RequestSource {
 #[derive(Debug)]
 pub(super) struct PendingRequest {
     pub(super) source: RequestSource,
-    pub(super) request: Request,
+    pub(super) request: NbdRequest,
     /// Counts the bytes that are allocated for it.
     pub(super) bytes: usize,
     pub(super) then: RequestNext,
@@ -134,16 +134,16 @@ impl<B: Backend> Service<B> {
         }
         let (mut offset, mut len) = (request.offset, u64::from(request.length));
         let (op, then) = match request.command {
-            Command::Read { .. } => (HostOp::Read, RequestNext::Answer),
-            Command::Write => (HostOp::Write, RequestNext::Answer),
-            Command::Flush => (HostOp::Flush, RequestNext::Answer),
-            Command::Trim if request.fua => (HostOp::Discard, RequestNext::Flush),
-            Command::Trim => (HostOp::Discard, RequestNext::Answer),
-            Command::WriteZeroes { no_hole, .. } => {
+            NbdCommand::Read { .. } => (HostOp::Read, RequestNext::Answer),
+            NbdCommand::Write => (HostOp::Write, RequestNext::Answer),
+            NbdCommand::Flush => (HostOp::Flush, RequestNext::Answer),
+            NbdCommand::Trim if request.fua => (HostOp::Discard, RequestNext::Flush),
+            NbdCommand::Trim => (HostOp::Discard, RequestNext::Answer),
+            NbdCommand::WriteZeroes { no_hole, .. } => {
                 let op = if no_hole { HostOp::WriteZeroes } else { HostOp::WriteZeroesUnmap };
                 (op, if request.fua { RequestNext::Flush } else { RequestNext::Answer })
             }
-            Command::Cache => {
+            NbdCommand::Cache => {
                 let sectors = around(offset, len);
                 (offset, len) = (sectors.start, sectors.end - sectors.start);
                 let first = len.min(AHEAD.into());
@@ -151,7 +151,7 @@ impl<B: Backend> Service<B> {
                 len = first;
                 (HostOp::Read, then)
             }
-            Command::BlockStatus { .. } => {
+            NbdCommand::BlockStatus { .. } => {
                 if let RequestSource::Client(at) = source {
                     self.tell_status(at, &request);
                 }
@@ -164,7 +164,7 @@ impl<B: Backend> Service<B> {
         if let Some(why) = self.broken.clone() {
             return self.refuse(&pending, Errno::Io, &why);
         }
-        if matches!(request.command, Command::WriteZeroes { fast: true, .. })
+        if matches!(request.command, NbdCommand::WriteZeroes { fast: true, .. })
             && (op == HostOp::WriteZeroes || !self.backend.zeroes_fast(offset, len))
         {
             let why = "zeros are not faster here than what is written";
@@ -182,7 +182,7 @@ impl<B: Backend> Service<B> {
     }
 
     /// Tells a client the state of bytes.
-    fn tell_status(&mut self, at: usize, request: &Request) {
+    fn tell_status(&mut self, at: usize, request: &NbdRequest) {
         let client = &mut self.clients[at];
         client.answered(0);
         let Some(session) = client.session().copied() else { return };
@@ -190,7 +190,7 @@ impl<B: Backend> Service<B> {
         for (nth, context) in contexts.iter().enumerate() {
             let extents = match CONTEXTS[*context] {
                 marks::CONTEXT => self.backend.marks(request.offset, request.length.into()),
-                _ => vec![Extent { length: request.length.into(), flags: 0 }],
+                _ => vec![StatusExtent { length: request.length.into(), flags: 0 }],
             };
             let last = nth + 1 == contexts.len();
             client.outbox.text(|text| session.status(request, *context, extents, last, text));
@@ -207,14 +207,14 @@ fn refuse_client(clients: &mut Slab<Connection>, at: usize, pending: &PendingReq
 }
 
 /// Returns a request as a trace has it, if traces have such requests.
-fn trace_request(request: &Request, begin: Instant) -> Option<Asked> {
+fn trace_request(request: &NbdRequest, begin: Instant) -> Option<Asked> {
     let op = match request.command {
-        Command::Read { .. } => Op::Read,
+        NbdCommand::Read { .. } => Op::Read,
         // The content does not matter to a trace.
-        Command::Write | Command::WriteZeroes { .. } => Op::Write,
-        Command::Flush => Op::Flush,
-        Command::Trim => Op::Discard,
-        Command::Cache | Command::BlockStatus { .. } => return None,
+        NbdCommand::Write | NbdCommand::WriteZeroes { .. } => Op::Write,
+        NbdCommand::Flush => Op::Flush,
+        NbdCommand::Trim => Op::Discard,
+        NbdCommand::Cache | NbdCommand::BlockStatus { .. } => return None,
     };
     let time = Nanos(begin.elapsed().as_nanos() as u64);
     let (offset, len) = (request.offset, request.length.into());
@@ -231,7 +231,7 @@ fn answer(client: &mut Connection, pending: &PendingRequest, ok: bool, bytes: Bu
         client.outbox.text(|out| session.fail(request, Errno::Io, &text, None, out));
         return Some(bytes);
     }
-    if !matches!(request.command, Command::Read { .. }) {
+    if !matches!(request.command, NbdCommand::Read { .. }) {
         client.outbox.head(&session.done(request));
         return Some(bytes);
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use destage_engine::{Order, Reply, State};
-use destage_nbd::{Command, Request};
+use destage_nbd::{NbdCommand, NbdRequest};
 
 use crate::served::{BYTES, TestService};
 
@@ -15,8 +15,13 @@ fn who_does_not_read_or_sends_halves_keeps_nobody_waiting() {
     let served = TestService::new(false);
     // One asks for 512 MiB and takes none of it, as far as the socket holds its requests.
     let mut deaf = served.client().into_stream();
-    let read =
-        Request { cookie: 1, command: Command::Read { whole: false }, fua: false, offset: 0, length: BYTES as u32 };
+    let read = NbdRequest {
+        cookie: 1,
+        command: NbdCommand::Read { whole: false },
+        fua: false,
+        offset: 0,
+        length: BYTES as u32,
+    };
     deaf.set_write_timeout(Some(Duration::from_secs(1))).expect("a socket");
     for _ in 0..512 {
         if deaf.write_all(&read.encode()).is_err() {
@@ -27,7 +32,7 @@ fn who_does_not_read_or_sends_halves_keeps_nobody_waiting() {
     let mut half = served.client().into_stream();
     half.write_all(&read.encode()[..10]).expect("a socket");
     let mut payload = served.client().into_stream();
-    let write = Request { command: Command::Write, ..read };
+    let write = NbdRequest { command: NbdCommand::Write, ..read };
     payload.write_all(&write.encode()).expect("a socket");
     payload.write_all(&[7; 1000]).expect("a socket");
     let silent = served.stream();

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use destage_nbd::client::blocking::Error;
-use destage_nbd::{Command, Errno};
+use destage_nbd::client::blocking::ClientError;
+use destage_nbd::{Errno, NbdCommand};
 use destage_plan::HostOp;
 
 use crate::served::{BYTES, TestService};
@@ -13,16 +13,16 @@ use crate::served::{BYTES, TestService};
 fn each_command_and_flag_has_its_effect() {
     let served = TestService::new(false);
     let mut client = served.client();
-    let zeroes = |no_hole| Command::WriteZeroes { no_hole, fast: false };
+    let zeroes = |no_hole| NbdCommand::WriteZeroes { no_hole, fast: false };
     let flush = (HostOp::Flush, false, 0, 0);
     let rows = [
-        (Command::Trim, false, vec![(HostOp::Discard, false, 4096, 8192)]),
-        (Command::Trim, true, vec![(HostOp::Discard, false, 4096, 8192), flush]),
+        (NbdCommand::Trim, false, vec![(HostOp::Discard, false, 4096, 8192)]),
+        (NbdCommand::Trim, true, vec![(HostOp::Discard, false, 4096, 8192), flush]),
         (zeroes(false), false, vec![(HostOp::WriteZeroesUnmap, false, 4096, 8192)]),
         (zeroes(false), true, vec![(HostOp::WriteZeroesUnmap, false, 4096, 8192), flush]),
         (zeroes(true), false, vec![(HostOp::WriteZeroes, false, 4096, 8192)]),
         (zeroes(true), true, vec![(HostOp::WriteZeroes, false, 4096, 8192), flush]),
-        (Command::Cache, false, vec![(HostOp::Read, false, 4096, 8192)]),
+        (NbdCommand::Cache, false, vec![(HostOp::Read, false, 4096, 8192)]),
     ];
     let asked = || -> Vec<_> {
         let asked = std::mem::take(&mut *served.asked.lock().expect("nobody panics"));
@@ -41,9 +41,9 @@ fn each_command_and_flag_has_its_effect() {
     client.flush().expect("it is served");
     assert_eq!(asked(), [flush]);
     // Zeroes are not faster than what they are written with, which is said at once; so is that a trim is beyond the end.
-    let told = client.tell(Command::WriteZeroes { no_hole: false, fast: true }, false, 4096, 8192);
-    assert!(matches!(told, Err(Error::Failed { errno: Errno::NotSup, .. })), "{told:?}");
-    assert!(client.tell(Command::Trim, true, BYTES as u64, 4096).is_err());
+    let told = client.tell(NbdCommand::WriteZeroes { no_hole: false, fast: true }, false, 4096, 8192);
+    assert!(matches!(told, Err(ClientError::Failed { errno: Errno::NotSup, .. })), "{told:?}");
+    assert!(client.tell(NbdCommand::Trim, true, BYTES as u64, 4096).is_err());
     assert_eq!(asked(), []);
     client.goodbye().expect("a goodbye");
     served.stop().expect("nothing is left");
@@ -53,12 +53,12 @@ fn each_command_and_flag_has_its_effect() {
 fn what_is_to_be_durable_is_answered_when_it_is() {
     let served = TestService::new(false);
     served.holds_flushes.store(true, Ordering::Relaxed);
-    let zeroes = Command::WriteZeroes { no_hole: false, fast: false };
-    for command in [Command::Trim, zeroes, Command::Flush] {
+    let zeroes = NbdCommand::WriteZeroes { no_hole: false, fast: false };
+    for command in [NbdCommand::Trim, zeroes, NbdCommand::Flush] {
         std::thread::scope(|scope| {
             let mut client = served.client();
             let told = scope.spawn(move || {
-                let (fua, length) = if command == Command::Flush { (false, 0) } else { (true, 4096) };
+                let (fua, length) = if command == NbdCommand::Flush { (false, 0) } else { (true, 4096) };
                 client.tell(command, fua, 0, length)
             });
             let mut other = served.client();

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use destage_nbd::{Command, Request};
+use destage_nbd::{NbdCommand, NbdRequest};
 
 use crate::served::TestService;
 
@@ -18,14 +18,14 @@ const APART: u64 = (1 << 20) + 1;
 /// Longer than a client may hold what others wait for.
 const STALL: Duration = Duration::from_secs(6);
 
-fn request(command: Command, length: u32) -> Request {
-    Request { cookie: 1, command, fua: false, offset: 0, length }
+fn request(command: NbdCommand, length: u32) -> NbdRequest {
+    NbdRequest { cookie: 1, command, fua: false, offset: 0, length }
 }
 
-const READ: Command = Command::Read { whole: false };
+const READ: NbdCommand = NbdCommand::Read { whole: false };
 
 /// A client that sends so much of so many of these requests as the service takes within a moment, and reads nothing.
-fn deaf(served: &TestService, request: Request, number: usize, payload: usize) -> UnixStream {
+fn deaf(served: &TestService, request: NbdRequest, number: usize, payload: usize) -> UnixStream {
     let mut stream = served.client().into_stream();
     stream.set_write_timeout(Some(Duration::from_millis(20))).expect("a socket");
     let bytes = [request.encode().to_vec(), vec![7; payload]].concat();
@@ -47,17 +47,21 @@ fn who_holds_little_is_served_whatever_others_hold() {
     let kinds = [
         (request(READ, LONGEST), 4, 0),
         (request(READ, 5 << 20), 32, 0),
-        (request(Command::Write, LONGEST), 1, 1000),
+        (request(NbdCommand::Write, LONGEST), 1, 1000),
         (request(READ, 1 << 20), 256, 0),
         (request(READ, 100 << 10), 512, 0),
-        (request(Command::Cache, LONGEST), 512, 0),
+        (request(NbdCommand::Cache, LONGEST), 512, 0),
         (request(READ, 4096), 20_000, 0),
         (request(READ, 7), 20_000, 0),
         (request(READ, 0), 20_000, 0),
-        (request(Command::Flush, 0), 20_000, 0),
-        (Request { offset: APART, ..request(Command::Write, 5 << 20) }, 32, 5 << 20),
-        (Request { offset: APART, ..request(Command::Write, 3) }, 20_000, 3),
-        (Request { offset: APART, ..request(Command::WriteZeroes { no_hole: false, fast: false }, 3) }, 20_000, 0),
+        (request(NbdCommand::Flush, 0), 20_000, 0),
+        (NbdRequest { offset: APART, ..request(NbdCommand::Write, 5 << 20) }, 32, 5 << 20),
+        (NbdRequest { offset: APART, ..request(NbdCommand::Write, 3) }, 20_000, 3),
+        (
+            NbdRequest { offset: APART, ..request(NbdCommand::WriteZeroes { no_hole: false, fast: false }, 3) },
+            20_000,
+            0,
+        ),
     ];
     for round in 0..6 {
         for (kind, (request, number, payload)) in kinds.into_iter().enumerate() {
@@ -99,7 +103,7 @@ fn the_longest_request_is_served_in_the_end() {
     let served = TestService::bounded(LONGEST as usize, LEAST);
     // One takes all that there is, and others wait for it already.
     let mut deaf_ones: Vec<_> = (0..2).map(|_| deaf(&served, request(READ, LONGEST), 2, 0)).collect();
-    deaf_ones.push(deaf(&served, request(Command::Write, LONGEST), 1, 1000));
+    deaf_ones.push(deaf(&served, request(NbdCommand::Write, LONGEST), 1, 1000));
     let memory = served.status().memory;
     assert!(memory.held_bytes >= u64::from(LONGEST) && memory.waiting_clients == 2, "{memory:?}");
     let begin = Instant::now();

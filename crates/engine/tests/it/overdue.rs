@@ -14,7 +14,7 @@ use destage_engine::{
     ServiceError, ServiceEvent, order,
 };
 use destage_exec::{Buffer, Completion, FilesError};
-use destage_nbd::client::blocking::{Connection, Wanted};
+use destage_nbd::client::blocking::{BlockingConnection, ExportRequest};
 use destage_plan::HostRequest;
 
 /// Sets how long a replacement waits.
@@ -196,10 +196,11 @@ impl RestlessService {
         self.folder.path()
     }
 
-    fn client(&self) -> Connection<UnixStream> {
+    fn client(&self) -> BlockingConnection<UnixStream> {
         let stream = UnixStream::connect(self.path().join("nbd")).expect("it takes clients");
         stream.set_read_timeout(Some(LIMIT)).expect("a socket");
-        Connection::begin(stream, &Wanted { structured: true, ..Wanted::default() }).expect("an export")
+        BlockingConnection::begin(stream, &ExportRequest { structured: true, ..ExportRequest::default() })
+            .expect("an export")
     }
 
     /// Has the device taken out; returns how long that took.

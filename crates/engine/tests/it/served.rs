@@ -13,7 +13,7 @@ use destage_engine::{
     ServiceError, ServiceEvent, Status, order,
 };
 use destage_exec::{Buffer, Completion, FilesError};
-use destage_nbd::client::blocking::{Connection, Wanted};
+use destage_nbd::client::blocking::{BlockingConnection, ExportRequest};
 use destage_plan::{HostOp, HostRequest};
 use destage_ublk::RequestQueue;
 
@@ -244,8 +244,9 @@ impl TestService {
         stream
     }
 
-    pub fn client(&self) -> Connection<UnixStream> {
-        Connection::begin(self.stream(), &Wanted { structured: true, ..Wanted::default() }).expect("an export")
+    pub fn client(&self) -> BlockingConnection<UnixStream> {
+        BlockingConnection::begin(self.stream(), &ExportRequest { structured: true, ..ExportRequest::default() })
+            .expect("an export")
     }
 
     pub fn order(&self, what: &Order) -> Reply {

@@ -4,17 +4,17 @@ use std::io::{Read, Write};
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
 
-use destage_nbd::client::blocking::{Connection, Wanted};
-use destage_nbd::{Command, Request};
+use destage_nbd::client::blocking::{BlockingConnection, ExportRequest};
+use destage_nbd::{NbdCommand, NbdRequest};
 use destage_plan::HostOp;
 
 use crate::served::{BYTES, ShuffleRng, TestService};
 
-const READ: Command = Command::Read { whole: false };
+const READ: NbdCommand = NbdCommand::Read { whole: false };
 const SIMPLE_REPLY: u32 = 0x6744_6698;
 
-const fn zeroes(no_hole: bool) -> Command {
-    Command::WriteZeroes { no_hole, fast: false }
+const fn zeroes(no_hole: bool) -> NbdCommand {
+    NbdCommand::WriteZeroes { no_hole, fast: false }
 }
 
 #[test]
@@ -31,15 +31,15 @@ fn the_device_is_asked_for_whole_sectors() {
     let rows = [
         (READ, false, 1, 1, vec![(read, false, 0, 512)]),
         (READ, false, 511, 2, vec![(read, false, 0, 1024)]),
-        (Command::Cache, false, 511, 1000, vec![(read, false, 0, 1536)]),
-        (Command::Trim, true, 1, 1022, vec![]),
-        (Command::Trim, false, 511, 1025, vec![(HostOp::Discard, false, 512, 1024)]),
+        (NbdCommand::Cache, false, 511, 1000, vec![(read, false, 0, 1536)]),
+        (NbdCommand::Trim, true, 1, 1022, vec![]),
+        (NbdCommand::Trim, false, 511, 1025, vec![(HostOp::Discard, false, 512, 1024)]),
         // Within a sector, from a border, up to one, and over both.
-        (Command::Write, true, 1, 3, vec![(read, false, 0, 512), (HostOp::Write, true, 0, 512)]),
-        (Command::Write, false, 512, 600, vec![(read, false, 1024, 512), (HostOp::Write, false, 512, 1024)]),
-        (Command::Write, false, 500, 524, vec![(read, false, 0, 512), (HostOp::Write, false, 0, 1024)]),
+        (NbdCommand::Write, true, 1, 3, vec![(read, false, 0, 512), (HostOp::Write, true, 0, 512)]),
+        (NbdCommand::Write, false, 512, 600, vec![(read, false, 1024, 512), (HostOp::Write, false, 512, 1024)]),
+        (NbdCommand::Write, false, 500, 524, vec![(read, false, 0, 512), (HostOp::Write, false, 0, 1024)]),
         (
-            Command::Write,
+            NbdCommand::Write,
             false,
             500,
             1100,
@@ -70,8 +70,8 @@ fn the_device_is_asked_for_whole_sectors() {
     ];
     for (command, fua, offset, len, wanted) in rows {
         match command {
-            Command::Read { .. } => client.read(offset, &mut vec![0; len]).expect("it is served"),
-            Command::Write => client.write(offset, &vec![7; len], fua).expect("it is served"),
+            NbdCommand::Read { .. } => client.read(offset, &mut vec![0; len]).expect("it is served"),
+            NbdCommand::Write => client.write(offset, &vec![7; len], fua).expect("it is served"),
             _ => client.tell(command, fua, offset, len as u32).expect("it is served"),
         }
         assert_eq!(asked(), wanted, "{command:?} of {len} bytes at {offset}");
@@ -82,7 +82,7 @@ fn the_device_is_asked_for_whole_sectors() {
 
 /// Is one client of several, each of which has bytes of its own in sectors that it shares with others.
 struct SharedSectorClient {
-    client: Connection<UnixStream>,
+    client: BlockingConnection<UnixStream>,
     draws: ShuffleRng,
     pieces: Vec<Range<usize>>,
     content: Vec<u8>,
@@ -111,7 +111,7 @@ impl SharedSectorClient {
                 self.content[range].fill(0);
             }
             5 => {
-                self.client.tell(Command::Trim, fua, offset, range.len() as u32).expect("a trim");
+                self.client.tell(NbdCommand::Trim, fua, offset, range.len() as u32).expect("a trim");
                 let mut found = vec![0; range.len()];
                 self.client.read(offset, &mut found).expect("a read");
                 // Of whole sectors anything may be left, of all else everything is.
@@ -190,7 +190,8 @@ fn requests_in_flight_take_effect_in_the_order_of_coming() {
     const BATCH: usize = 24;
     for seed in 0..4 {
         let served = TestService::shuffled(seed, false);
-        let mut stream = Connection::begin(served.stream(), &Wanted::default()).expect("an export").into_stream();
+        let mut stream =
+            BlockingConnection::begin(served.stream(), &ExportRequest::default()).expect("an export").into_stream();
         let (mut draws, mut content) = (ShuffleRng(seed), vec![0; AREA as usize]);
         for round in 0..150 {
             let (mut sent, mut lengths, mut expected) = (Vec::new(), vec![0; BATCH], vec![Vec::new(); BATCH]);
@@ -202,11 +203,11 @@ fn requests_in_flight_take_effect_in_the_order_of_coming() {
                     .next_multiple_of(unit)
                     .min((AREA - offset) / unit * unit);
                 let place = offset as usize..(offset + length) as usize;
-                let command = [READ, READ, Command::Write, Command::Write, zeroes(true)][draws.below(5) as usize];
-                let request = Request { cookie: cookie as u64, command, fua: false, offset, length: length as u32 };
+                let command = [READ, READ, NbdCommand::Write, NbdCommand::Write, zeroes(true)][draws.below(5) as usize];
+                let request = NbdRequest { cookie: cookie as u64, command, fua: false, offset, length: length as u32 };
                 sent.extend(request.encode());
                 match command {
-                    Command::Write => {
+                    NbdCommand::Write => {
                         let byte = 1 + draws.below(255) as u8;
                         sent.resize(sent.len() + place.len(), byte);
                         content[place].fill(byte);
@@ -232,8 +233,9 @@ fn requests_in_flight_take_effect_in_the_order_of_coming() {
 #[test]
 fn when_the_backend_ends_those_that_wait_for_sectors_are_answered() {
     let served = TestService::shuffled(1, false);
-    let mut stream = Connection::begin(served.stream(), &Wanted::default()).expect("an export").into_stream();
-    let request = |cookie| Request { cookie, command: zeroes(true), fua: false, offset: 1, length: 3 };
+    let mut stream =
+        BlockingConnection::begin(served.stream(), &ExportRequest::default()).expect("an export").into_stream();
+    let request = |cookie| NbdRequest { cookie, command: zeroes(true), fua: false, offset: 1, length: 3 };
     let sent: Vec<u8> = (0..100).flat_map(|cookie| request(cookie).encode()).collect();
     served.breaks.store(true, std::sync::atomic::Ordering::Relaxed);
     stream.write_all(&sent).expect("they are taken");
@@ -266,13 +268,14 @@ fn a_part_of_a_sector_is_merged_with_what_was_on_its_way_there() {
     for seed in 0..4 {
         // Of requests that overlap this device does the later one first, now and then.
         let served = TestService::shuffled(seed, true);
-        let mut stream = Connection::begin(served.stream(), &Wanted::default()).expect("an export").into_stream();
+        let mut stream =
+            BlockingConnection::begin(served.stream(), &ExportRequest::default()).expect("an export").into_stream();
         for round in 1..=200_u8 {
             let request =
-                |cookie, command, offset, length| Request { cookie, command, fua: false, offset, length }.encode();
-            let mut sent = request(0, Command::Write, 0, 1024).to_vec();
+                |cookie, command, offset, length| NbdRequest { cookie, command, fua: false, offset, length }.encode();
+            let mut sent = request(0, NbdCommand::Write, 0, 1024).to_vec();
             sent.resize(sent.len() + 1024, round);
-            sent.extend(request(1, Command::Write, 500, 100));
+            sent.extend(request(1, NbdCommand::Write, 500, 100));
             sent.resize(sent.len() + 100, 255);
             stream.write_all(&sent).expect("they are taken");
             simple_reply(&mut stream, &[0, 0]);

@@ -3,7 +3,7 @@
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use destage_nbd::wire::allocation;
-use destage_nbd::{BlockSizes, Export, Extent, Features};
+use destage_nbd::{BlockSizes, ExportFeatures, NbdExport, StatusExtent};
 
 /// Bytes of a block: what is allocated at a time.
 pub const BLOCK: usize = 4096;
@@ -19,20 +19,20 @@ struct Blocks {
 /// A disk. Threads may share it: each request is carried out as a whole.
 pub struct Disk {
     blocks: RwLock<Blocks>,
-    features: Features,
+    features: ExportFeatures,
     sizes: BlockSizes,
 }
 
 impl Disk {
     /// One of so many blocks, all of them empty.
-    pub fn new(blocks: usize, features: Features, sizes: BlockSizes) -> Self {
+    pub fn new(blocks: usize, features: ExportFeatures, sizes: BlockSizes) -> Self {
         let all = (0..blocks).map(|_| None).collect();
         Self { blocks: RwLock::new(Blocks { all, dirty: vec![false; blocks] }), features, sizes }
     }
 
     /// What it can do besides reading and writing.
-    pub const fn everything() -> Features {
-        Features {
+    pub const fn everything() -> ExportFeatures {
+        ExportFeatures {
             read_only: false,
             flush: true,
             fua: true,
@@ -46,13 +46,13 @@ impl Disk {
     }
 
     /// It, to be served under this name.
-    pub fn export(&self, name: &str) -> Export {
-        Export {
+    pub fn export(&self, name: &str) -> NbdExport {
+        NbdExport {
             description: "in memory".to_owned(),
             features: self.features,
             blocks: self.sizes,
             contexts: vec!["base:allocation".to_owned(), "destage:dirty".to_owned()],
-            ..Export::new(name, (self.shared().all.len() * BLOCK) as u64)
+            ..NbdExport::new(name, (self.shared().all.len() * BLOCK) as u64)
         }
     }
 
@@ -109,14 +109,14 @@ impl Disk {
     }
 
     /// What a context says of some bytes: of which blocks are allocated, or dirty.
-    pub fn status(&self, context: usize, offset: u64, length: u32) -> Vec<Extent> {
+    pub fn status(&self, context: usize, offset: u64, length: u32) -> Vec<StatusExtent> {
         let blocks = self.shared();
         let flags = |at: usize| match context {
             0 if blocks.all[at].is_none() => allocation::HOLE | allocation::ZERO,
             0 => 0,
             _ => u32::from(blocks.dirty[at]),
         };
-        parts(offset, length).map(|(at, range)| Extent { length: range.len() as u64, flags: flags(at) }).collect()
+        parts(offset, length).map(|(at, range)| StatusExtent { length: range.len() as u64, flags: flags(at) }).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::{env, io, thread};
 
-use destage_nbd::{BlockSizes, Exports, Features};
+use destage_nbd::{BlockSizes, ExportFeatures, ExportList};
 use disk::Disk;
 
 /// Blocks of each disk: 64 MiB.
@@ -23,7 +23,7 @@ fn disks() -> [(&'static str, Disk); 3] {
     [
         ("disk", Disk::new(BLOCKS, all, sizes)),
         ("sectors", Disk::new(BLOCKS, all, BlockSizes { minimum: 512, ..sizes })),
-        ("frozen", Disk::new(BLOCKS, Features { read_only: true, ..all }, sizes)),
+        ("frozen", Disk::new(BLOCKS, ExportFeatures { read_only: true, ..all }, sizes)),
     ]
 }
 
@@ -31,7 +31,7 @@ fn main() -> io::Result<()> {
     let address = env::args().nth(1).ok_or_else(|| io::Error::other("usage: memory SOCKET | HOST:PORT"))?;
     let (names, disks): (Vec<_>, Vec<_>) = disks().into_iter().unzip();
     let exports = disks.iter().zip(names).map(|(disk, name)| disk.export(name)).collect();
-    let exports = Arc::new(Exports::new(exports, Some("disk")).map_err(io::Error::other)?);
+    let exports = Arc::new(ExportList::new(exports, Some("disk")).map_err(io::Error::other)?);
     let disks = Arc::new(disks);
     let connected = |ended: io::Result<()>| {
         if let Err(error) = ended {

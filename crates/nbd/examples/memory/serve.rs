@@ -4,8 +4,8 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use destage_nbd::server::Event;
-use destage_nbd::{Command, Errno, Exports, ReadReply, Request, Server, Session};
+use destage_nbd::server::ServerEvent;
+use destage_nbd::{Errno, ExportList, NbdCommand, NbdRequest, NbdServer, NbdSession, ReadReply};
 
 use super::disk::Disk;
 
@@ -15,8 +15,8 @@ const INPUT: usize = 1 << 18;
 const OUTPUT: usize = 1 << 18;
 
 /// Serves disks, in the order of their exports, until the client has gone.
-pub fn serve(mut stream: impl Read + Write, exports: &Arc<Exports>, disks: &[Disk]) -> io::Result<()> {
-    let mut server = Server::new(exports.clone());
+pub fn serve(mut stream: impl Read + Write, exports: &Arc<ExportList>, disks: &[Disk]) -> io::Result<()> {
+    let mut server = NbdServer::new(exports.clone());
     let (mut buffer, mut used, mut filled) = (vec![0; INPUT], 0, 0);
     let (mut payload, mut out) = (Vec::new(), Vec::new());
     loop {
@@ -27,9 +27,9 @@ pub fn serve(mut stream: impl Read + Write, exports: &Arc<Exports>, disks: &[Dis
         let len = server.output().len();
         server.sent(len);
         match event.map_err(io::Error::other)? {
-            Event::Request(request) => {
+            ServerEvent::Request(request) => {
                 let Some(session) = server.session().copied() else { continue };
-                if request.command == Command::Write {
+                if request.command == NbdCommand::Write {
                     payload.resize(request.length as usize, 0);
                     let taken = server.take_payload(&mut input, &mut payload);
                     used = filled - input.len();
@@ -41,17 +41,17 @@ pub fn serve(mut stream: impl Read + Write, exports: &Arc<Exports>, disks: &[Dis
                     send(&mut stream, &mut out)?;
                 }
             }
-            Event::More => {
+            ServerEvent::More => {
                 send(&mut stream, &mut out)?;
                 (used, filled) = (0, stream.read(&mut buffer)?);
                 if filled == 0 {
                     return Ok(());
                 }
             }
-            Event::SendFirst => send(&mut stream, &mut out)?,
-            Event::Ended => return send(&mut stream, &mut out),
+            ServerEvent::SendFirst => send(&mut stream, &mut out)?,
+            ServerEvent::Ended => return send(&mut stream, &mut out),
             // The payload is taken as soon as its request has come.
-            Event::Started | Event::Payload(_) => {}
+            ServerEvent::Started | ServerEvent::Payload(_) => {}
         }
     }
 }
@@ -62,11 +62,11 @@ fn send(stream: &mut impl Write, out: &mut Vec<u8>) -> io::Result<()> {
     stream.flush()
 }
 
-fn answer(disk: &Disk, session: &Session, request: &Request, payload: &[u8], out: &mut Vec<u8>) {
-    let Request { command, offset, length, .. } = *request;
+fn answer(disk: &Disk, session: &NbdSession, request: &NbdRequest, payload: &[u8], out: &mut Vec<u8>) {
+    let NbdRequest { command, offset, length, .. } = *request;
     match command {
-        Command::Read { .. } => return read(disk, session, request, out),
-        Command::BlockStatus { .. } => {
+        NbdCommand::Read { .. } => return read(disk, session, request, out),
+        NbdCommand::BlockStatus { .. } => {
             let contexts: Vec<usize> = session.contexts().collect();
             for (n, &context) in contexts.iter().enumerate() {
                 let extents = disk.status(context, offset, length);
@@ -75,19 +75,19 @@ fn answer(disk: &Disk, session: &Session, request: &Request, payload: &[u8], out
             return;
         }
         // Allocating is no faster than writing.
-        Command::WriteZeroes { no_hole: true, fast: true } => {
+        NbdCommand::WriteZeroes { no_hole: true, fast: true } => {
             return session.fail(request, Errno::NotSup, &"blocks would have to be allocated", None, out);
         }
-        Command::WriteZeroes { no_hole, .. } => disk.zero(offset, length, no_hole),
-        Command::Trim => disk.zero(offset, length, false),
-        Command::Write => disk.write(offset, payload),
-        Command::Flush => disk.flush(),
-        Command::Cache => {}
+        NbdCommand::WriteZeroes { no_hole, .. } => disk.zero(offset, length, no_hole),
+        NbdCommand::Trim => disk.zero(offset, length, false),
+        NbdCommand::Write => disk.write(offset, payload),
+        NbdCommand::Flush => disk.flush(),
+        NbdCommand::Cache => {}
     }
     out.extend_from_slice(&session.done(request));
 }
 
-fn read(disk: &Disk, session: &Session, request: &Request, out: &mut Vec<u8>) {
+fn read(disk: &Disk, session: &NbdSession, request: &NbdRequest, out: &mut Vec<u8>) {
     let mut reply = ReadReply::new(session, request);
     if !reply.splits() {
         out.extend_from_slice(&reply.data(request.length));

@@ -4,10 +4,10 @@ use std::io::{self, Read, Write};
 
 use thiserror::Error;
 
-use super::{Answer, Ask, Client, Described, Event, Misuse, Violation};
+use super::{ClientEvent, ClientMisuse, ExportDescription, NbdClient, OptionAnswer, OptionRequest, ServerViolation};
 use crate::errno::Errno;
-use crate::request::Command;
-use crate::status::Extent;
+use crate::request::NbdCommand;
+use crate::status::StatusExtent;
 use crate::wire::{info, option_reply};
 
 /// Bytes that are read at a time.
@@ -15,16 +15,16 @@ const INPUT: usize = 1 << 16;
 
 /// Why something did not succeed.
 #[derive(Debug, Error)]
-pub enum Error {
+pub enum ClientError {
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The server broke a rule.
     #[error(transparent)]
-    Violation(#[from] Violation),
+    Violation(#[from] ServerViolation),
     /// It cannot be asked for.
     #[error(transparent)]
-    Misuse(#[from] Misuse),
+    Misuse(#[from] ClientMisuse),
     /// The server refuses an option.
     #[error("the server refuses it with {kind:#x}: {text}")]
     Refused {
@@ -45,7 +45,7 @@ pub enum Error {
 
 /// What is asked for before the transmission.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted<'a> {
+pub struct ExportRequest<'a> {
     /// The name of the export; none means the default.
     pub export: &'a str,
     /// Structured replies, if the server has them.
@@ -56,38 +56,40 @@ pub struct Wanted<'a> {
 
 /// A connection to a server.
 #[derive(Debug)]
-pub struct Connection<S> {
+pub struct BlockingConnection<S> {
     stream: S,
-    client: Client,
+    client: NbdClient,
     input: Vec<u8>,
     used: usize,
 }
 
-impl<S: Read + Write> Connection<S> {
+impl<S: Read + Write> BlockingConnection<S> {
     /// Says hello; options can be asked for.
-    pub fn greet(stream: S) -> Result<Self, Error> {
-        let mut connection = Self { stream, client: Client::new(1), input: Vec::with_capacity(INPUT), used: 0 };
+    pub fn greet(stream: S) -> Result<Self, ClientError> {
+        let mut connection = Self { stream, client: NbdClient::new(1), input: Vec::with_capacity(INPUT), used: 0 };
         connection.event()?;
         connection.send()?;
         Ok(connection)
     }
 
     /// Says hello and begins the transmission.
-    pub fn begin(stream: S, wanted: &Wanted<'_>) -> Result<Self, Error> {
+    pub fn begin(stream: S, wanted: &ExportRequest<'_>) -> Result<Self, ClientError> {
         let mut connection = Self::greet(stream)?;
         if wanted.structured {
-            match connection.ask(&Ask::StructuredReply) {
-                Ok(_) | Err(Error::Refused { .. } | Error::Misuse(Misuse::TooOld)) => {}
+            match connection.ask(&OptionRequest::StructuredReply) {
+                Ok(_) | Err(ClientError::Refused { .. } | ClientError::Misuse(ClientMisuse::TooOld)) => {}
                 Err(error) => return Err(error),
             }
         }
         if !wanted.contexts.is_empty() {
-            connection.ask(&Ask::SetContexts(wanted.export, wanted.contexts))?;
+            connection.ask(&OptionRequest::SetContexts(wanted.export, wanted.contexts))?;
         }
         // Older servers know the name alone.
-        match connection.ask(&Ask::Go(wanted.export, &[info::BLOCK_SIZE])) {
-            Err(Error::Refused { kind: option_reply::ERR_UNSUP, .. } | Error::Misuse(Misuse::TooOld)) => {
-                connection.ask(&Ask::ExportName(wanted.export))?;
+        match connection.ask(&OptionRequest::Go(wanted.export, &[info::BLOCK_SIZE])) {
+            Err(
+                ClientError::Refused { kind: option_reply::ERR_UNSUP, .. } | ClientError::Misuse(ClientMisuse::TooOld),
+            ) => {
+                connection.ask(&OptionRequest::ExportName(wanted.export))?;
             }
             result => drop(result?),
         }
@@ -95,23 +97,23 @@ impl<S: Read + Write> Connection<S> {
     }
 
     /// Asks for an option; nothing is answered where the transmission begins.
-    pub fn ask(&mut self, option: &Ask<'_>) -> Result<Option<Answer>, Error> {
+    pub fn ask(&mut self, option: &OptionRequest<'_>) -> Result<Option<OptionAnswer>, ClientError> {
         self.client.ask(option)?;
         self.send()?;
         match self.event()? {
-            Event::Answer(Answer::Refused { kind, text }) => Err(Error::Refused { kind, text }),
-            Event::Answer(answer) => Ok(Some(answer)),
+            ClientEvent::Answer(OptionAnswer::Refused { kind, text }) => Err(ClientError::Refused { kind, text }),
+            ClientEvent::Answer(answer) => Ok(Some(answer)),
             _ => Ok(None),
         }
     }
 
     /// The client, for what was agreed on.
-    pub const fn client(&self) -> &Client {
+    pub const fn client(&self) -> &NbdClient {
         &self.client
     }
 
     /// The export that is used.
-    pub const fn export(&self) -> Option<&Described> {
+    pub const fn export(&self) -> Option<&ExportDescription> {
         self.client.export()
     }
 
@@ -128,14 +130,14 @@ impl<S: Read + Write> Connection<S> {
     }
 
     /// The next event but that more is needed.
-    fn event(&mut self) -> Result<Event, Error> {
+    fn event(&mut self) -> Result<ClientEvent, ClientError> {
         loop {
             let mut input = &self.input[self.used..];
             let before = input.len();
             let event = self.client.receive(&mut input);
             self.used += before - input.len();
             match event? {
-                Event::More => {
+                ClientEvent::More => {
                     self.input.resize(INPUT, 0);
                     self.used = 0;
                     let read = self.stream.read(&mut self.input);
@@ -154,7 +156,7 @@ impl<S: Read + Write> Connection<S> {
     }
 
     /// The payload that comes now.
-    fn payload(&mut self, into: &mut [u8]) -> Result<(), Error> {
+    fn payload(&mut self, into: &mut [u8]) -> Result<(), ClientError> {
         let mut input = &self.input[self.used..];
         let before = input.len();
         let taken = self.client.take_payload(&mut input, into);
@@ -168,11 +170,11 @@ impl<S: Read + Write> Connection<S> {
     /// Makes a request and waits for the end of its reply.
     fn call(
         &mut self,
-        (command, fua, offset, length): (Command, bool, u64, u32),
+        (command, fua, offset, length): (NbdCommand, bool, u64, u32),
         payload: &[u8],
         into: &mut [u8],
-        extents: &mut dyn FnMut(u32, Extent),
-    ) -> Result<(), Error> {
+        extents: &mut dyn FnMut(u32, StatusExtent),
+    ) -> Result<(), ClientError> {
         let (_, head) = self.client.request(command, fua, offset, length)?;
         self.stream.write_all(&head)?;
         self.stream.write_all(payload)?;
@@ -182,57 +184,57 @@ impl<S: Read + Write> Connection<S> {
             // The client has seen to it that a piece lies inside what was asked for.
             let range = |at: u64, length: u32| (at - offset) as usize..(at - offset) as usize + length as usize;
             match self.event()? {
-                Event::Data { offset, length, .. } => self.payload(&mut into[range(offset, length)])?,
-                Event::Hole { offset, length, .. } => into[range(offset, length)].fill(0),
-                Event::Extent { context, length, flags, .. } => {
-                    extents(context, Extent { length: u64::from(length), flags });
+                ClientEvent::Data { offset, length, .. } => self.payload(&mut into[range(offset, length)])?,
+                ClientEvent::Hole { offset, length, .. } => into[range(offset, length)].fill(0),
+                ClientEvent::Extent { context, length, flags, .. } => {
+                    extents(context, StatusExtent { length: u64::from(length), flags });
                 }
-                Event::Failed { text, .. } => why = text,
-                Event::Done { result: Ok(()), .. } => return Ok(()),
-                Event::Done { result: Err(errno), .. } => return Err(Error::Failed { errno, text: why }),
+                ClientEvent::Failed { text, .. } => why = text,
+                ClientEvent::Done { result: Ok(()), .. } => return Ok(()),
+                ClientEvent::Done { result: Err(errno), .. } => return Err(ClientError::Failed { errno, text: why }),
                 // Nothing else comes in the transmission.
-                _ => return Err(Misuse::NotNow.into()),
+                _ => return Err(ClientMisuse::NotNow.into()),
             }
         }
     }
 
     /// Fills a buffer with what is at `offset`.
-    pub fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
-        let what = (Command::Read { whole: false }, false, offset, into.len() as u32);
+    pub fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), ClientError> {
+        let what = (NbdCommand::Read { whole: false }, false, offset, into.len() as u32);
         self.call(what, &[], into, &mut |_, _| {})
     }
 
     /// Writes these bytes.
-    pub fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) -> Result<(), Error> {
-        self.call((Command::Write, fua, offset, bytes.len() as u32), bytes, &mut [], &mut |_, _| {})
+    pub fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) -> Result<(), ClientError> {
+        self.call((NbdCommand::Write, fua, offset, bytes.len() as u32), bytes, &mut [], &mut |_, _| {})
     }
 
     /// Makes a request that has neither a payload nor an answer but how it ended.
-    pub fn tell(&mut self, command: Command, fua: bool, offset: u64, length: u32) -> Result<(), Error> {
-        let plain = !matches!(command, Command::Read { .. } | Command::Write | Command::BlockStatus { .. });
+    pub fn tell(&mut self, command: NbdCommand, fua: bool, offset: u64, length: u32) -> Result<(), ClientError> {
+        let plain = !matches!(command, NbdCommand::Read { .. } | NbdCommand::Write | NbdCommand::BlockStatus { .. });
         if !plain {
-            return Err(Misuse::NotNow.into());
+            return Err(ClientMisuse::NotNow.into());
         }
         self.call((command, fua, offset, length), &[], &mut [], &mut |_, _| {})
     }
 
     /// Waits until everything written is durable.
-    pub fn flush(&mut self) -> Result<(), Error> {
-        self.tell(Command::Flush, false, 0, 0)
+    pub fn flush(&mut self) -> Result<(), ClientError> {
+        self.tell(NbdCommand::Flush, false, 0, 0)
     }
 
     /// What the chosen contexts say of these bytes: the server's number of a context with each
     /// extent.
-    pub fn status(&mut self, offset: u64, length: u32, one: bool) -> Result<Vec<(u32, Extent)>, Error> {
+    pub fn status(&mut self, offset: u64, length: u32, one: bool) -> Result<Vec<(u32, StatusExtent)>, ClientError> {
         let mut all = Vec::new();
-        let what = (Command::BlockStatus { one }, false, offset, length);
+        let what = (NbdCommand::BlockStatus { one }, false, offset, length);
         self.call(what, &[], &mut [], &mut |context, extent| all.push((context, extent)))?;
         Ok(all)
     }
 
     /// Ends the transmission.
-    pub fn goodbye(mut self) -> Result<S, Error> {
-        self.stream.write_all(&Client::goodbye())?;
+    pub fn goodbye(mut self) -> Result<S, ClientError> {
+        self.stream.write_all(&NbdClient::goodbye())?;
         self.stream.flush()?;
         Ok(self.stream)
     }

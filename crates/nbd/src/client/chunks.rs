@@ -1,18 +1,18 @@
 //! Chunks of structured replies, part by part.
 
-use super::pending::{Pending, chunk_fields};
-use super::{Event, Violation};
+use super::pending::{InFlightRequests, chunk_fields};
+use super::{ClientEvent, ServerViolation};
 use crate::errno::Errno;
-use crate::gather::Gather;
-use crate::request::{Command, Request};
-use crate::wire::{EXTENTS, Fields, STRING_BYTES, chunk};
+use crate::gather::MessageGather;
+use crate::request::{NbdCommand, NbdRequest};
+use crate::wire::{EXTENTS, STRING_BYTES, WireFields, chunk};
 
 /// Bytes of the longest error chunk that is read.
 const ERROR: u32 = 1 << 14;
 
 /// A chunk, whose head has come.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chunk {
+pub(super) struct ReplyChunk {
     pub slot: usize,
     pub last: bool,
     kind: u16,
@@ -20,7 +20,7 @@ pub(super) struct Chunk {
 
 /// What comes next of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Part {
+pub(super) enum ChunkPart {
     /// Where its bytes are from, so many.
     Offset(u32),
     /// Where its zeroes are, and how many.
@@ -33,37 +33,37 @@ pub(super) enum Part {
     Error(u32),
 }
 
-impl Pending {
+impl InFlightRequests {
     /// What the head of a chunk says, and what comes next of it.
-    pub(super) fn chunk(&self, bytes: &[u8; 16]) -> Result<(Chunk, Option<Part>), Violation> {
+    pub(super) fn chunk(&self, bytes: &[u8; 16]) -> Result<(ReplyChunk, Option<ChunkPart>), ServerViolation> {
         let (flags, kind, cookie, length) = chunk_fields(bytes);
         let (slot, request) = self.find(cookie)?;
-        let wrong = |what| Err(Violation::Reply { request, what });
+        let wrong = |what| Err(ServerViolation::Reply { request, what });
         let last = flags & chunk::DONE != 0;
-        let is_read = matches!(request.command, Command::Read { .. });
-        let is_status = matches!(request.command, Command::BlockStatus { .. });
+        let is_read = matches!(request.command, NbdCommand::Read { .. });
+        let is_status = matches!(request.command, NbdCommand::BlockStatus { .. });
         let part = match kind {
             chunk::NONE if length > 0 => return wrong("an empty chunk is not empty"),
             chunk::NONE if !last => return wrong("an empty chunk is not the last one"),
             chunk::NONE => None,
             chunk::OFFSET_DATA if !is_read => return wrong("bytes, but it is no read"),
             chunk::OFFSET_DATA if length < 9 => return wrong("a piece without bytes"),
-            chunk::OFFSET_DATA => Some(Part::Offset(length - 8)),
+            chunk::OFFSET_DATA => Some(ChunkPart::Offset(length - 8)),
             chunk::OFFSET_HOLE if !is_read => return wrong("a hole, but it is no read"),
             chunk::OFFSET_HOLE if length != 12 => return wrong("a hole whose chunk does not have 12 bytes"),
-            chunk::OFFSET_HOLE => Some(Part::Hole),
+            chunk::OFFSET_HOLE => Some(ChunkPart::Hole),
             chunk::BLOCK_STATUS if !is_status => return wrong("extents, but it is no block status"),
             chunk::BLOCK_STATUS if length < 12 || length % 8 != 4 => {
                 return wrong("extents that are not 8 bytes each after 4 for their context");
             }
             chunk::BLOCK_STATUS if length / 8 > EXTENTS => return wrong("more than 2^20 extents"),
-            chunk::BLOCK_STATUS => Some(Part::Context(length / 8)),
+            chunk::BLOCK_STATUS => Some(ChunkPart::Context(length / 8)),
             _ if kind & chunk::ERROR_BIT == 0 => return wrong("a chunk of a type that is unknown"),
             _ if length < 6 => return wrong("an error of less than 6 bytes"),
             _ if length > ERROR => return wrong("an error of more than 16384 bytes"),
-            _ => Some(Part::Error(length)),
+            _ => Some(ChunkPart::Error(length)),
         };
-        Ok((Chunk { slot, last, kind }, part))
+        Ok((ReplyChunk { slot, last, kind }, part))
     }
 
     /// Takes a part of a chunk, if it has come: what it says, if that is an event, and what part is
@@ -71,30 +71,32 @@ impl Pending {
     #[expect(clippy::type_complexity, reason = "what it is is said above")]
     pub(super) fn part(
         &mut self,
-        chunk: Chunk,
-        part: Part,
+        chunk: ReplyChunk,
+        part: ChunkPart,
         contexts: &[(u32, String)],
-        gather: &mut Gather,
+        gather: &mut MessageGather,
         input: &mut &[u8],
-    ) -> Result<Option<(Option<Event>, Option<Part>)>, Violation> {
-        let Some((slot, request)) = self.slot(chunk.slot) else { return Err(Violation::Cookie(chunk.slot as u64)) };
-        let wrong = |what| Violation::Reply { request, what };
+    ) -> Result<Option<(Option<ClientEvent>, Option<ChunkPart>)>, ServerViolation> {
+        let Some((slot, request)) = self.slot(chunk.slot) else {
+            return Err(ServerViolation::Cookie(chunk.slot as u64));
+        };
+        let wrong = |what| ServerViolation::Reply { request, what };
         let cookie = request.cookie;
         Ok(Some(match part {
-            Part::Offset(length) => {
+            ChunkPart::Offset(length) => {
                 let Some(bytes) = gather.fixed(input) else { return Ok(None) };
                 let offset = u64::from_be_bytes(bytes);
                 slot.cover(&request, offset, u64::from(length)).map_err(wrong)?;
-                (Some(Event::Data { cookie, offset, length }), None)
+                (Some(ClientEvent::Data { cookie, offset, length }), None)
             }
-            Part::Hole => {
+            ChunkPart::Hole => {
                 let Some(bytes) = gather.fixed::<12>(input) else { return Ok(None) };
-                let mut fields = Fields(&bytes);
+                let mut fields = WireFields(&bytes);
                 let (offset, length) = (fields.u64().unwrap_or_default(), fields.u32().unwrap_or_default());
                 slot.cover(&request, offset, u64::from(length)).map_err(wrong)?;
-                (Some(Event::Hole { cookie, offset, length }), None)
+                (Some(ClientEvent::Hole { cookie, offset, length }), None)
             }
-            Part::Context(extents) => {
+            ChunkPart::Context(extents) => {
                 let Some(bytes) = gather.fixed(input) else { return Ok(None) };
                 let context = u32::from_be_bytes(bytes);
                 let place = contexts.iter().position(|known| known.0 == context);
@@ -102,39 +104,39 @@ impl Pending {
                 if slot.contexts >> place & 1 == 1 {
                     return Err(wrong("a context that was told before"));
                 }
-                if extents > 1 && request.command == (Command::BlockStatus { one: true }) {
+                if extents > 1 && request.command == (NbdCommand::BlockStatus { one: true }) {
                     return Err(wrong("several extents, although one was asked for"));
                 }
                 slot.contexts |= 1 << place;
                 slot.told = 0;
-                (None, Some(Part::Extent { context, place, left: extents }))
+                (None, Some(ChunkPart::Extent { context, place, left: extents }))
             }
-            Part::Extent { context, place, left } => {
+            ChunkPart::Extent { context, place, left } => {
                 let Some(bytes) = gather.fixed::<8>(input) else { return Ok(None) };
-                let mut fields = Fields(&bytes);
+                let mut fields = WireFields(&bytes);
                 let (length, flags) = (fields.u32().unwrap_or_default(), fields.u32().unwrap_or_default());
-                let one = request.command == (Command::BlockStatus { one: true });
+                let one = request.command == (NbdCommand::BlockStatus { one: true });
                 if length == 0 || slot.told >= u64::from(request.length) || one && length > request.length {
                     return Err(wrong("an extent that is empty or beyond what was asked for"));
                 }
                 slot.told += u64::from(length);
-                let next = (left > 1).then_some(Part::Extent { context, place, left: left - 1 });
-                (Some(Event::Extent { cookie, context, length, flags }), next)
+                let next = (left > 1).then_some(ChunkPart::Extent { context, place, left: left - 1 });
+                (Some(ClientEvent::Extent { cookie, context, length, flags }), next)
             }
-            Part::Error(length) => {
+            ChunkPart::Error(length) => {
                 let Some(bytes) = gather.variable(length as usize, input) else { return Ok(None) };
                 let (errno, at, text) = error(&bytes, chunk.kind, &request).map_err(wrong)?;
                 slot.error.get_or_insert(errno);
-                (Some(Event::Failed { cookie, errno, at, text }), None)
+                (Some(ClientEvent::Failed { cookie, errno, at, text }), None)
             }
         }))
     }
 }
 
 /// What an error chunk says: what went wrong, where, and a text.
-fn error(bytes: &[u8], kind: u16, request: &Request) -> Result<(Errno, Option<u64>, String), &'static str> {
+fn error(bytes: &[u8], kind: u16, request: &NbdRequest) -> Result<(Errno, Option<u64>, String), &'static str> {
     const SHORT: &str = "an error that is shorter than its parts";
-    let mut fields = Fields(bytes);
+    let mut fields = WireFields(bytes);
     let number = fields.u32().ok_or(SHORT)?;
     let length = usize::from(fields.u16().ok_or(SHORT)?);
     if length > STRING_BYTES {

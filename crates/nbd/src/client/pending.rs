@@ -1,18 +1,18 @@
 //! Requests that are under way, and what has come for each.
 
-use super::Violation;
+use super::ServerViolation;
 use crate::errno::Errno;
-use crate::request::{Command, Request};
-use crate::wire::Fields;
+use crate::request::{NbdCommand, NbdRequest};
+use crate::wire::WireFields;
 
 /// Pieces of a read, with gaps between them, that are kept apart at most.
 const PIECES: usize = 1024;
 
 /// A place for a request. It is used again and again, under another cookie each time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct RequestSlot {
     uses: u32,
-    request: Option<Request>,
+    request: Option<NbdRequest>,
     pub error: Option<Errno>,
     /// Bytes of a read that have come: first and after the last, in order, with gaps between.
     covered: Vec<(u64, u64)>,
@@ -26,58 +26,63 @@ pub(super) struct Slot {
 
 /// All requests under way.
 #[derive(Debug)]
-pub(super) struct Pending {
-    slots: Vec<Slot>,
+pub(super) struct InFlightRequests {
+    slots: Vec<RequestSlot>,
     free: Vec<usize>,
 }
 
-impl Pending {
+impl InFlightRequests {
     pub fn new(depth: usize) -> Self {
-        Self { slots: vec![Slot::default(); depth], free: (0..depth).rev().collect() }
+        Self { slots: vec![RequestSlot::default(); depth], free: (0..depth).rev().collect() }
     }
 
     pub fn held(&self) -> usize {
         self.slots.iter().map(|slot| slot.covered.capacity() * size_of::<(u64, u64)>()).sum()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Request> {
+    pub fn iter(&self) -> impl Iterator<Item = &NbdRequest> {
         self.slots.iter().filter_map(|slot| slot.request.as_ref())
     }
 
     /// The cookie of a request that is on its way now, if there is room for one.
-    pub fn add(&mut self, request: Request) -> Option<u64> {
+    pub fn add(&mut self, request: NbdRequest) -> Option<u64> {
         let at = self.free.pop()?;
         let slot = &mut self.slots[at];
         slot.uses = slot.uses.wrapping_add(1);
         slot.covered.clear();
         (slot.error, slot.content, slot.contexts, slot.told) = (None, 0, 0, 0);
         let cookie = u64::from(slot.uses) << 32 | at as u64;
-        slot.request = Some(Request { cookie, ..request });
+        slot.request = Some(NbdRequest { cookie, ..request });
         Some(cookie)
     }
 
     /// The slot of a cookie, with what was asked for.
-    pub fn find(&self, cookie: u64) -> Result<(usize, Request), Violation> {
+    pub fn find(&self, cookie: u64) -> Result<(usize, NbdRequest), ServerViolation> {
         let at = (cookie & u64::from(u32::MAX)) as usize;
         let found = self.slots.get(at).and_then(|slot| slot.request).filter(|request| request.cookie == cookie);
-        found.map(|request| (at, request)).ok_or(Violation::Cookie(cookie))
+        found.map(|request| (at, request)).ok_or(ServerViolation::Cookie(cookie))
     }
 
     /// A slot that is known to be in use, with its request.
-    pub fn slot(&mut self, at: usize) -> Option<(&mut Slot, Request)> {
+    pub fn slot(&mut self, at: usize) -> Option<(&mut RequestSlot, NbdRequest)> {
         let slot = self.slots.get_mut(at)?;
         let request = slot.request?;
         Some((slot, request))
     }
 
     /// A simple reply has come: to what, and whether it may be simple.
-    pub fn simple(&mut self, cookie: u64, error: u32, structured: bool) -> Result<(usize, Request), Violation> {
+    pub fn simple(
+        &mut self,
+        cookie: u64,
+        error: u32,
+        structured: bool,
+    ) -> Result<(usize, NbdRequest), ServerViolation> {
         let (at, request) = self.find(cookie)?;
-        let wrong = |what| Err(Violation::Reply { request, what });
+        let wrong = |what| Err(ServerViolation::Reply { request, what });
         let slot = &mut self.slots[at];
         match request.command {
-            Command::Read { .. } if structured => return wrong("it is simple, although replies are structured"),
-            Command::BlockStatus { .. } if error == 0 => return wrong("it is simple, and says nothing"),
+            NbdCommand::Read { .. } if structured => return wrong("it is simple, although replies are structured"),
+            NbdCommand::BlockStatus { .. } if error == 0 => return wrong("it is simple, and says nothing"),
             _ if slot.content > 0 || slot.contexts > 0 || slot.error.is_some() => {
                 return wrong("it is simple after it had begun in chunks");
             }
@@ -85,22 +90,24 @@ impl Pending {
         }
         if error != 0 {
             slot.error = Some(Errno::of(error));
-        } else if matches!(request.command, Command::Read { .. }) {
+        } else if matches!(request.command, NbdCommand::Read { .. }) {
             slot.covered.push((request.offset, request.end()));
         }
         Ok((at, request))
     }
 
     /// The reply to what is in a slot is complete: how it ended, if it may end like that.
-    pub fn end(&mut self, at: usize, contexts: usize) -> Result<(u64, Result<(), Errno>), Violation> {
-        let Some((slot, request)) = self.slot(at) else { return Err(Violation::Cookie(at as u64)) };
-        let wrong = |what| Err(Violation::Reply { request, what });
+    pub fn end(&mut self, at: usize, contexts: usize) -> Result<(u64, Result<(), Errno>), ServerViolation> {
+        let Some((slot, request)) = self.slot(at) else { return Err(ServerViolation::Cookie(at as u64)) };
+        let wrong = |what| Err(ServerViolation::Reply { request, what });
         let result = match (slot.error, request.command) {
             (Some(errno), _) => Err(errno),
-            (None, Command::Read { .. }) if request.length > 0 && slot.covered != [(request.offset, request.end())] => {
+            (None, NbdCommand::Read { .. })
+                if request.length > 0 && slot.covered != [(request.offset, request.end())] =>
+            {
                 return wrong("it ends, but not all bytes have come");
             }
-            (None, Command::BlockStatus { .. }) if slot.contexts.count_ones() as usize != contexts => {
+            (None, NbdCommand::BlockStatus { .. }) if slot.contexts.count_ones() as usize != contexts => {
                 return wrong("it ends, but not all contexts were told");
             }
             (None, _) => Ok(()),
@@ -111,9 +118,9 @@ impl Pending {
     }
 }
 
-impl Slot {
+impl RequestSlot {
     /// So many bytes have come for the read `request`, if they may.
-    pub fn cover(&mut self, request: &Request, offset: u64, length: u64) -> Result<(), &'static str> {
+    pub fn cover(&mut self, request: &NbdRequest, offset: u64, length: u64) -> Result<(), &'static str> {
         let end = offset.checked_add(length).ok_or("bytes beyond the end of everything")?;
         if length == 0 {
             return Err("a piece without bytes");
@@ -121,7 +128,7 @@ impl Slot {
         if offset < request.offset || end > request.end() {
             return Err("bytes that were not asked for");
         }
-        if self.content > 0 && request.command == (Command::Read { whole: true }) {
+        if self.content > 0 && request.command == (NbdCommand::Read { whole: true }) {
             return Err("a second piece, although one was asked for");
         }
         self.content = self.content.saturating_add(1);
@@ -149,7 +156,7 @@ impl Slot {
 
 /// The fields of a chunk's head after its magic number: flags, type, cookie, length.
 pub(super) fn chunk_fields(bytes: &[u8; 16]) -> (u16, u16, u64, u32) {
-    let mut fields = Fields(bytes);
+    let mut fields = WireFields(bytes);
     let numbers = (fields.u16(), fields.u16(), fields.u64(), fields.u32());
     (
         numbers.0.unwrap_or_default(),

@@ -2,12 +2,12 @@
 
 use thiserror::Error;
 
-use crate::request::Request;
-use crate::session::Refusal;
+use crate::request::NbdRequest;
+use crate::session::RequestRefusal;
 
 /// What a server has done wrong. Nothing that it says counts any more.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Violation {
+pub enum ServerViolation {
     /// It does not speak this protocol, or only in its oldest form.
     #[error("the server begins with {0:#018x} {1:#018x}: it is none for network block devices that negotiates")]
     Greeting(u64, u64),
@@ -32,7 +32,7 @@ pub enum Violation {
     #[error("the reply to a {} at {}: {what}", .request.command.name(), .request.offset)]
     Reply {
         /// What was asked for.
-        request: Request,
+        request: NbdRequest,
         /// What is wrong.
         what: &'static str,
     },
@@ -40,7 +40,7 @@ pub enum Violation {
 
 /// Why something cannot be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Misuse {
+pub enum ClientMisuse {
     /// It is too early or too late for it.
     #[error("this is not the time for it")]
     NotNow,
@@ -52,5 +52,5 @@ pub enum Misuse {
     Full,
     /// It was not agreed on.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] RequestRefusal),
 }

@@ -1,10 +1,10 @@
 //! Which contexts a client's queries mean.
 
-use crate::wire::{Fields, STRING_BYTES};
+use crate::wire::{STRING_BYTES, WireFields};
 
 /// What a query is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum QueryKind {
     /// To see which contexts there are: a namespace alone means all in it, no query means all.
     List,
     /// To choose some, each by its whole name.
@@ -12,17 +12,17 @@ pub(super) enum Wanted {
 }
 
 /// The queries of an option, which were found to be well formed.
-pub(super) struct Queries<'a> {
+pub(super) struct ContextQueries<'a> {
     count: u32,
-    fields: Fields<'a>,
+    fields: WireFields<'a>,
 }
 
-impl<'a> Queries<'a> {
+impl<'a> ContextQueries<'a> {
     /// The name of an export and the queries, or what is wrong with them.
     pub fn parse(data: &'a [u8]) -> Result<(&'a [u8], Self), &'static str> {
         const BAD: &str =
             "the data are the length of a name, the name, a number, and so many queries, each after its length";
-        let mut fields = Fields(data);
+        let mut fields = WireFields(data);
         let name = fields.string().ok_or(BAD)?;
         let count = fields.u32().ok_or(BAD)?;
         if name.len() > STRING_BYTES {
@@ -48,12 +48,12 @@ impl<'a> Queries<'a> {
 
     /// Those of `contexts` that are meant, each once, with their numbers. Unknown ones are passed
     /// over.
-    pub fn matching<'c>(&self, contexts: &'c [String], wanted: Wanted) -> impl Iterator<Item = (usize, &'c str)> {
-        let all = wanted == Wanted::List && self.count == 0;
+    pub fn matching<'c>(&self, contexts: &'c [String], wanted: QueryKind) -> impl Iterator<Item = (usize, &'c str)> {
+        let all = wanted == QueryKind::List && self.count == 0;
         contexts.iter().map(String::as_str).enumerate().filter(move |(_, context)| {
             let means = |query: &[u8]| {
                 query == context.as_bytes()
-                    || wanted == Wanted::List && query.ends_with(b":") && context.as_bytes().starts_with(query)
+                    || wanted == QueryKind::List && query.ends_with(b":") && context.as_bytes().starts_with(query)
             };
             all || self.iter().any(means)
         })

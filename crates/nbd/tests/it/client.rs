@@ -1,18 +1,18 @@
 //! The client, byte by byte: what it sends, and what it does not take from a server.
 
-use destage_nbd::client::{Answer, Ask, Client, Event, Misuse, Violation};
-use destage_nbd::{Command, Errno, Refusal};
+use destage_nbd::client::{ClientEvent, ClientMisuse, NbdClient, OptionAnswer, OptionRequest, ServerViolation};
+use destage_nbd::{Errno, NbdCommand, RequestRefusal};
 
 use crate::common::{Bytes, bytes, chunk, option, option_reply, request, simple};
 
 /// All that comes of some bytes.
-fn hear(client: &mut Client, message: &Bytes) -> Result<Vec<Event>, Violation> {
+fn hear(client: &mut NbdClient, message: &Bytes) -> Result<Vec<ClientEvent>, ServerViolation> {
     let mut input = &message.0[..];
     let mut events = Vec::new();
     loop {
         match client.receive(&mut input)? {
-            Event::More => return Ok(events),
-            Event::Payload(left) => {
+            ClientEvent::More => return Ok(events),
+            ClientEvent::Payload(left) => {
                 let taken = client.take_payload(&mut input, &mut vec![0; left as usize]);
                 if taken == 0 {
                     return Ok(events);
@@ -23,29 +23,34 @@ fn hear(client: &mut Client, message: &Bytes) -> Result<Vec<Event>, Violation> {
     }
 }
 
-fn sent(client: &mut Client) -> Bytes {
+fn sent(client: &mut NbdClient) -> Bytes {
     let output = Bytes(client.output().to_vec());
     client.sent(output.0.len());
     output
 }
 
 /// A client that was greeted by a server that can do all that there is.
-fn greeted() -> Client {
-    let mut client = Client::new(4);
-    assert_eq!(client.ask(&Ask::List), Err(Misuse::NotNow));
+fn greeted() -> NbdClient {
+    let mut client = NbdClient::new(4);
+    assert_eq!(client.ask(&OptionRequest::List), Err(ClientMisuse::NotNow));
     let hello = bytes().raw(b"NBDMAGICIHAVEOPT").u16(3);
-    assert_eq!(hear(&mut client, &hello), Ok(vec![Event::Greeted]));
+    assert_eq!(hear(&mut client, &hello), Ok(vec![ClientEvent::Greeted]));
     assert_eq!(sent(&mut client), bytes().u32(3));
     client
 }
 
 /// The answer to an option.
-fn answer(client: &mut Client, ask: &Ask<'_>, asked: &Bytes, replies: &[Bytes]) -> Result<Answer, Violation> {
+fn answer(
+    client: &mut NbdClient,
+    ask: &OptionRequest<'_>,
+    asked: &Bytes,
+    replies: &[Bytes],
+) -> Result<OptionAnswer, ServerViolation> {
     client.ask(ask).expect("it is time for it");
     assert_eq!(sent(client), *asked);
     let all = Bytes(replies.iter().flat_map(|reply| reply.0.clone()).collect());
     let mut events = hear(client, &all)?;
-    let Some(Event::Answer(answer)) = events.pop() else { panic!("{events:?}") };
+    let Some(ClientEvent::Answer(answer)) = events.pop() else { panic!("{events:?}") };
     assert!(events.is_empty());
     Ok(answer)
 }
@@ -60,11 +65,17 @@ fn options_are_asked_for_and_understood() {
     let listed =
         [option_reply(3, 2, &bytes().string("a")), option_reply(3, 2, &bytes().string("").raw(b"what it is")), ack(3)];
     let all = vec![("a".to_owned(), String::new()), (String::new(), "what it is".to_owned())];
-    assert_eq!(answer(&mut client, &Ask::List, &option(3, &bytes()), &listed), Ok(Answer::Exports(all)));
-    assert_eq!(answer(&mut client, &Ask::StructuredReply, &option(8, &bytes()), &[ack(8)]), Ok(Answer::Done));
+    assert_eq!(
+        answer(&mut client, &OptionRequest::List, &option(3, &bytes()), &listed),
+        Ok(OptionAnswer::Exports(all))
+    );
+    assert_eq!(
+        answer(&mut client, &OptionRequest::StructuredReply, &option(8, &bytes()), &[ack(8)]),
+        Ok(OptionAnswer::Done)
+    );
     let refused = option_reply(5, 0x8000_0001, &bytes().raw(b"no"));
-    let expected = Answer::Refused { kind: 0x8000_0001, text: "no".to_owned() };
-    assert_eq!(answer(&mut client, &Ask::StartTls, &option(5, &bytes()), &[refused]), Ok(expected));
+    let expected = OptionAnswer::Refused { kind: 0x8000_0001, text: "no".to_owned() };
+    assert_eq!(answer(&mut client, &OptionRequest::StartTls, &option(5, &bytes()), &[refused]), Ok(expected));
     let asked = option(6, &bytes().string("a").u16(2).u16(1).u16(3));
     let told = [
         option_reply(6, 3, &bytes().u16(3).u32(512).u32(4096).u32(1 << 20)),
@@ -73,50 +84,54 @@ fn options_are_asked_for_and_understood() {
         option_reply(6, 3, &bytes().u16(1).raw(b"A")),
         ack(6),
     ];
-    let Ok(Answer::Export(export)) = answer(&mut client, &Ask::Info("a", &[1, 3]), &asked, &told) else { panic!() };
+    let Ok(OptionAnswer::Export(export)) = answer(&mut client, &OptionRequest::Info("a", &[1, 3]), &asked, &told)
+    else {
+        panic!()
+    };
     assert_eq!((export.size, export.flags, export.name.as_deref()), (8192, 0x8001, Some("A")));
     assert_eq!(export.blocks.map(|blocks| blocks.minimum), Some(512));
     let asked = option(10, &bytes().string("a").u32(1).string("base:allocation"));
     let chosen = [option_reply(10, 4, &bytes().u32(77).raw(b"base:allocation")), ack(10)];
     let all = vec![(77, "base:allocation".to_owned())];
-    let ask = Ask::SetContexts("a", &["base:allocation"]);
-    assert_eq!(answer(&mut client, &ask, &asked, &chosen), Ok(Answer::Contexts(all.clone())));
+    let ask = OptionRequest::SetContexts("a", &["base:allocation"]);
+    assert_eq!(answer(&mut client, &ask, &asked, &chosen), Ok(OptionAnswer::Contexts(all.clone())));
     assert_eq!(client.contexts(), all);
-    let other = answer(&mut client, &Ask::Other(99, b"xy"), &option(99, &bytes().raw(b"xy")), &[ack(99)]);
-    assert_eq!(other, Ok(Answer::Done));
-    assert_eq!(answer(&mut client, &Ask::Abort, &option(2, &bytes()), &[ack(2)]), Ok(Answer::Done));
+    let other = answer(&mut client, &OptionRequest::Other(99, b"xy"), &option(99, &bytes().raw(b"xy")), &[ack(99)]);
+    assert_eq!(other, Ok(OptionAnswer::Done));
+    assert_eq!(answer(&mut client, &OptionRequest::Abort, &option(2, &bytes()), &[ack(2)]), Ok(OptionAnswer::Done));
 }
 
 #[test]
 fn old_servers_are_asked_for_an_export_alone() {
-    let mut client = Client::new(1);
-    assert_eq!(hear(&mut client, &bytes().raw(b"NBDMAGICIHAVEOPT").u16(0)), Ok(vec![Event::Greeted]));
+    let mut client = NbdClient::new(1);
+    assert_eq!(hear(&mut client, &bytes().raw(b"NBDMAGICIHAVEOPT").u16(0)), Ok(vec![ClientEvent::Greeted]));
     assert_eq!(sent(&mut client), bytes().u32(0));
-    assert_eq!(client.ask(&Ask::List), Err(Misuse::TooOld));
-    client.ask(&Ask::ExportName("a")).expect("the one that there is");
+    assert_eq!(client.ask(&OptionRequest::List), Err(ClientMisuse::TooOld));
+    client.ask(&OptionRequest::ExportName("a")).expect("the one that there is");
     assert_eq!(sent(&mut client), option(1, &bytes().raw(b"a")));
     let start = bytes().u64(4096).u16(1).raw(&[0; 124]);
-    assert_eq!(hear(&mut client, &start), Ok(vec![Event::Started]));
+    assert_eq!(hear(&mut client, &start), Ok(vec![ClientEvent::Started]));
     assert_eq!(client.export().map(|export| export.size), Some(4096));
-    let (cookie, message) = client.request(Command::Read { whole: false }, false, 0, 512).expect("it can be read");
+    let (cookie, message) = client.request(NbdCommand::Read { whole: false }, false, 0, 512).expect("it can be read");
     assert_eq!(message.to_vec(), request(0, 0, cookie, 0, 512).0);
 }
 
 #[test]
 fn greetings_of_other_servers_are_none() {
     for hello in [bytes().raw(b"NBDMAGIC").u64(0x0000_4202_8186_1253), bytes().raw(b"SSH-2.0-OpenSSH_")] {
-        let mut client = Client::new(1);
+        let mut client = NbdClient::new(1);
         let heard = hear(&mut client, &hello.u16(3));
-        assert!(matches!(heard, Err(Violation::Greeting(..))), "{heard:?}");
+        assert!(matches!(heard, Err(ServerViolation::Greeting(..))), "{heard:?}");
     }
-    assert_eq!(hear(&mut greeted(), &bytes().raw(b"x")), Err(Violation::Unasked));
+    assert_eq!(hear(&mut greeted(), &bytes().raw(b"x")), Err(ServerViolation::Unasked));
 }
 
 #[test]
 fn wrong_answers_to_options_are_not_taken() {
     let context = |id| option_reply(10, 4, &bytes().u32(id).raw(b"a:b"));
     let info = |data: &Bytes| option_reply(6, 3, data);
-    let (list, of, set) = (Ask::List, Ask::Info("a", &[]), Ask::SetContexts("a", &["a:b"]));
+    let (list, of, set) =
+        (OptionRequest::List, OptionRequest::Info("a", &[]), OptionRequest::SetContexts("a", &["a:b"]));
     for (ask, replies, what) in [
         (list, vec![bytes().raw(&[0; 20])], "it begins with another number than answers do"),
         (list, vec![ack(6)], "it is one to another option"),
@@ -143,80 +158,81 @@ fn wrong_answers_to_options_are_not_taken() {
         client.ask(&ask).expect("it is time for it");
         let number = u32::from_be_bytes(client.output()[8..12].try_into().expect("four bytes"));
         let all = Bytes(replies.into_iter().flat_map(|reply| reply.0).collect());
-        assert_eq!(hear(&mut client, &all), Err(Violation::Answer { option: number, what }));
+        assert_eq!(hear(&mut client, &all), Err(ServerViolation::Answer { option: number, what }));
         assert!(client.held() < 2 << 20);
         // It stays lost.
-        assert_eq!(hear(&mut client, &bytes()), Err(Violation::Answer { option: number, what }));
-        assert_eq!(client.ask(&Ask::List), Err(Misuse::NotNow));
+        assert_eq!(hear(&mut client, &bytes()), Err(ServerViolation::Answer { option: number, what }));
+        assert_eq!(client.ask(&OptionRequest::List), Err(ClientMisuse::NotNow));
     }
 }
 
 /// A client in transmission, with structured replies and two contexts, 1 and 2, if so wanted.
-fn transmitting(structured: bool) -> Client {
+fn transmitting(structured: bool) -> NbdClient {
     let mut client = greeted();
     if structured {
-        answer(&mut client, &Ask::StructuredReply, &option(8, &bytes()), &[ack(8)]).expect("structured replies");
+        answer(&mut client, &OptionRequest::StructuredReply, &option(8, &bytes()), &[ack(8)])
+            .expect("structured replies");
         let asked = option(10, &bytes().string("a").u32(1).string("a:b"));
         let context = |id| option_reply(10, 4, &bytes().u32(id).raw(b"a:b"));
-        let ask = Ask::SetContexts("a", &["a:b"]);
+        let ask = OptionRequest::SetContexts("a", &["a:b"]);
         answer(&mut client, &ask, &asked, &[context(1), context(2), ack(10)]).expect("contexts");
     }
-    client.ask(&Ask::Go("a", &[])).expect("it is time for it");
+    client.ask(&OptionRequest::Go("a", &[])).expect("it is time for it");
     sent(&mut client);
     let told = option_reply(7, 3, &bytes().u16(0).u64(1 << 20).u16(0xffd)).raw(&ack(7).0);
-    assert_eq!(hear(&mut client, &told), Ok(vec![Event::Started]));
+    assert_eq!(hear(&mut client, &told), Ok(vec![ClientEvent::Started]));
     client
 }
 
 #[test]
 fn what_was_not_agreed_on_is_not_asked_for() {
     let mut client = transmitting(false);
-    let whole = client.request(Command::Read { whole: true }, false, 0, 512);
-    assert!(matches!(whole, Err(Misuse::Refused(Refusal::Flags { flags: 4, .. }))));
-    let status = client.request(Command::BlockStatus { one: false }, false, 0, 512);
-    assert_eq!(status, Err(Misuse::Refused(Refusal::NoContext)));
-    let beyond = client.request(Command::Write, false, 1 << 20, 1);
-    assert!(matches!(beyond, Err(Misuse::Refused(Refusal::Beyond { .. }))));
-    assert_eq!(client.ask(&Ask::List), Err(Misuse::NotNow));
+    let whole = client.request(NbdCommand::Read { whole: true }, false, 0, 512);
+    assert!(matches!(whole, Err(ClientMisuse::Refused(RequestRefusal::Flags { flags: 4, .. }))));
+    let status = client.request(NbdCommand::BlockStatus { one: false }, false, 0, 512);
+    assert_eq!(status, Err(ClientMisuse::Refused(RequestRefusal::NoContext)));
+    let beyond = client.request(NbdCommand::Write, false, 1 << 20, 1);
+    assert!(matches!(beyond, Err(ClientMisuse::Refused(RequestRefusal::Beyond { .. }))));
+    assert_eq!(client.ask(&OptionRequest::List), Err(ClientMisuse::NotNow));
     for _ in 0..4 {
-        client.request(Command::Flush, false, 0, 0).expect("there is room");
+        client.request(NbdCommand::Flush, false, 0, 0).expect("there is room");
     }
-    assert_eq!(client.request(Command::Flush, false, 0, 0), Err(Misuse::Full));
-    assert_eq!(Client::goodbye().to_vec(), request(0, 2, 0, 0, 0).0);
+    assert_eq!(client.request(NbdCommand::Flush, false, 0, 0), Err(ClientMisuse::Full));
+    assert_eq!(NbdClient::goodbye().to_vec(), request(0, 2, 0, 0, 0).0);
 }
 
 #[test]
 fn simple_replies_are_understood() {
     let mut client = transmitting(false);
-    let (read, _) = client.request(Command::Read { whole: false }, false, 512, 3).expect("a read");
-    let (flush, _) = client.request(Command::Flush, false, 0, 0).expect("a flush");
+    let (read, _) = client.request(NbdCommand::Read { whole: false }, false, 512, 3).expect("a read");
+    let (flush, _) = client.request(NbdCommand::Flush, false, 0, 0).expect("a flush");
     let heard = hear(&mut client, &simple(0, flush).raw(&simple(0, read).raw(b"abc").0));
-    let data = Event::Data { cookie: read, offset: 512, length: 3 };
-    let done = |cookie| Event::Done { cookie, result: Ok(()) };
+    let data = ClientEvent::Data { cookie: read, offset: 512, length: 3 };
+    let done = |cookie| ClientEvent::Done { cookie, result: Ok(()) };
     assert_eq!(heard, Ok(vec![done(flush), data, done(read)]));
-    let (again, _) = client.request(Command::Read { whole: false }, false, 0, 3).expect("a read");
+    let (again, _) = client.request(NbdCommand::Read { whole: false }, false, 0, 3).expect("a read");
     // An error that is unknown.
-    let failed = Event::Done { cookie: again, result: Err(Errno::Inval) };
+    let failed = ClientEvent::Done { cookie: again, result: Err(Errno::Inval) };
     assert_eq!(hear(&mut client, &simple(4711, again)), Ok(vec![failed]));
-    assert_eq!(hear(&mut client, &simple(0, again)), Err(Violation::Cookie(again)));
+    assert_eq!(hear(&mut client, &simple(0, again)), Err(ServerViolation::Cookie(again)));
     let mut client = transmitting(false);
-    assert_eq!(hear(&mut client, &chunk(1, 0, 0, &bytes())), Err(Violation::ReplyMagic(0x668e_33ef)));
+    assert_eq!(hear(&mut client, &chunk(1, 0, 0, &bytes())), Err(ServerViolation::ReplyMagic(0x668e_33ef)));
 }
 
 /// What is heard of the chunks that answer a request, of which there is one.
-fn answered(command: Command, chunks: &[(u16, u16, Bytes)]) -> Result<Vec<Event>, Violation> {
+fn answered(command: NbdCommand, chunks: &[(u16, u16, Bytes)]) -> Result<Vec<ClientEvent>, ServerViolation> {
     let mut client = transmitting(true);
-    let length = if command == Command::Flush { 0 } else { 4096 };
-    let offset = if command == Command::Flush { 0 } else { 8192 };
+    let length = if command == NbdCommand::Flush { 0 } else { 4096 };
+    let offset = if command == NbdCommand::Flush { 0 } else { 8192 };
     let (cookie, _) = client.request(command, false, offset, length).expect("it was agreed on");
     let all = chunks.iter().flat_map(|(flags, kind, payload)| chunk(*flags, *kind, cookie, payload).0).collect();
     hear(&mut client, &Bytes(all))
 }
 
 /// What is wrong with these chunks.
-fn wrong(command: Command, chunks: &[(u16, u16, Bytes)]) -> &'static str {
+fn wrong(command: NbdCommand, chunks: &[(u16, u16, Bytes)]) -> &'static str {
     match answered(command, chunks) {
-        Err(Violation::Reply { what, .. }) => what,
+        Err(ServerViolation::Reply { what, .. }) => what,
         other => panic!("{other:?}"),
     }
 }
@@ -229,8 +245,8 @@ fn hole(offset: u64, length: u32) -> Bytes {
     bytes().u64(offset).u32(length)
 }
 
-const READ: Command = Command::Read { whole: false };
-const STATUS: Command = Command::BlockStatus { one: false };
+const READ: NbdCommand = NbdCommand::Read { whole: false };
+const STATUS: NbdCommand = NbdCommand::BlockStatus { one: false };
 
 #[test]
 fn pieces_come_in_any_order_and_cover_what_was_asked_for() {
@@ -238,7 +254,7 @@ fn pieces_come_in_any_order_and_cover_what_was_asked_for() {
     let pieces =
         [(0, 1, data(11264, 1024)), (0, 2, hole(8192, 1024)), (0, 1, data(10240, 1024)), (0, 1, data(9216, 1024))];
     let heard = answered(READ, &[&pieces[..], std::slice::from_ref(&end)].concat()).expect("a valid reply");
-    assert!(matches!(heard[4], Event::Done { result: Ok(()), .. }), "{heard:?}");
+    assert!(matches!(heard[4], ClientEvent::Done { result: Ok(()), .. }), "{heard:?}");
     let covered = "bytes that have come before";
     for other in [data(9215, 2), data(12287, 1), data(11264, 1024), data(8192, 4096), data(10000, 1000)] {
         assert_eq!(wrong(READ, &[&pieces[..], &[(0, 1, other)]].concat()), covered);
@@ -246,7 +262,7 @@ fn pieces_come_in_any_order_and_cover_what_was_asked_for() {
     let into_next = [&pieces[..2], &[(0, 1, data(10240, 1025))]].concat();
     assert_eq!(wrong(READ, &into_next), covered);
     assert_eq!(wrong(READ, &[&pieces[1..], &[end]].concat()), "it ends, but not all bytes have come");
-    let whole = Command::Read { whole: true };
+    let whole = NbdCommand::Read { whole: true };
     assert_eq!(wrong(whole, &pieces[..2]), "a second piece, although one was asked for");
     let many: Vec<_> = (0..1025).map(|n| (0, 1, data(8192 + 2 * n, 1))).collect();
     assert_eq!(wrong(READ, &many), "too many pieces that lie apart");
@@ -276,12 +292,12 @@ fn wrong_chunks_are_not_taken() {
     ] {
         assert_eq!(wrong(READ, &[chunk]), what);
     }
-    assert_eq!(wrong(Command::Flush, &[(1, 1, data(0, 1))]), "bytes, but it is no read");
-    assert_eq!(wrong(Command::Flush, &[(1, 2, hole(0, 1))]), "a hole, but it is no read");
+    assert_eq!(wrong(NbdCommand::Flush, &[(1, 1, data(0, 1))]), "bytes, but it is no read");
+    assert_eq!(wrong(NbdCommand::Flush, &[(1, 2, hole(0, 1))]), "a hole, but it is no read");
     let mut client = transmitting(true);
     let (cookie, _) = client.request(READ, false, 0, 512).expect("a read");
     let heard = hear(&mut client, &simple(5, cookie));
-    assert!(matches!(heard, Err(Violation::Reply { what: "it is simple, although replies are structured", .. })));
+    assert!(matches!(heard, Err(ServerViolation::Reply { what: "it is simple, although replies are structured", .. })));
 }
 
 #[test]
@@ -293,12 +309,12 @@ fn errors_are_heard_with_their_place_and_the_first_one_counts() {
         (1, 1, data(8192, 512)),
     ];
     let heard = answered(READ, &chunks).expect("a valid reply");
-    let Event::Failed { errno: Errno::Io, at: Some(9000), ref text, .. } = heard[0] else { panic!("{heard:?}") };
+    let ClientEvent::Failed { errno: Errno::Io, at: Some(9000), ref text, .. } = heard[0] else { panic!("{heard:?}") };
     assert_eq!(text, "bad");
-    assert!(matches!(heard[1], Event::Failed { errno: Errno::Inval, at: None, .. }));
-    assert!(matches!(heard[3], Event::Done { result: Err(Errno::Io), .. }));
-    let heard = answered(Command::Flush, &[(1, 0, bytes())]).expect("a valid reply");
-    assert!(matches!(heard[..], [Event::Done { result: Ok(()), .. }]));
+    assert!(matches!(heard[1], ClientEvent::Failed { errno: Errno::Inval, at: None, .. }));
+    assert!(matches!(heard[3], ClientEvent::Done { result: Err(Errno::Io), .. }));
+    let heard = answered(NbdCommand::Flush, &[(1, 0, bytes())]).expect("a valid reply");
+    assert!(matches!(heard[..], [ClientEvent::Done { result: Ok(()), .. }]));
 }
 
 #[test]
@@ -309,7 +325,7 @@ fn each_context_is_told_once() {
     let both = [(0, 5, of(2, &[(4000, 1), (96, 0)])), (1, 5, of(1, &[(1 << 30, 3)]))];
     let heard = answered(STATUS, &both).expect("a valid reply");
     assert_eq!(heard.len(), 4);
-    assert!(matches!(heard[1], Event::Extent { context: 2, length: 96, flags: 0, .. }));
+    assert!(matches!(heard[1], ClientEvent::Extent { context: 2, length: 96, flags: 0, .. }));
     assert_eq!(wrong(STATUS, &both[1..]), "it ends, but not all contexts were told");
     assert_eq!(wrong(STATUS, &[both[0].clone(), both[0].clone()]), "a context that was told before");
     assert_eq!(wrong(STATUS, &[(1, 5, of(3, &[(1, 1)]))]), "a context that was not chosen");
@@ -319,7 +335,7 @@ fn each_context_is_told_once() {
     let beyond = "an extent that is empty or beyond what was asked for";
     assert_eq!(wrong(STATUS, &[(1, 5, of(1, &[(4096, 1), (1, 0)]))]), beyond);
     assert_eq!(wrong(STATUS, &[(1, 5, of(1, &[(0, 1)]))]), beyond);
-    let one = Command::BlockStatus { one: true };
+    let one = NbdCommand::BlockStatus { one: true };
     assert_eq!(wrong(one, &[(1, 5, of(1, &[(4097, 1)]))]), beyond);
     assert_eq!(wrong(one, &[(1, 5, of(1, &[(1, 1), (1, 0)]))]), "several extents, although one was asked for");
 }

@@ -1,7 +1,7 @@
 //! Contexts of block status, byte by byte: how they are listed and chosen.
 
-use destage_nbd::Server;
-use destage_nbd::server::Event;
+use destage_nbd::NbdServer;
+use destage_nbd::server::ServerEvent;
 
 use crate::common::{Bytes, bytes, feed, full, greeted, option, option_reply, sent};
 
@@ -19,21 +19,21 @@ fn answered(to: u32, contexts: &[(u32, &str)]) -> Bytes {
 }
 
 #[track_caller]
-fn refused(server: &mut Server, message: &Bytes, kind: u32) {
+fn refused(server: &mut NbdServer, message: &Bytes, kind: u32) {
     assert_eq!(feed(server, message).0[12..16], kind.to_be_bytes());
 }
 
 /// With structured replies agreed on.
-fn server() -> Server {
+fn server() -> NbdServer {
     let mut server = greeted(vec![full("a", 4096), full("b", 4096)], 3);
     feed(&mut server, &option(8, &bytes()));
     server
 }
 
 /// The contexts with which the transmission of an export begins.
-fn chosen(mut server: Server, name: &str) -> Vec<usize> {
+fn chosen(mut server: NbdServer, name: &str) -> Vec<usize> {
     let message = option(7, &bytes().string(name).u16(0));
-    assert_eq!(server.receive(&mut &message.0[..]), Ok(Event::Started));
+    assert_eq!(server.receive(&mut &message.0[..]), Ok(ServerEvent::Started));
     sent(&mut server);
     server.session().expect("it has begun").contexts().collect()
 }

@@ -1,7 +1,7 @@
 //! The negotiation, byte by byte.
 
-use destage_nbd::server::{Event, HangUp};
-use destage_nbd::{BlockSizes, Export, Server};
+use destage_nbd::server::{HangUp, ServerEvent};
+use destage_nbd::{BlockSizes, NbdExport, NbdServer};
 
 use crate::common::{Bytes, bytes, exports, feed, full, greeted, hangs_up, option, option_reply, request, sent};
 
@@ -14,7 +14,7 @@ fn ack(to: u32) -> Bytes {
 
 /// An error, whatever its text.
 #[track_caller]
-fn refused(server: &mut Server, message: &Bytes, to: u32, kind: u32) -> String {
+fn refused(server: &mut NbdServer, message: &Bytes, to: u32, kind: u32) -> String {
     let output = feed(server, message).0;
     assert_eq!(output[..16], bytes().u64(0x0003_e889_0455_65a9).u32(to).u32(kind).0);
     let text = String::from_utf8(output[20..].to_vec()).expect("a text");
@@ -28,8 +28,8 @@ fn told(to: u32, size: u64, flags: u16) -> Bytes {
     option_reply(to, 3, &bytes().u16(0).u64(size).u16(flags))
 }
 
-fn two() -> Vec<Export> {
-    let described = Export { description: "the second".to_owned(), ..Export::new("b", 8192) };
+fn two() -> Vec<NbdExport> {
+    let described = NbdExport { description: "the second".to_owned(), ..NbdExport::new("b", 8192) };
     vec![full("a", 1 << 20), described]
 }
 
@@ -38,19 +38,19 @@ const FULL: u16 = 0b1101_0110_1101;
 
 #[test]
 fn a_server_speaks_first() {
-    let mut server = Server::new(exports(two()));
+    let mut server = NbdServer::new(exports(two()));
     assert_eq!(sent(&mut server), bytes().raw(b"NBDMAGICIHAVEOPT").u16(3));
-    assert_eq!(server.receive(&mut &[][..]), Ok(Event::More));
+    assert_eq!(server.receive(&mut &[][..]), Ok(ServerEvent::More));
     assert!(!server.is_inside_message());
-    assert_eq!(server.receive(&mut &[0, 0][..]), Ok(Event::More));
+    assert_eq!(server.receive(&mut &[0, 0][..]), Ok(ServerEvent::More));
     assert!(server.is_inside_message());
-    assert_eq!(server.receive(&mut &[0, 1][..]), Ok(Event::More));
+    assert_eq!(server.receive(&mut &[0, 1][..]), Ok(ServerEvent::More));
     assert!(!server.is_inside_message());
 }
 
 #[test]
 fn unknown_flags_of_a_client_end_the_connection() {
-    let mut server = Server::new(exports(two()));
+    let mut server = NbdServer::new(exports(two()));
     sent(&mut server);
     assert_eq!(hangs_up(&mut server, &bytes().u32(4)), HangUp::ClientFlags(4));
 }
@@ -61,11 +61,11 @@ fn exports_are_started_by_name_with_or_without_zeroes() {
         let mut server = greeted(two(), flags);
         let message = option(1, &bytes().raw(b"b")).raw(&request(0, 2, 0, 0, 0).0);
         let mut input = &message.0[..];
-        assert_eq!(server.receive(&mut input), Ok(Event::Started));
+        assert_eq!(server.receive(&mut input), Ok(ServerEvent::Started));
         assert_eq!(sent(&mut server), bytes().u64(8192).u16(1).raw(&vec![0; padding]));
         let session = *server.session().expect("it has begun");
         assert_eq!((session.export, session.size, session.structured), (1, 8192, false));
-        assert_eq!(server.receive(&mut input), Ok(Event::Ended));
+        assert_eq!(server.receive(&mut input), Ok(ServerEvent::Ended));
     }
 }
 
@@ -83,11 +83,11 @@ fn an_unknown_name_cannot_be_answered() {
 
 #[test]
 fn no_name_means_the_default() {
-    let all = destage_nbd::Exports::new(two(), Some("b")).expect("exports");
-    let mut server = Server::new(all.into());
+    let all = destage_nbd::ExportList::new(two(), Some("b")).expect("exports");
+    let mut server = NbdServer::new(all.into());
     sent(&mut server);
     let message = bytes().u32(3).raw(&option(7, &bytes().string("").u16(0)).0);
-    assert_eq!(server.receive(&mut &message.0[..]), Ok(Event::Started));
+    assert_eq!(server.receive(&mut &message.0[..]), Ok(ServerEvent::Started));
     assert_eq!(server.session().map(|session| session.export), Some(1));
 }
 
@@ -106,9 +106,9 @@ fn aborting_ends_the_connection_politely() {
         let mut server = greeted(two(), 3);
         let message = option(2, &data).raw(b"whatever comes");
         let mut input = &message.0[..];
-        assert_eq!(server.receive(&mut input), Ok(Event::Ended));
+        assert_eq!(server.receive(&mut input), Ok(ServerEvent::Ended));
         assert_eq!(sent(&mut server), ack(2));
-        assert_eq!(server.receive(&mut input), Ok(Event::Ended));
+        assert_eq!(server.receive(&mut input), Ok(ServerEvent::Ended));
         assert!(!server.is_inside_message());
     }
 }
@@ -169,14 +169,14 @@ fn information_is_given_as_it_is_asked_for() {
 fn go_begins_the_transmission() {
     let mut server = greeted(two(), 1);
     let message = option(7, &bytes().string("a").u16(0));
-    assert_eq!(server.receive(&mut &message.0[..]), Ok(Event::Started));
+    assert_eq!(server.receive(&mut &message.0[..]), Ok(ServerEvent::Started));
     assert_eq!(sent(&mut server).0, [told(7, 1 << 20, FULL).0, ack(7).0].concat());
 }
 
 #[test]
 fn block_sizes_are_told_to_all_and_insisted_on_if_so_wanted() {
     let blocks = BlockSizes { minimum: 512, preferred: 65_536, maximum: 1 << 20 };
-    let export = Export { blocks, insists_on_blocks: true, ..Export::new("a", 1 << 20) };
+    let export = NbdExport { blocks, insists_on_blocks: true, ..NbdExport::new("a", 1 << 20) };
     let told_blocks = |to| option_reply(to, 3, &bytes().u16(3).u32(512).u32(65_536).u32(1 << 20));
     let mut server = greeted(vec![export.clone()], 3);
     for number in [6, 7] {
@@ -186,14 +186,14 @@ fn block_sizes_are_told_to_all_and_insisted_on_if_so_wanted() {
         assert_eq!(output.0[blocks.0.len() + 12..][..4], 0x8000_0008_u32.to_be_bytes());
     }
     let message = option(7, &bytes().string("a").u16(1).u16(3));
-    assert_eq!(server.receive(&mut &message.0[..]), Ok(Event::Started));
+    assert_eq!(server.receive(&mut &message.0[..]), Ok(ServerEvent::Started));
     assert_eq!(sent(&mut server).0, [told_blocks(7).0, told(7, 1 << 20, 1).0, ack(7).0].concat());
     let mut server = greeted(vec![export.clone()], 3);
     assert_eq!(hangs_up(&mut server, &option(1, &bytes().raw(b"a"))), HangUp::BlockSizes("a".to_owned()));
     // Without that all may begin.
-    let mut server = greeted(vec![Export { insists_on_blocks: false, ..export }], 3);
+    let mut server = greeted(vec![NbdExport { insists_on_blocks: false, ..export }], 3);
     let message = option(7, &bytes().string("a").u16(0));
-    assert_eq!(server.receive(&mut &message.0[..]), Ok(Event::Started));
+    assert_eq!(server.receive(&mut &message.0[..]), Ok(ServerEvent::Started));
     assert_eq!(sent(&mut server).0, [told_blocks(7).0, told(7, 1 << 20, 1).0, ack(7).0].concat());
 }
 
@@ -207,7 +207,7 @@ fn a_server_that_is_shut_down_says_so() {
     assert_eq!(hangs_up(&mut server, &option(1, &bytes().raw(b"a"))), HangUp::Shutdown);
     let mut server = greeted(two(), 3);
     server.shut_down();
-    assert_eq!(server.receive(&mut &option(2, &bytes()).0[..]), Ok(Event::Ended));
+    assert_eq!(server.receive(&mut &option(2, &bytes()).0[..]), Ok(ServerEvent::Ended));
     assert_eq!(sent(&mut server), ack(2));
 }
 
@@ -216,12 +216,12 @@ fn a_client_that_does_not_listen_is_not_listened_to() {
     let mut server = greeted(two(), 3);
     let many = option(3, &bytes()).0.repeat(10_000);
     let mut input = &many[..];
-    assert_eq!(server.receive(&mut input), Ok(Event::SendFirst));
+    assert_eq!(server.receive(&mut input), Ok(ServerEvent::SendFirst));
     let left = input.len();
     assert!(left > many.len() / 2 && server.output().len() < 70_000);
-    assert_eq!(server.receive(&mut input), Ok(Event::SendFirst));
+    assert_eq!(server.receive(&mut input), Ok(ServerEvent::SendFirst));
     assert_eq!(input.len(), left);
     server.sent(60_000);
-    assert_eq!(server.receive(&mut input), Ok(Event::SendFirst));
+    assert_eq!(server.receive(&mut input), Ok(ServerEvent::SendFirst));
     assert!(input.len() < left && server.held() < 150_000);
 }

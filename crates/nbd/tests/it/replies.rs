@@ -1,16 +1,18 @@
 //! Replies, byte by byte.
 
-use destage_nbd::{BlockSizes, Errno, Export, Extent, Head, ReadReply, Server, Session, error_chunk};
+use destage_nbd::{
+    BlockSizes, Errno, NbdExport, NbdServer, NbdSession, ReadReply, ReplyHead, StatusExtent, error_chunk,
+};
 
 use crate::common::{Bytes, accepted, bytes, chunk, full, request, simple, transmitting};
 
 const CONTEXTS: &[&str] = &["base:allocation", "destage:member"];
 
-fn session(server: &Server) -> Session {
+fn session(server: &NbdServer) -> NbdSession {
     *server.session().expect("the transmission has begun")
 }
 
-fn head(head: Head) -> Bytes {
+fn head(head: ReplyHead) -> Bytes {
     Bytes(head.to_vec())
 }
 
@@ -82,7 +84,7 @@ fn other_requests_are_answered_simply_unless_they_fail() {
         chunk(1, 0x8001, 7, &bytes().u32(5).u16(4).raw(b"here")),
     ];
     assert_eq!(out, expected.map(|chunk| chunk.0).concat());
-    assert_eq!(head(Head::end(9)), chunk(1, 0, 9, &bytes()));
+    assert_eq!(head(ReplyHead::end(9)), chunk(1, 0, 9, &bytes()));
 }
 
 #[test]
@@ -98,13 +100,13 @@ fn status(flags: u16, extents: &[(u64, u32)]) -> Vec<(u32, u32)> {
     status_of(full("a", 1 << 20), &request(flags, 7, 7, 4096, 10_000), extents)
 }
 
-fn status_of(export: Export, message: &Bytes, extents: &[(u64, u32)]) -> Vec<(u32, u32)> {
+fn status_of(export: NbdExport, message: &Bytes, extents: &[(u64, u32)]) -> Vec<(u32, u32)> {
     let mut server = transmitting(export, true, CONTEXTS);
     let session = session(&server);
     assert_eq!(session.contexts().collect::<Vec<_>>(), [0, 2]);
     let query = accepted(&mut server, message);
     let mut out = Vec::new();
-    session.status(&query, 2, extents.iter().map(|&(length, flags)| Extent { length, flags }), true, &mut out);
+    session.status(&query, 2, extents.iter().map(|&(length, flags)| StatusExtent { length, flags }), true, &mut out);
     let extents: Vec<_> = out[24..]
         .chunks(8)
         .map(|extent| {
@@ -123,9 +125,9 @@ fn a_block_status_has_a_chunk_for_each_context() {
     let session = session(&server);
     let query = accepted(&mut server, &request(0, 7, 7, 0, 8192));
     let mut out = Vec::new();
-    let extents = [Extent { length: 4096, flags: 0 }, Extent { length: 4096, flags: 3 }];
+    let extents = [StatusExtent { length: 4096, flags: 0 }, StatusExtent { length: 4096, flags: 3 }];
     session.status(&query, 0, extents, false, &mut out);
-    session.status(&query, 2, [Extent { length: 8192, flags: 9 }], true, &mut out);
+    session.status(&query, 2, [StatusExtent { length: 8192, flags: 9 }], true, &mut out);
     let first = chunk(0, 5, 7, &bytes().u32(1).u32(4096).u32(0).u32(4096).u32(3));
     let second = chunk(1, 5, 7, &bytes().u32(3).u32(8192).u32(9));
     assert_eq!(out, [first.0, second.0].concat());
@@ -147,6 +149,6 @@ fn extents_are_joined_and_end_where_the_client_may_know() {
     // No chunk is longer than a payload.
     let blocks = BlockSizes { maximum: 1 << 16, ..BlockSizes::default() };
     let many: Vec<_> = (0..9000).map(|n| (1, n % 2)).collect();
-    let told = status_of(Export { blocks, ..full("a", 1 << 20) }, &request(0, 7, 7, 0, 9000), &many);
+    let told = status_of(NbdExport { blocks, ..full("a", 1 << 20) }, &request(0, 7, 7, 0, 9000), &many);
     assert_eq!(told.len(), 8192);
 }

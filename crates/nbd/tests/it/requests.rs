@@ -1,7 +1,7 @@
 //! Requests, byte by byte: which are accepted, and how the others are refused.
 
-use destage_nbd::server::{Event, HangUp};
-use destage_nbd::{BlockSizes, Command, Errno, Export, Features, Request};
+use destage_nbd::server::{HangUp, ServerEvent};
+use destage_nbd::{BlockSizes, Errno, ExportFeatures, NbdCommand, NbdExport, NbdRequest};
 
 use crate::common::{Bytes, accepted, bytes, feed, full, hangs_up, refused, request, sent, simple, transmitting};
 
@@ -12,25 +12,25 @@ const ALLOCATION: &[&str] = &["base:allocation"];
 fn every_command_is_understood() {
     let mut server = transmitting(full("a", SIZE), true, ALLOCATION);
     for (flags, kind, command) in [
-        (0, 0, Command::Read { whole: false }),
-        (4, 0, Command::Read { whole: true }),
-        (0, 4, Command::Trim),
-        (0, 5, Command::Cache),
-        (0, 6, Command::WriteZeroes { no_hole: false, fast: false }),
-        (2, 6, Command::WriteZeroes { no_hole: true, fast: false }),
-        (16, 6, Command::WriteZeroes { no_hole: false, fast: true }),
-        (0, 7, Command::BlockStatus { one: false }),
-        (8, 7, Command::BlockStatus { one: true }),
+        (0, 0, NbdCommand::Read { whole: false }),
+        (4, 0, NbdCommand::Read { whole: true }),
+        (0, 4, NbdCommand::Trim),
+        (0, 5, NbdCommand::Cache),
+        (0, 6, NbdCommand::WriteZeroes { no_hole: false, fast: false }),
+        (2, 6, NbdCommand::WriteZeroes { no_hole: true, fast: false }),
+        (16, 6, NbdCommand::WriteZeroes { no_hole: false, fast: true }),
+        (0, 7, NbdCommand::BlockStatus { one: false }),
+        (8, 7, NbdCommand::BlockStatus { one: true }),
     ] {
         for fua in [false, true] {
             let message = request(flags | u16::from(fua), kind, 0x0102_0304_0506_0708, 4096, 512);
-            let expected = Request { cookie: 0x0102_0304_0506_0708, command, fua, offset: 4096, length: 512 };
+            let expected = NbdRequest { cookie: 0x0102_0304_0506_0708, command, fua, offset: 4096, length: 512 };
             assert_eq!(accepted(&mut server, &message), expected);
             assert_eq!(expected.encode().to_vec(), message.0);
         }
     }
     let flush = accepted(&mut server, &request(1, 3, 9, 0, 0));
-    assert_eq!(flush, Request { cookie: 9, command: Command::Flush, fua: true, offset: 0, length: 0 });
+    assert_eq!(flush, NbdRequest { cookie: 9, command: NbdCommand::Flush, fua: true, offset: 0, length: 0 });
     assert!(!server.is_inside_message());
 }
 
@@ -39,22 +39,22 @@ fn the_payload_of_a_write_goes_where_the_owner_wants_it() {
     let mut server = transmitting(full("a", SIZE), false, &[]);
     let message = request(1, 1, 7, 512, 10).raw(b"abc");
     let mut input = &message.0[..];
-    let expected = Request { cookie: 7, command: Command::Write, fua: true, offset: 512, length: 10 };
-    assert_eq!(server.receive(&mut input), Ok(Event::Request(expected)));
-    assert_eq!((server.receive(&mut input), server.payload_left()), (Ok(Event::Payload(10)), 10));
+    let expected = NbdRequest { cookie: 7, command: NbdCommand::Write, fua: true, offset: 512, length: 10 };
+    assert_eq!(server.receive(&mut input), Ok(ServerEvent::Request(expected)));
+    assert_eq!((server.receive(&mut input), server.payload_left()), (Ok(ServerEvent::Payload(10)), 10));
     assert!(server.is_inside_message());
     let mut buffer = [0; 10];
     assert_eq!(server.take_payload(&mut input, &mut buffer), 3);
     // Four more are read from the socket by the owner; what comes after the payload is not taken.
     server.payload_read(4);
-    assert_eq!(server.receive(&mut input), Ok(Event::Payload(3)));
+    assert_eq!(server.receive(&mut input), Ok(ServerEvent::Payload(3)));
     let rest = bytes().raw(b"xyz").raw(&request(0, 3, 8, 0, 0).0);
     let mut input = &rest.0[..];
     assert_eq!(server.take_payload(&mut input, &mut buffer[7..]), 3);
     assert_eq!((&buffer, input.len()), (b"abc\0\0\0\0xyz", 28));
     assert_eq!((server.payload_left(), server.take_payload(&mut input, &mut [0; 9])), (0, 0));
-    let Ok(Event::Request(flush)) = server.receive(&mut input) else { panic!("a flush") };
-    assert_eq!((flush.command, flush.cookie), (Command::Flush, 8));
+    let Ok(ServerEvent::Request(flush)) = server.receive(&mut input) else { panic!("a flush") };
+    assert_eq!((flush.command, flush.cookie), (NbdCommand::Flush, 8));
     assert!(server.output().is_empty());
 }
 
@@ -63,15 +63,15 @@ fn a_payload_that_nobody_wants_is_dropped_before_the_error_is_sent() {
     let mut server = transmitting(full("a", SIZE), true, &[]);
     let message = request(0, 1, 7, 512, 10).raw(b"abc");
     let mut input = &message.0[..];
-    let Ok(Event::Request(write)) = server.receive(&mut input) else { panic!("a write") };
+    let Ok(ServerEvent::Request(write)) = server.receive(&mut input) else { panic!("a write") };
     server.refuse_payload(&write, Errno::NoMem, &"no buffer");
-    assert_eq!(server.receive(&mut input), Ok(Event::More));
+    assert_eq!(server.receive(&mut input), Ok(ServerEvent::More));
     assert!(server.output().is_empty() && server.is_inside_message());
     assert_eq!(feed(&mut server, &bytes().raw(b"0123456")), refused(7, 12, "no buffer"));
 }
 
 /// Hands over a request that is refused, in both forms of replies, after its payload if it has one.
-fn refuses(export: &Export, contexts: &[&str], message: &Bytes, payload: usize, errno: u32, text: &str) {
+fn refuses(export: &NbdExport, contexts: &[&str], message: &Bytes, payload: usize, errno: u32, text: &str) {
     let cookie = 0x0807_0605_0403_0201;
     for structured in [true, false] {
         if !structured && !contexts.is_empty() {
@@ -119,7 +119,7 @@ fn what_is_outside_the_export_is_refused() {
 #[test]
 fn what_is_not_aligned_is_refused() {
     let blocks = BlockSizes { minimum: 512, ..BlockSizes::default() };
-    let export = Export { blocks, ..full("a", SIZE) };
+    let export = NbdExport { blocks, ..full("a", SIZE) };
     for (kind, name) in [(0, "read"), (1, "write"), (4, "trim"), (5, "cache"), (6, "write of zeroes")] {
         for (offset, length) in [(511, 512), (512, 513), (1, 511)] {
             let text = format!("a {name} of {length} bytes at {offset} is not aligned to blocks of 512 bytes");
@@ -146,7 +146,7 @@ fn a_read_only_export_is_not_changed() {
 
 #[test]
 fn what_was_not_offered_is_refused() {
-    let export = Export { features: Features::default(), ..full("a", SIZE) };
+    let export = NbdExport { features: ExportFeatures::default(), ..full("a", SIZE) };
     for (kind, name, length) in [(3, "flush", 0), (4, "trim", 512), (5, "cache", 512), (6, "write of zeroes", 512)] {
         let message = request(0, kind, COOKIE, 0, length);
         refuses(&export, &[], &message, 0, 22, &format!("a {name} is not offered"));
@@ -185,7 +185,7 @@ fn flags_of_other_commands_and_unknown_ones_are_refused() {
     // Without structured replies there are no pieces.
     let mut server = transmitting(export.clone(), false, &[]);
     assert_eq!(feed(&mut server, &request(4, 0, 5, 0, 512)), simple(22, 5));
-    let slow = Export { features: Features { fast_zero: false, ..export.features }, ..export };
+    let slow = NbdExport { features: ExportFeatures { fast_zero: false, ..export.features }, ..export };
     let text = "a write of zeroes cannot have the flags 0x10";
     refuses(&slow, &[], &request(16, 6, COOKIE, 0, 512), 0, 22, text);
 }
@@ -211,7 +211,7 @@ fn unknown_and_empty_requests_are_refused() {
 #[test]
 fn what_is_too_long_is_refused_and_what_is_far_too_long_ends_the_connection() {
     let blocks = BlockSizes { maximum: 1 << 16, ..BlockSizes::default() };
-    let export = Export { blocks, ..full("a", SIZE) };
+    let export = NbdExport { blocks, ..full("a", SIZE) };
     let over = (1 << 16) + 1;
     let text = |name: &str| format!("a {name} of {over} bytes is longer than 65536 bytes");
     refuses(&export, &[], &request(0, 0, COOKIE, 0, over), 0, 75, &text("read"));
@@ -225,9 +225,9 @@ fn what_is_too_long_is_refused_and_what_is_far_too_long_ends_the_connection() {
     assert_eq!(error, HangUp::PayloadTooLong { length: most + 1, most });
     // A larger maximum is kept to as well.
     let blocks = BlockSizes { maximum: 1 << 26, ..export.blocks };
-    let mut server = transmitting(Export { blocks, ..export }, false, &[]);
+    let mut server = transmitting(NbdExport { blocks, ..export }, false, &[]);
     let message = request(0, 1, 1, 0, 1 << 26);
-    assert!(matches!(server.receive(&mut &message.0[..]), Ok(Event::Request(_))));
+    assert!(matches!(server.receive(&mut &message.0[..]), Ok(ServerEvent::Request(_))));
     server.payload_read(1 << 26);
     let error = hangs_up(&mut server, &request(0, 1, 1, 0, (1 << 26) + 1));
     assert_eq!(error, HangUp::PayloadTooLong { length: (1 << 26) + 1, most: 1 << 26 });
@@ -245,8 +245,8 @@ fn goodbye_is_the_end() {
     let mut server = transmitting(full("a", SIZE), true, &[]);
     let message = request(0, 2, 1, 0, 0).raw(b"what is not to come");
     let mut input = &message.0[..];
-    assert_eq!(server.receive(&mut input), Ok(Event::Ended));
-    assert_eq!(server.receive(&mut input), Ok(Event::Ended));
+    assert_eq!(server.receive(&mut input), Ok(ServerEvent::Ended));
+    assert_eq!(server.receive(&mut input), Ok(ServerEvent::Ended));
     assert!(sent(&mut server).0.is_empty() && !server.is_inside_message());
 }
 
@@ -257,7 +257,7 @@ fn a_server_that_is_shut_down_refuses_requests() {
     let text = "the server is being shut down";
     assert_eq!(feed(&mut server, &request(0, 0, 5, 0, 512)), refused(5, 108, text));
     assert_eq!(feed(&mut server, &request(0, 1, 6, 0, 2).raw(b"ab")), refused(6, 108, text));
-    assert_eq!(server.receive(&mut &request(0, 2, 1, 0, 0).0[..]), Ok(Event::Ended));
+    assert_eq!(server.receive(&mut &request(0, 2, 1, 0, 0).0[..]), Ok(ServerEvent::Ended));
 }
 
 #[test]
@@ -265,6 +265,6 @@ fn a_client_that_does_not_listen_is_not_listened_to() {
     let mut server = transmitting(full("a", SIZE), true, &[]);
     let many = request(0, 99, 1, 0, 0).0.repeat(10_000);
     let mut input = &many[..];
-    assert_eq!(server.receive(&mut input), Ok(Event::SendFirst));
+    assert_eq!(server.receive(&mut input), Ok(ServerEvent::SendFirst));
     assert!(!input.is_empty() && server.held() < 200_000);
 }

@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use destage_nbd::client::blocking::Connection;
+use destage_nbd::client::blocking::BlockingConnection;
 
 use super::{ARRAYS, Array, Draws, IoMode, page};
 
@@ -73,7 +73,7 @@ impl Known {
     }
 
     /// Reads all, which must be what it can be.
-    pub fn check(&mut self, client: &mut Connection<UnixStream>, when: &str) {
+    pub fn check(&mut self, client: &mut BlockingConnection<UnixStream>, when: &str) {
         for (at, (durable, last)) in self.pages.iter_mut().enumerate() {
             let mut bytes = vec![0; 4096];
             client.read(at as u64 * self.stride * 4096, &mut bytes).expect("a read");
@@ -88,7 +88,13 @@ impl Known {
     }
 
     /// Writes until the service is gone: of `writers`, each has its own pages.
-    pub fn write(&self, client: &mut Connection<UnixStream>, seed: u64, writer: usize, writers: usize) -> Vec<Event> {
+    pub fn write(
+        &self,
+        client: &mut BlockingConnection<UnixStream>,
+        seed: u64,
+        writer: usize,
+        writers: usize,
+    ) -> Vec<Event> {
         let mut draws = Draws(seed);
         let mut log = Vec::new();
         let mut newest = vec![0; self.pages.len()];

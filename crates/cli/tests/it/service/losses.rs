@@ -107,7 +107,7 @@ fn a_member_that_is_gone_is_replaced_while_clients_go_on(io_mode: IoMode) {
 }
 
 fn write(
-    client: &mut destage_nbd::client::blocking::Connection<std::os::unix::net::UnixStream>,
+    client: &mut destage_nbd::client::blocking::BlockingConnection<std::os::unix::net::UnixStream>,
     draws: &mut Draws,
     content: &mut [u64],
     number: &mut u64,

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use destage_nbd::{Command, Request};
+use destage_nbd::{NbdCommand, NbdRequest};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::{Array, IoMode};
@@ -20,7 +20,8 @@ const LONGEST: u32 = 64 << 20;
 /// Opens a client that asks for the longest reads, and reads nothing.
 fn deaf(array: &Array, number: usize) -> UnixStream {
     let mut stream = array.client().into_stream();
-    let read = Request { cookie: 1, command: Command::Read { whole: false }, fua: false, offset: 0, length: LONGEST };
+    let read =
+        NbdRequest { cookie: 1, command: NbdCommand::Read { whole: false }, fua: false, offset: 0, length: LONGEST };
     stream.write_all(&read.encode().repeat(number)).expect("a socket");
     stream
 }

@@ -65,7 +65,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use destage_nbd::client::blocking::{Connection, Wanted};
+use destage_nbd::client::blocking::{BlockingConnection, ExportRequest};
 use serde_json::Value;
 
 use crate::binary;
@@ -165,10 +165,11 @@ impl Array {
     }
 
     /// A client.
-    fn client(&self) -> Connection<UnixStream> {
+    fn client(&self) -> BlockingConnection<UnixStream> {
         let stream = UnixStream::connect(self.file("nbd.sock")).expect("the service takes clients");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        Connection::begin(stream, &Wanted { structured: true, ..Wanted::default() }).expect("the export is there")
+        BlockingConnection::begin(stream, &ExportRequest { structured: true, ..ExportRequest::default() })
+            .expect("the export is there")
     }
 
     /// One of the commands about it.

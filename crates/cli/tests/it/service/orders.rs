@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Instant;
 
-use destage_nbd::client::blocking::{Connection, Wanted};
+use destage_nbd::client::blocking::{BlockingConnection, ExportRequest};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Array, IoMode, PATIENCE, binary, page};
@@ -171,11 +171,14 @@ fn sockets_may_be_handed_over(io_mode: IoMode) {
         let address = tcp.local_addr().expect("an address");
         let before = UnixStream::connect(&path).expect("it is listened to");
         array.service = Some(activated(&array, [unix.into(), tcp.into()], "2", ""));
-        let mut client = Connection::begin(before, &Wanted::default()).expect("the export is there");
+        let mut client = BlockingConnection::begin(before, &ExportRequest::default()).expect("the export is there");
         client.write(0, &page(life), true).expect("a write");
         let stream = TcpStream::connect(address).expect("it is listened to");
         let mut read = vec![0; 4096];
-        Connection::begin(stream, &Wanted::default()).expect("the export is there").read(0, &mut read).expect("a read");
+        BlockingConnection::begin(stream, &ExportRequest::default())
+            .expect("the export is there")
+            .read(0, &mut read)
+            .expect("a read");
         assert_eq!(read, page(life));
         // The one that is there by default is not, and what was handed over stays.
         assert!(!array.file("nbd.sock").exists());

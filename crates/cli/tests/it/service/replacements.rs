@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use destage_nbd::client::blocking::Connection;
+use destage_nbd::client::blocking::BlockingConnection;
 
 use super::losses::{assert_holds, fill, wait, wait_copied, wait_for};
 use super::{Array, IoMode, PATIENCE, page};
@@ -395,7 +395,7 @@ fn a_member_is_taken_out_by_order(io_mode: IoMode) {
 }
 
 /// Writes some pages once more as they are; returns the longest time that one of them took.
-fn rewrite(client: &mut Connection<std::os::unix::net::UnixStream>, content: &[u64]) -> Duration {
+fn rewrite(client: &mut BlockingConnection<std::os::unix::net::UnixStream>, content: &[u64]) -> Duration {
     let written = content.iter().zip(0..).filter(|(number, _)| **number > 0).take(20);
     let times = written.map(|(number, at)| {
         let begin = Instant::now();

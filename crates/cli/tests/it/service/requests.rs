@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
-use destage_nbd::client::blocking::{Connection, Error, Wanted};
-use destage_nbd::{Command, Errno, Extent};
+use destage_nbd::client::blocking::{BlockingConnection, ClientError, ExportRequest};
+use destage_nbd::{Errno, NbdCommand, StatusExtent};
 
 use super::{ARRAYS, Array, Draws, IoMode, page, pages};
 
@@ -44,12 +44,12 @@ fn what_is_written_is_read_during_the_life_and_in_the_next(io_mode: IoMode) {
                         content[place].iter_mut().zip(first..).for_each(|(page, number)| *page = number);
                     }
                     5 => {
-                        let zeroes = Command::WriteZeroes { no_hole: draws.below(2) == 0, fast: false };
+                        let zeroes = NbdCommand::WriteZeroes { no_hole: draws.below(2) == 0, fast: false };
                         client.tell(zeroes, draws.below(2) == 0, at * 4096, run as u32 * 4096).expect("zeroes");
                         content[place].fill(0);
                     }
                     6 => client.flush().expect("a flush"),
-                    7 => client.tell(Command::Cache, false, at * 4096, run as u32 * 4096).expect("made ready"),
+                    7 => client.tell(NbdCommand::Cache, false, at * 4096, run as u32 * 4096).expect("made ready"),
                     _ => {
                         let mut bytes = vec![0; run * 4096];
                         client.read(at * 4096, &mut bytes).expect("a read");
@@ -99,7 +99,7 @@ fn zeros_take_no_room_unless_they_are_to(io_mode: IoMode) {
         let bytes = pages(1..=(24 << 20) / 4096);
         client.write(0, &bytes, true).expect("a write");
         let full = allocated(&array);
-        let zeros = |no_hole| Command::WriteZeroes { no_hole, fast: false };
+        let zeros = |no_hole| NbdCommand::WriteZeroes { no_hole, fast: false };
         // From the middle of a page to the middle of another.
         let (from, len) = (MIB + 512, LEN + 1024);
         client.tell(zeros(false), true, from, len).expect("zeros");
@@ -133,11 +133,14 @@ fn zeros_are_fast_where_whole_stripes_are_trimmed(io_mode: IoMode) {
             let count = |field: &str, dev: usize| status["array"]["devices"][dev][field].as_u64().expect("a count");
             ((0..4).map(|dev| count("trims", dev)).sum(), (0..4).map(|dev| count("written_bytes", dev)).sum())
         };
-        let fast = |client: &mut Connection<UnixStream>, no_hole, offset, len: u64| {
-            client.tell(Command::WriteZeroes { no_hole, fast: true }, false, offset, len as u32)
+        let fast = |client: &mut BlockingConnection<UnixStream>, no_hole, offset, len: u64| {
+            client.tell(NbdCommand::WriteZeroes { no_hole, fast: true }, false, offset, len as u32)
         };
-        let slow = |told: Result<(), Error>, what: &str| {
-            assert!(matches!(told, Err(Error::Failed { errno: Errno::NotSup, .. })), "{settings:?}, {what}: {told:?}");
+        let slow = |told: Result<(), ClientError>, what: &str| {
+            assert!(
+                matches!(told, Err(ClientError::Failed { errno: Errno::NotSup, .. })),
+                "{settings:?}, {what}: {told:?}"
+            );
         };
         slow(fast(&mut client, true, 0, 4 * STRIPE), "with room for them");
         slow(fast(&mut client, false, 4096, 2 * STRIPE - 8192), "no whole stripe");
@@ -186,7 +189,7 @@ fn parts_of_pages_are_written_and_read(io_mode: IoMode) {
     let mut sector = [0; 512];
     client.read(4096 + 1024, &mut sector).expect("a read of one sector");
     assert_eq!(sector, [7; 512]);
-    client.tell(Command::Trim, true, 4096, 4096).expect("a trim");
+    client.tell(NbdCommand::Trim, true, 4096, 4096).expect("a trim");
     let found = client.status(0, 8192, false);
     assert!(found.is_err(), "no context was chosen: {found:?}");
     client.flush().expect("it goes on after refusals");
@@ -263,16 +266,16 @@ fn a_client_is_told_what_is_not_on_the_members_yet(io_mode: IoMode) {
         array.serve(&[]);
         let stream = UnixStream::connect(array.file("nbd.sock")).expect("the service takes clients");
         let contexts = ["base:allocation", "destage:state"];
-        let wanted = Wanted { structured: true, contexts: &contexts, ..Wanted::default() };
-        let mut client = Connection::begin(stream, &wanted).expect("the export is there");
-        let told = |client: &mut Connection<UnixStream>, offset, length| {
+        let wanted = ExportRequest { structured: true, contexts: &contexts, ..ExportRequest::default() };
+        let mut client = BlockingConnection::begin(stream, &wanted).expect("the export is there");
+        let told = |client: &mut BlockingConnection<UnixStream>, offset, length| {
             let all = client.status(offset, length, false).expect("a status");
             let of =
                 |number: u32| all.iter().filter(|(context, _)| *context == number).map(|(_, extent)| *extent).collect();
             let (first, second) = (all[0].0, all[all.len() - 1].0);
             assert_ne!(first, second);
-            let (there, state): (Vec<Extent>, Vec<Extent>) = (of(first), of(second));
-            assert_eq!(there, [Extent { length: length.into(), flags: 0 }]);
+            let (there, state): (Vec<StatusExtent>, Vec<StatusExtent>) = (of(first), of(second));
+            assert_eq!(there, [StatusExtent { length: length.into(), flags: 0 }]);
             state.iter().map(|extent| (extent.length, extent.flags)).collect::<Vec<_>>()
         };
         let all = (PAGES * 4096) as u32;

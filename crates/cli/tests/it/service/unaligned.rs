@@ -3,8 +3,8 @@
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use destage_nbd::Command;
-use destage_nbd::client::blocking::Connection;
+use destage_nbd::NbdCommand;
+use destage_nbd::client::blocking::BlockingConnection;
 
 use super::{ARRAYS, Array, Draws, IoMode};
 
@@ -68,12 +68,12 @@ fn clients_keep_their_bytes_of_shared_sectors(io_mode: IoMode) {
                                 content[from..to].copy_from_slice(&bytes);
                             }
                             3 => {
-                                let zeroes = Command::WriteZeroes { no_hole: draws.below(2) == 0, fast: false };
+                                let zeroes = NbdCommand::WriteZeroes { no_hole: draws.below(2) == 0, fast: false };
                                 client.tell(zeroes, fua, at, (to - from) as u32).expect("zeroes");
                                 content[from..to].fill(0);
                             }
                             // No page is trimmed as a whole.
-                            4 => client.tell(Command::Trim, fua, at, (to - from) as u32).expect("a trim"),
+                            4 => client.tell(NbdCommand::Trim, fua, at, (to - from) as u32).expect("a trim"),
                             _ => {
                                 let mut found = vec![0; to - from];
                                 client.read(at, &mut found).expect("a read");
@@ -108,7 +108,7 @@ struct PartVersions {
 }
 
 /// Writes parts until the service is gone.
-fn write(client: &mut Connection<UnixStream>, known: &mut [PartVersions], seed: u64, number: usize) {
+fn write(client: &mut BlockingConnection<UnixStream>, known: &mut [PartVersions], seed: u64, number: usize) {
     let mut draws = Draws(seed + number as u64);
     loop {
         let part = draws.below((known.len() / CLIENTS) as u64) as usize * CLIENTS + number;

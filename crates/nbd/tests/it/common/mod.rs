@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use destage_nbd::server::{Event, HangUp};
-use destage_nbd::{Export, Exports, Features, Request, Server};
+use destage_nbd::server::{HangUp, ServerEvent};
+use destage_nbd::{ExportFeatures, ExportList, NbdExport, NbdRequest, NbdServer};
 
 /// A message, put together field by field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,9 +70,9 @@ pub fn refused(cookie: u64, error: u32, text: &str) -> Bytes {
 }
 
 /// An export that offers everything.
-pub fn full(name: &str, size: u64) -> Export {
-    Export {
-        features: Features {
+pub fn full(name: &str, size: u64) -> NbdExport {
+    NbdExport {
+        features: ExportFeatures {
             read_only: false,
             flush: true,
             fua: true,
@@ -84,24 +84,24 @@ pub fn full(name: &str, size: u64) -> Export {
             cache: true,
         },
         contexts: vec!["base:allocation".to_owned(), "destage:dirty".to_owned(), "destage:member".to_owned()],
-        ..Export::new(name, size)
+        ..NbdExport::new(name, size)
     }
 }
 
-pub fn exports(all: Vec<Export>) -> Arc<Exports> {
-    Arc::new(Exports::new(all, None).expect("exports that can be served"))
+pub fn exports(all: Vec<NbdExport>) -> Arc<ExportList> {
+    Arc::new(ExportList::new(all, None).expect("exports that can be served"))
 }
 
 /// A server whose client has said which flags it has; what was sent before is dropped.
-pub fn greeted(all: Vec<Export>, flags: u32) -> Server {
-    let mut server = Server::new(exports(all));
+pub fn greeted(all: Vec<NbdExport>, flags: u32) -> NbdServer {
+    let mut server = NbdServer::new(exports(all));
     sent(&mut server);
-    assert_eq!(server.receive(&mut &flags.to_be_bytes()[..]), Ok(Event::More));
+    assert_eq!(server.receive(&mut &flags.to_be_bytes()[..]), Ok(ServerEvent::More));
     server
 }
 
 /// A server in transmission over its first export, with what was asked for before.
-pub fn transmitting(export: Export, structured: bool, contexts: &[&str]) -> Server {
+pub fn transmitting(export: NbdExport, structured: bool, contexts: &[&str]) -> NbdServer {
     let name = export.name.clone();
     let mut server = greeted(vec![export], 3);
     if structured {
@@ -113,37 +113,37 @@ pub fn transmitting(export: Export, structured: bool, contexts: &[&str]) -> Serv
     }
     let input = option(7, &bytes().string(&name).u16(0));
     let mut input = &input.0[..];
-    assert_eq!(server.receive(&mut input), Ok(Event::Started));
+    assert_eq!(server.receive(&mut input), Ok(ServerEvent::Started));
     assert!(input.is_empty());
     sent(&mut server);
     server
 }
 
 /// What is to be sent, which is then taken to be sent.
-pub fn sent(server: &mut Server) -> Bytes {
+pub fn sent(server: &mut NbdServer) -> Bytes {
     let output = Bytes(server.output().to_vec());
     server.sent(output.0.len());
     output
 }
 
 /// Hands a message over, after which more is expected; says what is sent.
-pub fn feed(server: &mut Server, message: &Bytes) -> Bytes {
+pub fn feed(server: &mut NbdServer, message: &Bytes) -> Bytes {
     let mut input = &message.0[..];
-    assert_eq!(server.receive(&mut input), Ok(Event::More), "{message:x?}");
+    assert_eq!(server.receive(&mut input), Ok(ServerEvent::More), "{message:x?}");
     assert!(input.is_empty());
     sent(server)
 }
 
 /// Hands over a message that is a valid request, and gives that.
-pub fn accepted(server: &mut Server, message: &Bytes) -> Request {
+pub fn accepted(server: &mut NbdServer, message: &Bytes) -> NbdRequest {
     let mut input = &message.0[..];
-    let Ok(Event::Request(request)) = server.receive(&mut input) else { panic!("{message:x?} is refused") };
+    let Ok(ServerEvent::Request(request)) = server.receive(&mut input) else { panic!("{message:x?} is refused") };
     assert!(input.is_empty() && server.output().is_empty());
     request
 }
 
 /// Hands over a message for which the server hangs up, now and ever after.
-pub fn hangs_up(server: &mut Server, message: &Bytes) -> HangUp {
+pub fn hangs_up(server: &mut NbdServer, message: &Bytes) -> HangUp {
     let mut input = &message.0[..];
     let error = server.receive(&mut input).expect_err("it hangs up");
     assert_eq!(server.receive(&mut &[1, 2, 3][..]), Err(error.clone()));

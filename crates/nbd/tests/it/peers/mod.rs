@@ -19,7 +19,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::thread;
 
-use destage_nbd::{BlockSizes, Exports, Features};
+use destage_nbd::{BlockSizes, ExportFeatures, ExportList};
 use disk::Disk;
 
 /// Blocks of each disk: 8 MiB.
@@ -52,11 +52,11 @@ impl Served {
         let disks = Arc::new([
             Disk::new(BLOCKS, all, sizes),
             Disk::new(BLOCKS, all, BlockSizes { minimum: 512, ..sizes }),
-            Disk::new(BLOCKS, Features { read_only: true, ..all }, sizes),
+            Disk::new(BLOCKS, ExportFeatures { read_only: true, ..all }, sizes),
         ]);
         let names = ["disk", "sectors", "frozen"];
         let exports = names.iter().zip(&*disks).map(|(name, disk)| disk.export(name)).collect();
-        let exports = Arc::new(Exports::new(exports, Some("disk")).expect("exports that can be served"));
+        let exports = Arc::new(ExportList::new(exports, Some("disk")).expect("exports that can be served"));
         let folder = tempfile::tempdir().expect("a folder");
         let unix = UnixListener::bind(folder.path().join("socket")).expect("a socket");
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -7,8 +7,8 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use destage_nbd::client::Ask;
-use destage_nbd::client::blocking::{Connection, Wanted};
+use destage_nbd::client::OptionRequest;
+use destage_nbd::client::blocking::{BlockingConnection, ExportRequest};
 
 use super::have;
 use super::own::exercise;
@@ -41,8 +41,8 @@ fn connect(socket: &Path) -> UnixStream {
 fn use_it(socket: &Path, export: &str) {
     for structured in [true, false] {
         let contexts: &[&str] = if structured { &["base:allocation"] } else { &[] };
-        let wanted = Wanted { export, structured, contexts };
-        let mut connection = Connection::begin(connect(socket), &wanted).expect("a transmission");
+        let wanted = ExportRequest { export, structured, contexts };
+        let mut connection = BlockingConnection::begin(connect(socket), &wanted).expect("a transmission");
         assert_eq!(connection.export().map(|export| export.size), Some(8 << 20));
         exercise(&mut connection);
         if structured {
@@ -83,6 +83,6 @@ fn qemu_nbd_is_understood() {
     command.args(["--persistent", "--shared=4", "--format=raw", "--discard=unmap", "--export-name=it", "--socket"]);
     let _peer = Peer(command.arg(&socket).arg(&image).spawn().expect("it runs"));
     use_it(&socket, "it");
-    let mut connection = Connection::greet(connect(&socket)).expect("a server");
-    assert!(connection.ask(&Ask::Go("other", &[])).is_err());
+    let mut connection = BlockingConnection::greet(connect(&socket)).expect("a server");
+    assert!(connection.ask(&OptionRequest::Go("other", &[])).is_err());
 }

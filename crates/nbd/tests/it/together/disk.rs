@@ -1,6 +1,6 @@
 //! What a server does with requests: some bytes, an error now and then, replies in any pieces.
 
-use destage_nbd::{Command, Errno, Extent, ReadReply, Request, Session};
+use destage_nbd::{Errno, NbdCommand, NbdRequest, NbdSession, ReadReply, StatusExtent};
 
 use super::world::Random;
 
@@ -18,7 +18,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    fn of(request: &Request) -> std::ops::Range<usize> {
+    fn of(request: &NbdRequest) -> std::ops::Range<usize> {
         let start = request.offset as usize;
         start..start + request.length as usize
     }
@@ -26,8 +26,8 @@ impl Disk {
     /// Carries a request out and appends the reply; says how it ends for the client.
     pub fn answer(
         &mut self,
-        session: &Session,
-        request: &Request,
+        session: &NbdSession,
+        request: &NbdRequest,
         payload: &[u8],
         random: &mut Random,
         out: &mut Vec<u8>,
@@ -39,17 +39,17 @@ impl Disk {
         }
         let range = Self::of(request);
         match request.command {
-            Command::Read { .. } => return self.read(session, request, random, out),
-            Command::BlockStatus { one } => return status(session, request, one, random, out),
-            Command::Write => self.bytes[range].copy_from_slice(payload),
-            Command::WriteZeroes { .. } | Command::Trim => self.bytes[range].fill(0),
-            Command::Flush | Command::Cache => {}
+            NbdCommand::Read { .. } => return self.read(session, request, random, out),
+            NbdCommand::BlockStatus { one } => return status(session, request, one, random, out),
+            NbdCommand::Write => self.bytes[range].copy_from_slice(payload),
+            NbdCommand::WriteZeroes { .. } | NbdCommand::Trim => self.bytes[range].fill(0),
+            NbdCommand::Flush | NbdCommand::Cache => {}
         }
         out.extend_from_slice(&session.done(request));
         Outcome::Nothing
     }
 
-    fn read(&self, session: &Session, request: &Request, random: &mut Random, out: &mut Vec<u8>) -> Outcome {
+    fn read(&self, session: &NbdSession, request: &NbdRequest, random: &mut Random, out: &mut Vec<u8>) -> Outcome {
         let wanted = &self.bytes[Self::of(request)];
         let mut reply = ReadReply::new(session, request);
         while reply.left() > 0 {
@@ -74,13 +74,14 @@ impl Disk {
 }
 
 /// Some extents for each context; what arrives of them is worked out byte by byte.
-fn status(session: &Session, request: &Request, one: bool, random: &mut Random, out: &mut Vec<u8>) -> Outcome {
+fn status(session: &NbdSession, request: &NbdRequest, one: bool, random: &mut Random, out: &mut Vec<u8>) -> Outcome {
     let mut told = Vec::new();
     let contexts: Vec<usize> = session.contexts().collect();
     for (n, &context) in contexts.iter().enumerate() {
         let some = random.below(6);
-        let extents: Vec<Extent> =
-            (0..some).map(|_| Extent { length: random.below(3000) as u64, flags: random.below(3) as u32 }).collect();
+        let extents: Vec<StatusExtent> = (0..some)
+            .map(|_| StatusExtent { length: random.below(3000) as u64, flags: random.below(3) as u32 })
+            .collect();
         session.status(request, context, extents.iter().copied(), n + 1 == contexts.len(), out);
         let mut bytes: Vec<u32> =
             extents.iter().flat_map(|extent| std::iter::repeat_n(extent.flags, extent.length as usize)).collect();

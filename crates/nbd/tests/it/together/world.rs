@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use destage_nbd::client::{Answer, Ask, Client, Event as Heard};
-use destage_nbd::server::Event;
-use destage_nbd::{Export, Request, Server};
+use destage_nbd::client::{ClientEvent as Heard, NbdClient, OptionAnswer, OptionRequest};
+use destage_nbd::server::ServerEvent;
+use destage_nbd::{NbdExport, NbdRequest, NbdServer};
 
 use super::disk::{Disk, Outcome};
 use super::refusals;
@@ -50,38 +50,38 @@ impl Pipe {
 
 /// What the client has heard of a request so far.
 struct Open {
-    request: Request,
+    request: NbdRequest,
     bytes: Vec<u8>,
     extents: Vec<(u32, u64, u32)>,
 }
 
 pub struct World {
-    export: Export,
+    export: NbdExport,
     agreed: Agreed,
     random: Random,
-    server: Server,
-    client: Client,
+    server: NbdServer,
+    client: NbdClient,
     to_server: Pipe,
     to_client: Pipe,
     disk: Disk,
     /// Requests that the server has heard, with the payloads of writes; the last may be incomplete.
-    heard: Vec<(Request, Vec<u8>)>,
+    heard: Vec<(NbdRequest, Vec<u8>)>,
     /// How each request ended where it was carried out.
     outcomes: HashMap<u64, Outcome>,
     open: HashMap<u64, Open>,
     /// Each request as the client made it, with the bytes that had arrived when it did.
-    made: Vec<(usize, Request)>,
+    made: Vec<(usize, NbdRequest)>,
     /// All events at both ends.
     server_events: Vec<String>,
     client_events: Vec<String>,
 }
 
 impl World {
-    pub fn new(export: Export, agreed: Agreed, seed: u64) -> Self {
+    pub fn new(export: NbdExport, agreed: Agreed, seed: u64) -> Self {
         let size = export.size as usize;
         Self {
-            server: Server::new(exports(vec![export.clone()])),
-            client: Client::new(DEPTH),
+            server: NbdServer::new(exports(vec![export.clone()])),
+            client: NbdClient::new(DEPTH),
             random: Random(seed),
             disk: Disk { bytes: (0..size).map(|at| if at & 0x800 == 0 { (at % 251) as u8 } else { 0 }).collect() },
             export,
@@ -104,12 +104,12 @@ impl World {
         let mut input = &self.to_server.sent[range];
         loop {
             match self.server.receive(&mut input).expect("the client keeps to the protocol") {
-                Event::More => break,
-                Event::Request(request) => {
+                ServerEvent::More => break,
+                ServerEvent::Request(request) => {
                     self.server_events.push(format!("{request:?}"));
                     self.heard.push((request, Vec::new()));
                 }
-                Event::Payload(left) => {
+                ServerEvent::Payload(left) => {
                     let payload = &mut self.heard.last_mut().expect("the write").1;
                     let start = payload.len();
                     payload.resize(start + left as usize, 0);
@@ -121,7 +121,7 @@ impl World {
                 }
                 event => {
                     self.server_events.push(format!("{event:?}"));
-                    if event == Event::Ended {
+                    if event == ServerEvent::Ended {
                         break;
                     }
                 }
@@ -138,7 +138,7 @@ impl World {
     }
 
     /// Some bytes arrive at the client; answers to options are given back.
-    fn client_hears(&mut self) -> Option<Answer> {
+    fn client_hears(&mut self) -> Option<OptionAnswer> {
         let range = self.to_client.some(&mut self.random);
         let mut end = range.end;
         let mut input = &self.to_client.sent[range];
@@ -176,8 +176,8 @@ impl World {
                     let open = self.open.remove(&cookie).expect("it is under way");
                     let got = match (result, open.request.command) {
                         (Err(errno), _) => Outcome::Failed(errno),
-                        (Ok(()), destage_nbd::Command::Read { .. }) => Outcome::Bytes(open.bytes),
-                        (Ok(()), destage_nbd::Command::BlockStatus { .. }) => Outcome::Extents(open.extents),
+                        (Ok(()), destage_nbd::NbdCommand::Read { .. }) => Outcome::Bytes(open.bytes),
+                        (Ok(()), destage_nbd::NbdCommand::BlockStatus { .. }) => Outcome::Extents(open.extents),
                         (Ok(()), _) => Outcome::Nothing,
                     };
                     let refused =
@@ -192,7 +192,7 @@ impl World {
         answer
     }
 
-    fn ask(&mut self, option: &Ask<'_>) -> Option<Answer> {
+    fn ask(&mut self, option: &OptionRequest<'_>) -> Option<OptionAnswer> {
         self.client.ask(option).expect("it is time for it");
         self.flush_client();
         loop {
@@ -219,15 +219,16 @@ impl World {
         }
         self.flush_client();
         if self.agreed.structured {
-            assert_eq!(self.ask(&Ask::StructuredReply), Some(Answer::Done));
+            assert_eq!(self.ask(&OptionRequest::StructuredReply), Some(OptionAnswer::Done));
         }
         let names = ["destage:member", "base:allocation", "destage:dirty"];
         if self.agreed.contexts > 0 {
-            let answer = self.ask(&Ask::SetContexts("disk", &names[..self.agreed.contexts]));
-            let Some(Answer::Contexts(chosen)) = answer else { panic!("{answer:?}") };
+            let answer = self.ask(&OptionRequest::SetContexts("disk", &names[..self.agreed.contexts]));
+            let Some(OptionAnswer::Contexts(chosen)) = answer else { panic!("{answer:?}") };
             assert_eq!(chosen.len(), self.agreed.contexts);
         }
-        let start = if self.agreed.by_name { Ask::ExportName("disk") } else { Ask::Go("disk", &[3]) };
+        let start =
+            if self.agreed.by_name { OptionRequest::ExportName("disk") } else { OptionRequest::Go("disk", &[3]) };
         assert_eq!(self.ask(&start), None);
         let (of_client, of_server) = (self.client.session().expect("it"), self.server.session().expect("it"));
         assert_eq!((of_client.size, of_client.features), (of_server.size, of_server.features));
@@ -235,7 +236,7 @@ impl World {
     }
 
     /// All requests, until each is answered.
-    pub fn run(&mut self, requests: Vec<Request>) {
+    pub fn run(&mut self, requests: Vec<NbdRequest>) {
         let mut requests = requests.into_iter().peekable();
         while requests.peek().is_some() || !self.open.is_empty() {
             match self.random.below(5) {
@@ -253,16 +254,16 @@ impl World {
         assert_eq!(self.client.under_way().count(), 0);
     }
 
-    fn make(&mut self, request: Request) {
+    fn make(&mut self, request: NbdRequest) {
         let (cookie, head) = self.client.request_anyway(request).expect("there is room");
         self.made.push((self.to_client.arrived, request));
         self.to_server.sent.extend_from_slice(&head);
-        if request.command == destage_nbd::Command::Write {
+        if request.command == destage_nbd::NbdCommand::Write {
             let payload = (0..request.length as usize).map(|_| self.random.below(256) as u8);
             self.to_server.sent.extend(payload);
         }
         let bytes =
-            if matches!(request.command, destage_nbd::Command::Read { .. }) { request.length as usize } else { 0 };
+            if matches!(request.command, destage_nbd::NbdCommand::Read { .. }) { request.length as usize } else { 0 };
         self.open.insert(cookie, Open { request, bytes: vec![0xee; bytes], extents: Vec::new() });
     }
 
@@ -280,7 +281,7 @@ impl World {
 
     /// The client says goodbye.
     pub fn part(&mut self) {
-        self.to_server.sent.extend(Client::goodbye());
+        self.to_server.sent.extend(NbdClient::goodbye());
         while self.to_server.arrived < self.to_server.sent.len() {
             self.server_hears();
         }
@@ -291,20 +292,20 @@ impl World {
 
     /// The same bytes once more, one at a time: both ends make the same of them.
     pub fn replay(&self) {
-        let mut server = Server::new(exports(vec![self.export.clone()]));
+        let mut server = NbdServer::new(exports(vec![self.export.clone()]));
         let mut events = Vec::new();
         for byte in self.to_server.sent.chunks(1) {
             let mut input = byte;
             loop {
                 match server.receive(&mut input).expect("it did before") {
-                    Event::More => break,
-                    Event::Payload(_) if input.is_empty() => break,
-                    Event::Payload(_) => assert_eq!(server.take_payload(&mut input, &mut [0; 9]), 1),
-                    Event::Ended => {
+                    ServerEvent::More => break,
+                    ServerEvent::Payload(_) if input.is_empty() => break,
+                    ServerEvent::Payload(_) => assert_eq!(server.take_payload(&mut input, &mut [0; 9]), 1),
+                    ServerEvent::Ended => {
                         events.push("Ended".to_owned());
                         break;
                     }
-                    Event::Request(request) => events.push(format!("{request:?}")),
+                    ServerEvent::Request(request) => events.push(format!("{request:?}")),
                     event => events.push(format!("{event:?}")),
                 }
             }
@@ -316,13 +317,14 @@ impl World {
     }
 
     fn replay_client(&self) {
-        let mut client = Client::new(DEPTH);
+        let mut client = NbdClient::new(DEPTH);
         let mut events = Vec::new();
         let mut made = self.made.iter().peekable();
         let names = ["destage:member", "base:allocation", "destage:dirty"];
-        let go = if self.agreed.by_name { Ask::ExportName("disk") } else { Ask::Go("disk", &[3]) };
-        let structured = self.agreed.structured.then_some(Ask::StructuredReply);
-        let contexts = (self.agreed.contexts > 0).then(|| Ask::SetContexts("disk", &names[..self.agreed.contexts]));
+        let go = if self.agreed.by_name { OptionRequest::ExportName("disk") } else { OptionRequest::Go("disk", &[3]) };
+        let structured = self.agreed.structured.then_some(OptionRequest::StructuredReply);
+        let contexts =
+            (self.agreed.contexts > 0).then(|| OptionRequest::SetContexts("disk", &names[..self.agreed.contexts]));
         let mut options = structured.into_iter().chain(contexts).chain([go]);
         for (at, byte) in self.to_client.sent.chunks(1).enumerate() {
             while let Some((_, request)) = made.next_if(|made| made.0 == at) {

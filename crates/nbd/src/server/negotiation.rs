@@ -3,30 +3,32 @@
 use std::sync::Arc;
 
 use super::HangUp;
-use super::contexts::{Queries, Wanted};
+use super::contexts::{ContextQueries, QueryKind};
 use crate::answer::context_id;
-use crate::export::{BlockSizes, Export, Exports};
-use crate::session::Session;
-use crate::wire::{Fields, OPTION_REPLY_MAGIC, PADDING_BYTES, Put, STRING_BYTES, info, option, option_reply};
+use crate::export::{BlockSizes, ExportList, NbdExport};
+use crate::session::NbdSession;
+use crate::wire::{
+    OPTION_REPLY_MAGIC, PADDING_BYTES, PutNumbers, STRING_BYTES, WireFields, info, option, option_reply,
+};
 
 /// Bytes of an option's data that are kept; what is longer is answered as too big.
 const DATA: u32 = 1 << 15;
 
 /// Why an option is refused: the reply, and a text.
-type Refused = (u32, &'static str);
+type OptionRefusal = (u32, &'static str);
 
 /// What follows an option.
-pub(super) enum Outcome {
+pub(super) enum OptionOutcome {
     /// Another one.
     Next,
     /// The transmission.
-    Start(Session),
+    Start(NbdSession),
 }
 
 /// What was negotiated so far.
 #[derive(Debug)]
-pub(super) struct Haggle {
-    exports: Arc<Exports>,
+pub(super) struct OptionNegotiation {
+    exports: Arc<ExportList>,
     pub no_zeroes: bool,
     pub shutting_down: bool,
     structured: bool,
@@ -34,11 +36,11 @@ pub(super) struct Haggle {
     contexts: Option<(usize, u32)>,
 }
 
-impl Haggle {
+impl OptionNegotiation {
     /// Bytes of the longest name that is asked for with `EXPORT_NAME`.
     pub const LONGEST_NAME: u32 = STRING_BYTES as u32;
 
-    pub const fn new(exports: Arc<Exports>) -> Self {
+    pub const fn new(exports: Arc<ExportList>) -> Self {
         Self { exports, no_zeroes: false, shutting_down: false, structured: false, contexts: None }
     }
 
@@ -83,9 +85,9 @@ impl Haggle {
     }
 
     /// Answers an option.
-    pub fn answer(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Result<Outcome, HangUp> {
+    pub fn answer(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Result<OptionOutcome, HangUp> {
         if option == option::EXPORT_NAME {
-            return self.start_by_name(data, out).map(Outcome::Start);
+            return self.start_by_name(data, out).map(OptionOutcome::Start);
         }
         let answered = match option {
             // What was chosen before is gone even if this fails.
@@ -109,21 +111,21 @@ impl Haggle {
         match answered {
             Ok(session) => {
                 reply(out, option, option_reply::ACK, &[]);
-                Ok(session.map_or(Outcome::Next, Outcome::Start))
+                Ok(session.map_or(OptionOutcome::Next, OptionOutcome::Start))
             }
             Err((kind, text)) => {
                 reply(out, option, kind, text.as_bytes());
-                Ok(Outcome::Next)
+                Ok(OptionOutcome::Next)
             }
         }
     }
 
-    fn session(&self, number: usize) -> Session {
+    fn session(&self, number: usize) -> NbdSession {
         let contexts = self.contexts.filter(|(of, _)| *of == number).map_or(0, |(_, chosen)| chosen);
-        Session::new(number, &self.exports.all()[number], self.structured, contexts)
+        NbdSession::new(number, &self.exports.all()[number], self.structured, contexts)
     }
 
-    fn start_by_name(&self, name: &[u8], out: &mut Vec<u8>) -> Result<Session, HangUp> {
+    fn start_by_name(&self, name: &[u8], out: &mut Vec<u8>) -> Result<NbdSession, HangUp> {
         if self.shutting_down {
             return Err(HangUp::Shutdown);
         }
@@ -141,7 +143,7 @@ impl Haggle {
         Ok(self.session(number))
     }
 
-    fn list(&self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+    fn list(&self, data: &[u8], out: &mut Vec<u8>) -> Result<(), OptionRefusal> {
         if !data.is_empty() {
             return Err(NO_DATA);
         }
@@ -155,7 +157,7 @@ impl Haggle {
     }
 
     /// INFO and GO, which are answered alike.
-    fn info(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Result<Session, Refused> {
+    fn info(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Result<NbdSession, OptionRefusal> {
         let (name, wanted) = wanted_info(data)?;
         let number = self.exports.find(name).ok_or(UNKNOWN)?;
         let export = &self.exports.all()[number];
@@ -183,27 +185,27 @@ impl Haggle {
     }
 
     /// The export of a query for contexts, and the queries.
-    fn queries<'a>(&self, data: &'a [u8]) -> Result<(usize, Queries<'a>), Refused> {
+    fn queries<'a>(&self, data: &'a [u8]) -> Result<(usize, ContextQueries<'a>), OptionRefusal> {
         if !self.structured {
             return Err((option_reply::ERR_INVALID, "contexts need structured replies, to be asked for first"));
         }
-        let (name, queries) = Queries::parse(data).map_err(|text| (option_reply::ERR_INVALID, text))?;
+        let (name, queries) = ContextQueries::parse(data).map_err(|text| (option_reply::ERR_INVALID, text))?;
         Ok((self.exports.find(name).ok_or(UNKNOWN)?, queries))
     }
 
-    fn list_contexts(&self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+    fn list_contexts(&self, data: &[u8], out: &mut Vec<u8>) -> Result<(), OptionRefusal> {
         let (number, queries) = self.queries(data)?;
-        for (_, name) in queries.matching(&self.exports.all()[number].contexts, Wanted::List) {
+        for (_, name) in queries.matching(&self.exports.all()[number].contexts, QueryKind::List) {
             put_context(out, option::LIST_META_CONTEXT, 0, name);
         }
         Ok(())
     }
 
-    fn set_contexts(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+    fn set_contexts(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), OptionRefusal> {
         self.contexts = None;
         let (number, queries) = self.queries(data)?;
         let mut chosen = 0;
-        for (at, name) in queries.matching(&self.exports.all()[number].contexts, Wanted::Set) {
+        for (at, name) in queries.matching(&self.exports.all()[number].contexts, QueryKind::Set) {
             chosen |= 1 << at;
             put_context(out, option::SET_META_CONTEXT, context_id(at), name);
         }
@@ -212,17 +214,17 @@ impl Haggle {
     }
 }
 
-const SHUTDOWN: Refused = (option_reply::ERR_SHUTDOWN, "the server is being shut down");
-const UNKNOWN: Refused = (option_reply::ERR_UNKNOWN, "there is no export of this name");
-const NO_DATA: Refused = (option_reply::ERR_INVALID, "the option has no data");
-const BAD_INFO: Refused = (
+const SHUTDOWN: OptionRefusal = (option_reply::ERR_SHUTDOWN, "the server is being shut down");
+const UNKNOWN: OptionRefusal = (option_reply::ERR_UNKNOWN, "there is no export of this name");
+const NO_DATA: OptionRefusal = (option_reply::ERR_INVALID, "the option has no data");
+const BAD_INFO: OptionRefusal = (
     option_reply::ERR_INVALID,
     "the data are the length of a name, the name, a number, and so many kinds of information",
 );
 
 /// The name in the data of INFO or GO, and what is wanted, two bytes each.
-fn wanted_info(data: &[u8]) -> Result<(&[u8], &[u8]), Refused> {
-    let mut fields = Fields(data);
+fn wanted_info(data: &[u8]) -> Result<(&[u8], &[u8]), OptionRefusal> {
+    let mut fields = WireFields(data);
     let name = fields.string().ok_or(BAD_INFO)?;
     let count = fields.u16().ok_or(BAD_INFO)?;
     if name.len() > STRING_BYTES || fields.0.len() != usize::from(count) * 2 {
@@ -231,7 +233,7 @@ fn wanted_info(data: &[u8]) -> Result<(&[u8], &[u8]), Refused> {
     Ok((name, fields.0))
 }
 
-fn put_blocks(out: &mut Vec<u8>, option: u32, export: &Export) {
+fn put_blocks(out: &mut Vec<u8>, option: u32, export: &NbdExport) {
     reply_head(out, option, option_reply::INFO, 14);
     out.put16(info::BLOCK_SIZE);
     out.put32(export.blocks.minimum);

@@ -1,11 +1,11 @@
 //! Options, as a client asks for them, and the answers.
 
-use super::{Misuse, Violation};
-use crate::export::{BlockSizes, CONTEXTS, Features};
-use crate::gather::{Gather, skip};
-use crate::session::Session;
+use super::{ClientMisuse, ServerViolation};
+use crate::export::{BlockSizes, CONTEXTS, ExportFeatures};
+use crate::gather::{MessageGather, skip};
+use crate::session::NbdSession;
 use crate::wire::{
-    Fields, OPTION_MAGIC, OPTION_REPLY_MAGIC, PADDING_BYTES, Put, STRING_BYTES, info, option, option_reply,
+    OPTION_MAGIC, OPTION_REPLY_MAGIC, PADDING_BYTES, PutNumbers, STRING_BYTES, WireFields, info, option, option_reply,
 };
 
 /// Bytes of the longest reply that is read.
@@ -15,7 +15,7 @@ const REPLIES: usize = 1 << 20;
 
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask<'a> {
+pub enum OptionRequest<'a> {
     /// To begin the transmission of the export of this name, without an answer that says more.
     ExportName(&'a str),
     /// To end the connection.
@@ -38,7 +38,7 @@ pub enum Ask<'a> {
     Other(u32, &'a [u8]),
 }
 
-impl Ask<'_> {
+impl OptionRequest<'_> {
     const fn number(&self) -> u32 {
         match self {
             Self::ExportName(_) => option::EXPORT_NAME,
@@ -79,10 +79,10 @@ impl Ask<'_> {
 
 /// What a server says of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Described {
+pub struct ExportDescription {
     /// Its size in bytes.
     pub size: u64,
-    /// Its flags; [`Features::of_flags`] says what the known ones mean.
+    /// Its flags; [`ExportFeatures::of_flags`] says what the known ones mean.
     pub flags: u16,
     /// In which sizes it is read and written, if the server has said that.
     pub blocks: Option<BlockSizes>,
@@ -94,13 +94,13 @@ pub struct Described {
 
 /// The answer to an option that does not begin the transmission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum OptionAnswer {
     /// It is agreed to.
     Done,
     /// Exports: name and description of each.
     Exports(Vec<(String, String)>),
     /// About an export.
-    Export(Described),
+    Export(ExportDescription),
     /// Contexts, with the server's number of each.
     Contexts(Vec<(u32, String)>),
     /// It is refused.
@@ -113,15 +113,15 @@ pub enum Answer {
 }
 
 /// What has come of an answer.
-pub(super) enum Heard {
+pub(super) enum AnswerEvent {
     More,
-    Answer(Answer),
-    Started(Session),
+    Answer(OptionAnswer),
+    Started(NbdSession),
 }
 
 /// Where in an answer the server is.
 #[derive(Clone, Copy, Debug, Default)]
-enum At {
+enum AnswerPosition {
     /// Nothing was asked.
     #[default]
     Idle,
@@ -137,8 +137,8 @@ enum At {
 
 /// What is being asked, and what was agreed on.
 #[derive(Debug, Default)]
-pub(super) struct Asking {
-    at: At,
+pub(super) struct OptionExchange {
+    at: AnswerPosition,
     option: u32,
     fixed: bool,
     no_zeroes: bool,
@@ -146,24 +146,24 @@ pub(super) struct Asking {
     /// The contexts that are chosen.
     contexts: Vec<(u32, String)>,
     /// Of the answer so far.
-    described: Described,
+    described: ExportDescription,
     has_size: bool,
     exports: Vec<(String, String)>,
     listed: Vec<(u32, String)>,
     bytes: usize,
 }
 
-impl Asking {
+impl OptionExchange {
     pub const fn greeted(&mut self, fixed: bool, no_zeroes: bool) {
         self.fixed = fixed;
         self.no_zeroes = no_zeroes;
     }
 
     pub const fn is_waiting(&self) -> bool {
-        !matches!(self.at, At::Idle)
+        !matches!(self.at, AnswerPosition::Idle)
     }
 
-    pub const fn described(&self) -> &Described {
+    pub const fn described(&self) -> &ExportDescription {
         &self.described
     }
 
@@ -175,10 +175,10 @@ impl Asking {
         self.bytes
     }
 
-    pub fn ask(&mut self, ask: &Ask<'_>, out: &mut Vec<u8>) -> Result<(), Misuse> {
+    pub fn ask(&mut self, ask: &OptionRequest<'_>, out: &mut Vec<u8>) -> Result<(), ClientMisuse> {
         let number = ask.number();
         if !self.fixed && number != option::EXPORT_NAME {
-            return Err(Misuse::TooOld);
+            return Err(ClientMisuse::TooOld);
         }
         out.put64(OPTION_MAGIC);
         out.put32(number);
@@ -188,22 +188,22 @@ impl Asking {
         let length = (out.len() - start - 4) as u32;
         out[start..start + 4].copy_from_slice(&length.to_be_bytes());
         self.option = number;
-        self.at = if number == option::EXPORT_NAME { At::ExportName } else { At::Head };
-        (self.described, self.has_size, self.bytes) = (Described::default(), false, 0);
+        self.at = if number == option::EXPORT_NAME { AnswerPosition::ExportName } else { AnswerPosition::Head };
+        (self.described, self.has_size, self.bytes) = (ExportDescription::default(), false, 0);
         self.exports.clear();
         self.listed.clear();
         Ok(())
     }
 
-    const fn wrong(&self, what: &'static str) -> Violation {
-        Violation::Answer { option: self.option, what }
+    const fn wrong(&self, what: &'static str) -> ServerViolation {
+        ServerViolation::Answer { option: self.option, what }
     }
 
-    fn session(&self) -> Session {
-        Session {
+    fn session(&self) -> NbdSession {
+        NbdSession {
             export: 0,
             size: self.described.size,
-            features: Features::of_flags(self.described.flags),
+            features: ExportFeatures::of_flags(self.described.flags),
             blocks: self.described.blocks.unwrap_or_default(),
             structured: self.structured,
             contexts: u32::MAX.checked_shr(32 - self.contexts.len() as u32).unwrap_or(0),
@@ -211,44 +211,44 @@ impl Asking {
     }
 
     /// Takes what has come of the answer.
-    pub fn receive(&mut self, gather: &mut Gather, input: &mut &[u8]) -> Result<Heard, Violation> {
+    pub fn receive(&mut self, gather: &mut MessageGather, input: &mut &[u8]) -> Result<AnswerEvent, ServerViolation> {
         loop {
             match self.at {
-                At::Idle if input.is_empty() => return Ok(Heard::More),
-                At::Idle => return Err(Violation::Unasked),
-                At::Head => {
-                    let Some(bytes) = gather.fixed::<20>(input) else { return Ok(Heard::More) };
+                AnswerPosition::Idle if input.is_empty() => return Ok(AnswerEvent::More),
+                AnswerPosition::Idle => return Err(ServerViolation::Unasked),
+                AnswerPosition::Head => {
+                    let Some(bytes) = gather.fixed::<20>(input) else { return Ok(AnswerEvent::More) };
                     let (kind, length) = self.reply_head(&bytes)?;
-                    self.at = At::Data { kind, length };
+                    self.at = AnswerPosition::Data { kind, length };
                 }
-                At::Data { kind, length } => {
-                    let Some(data) = gather.variable(length as usize, input) else { return Ok(Heard::More) };
-                    self.at = At::Head;
+                AnswerPosition::Data { kind, length } => {
+                    let Some(data) = gather.variable(length as usize, input) else { return Ok(AnswerEvent::More) };
+                    self.at = AnswerPosition::Head;
                     if let Some(heard) = self.reply(kind, &data)? {
-                        self.at = At::Idle;
+                        self.at = AnswerPosition::Idle;
                         return Ok(heard);
                     }
                 }
-                At::ExportName => {
-                    let Some(bytes) = gather.fixed::<10>(input) else { return Ok(Heard::More) };
-                    let mut fields = Fields(&bytes);
+                AnswerPosition::ExportName => {
+                    let Some(bytes) = gather.fixed::<10>(input) else { return Ok(AnswerEvent::More) };
+                    let mut fields = WireFields(&bytes);
                     self.described.size = fields.u64().unwrap_or_default();
                     self.described.flags = fields.u16().unwrap_or_default();
-                    self.at = At::Padding(if self.no_zeroes { 0 } else { PADDING_BYTES as u32 });
+                    self.at = AnswerPosition::Padding(if self.no_zeroes { 0 } else { PADDING_BYTES as u32 });
                 }
-                At::Padding(ref mut left) => {
+                AnswerPosition::Padding(ref mut left) => {
                     if !skip(left, input) {
-                        return Ok(Heard::More);
+                        return Ok(AnswerEvent::More);
                     }
-                    self.at = At::Idle;
-                    return Ok(Heard::Started(self.session()));
+                    self.at = AnswerPosition::Idle;
+                    return Ok(AnswerEvent::Started(self.session()));
                 }
             }
         }
     }
 
-    fn reply_head(&mut self, bytes: &[u8; 20]) -> Result<(u32, u32), Violation> {
-        let mut fields = Fields(bytes);
+    fn reply_head(&mut self, bytes: &[u8; 20]) -> Result<(u32, u32), ServerViolation> {
+        let mut fields = WireFields(bytes);
         let (magic, option) = (fields.u64().unwrap_or_default(), fields.u32().unwrap_or_default());
         let (kind, length) = (fields.u32().unwrap_or_default(), fields.u32().unwrap_or_default());
         if magic != OPTION_REPLY_MAGIC {
@@ -267,25 +267,25 @@ impl Asking {
     }
 
     /// Takes a reply; gives what all of them said if it is the last.
-    fn reply(&mut self, kind: u32, data: &[u8]) -> Result<Option<Heard>, Violation> {
+    fn reply(&mut self, kind: u32, data: &[u8]) -> Result<Option<AnswerEvent>, ServerViolation> {
         if kind & option_reply::ERROR != 0 {
             if self.option == option::SET_META_CONTEXT {
                 self.contexts.clear();
             }
             let text = String::from_utf8_lossy(&data[..data.len().min(STRING_BYTES)]).into_owned();
-            return Ok(Some(Heard::Answer(Answer::Refused { kind, text })));
+            return Ok(Some(AnswerEvent::Answer(OptionAnswer::Refused { kind, text })));
         }
         match (kind, self.option) {
             (option_reply::ACK, _) if !data.is_empty() => return Err(self.wrong("it ends with data")),
             (option_reply::ACK, _) => return self.acknowledged().map(Some),
             (option_reply::SERVER, option::LIST) => {
-                let mut fields = Fields(data);
+                let mut fields = WireFields(data);
                 let name = fields.string().ok_or_else(|| self.wrong("the name of an export is cut off"))?;
                 self.exports.push((self.text(name)?, self.text(fields.0)?));
             }
             (option_reply::INFO, option::INFO | option::GO) => self.info(data)?,
             (option_reply::META_CONTEXT, option::LIST_META_CONTEXT | option::SET_META_CONTEXT) => {
-                let mut fields = Fields(data);
+                let mut fields = WireFields(data);
                 let id = fields.u32().ok_or_else(|| self.wrong("a context without a number"))?;
                 self.listed.push((id, self.text(fields.0)?));
             }
@@ -294,13 +294,13 @@ impl Asking {
         Ok(None)
     }
 
-    fn text(&self, bytes: &[u8]) -> Result<String, Violation> {
+    fn text(&self, bytes: &[u8]) -> Result<String, ServerViolation> {
         let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= STRING_BYTES);
         text.map(str::to_owned).ok_or_else(|| self.wrong("a text is not UTF-8 of at most 4096 bytes"))
     }
 
-    fn info(&mut self, data: &[u8]) -> Result<(), Violation> {
-        let mut fields = Fields(data);
+    fn info(&mut self, data: &[u8]) -> Result<(), ServerViolation> {
+        let mut fields = WireFields(data);
         let kind = fields.u16().ok_or_else(|| self.wrong("information of no kind"))?;
         let length = fields.0.len();
         let fine = match kind {
@@ -333,13 +333,13 @@ impl Asking {
         Ok(())
     }
 
-    fn acknowledged(&mut self) -> Result<Heard, Violation> {
+    fn acknowledged(&mut self) -> Result<AnswerEvent, ServerViolation> {
         let answer = match self.option {
-            option::LIST => Answer::Exports(std::mem::take(&mut self.exports)),
+            option::LIST => OptionAnswer::Exports(std::mem::take(&mut self.exports)),
             option::INFO | option::GO if !self.has_size => return Err(self.wrong("it does not say how large it is")),
-            option::INFO => Answer::Export(self.described.clone()),
-            option::GO => return Ok(Heard::Started(self.session())),
-            option::LIST_META_CONTEXT => Answer::Contexts(std::mem::take(&mut self.listed)),
+            option::INFO => OptionAnswer::Export(self.described.clone()),
+            option::GO => return Ok(AnswerEvent::Started(self.session())),
+            option::LIST_META_CONTEXT => OptionAnswer::Contexts(std::mem::take(&mut self.listed)),
             option::SET_META_CONTEXT => {
                 let chosen = std::mem::take(&mut self.listed);
                 let twice = (1..chosen.len()).any(|at| chosen[..at].iter().any(|other| other.0 == chosen[at].0));
@@ -347,14 +347,14 @@ impl Asking {
                     return Err(self.wrong("more contexts than 32, or two of one number"));
                 }
                 self.contexts.clone_from(&chosen);
-                Answer::Contexts(chosen)
+                OptionAnswer::Contexts(chosen)
             }
             option::STRUCTURED_REPLY => {
                 self.structured = true;
-                Answer::Done
+                OptionAnswer::Done
             }
-            _ => Answer::Done,
+            _ => OptionAnswer::Done,
         };
-        Ok(Heard::Answer(answer))
+        Ok(AnswerEvent::Answer(answer))
     }
 }
