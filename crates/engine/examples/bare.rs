@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use destage_engine::{
-    ArrayStatus, Backend, DeviceOffer, DeviceReplacement, Listener, Offer, ReplaceError, ReplaceOutcome, Service,
-    UblkDevice,
+    ArrayStatus, BlockBackend, BlockService, DeviceOffer, DeviceReplacement, ExportSettings, ReplaceError,
+    ReplaceOutcome, SocketListener, UblkDevice,
 };
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_plan::{HostOp, HostRequest, quantity};
@@ -29,7 +29,7 @@ struct Bare {
     done: VecDeque<Completion>,
 }
 
-impl Backend for Bare {
+impl BlockBackend for Bare {
     fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -95,14 +95,14 @@ fn main() -> ExitCode {
     let served = || -> Result<(), Box<dyn std::error::Error>> {
         let bytes = quantity::bytes(size)?;
         let memory = (kind == "memory").then(|| vec![0; bytes as usize]);
-        let mut service = Service::new(Bare { bytes, memory, done: VecDeque::new() }, &Offer::default())?;
+        let mut service = BlockService::new(Bare { bytes, memory, done: VecDeque::new() }, &ExportSettings::default())?;
         if socket == "ublk" {
             let identity = std::process::id().into();
             let offer = DeviceOffer { device: None, identity, bytes, read_only: false, depth: 128 };
             let (device, queue) = UblkDevice::open(&offer)?;
             service.attach(Box::new(device), queue)?;
         } else {
-            service.listen(Listener::unix(Path::new(socket))?)?;
+            service.listen(SocketListener::unix(Path::new(socket))?)?;
         }
         Ok(service.run()?)
     };

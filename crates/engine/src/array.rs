@@ -24,9 +24,9 @@ use crate::description::folder;
 use crate::replacement::{check_cache, check_member};
 use crate::status::{CACHE, SLOW};
 use crate::{
-    ArrayStatus, Backend, ByteRange, CacheStatus, Described, Description, DescriptionError, DeviceReplacement,
-    DeviceStatus, Figure, ReplaceError, ReplaceOutcome, ResynchronisedStatus, ScrubError, ScrubRequest, ScrubStatus,
-    ServiceEvent, State, StateStatus, holes, marks,
+    ArrayDescription, ArrayState, ArrayStatus, BlockBackend, ByteRange, CacheCount, CacheStatus, DescribedArray,
+    DescriptionError, DeviceReplacement, DeviceStatus, ReplaceError, ReplaceOutcome, ResynchronisedStatus, ScrubError,
+    ScrubRequest, ScrubStatus, ServiceEvent, StateStatus, holes, marks,
 };
 
 /// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
@@ -47,17 +47,17 @@ enum SettlePhase {
 
 /// An array on its files.
 #[derive(Debug)]
-pub struct Array {
+pub struct ArrayBackend {
     os: Arc<dyn Os>,
     files: Files<Box<dyn Served>>,
-    description: Description,
+    description: ArrayDescription,
     /// The description's file.
     path: PathBuf,
     geometry: Geometry,
     policy: HostCacheSpec,
     /// Holds the array as it was when its news were asked for last, and the state that was told.
     seen: Option<ArraySnapshot>,
-    told: Option<State>,
+    told: Option<ArrayState>,
     /// Tells that what an earlier life had begun to replace is looked after.
     is_resumed: bool,
     /// Tells how far the array has come to rest before a device is replaced.
@@ -73,22 +73,26 @@ pub struct Array {
     probe: Option<FileProbe>,
 }
 
-impl Array {
+impl ArrayBackend {
     /// Opens the array that a description in this file describes.
     ///
     /// If the files of NVRAM or intents are lost they are made anew, and the rows that members have marked are made
     /// consistent. If only they, or the cache's device, may have had writes that were answered, that is an error unless
     /// it is [accepted](Accepted::data). So are pages that are lost with a member of rows that were being written when the
-    /// last life ended, or with a cache's device: the [news](Backend::news) say which.
+    /// last life ended, or with a cache's device: the [news](BlockBackend::news) say which.
     ///
     /// # Errors
     /// If there can be no such array, or its files are not what it says; if something is lost that was not accepted.
-    pub fn open(description: Description, path: &Path, accepted: Accepted) -> Result<Self, DescriptionError> {
+    pub fn open(description: ArrayDescription, path: &Path, accepted: Accepted) -> Result<Self, DescriptionError> {
         Self::open_on(Arc::new(RealOs), description, path, accepted)
     }
 
     /// Opens it with all losses accepted, and believes these members if the level cannot do without them.
-    pub(crate) fn open_with(description: Description, path: &Path, believed: DevSet) -> Result<Self, DescriptionError> {
+    pub(crate) fn open_with(
+        description: ArrayDescription,
+        path: &Path,
+        believed: DevSet,
+    ) -> Result<Self, DescriptionError> {
         Self::open_believing(Arc::new(RealOs), description, path, Accepted { data: true, notes: true }, believed)
     }
 
@@ -98,7 +102,7 @@ impl Array {
     /// As [`open`](Self::open).
     pub fn open_on(
         os: Arc<dyn Os>,
-        description: Description,
+        description: ArrayDescription,
         path: &Path,
         accepted: Accepted,
     ) -> Result<Self, DescriptionError> {
@@ -107,7 +111,7 @@ impl Array {
 
     fn open_believing(
         os: Arc<dyn Os>,
-        description: Description,
+        description: ArrayDescription,
         path: &Path,
         accepted: Accepted,
         believed: DevSet,
@@ -117,7 +121,7 @@ impl Array {
         loop {
             let losses = if accepted.data { vec![PageRange::ALL] } else { Vec::new() };
             let described = description.described_without(folder(path), losses, believed)?;
-            let Described { geometry, policy, controller, files } = described;
+            let DescribedArray { geometry, policy, controller, files } = described;
             let accepted = Accepted { data: accepted.data || !holds_data(&policy), ..accepted };
             match Files::resynchronise_on(Arc::clone(&os), controller, files, accepted) {
                 Err(FilesError::InUse(_)) if begin.elapsed() < LINGERS => std::thread::sleep(LINGERS / 100),
@@ -234,17 +238,17 @@ impl Array {
         folder(&self.path).join(path.map_or(Path::new(""), PathBuf::as_path))
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> ArrayState {
         let served = self.files.engine().controller();
         match self.files.status() {
-            Status::Starting | Status::Ready if !self.files.hanging().is_empty() => State::Hanging,
-            Status::Starting => State::Recovering,
-            Status::Refused(why) => State::Stopped(FilesError::Refused(Box::new(why)).to_string()),
-            Status::Ready if served.array().is_broken() => State::Failed,
-            Status::Ready if served.array().is_rebuilding() => State::Rebuilding,
-            Status::Ready if !served.array().degraded().is_empty() || !served.is_caching() => State::Degraded,
-            Status::Ready if self.has_bad_pages() => State::Degraded,
-            Status::Ready => State::Serving,
+            Status::Starting | Status::Ready if !self.files.hanging().is_empty() => ArrayState::Hanging,
+            Status::Starting => ArrayState::Recovering,
+            Status::Refused(why) => ArrayState::Stopped(FilesError::Refused(Box::new(why)).to_string()),
+            Status::Ready if served.array().is_broken() => ArrayState::Failed,
+            Status::Ready if served.array().is_rebuilding() => ArrayState::Rebuilding,
+            Status::Ready if !served.array().degraded().is_empty() || !served.is_caching() => ArrayState::Degraded,
+            Status::Ready if self.has_bad_pages() => ArrayState::Degraded,
+            Status::Ready => ArrayState::Serving,
         }
     }
 
@@ -362,7 +366,7 @@ impl Array {
     fn cache(&self) -> Option<CacheStatus> {
         let served = self.files.engine().controller();
         let counts = served.counts().copied().unwrap_or_default();
-        let figures = self.policy.info().figures.iter().zip(served.figures()).map(|(figure, value)| Figure {
+        let figures = self.policy.info().figures.iter().zip(served.figures()).map(|(figure, value)| CacheCount {
             name: figure.name.to_owned(),
             value,
             unit: figure.unit.to_owned(),
@@ -389,7 +393,7 @@ fn slow(waits: Duration) -> Option<f64> {
     (waits > SLOW).then_some(waits.as_secs_f64())
 }
 
-impl Backend for Array {
+impl BlockBackend for ArrayBackend {
     fn bytes(&self) -> u64 {
         self.files.config().shape.bytes()
     }

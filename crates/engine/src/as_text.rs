@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A file's name, or as many as there are.
-pub trait Names: Sized {
+pub trait FileNames: Sized {
     /// The same as text.
     type Text: Serialize + DeserializeOwned;
 
@@ -18,7 +18,7 @@ pub trait Names: Sized {
     fn of(text: Self::Text) -> Self;
 }
 
-impl Names for PathBuf {
+impl FileNames for PathBuf {
     type Text = String;
 
     fn text(&self) -> String {
@@ -30,7 +30,7 @@ impl Names for PathBuf {
     }
 }
 
-impl Names for Option<PathBuf> {
+impl FileNames for Option<PathBuf> {
     type Text = Option<String>;
 
     fn text(&self) -> Option<String> {
@@ -42,7 +42,7 @@ impl Names for Option<PathBuf> {
     }
 }
 
-impl Names for Vec<PathBuf> {
+impl FileNames for Vec<PathBuf> {
     type Text = Vec<String>;
 
     fn text(&self) -> Vec<String> {
@@ -58,7 +58,7 @@ impl Names for Vec<PathBuf> {
 ///
 /// # Errors
 /// Those of the format.
-pub fn serialize<N: Names, S: Serializer>(names: &N, to: S) -> Result<S::Ok, S::Error> {
+pub fn serialize<N: FileNames, S: Serializer>(names: &N, to: S) -> Result<S::Ok, S::Error> {
     names.text().serialize(to)
 }
 
@@ -66,6 +66,6 @@ pub fn serialize<N: Names, S: Serializer>(names: &N, to: S) -> Result<S::Ok, S::
 ///
 /// # Errors
 /// Those of the format.
-pub fn deserialize<'de, N: Names, D: Deserializer<'de>>(from: D) -> Result<N, D::Error> {
+pub fn deserialize<'de, N: FileNames, D: Deserializer<'de>>(from: D) -> Result<N, D::Error> {
     N::Text::deserialize(from).map(N::of)
 }

@@ -7,9 +7,9 @@ use destage_cache::{Medium, Served};
 use destage_exec::{Files, MemberFreshness};
 use destage_plan::{Dev, DevSet, path_text};
 
-use crate::array::Array;
-use crate::backend::Backend;
-use crate::description::{Described, Description, DescriptionError, folder};
+use crate::array::ArrayBackend;
+use crate::backend::BlockBackend;
+use crate::description::{ArrayDescription, DescribedArray, DescriptionError, folder};
 use crate::status::ByteRange;
 
 /// Describes a member, as it is found before an array is assembled.
@@ -28,7 +28,7 @@ pub struct AssemblyMember {
 /// Plans how an array that nobody serves is assembled of its freshest members.
 #[derive(Debug)]
 pub struct ArrayAssembly {
-    description: Description,
+    description: ArrayDescription,
     path: PathBuf,
     members: Vec<AssemblyMember>,
     /// Counts the members that the level needs, and those that are missing of them though all stale ones are taken.
@@ -54,9 +54,9 @@ impl ArrayAssembly {
     ///
     /// # Errors
     /// If there can be no such array; if it is in use; if a file is another array's.
-    pub fn inspect(description: Description, path: &Path) -> Result<Self, DescriptionError> {
+    pub fn inspect(description: ArrayDescription, path: &Path) -> Result<Self, DescriptionError> {
         description.check_md(folder(path))?;
-        let Described { geometry, policy, files, .. } = description.described(folder(path))?;
+        let DescribedArray { geometry, policy, files, .. } = description.described(folder(path))?;
         let found = Files::<Box<dyn Served>>::inspect_members(&files)?;
         let needed = usize::from(geometry.members() - geometry.parity_columns());
         let current = found.iter().filter(|(_, fresh)| *fresh == MemberFreshness::Current).count();
@@ -124,7 +124,7 @@ impl ArrayAssembly {
             Files::<Box<dyn Served>>::force_members(&described.files, forced)?;
         }
         drop(described);
-        let mut array = Array::open_with(self.description, &self.path, believed)?;
+        let mut array = ArrayBackend::open_with(self.description, &self.path, believed)?;
         array.wait_ready()?;
         let status = array.status();
         let (remade, data_lost) = status.resynchronised.map_or((Vec::new(), false), |done| (done.lost, done.data_lost));

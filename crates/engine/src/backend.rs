@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A block device that answers requests in its own time. It is asked from one thread, and must not wait.
-pub trait Backend {
+pub trait BlockBackend {
     /// Bytes that it has.
     fn bytes(&self) -> u64;
 

@@ -9,10 +9,10 @@ use destage_nbd::server::{HangUp, ServerEvent};
 use destage_nbd::{Errno, ExportList, NbdCommand, NbdRequest, NbdServer, NbdSession};
 
 use crate::budget::{BufferGrant, MemoryBudget, REQUEST};
-use crate::outbox::Outbox;
 use crate::sectors::{SECTOR, are_whole, around};
-use crate::socket::Stream;
-use crate::waiter::Interest;
+use crate::send_queue::SendQueue;
+use crate::socket::ClientStream;
+use crate::waiter::IoInterest;
 
 /// Sets the bytes that one step of a cache command reads.
 pub(crate) const AHEAD: u32 = 256 << 10;
@@ -31,7 +31,7 @@ const STALL: Duration = Duration::from_secs(5);
 
 /// Why a connection ended other than by a goodbye.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Lost {
+pub(crate) enum ConnectionLoss {
     #[error("it closed the connection in the middle of a message")]
     Cut,
     #[error(transparent)]
@@ -45,12 +45,12 @@ pub(crate) enum Lost {
 /// Holds a request that has come, with what it writes, or room for what it reads. If it is no whole sectors the room is for
 /// all sectors that it touches, and its own bytes lie there as in these.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct IncomingRequest {
     pub(crate) request: NbdRequest,
     pub(crate) data: Buffer,
 }
 
-impl Incoming {
+impl IncomingRequest {
     /// Returns the bytes that are allocated for it, or will be.
     #[inline]
     pub(crate) fn held(&self) -> usize {
@@ -81,16 +81,16 @@ fn buffer_len(request: &NbdRequest) -> usize {
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    pub(crate) stream: Stream,
+pub(crate) struct ClientConnection {
+    pub(crate) stream: ClientStream,
     pub(crate) server: NbdServer,
-    pub(crate) outbox: Outbox,
+    pub(crate) send_queue: SendQueue,
     /// Holds what is received. A connection that has used up all that it received keeps no bytes here.
     input: Box<[u8]>,
     /// Bytes of the input that were received and not used up.
     filled: std::ops::Range<usize>,
     /// Holds the write whose payload is coming, and where in its buffer the next byte goes.
-    coming: Option<(Incoming, usize)>,
+    coming: Option<(IncomingRequest, usize)>,
     /// Tells that nothing is begun before there is memory for it.
     waits: bool,
     /// Holds the request that begins then, if it was received already.
@@ -111,17 +111,17 @@ pub(crate) struct Connection {
     /// The socket may have something to be received.
     pub(crate) readable: bool,
     /// What is waited for.
-    pub(crate) interest: Interest,
+    pub(crate) interest: IoInterest,
     /// Notes when it came.
     pub(crate) since: Instant,
 }
 
-impl Connection {
-    pub(crate) fn new(stream: Stream, exports: Arc<ExportList>) -> Self {
+impl ClientConnection {
+    pub(crate) fn new(stream: ClientStream, exports: Arc<ExportList>) -> Self {
         let mut connection = Self {
             stream,
             server: NbdServer::new(exports),
-            outbox: Outbox::default(),
+            send_queue: SendQueue::default(),
             input: Box::default(),
             filled: 0..0,
             coming: None,
@@ -134,7 +134,7 @@ impl Connection {
             ended: false,
             gone: false,
             readable: false,
-            interest: Interest::READ,
+            interest: IoInterest::READ,
             since: Instant::now(),
         };
         connection.take_output();
@@ -148,17 +148,17 @@ impl Connection {
 
     /// Whether it has as much under way as it may have.
     pub(crate) const fn is_full(&self) -> bool {
-        self.requests >= REQUESTS || self.payloads >= PAYLOADS || self.outbox.left() >= UNSENT
+        self.requests >= REQUESTS || self.payloads >= PAYLOADS || self.send_queue.left() >= UNSENT
     }
 
     /// Whether it can be forgotten: nothing comes in, nothing is under way, and all is sent.
     pub(crate) const fn is_over(&self) -> bool {
-        self.ended && self.requests == 0 && self.outbox.left() == 0
+        self.ended && self.requests == 0 && self.send_queue.left() == 0
     }
 
     /// What is to be waited for.
-    pub(crate) const fn wanted(&self) -> Interest {
-        Interest { read: !self.ended && !self.waits && !self.is_full(), write: self.outbox.left() > 0 }
+    pub(crate) const fn wanted(&self) -> IoInterest {
+        IoInterest { read: !self.ended && !self.waits && !self.is_full(), write: self.send_queue.left() > 0 }
     }
 
     /// Returns true if nothing is begun before there is memory for it.
@@ -169,12 +169,12 @@ impl Connection {
     /// Returns the bytes that it holds: of the write that is coming, of requests under way, of replies that are not sent.
     pub(crate) fn held(&self) -> usize {
         let coming = self.coming.as_ref().map_or(0, |(incoming, _)| incoming.held() + REQUEST);
-        coming + self.payloads + self.requests * REQUEST + self.outbox.held()
+        coming + self.payloads + self.requests * REQUEST + self.send_queue.held()
     }
 
     /// Returns true if it is this client's turn to move something: a payload is not received while it is full.
     const fn owes(&self) -> bool {
-        self.outbox.left() > 0 || self.coming.is_some() && !self.is_full()
+        self.send_queue.left() > 0 || self.coming.is_some() && !self.is_full()
     }
 
     /// Stops watching it, since nothing is received for the time being.
@@ -198,9 +198,9 @@ impl Connection {
 
     /// Sends what there is room for; buffers that are sent are handed to `spare`.
     pub(crate) fn send(&mut self, spare: impl FnMut(Buffer)) -> io::Result<()> {
-        let before = self.outbox.left();
-        self.outbox.send(&mut self.stream, spare)?;
-        self.moved += (before - self.outbox.left()) as u64;
+        let before = self.send_queue.left();
+        self.send_queue.send(&mut self.stream, spare)?;
+        self.moved += (before - self.send_queue.left()) as u64;
         if !self.owes() {
             self.watched = None;
         }
@@ -210,8 +210,8 @@ impl Connection {
     /// Forgets what it has not begun and not been answered: it has gone.
     pub(crate) fn leave(&mut self) {
         (self.ended, self.gone, self.waits) = (true, true, false);
-        (self.coming, self.held_back, self.outbox) = (None, None, Outbox::default());
-        (self.input, self.filled, self.interest) = (Box::default(), 0..0, Interest::default());
+        (self.coming, self.held_back, self.send_queue) = (None, None, SendQueue::default());
+        (self.input, self.filled, self.interest) = (Box::default(), 0..0, IoInterest::default());
     }
 
     /// Refuses what waits to be begun, if something does: nothing more is.
@@ -226,7 +226,7 @@ impl Connection {
         if request.command == NbdCommand::Write {
             self.server.refuse_payload(request, errno, &why);
         } else if let Some(session) = self.server.session() {
-            self.outbox.text(|text| session.fail(request, errno, &why, None, text));
+            self.send_queue.text(|text| session.fail(request, errno, &why, None, text));
         }
     }
 
@@ -240,7 +240,7 @@ impl Connection {
     pub(crate) fn take_output(&mut self) {
         let output = self.server.output();
         if !output.is_empty() {
-            self.outbox.text(|text| text.extend_from_slice(output));
+            self.send_queue.text(|text| text.extend_from_slice(output));
             let len = output.len();
             self.server.sent(len);
         }
@@ -253,7 +253,7 @@ impl Connection {
         number: usize,
         budget: &mut MemoryBudget,
         drained: &mut bool,
-    ) -> Result<Option<Incoming>, Lost> {
+    ) -> Result<Option<IncomingRequest>, ConnectionLoss> {
         loop {
             if self.ended || self.is_full() {
                 // Others have their turn meanwhile.
@@ -272,7 +272,7 @@ impl Connection {
     }
 
     /// Uses up what was received, up to the next request.
-    fn advance(&mut self, number: usize, budget: &mut MemoryBudget) -> Result<Option<Incoming>, Lost> {
+    fn advance(&mut self, number: usize, budget: &mut MemoryBudget) -> Result<Option<IncomingRequest>, ConnectionLoss> {
         loop {
             if let Some((incoming, filled)) = &mut self.coming {
                 let mut input = &self.input[self.filled.clone()];
@@ -313,9 +313,9 @@ impl Connection {
             match room {
                 BufferGrant::Given(data) if request.command == NbdCommand::Write => {
                     let front = (request.offset % SECTOR) as usize;
-                    self.coming = Some((Incoming { request, data }, front));
+                    self.coming = Some((IncomingRequest { request, data }, front));
                 }
-                BufferGrant::Given(data) => return Ok(Some(self.begun(Incoming { request, data }))),
+                BufferGrant::Given(data) => return Ok(Some(self.begun(IncomingRequest { request, data }))),
                 BufferGrant::Later => {
                     self.held_back = Some(request);
                     return Ok(None);
@@ -325,7 +325,7 @@ impl Connection {
         }
     }
 
-    fn begun(&mut self, incoming: Incoming) -> Incoming {
+    fn begun(&mut self, incoming: IncomingRequest) -> IncomingRequest {
         self.requests += 1;
         self.payloads += incoming.held();
         incoming
@@ -356,14 +356,14 @@ impl Connection {
     }
 
     /// Receives what there is; whether there was something.
-    fn receive(&mut self, budget: &mut MemoryBudget, drained: &mut bool) -> Result<bool, Lost> {
+    fn receive(&mut self, budget: &mut MemoryBudget, drained: &mut bool) -> Result<bool, ConnectionLoss> {
         let wanted = self.server.payload_left() as usize;
         if let Some((incoming, filled)) = &mut self.coming
             && wanted >= DIRECT
         {
             let place = &mut incoming.data[*filled..*filled + wanted];
             return match self.stream.receive(place)? {
-                Some(0) => Err(Lost::Cut),
+                Some(0) => Err(ConnectionLoss::Cut),
                 Some(read) => {
                     *filled += read;
                     *drained = read < wanted;
@@ -382,7 +382,7 @@ impl Connection {
         let place = &mut self.input[self.filled.end..];
         let wanted = place.len();
         match self.stream.receive(place)? {
-            Some(0) if self.server.is_inside_message() || self.coming.is_some() => Err(Lost::Cut),
+            Some(0) if self.server.is_inside_message() || self.coming.is_some() => Err(ConnectionLoss::Cut),
             Some(0) => {
                 self.ended = true;
                 Ok(false)

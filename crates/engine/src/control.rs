@@ -11,12 +11,12 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::{Deserialize, Serialize};
 
-use crate::outbox::Outbox;
 use crate::replacement::DeviceReplacement;
 use crate::scrub::{ScrubRequest, ScrubStatus};
-use crate::socket::Stream;
-use crate::status::Status;
-use crate::waiter::Interest;
+use crate::send_queue::SendQueue;
+use crate::socket::ClientStream;
+use crate::status::ServiceStatus;
+use crate::waiter::IoInterest;
 
 /// Bytes that an order has at most.
 const LONGEST: usize = 4096;
@@ -24,15 +24,15 @@ const LONGEST: usize = 4096;
 /// What the service is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// To say how it is: answered by [`Reply::Status`].
+pub enum ServiceCommand {
+    /// To say how it is: answered by [`ControlReply::ServiceStatus`].
     Status,
     /// To write back what members have not: answered when that is done.
     Flush,
     /// To put a file in the place of a device: answered when the file is the device's, and before it has been
-    /// filled with what the others know of it; or when the device begins to be copied to it ([`Reply::Copying`]).
+    /// filled with what the others know of it; or when the device begins to be copied to it ([`ControlReply::Copying`]).
     Replace(DeviceReplacement),
-    /// Compares rows. [`Reply::Scrubbing`] tells how far it is, [`Reply::Scrubbed`] how it has ended. It ends early if the
+    /// Compares rows. [`ControlReply::Scrubbing`] tells how far it is, [`ControlReply::Scrubbed`] how it has ended. It ends early if the
     /// connection closes.
     Scrub(ScrubRequest),
     /// Ends the service, unless its block device is in use: answered when nothing is left to be recovered.
@@ -44,12 +44,12 @@ pub enum Order {
 /// What the service answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reply {
-    /// Acknowledges the order, which is carried out now. The answer proper follows. [`Order::Status`] is answered at once
+pub enum ControlReply {
+    /// Acknowledges the order, which is carried out now. The answer proper follows. [`ServiceCommand::ServiceStatus`] is answered at once
     /// instead.
     Heard,
     /// How it is.
-    Status(Box<Status>),
+    Status(Box<ServiceStatus>),
     /// Tells how far a scrub has come; more replies follow.
     Scrubbing(Box<ScrubStatus>),
     /// Tells how a scrub has ended.
@@ -78,12 +78,12 @@ pub enum OrderError {
 }
 
 /// Gives an order to the service that takes them here, and waits for the answer. The service must let us in and
-/// say that it has heard within the time-out; [`Order::Status`] must be answered within it. All others take as long
+/// say that it has heard within the time-out; [`ServiceCommand::ServiceStatus`] must be answered within it. All others take as long
 /// as they take once they are heard.
 ///
 /// # Errors
 /// If nobody takes orders there, the service does not hear, or it ends without an answer.
-pub fn order(path: &Path, order: &Order, timeout: Duration) -> Result<Reply, OrderError> {
+pub fn order(path: &Path, order: &ServiceCommand, timeout: Duration) -> Result<ControlReply, OrderError> {
     order_with_progress(path, order, timeout, &mut drop)
 }
 
@@ -93,10 +93,10 @@ pub fn order(path: &Path, order: &Order, timeout: Duration) -> Result<Reply, Ord
 /// As [`order`].
 pub fn order_with_progress(
     path: &Path,
-    order: &Order,
+    order: &ServiceCommand,
     timeout: Duration,
     tell: &mut dyn FnMut(ScrubStatus),
-) -> Result<Reply, OrderError> {
+) -> Result<ControlReply, OrderError> {
     let begin = Instant::now();
     let failed = |error: io::Error| match error.kind() {
         // How Linux calls a time-out of a socket.
@@ -111,13 +111,13 @@ pub fn order_with_progress(
     stream.set_read_timeout(Some(left)).map_err(OrderError::Io)?;
     let mut answers = BufReader::new(&stream);
     let reply = next_reply(&mut answers).map_err(failed)?;
-    if !matches!(reply, Reply::Heard) {
+    if !matches!(reply, ControlReply::Heard) {
         return Ok(reply);
     }
     stream.set_read_timeout(None).map_err(OrderError::Io)?;
     loop {
         match next_reply(&mut answers).map_err(OrderError::Io)? {
-            Reply::Scrubbing(status) => tell(*status),
+            ControlReply::Scrubbing(status) => tell(*status),
             reply => return Ok(reply),
         }
     }
@@ -136,7 +136,7 @@ fn connect_within(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     }
 }
 
-fn next_reply(answers: &mut impl BufRead) -> io::Result<Reply> {
+fn next_reply(answers: &mut impl BufRead) -> io::Result<ControlReply> {
     let mut line = Vec::new();
     answers.read_until(b'\n', &mut line)?;
     if line.is_empty() {
@@ -148,11 +148,11 @@ fn next_reply(answers: &mut impl BufRead) -> io::Result<Reply> {
 /// Somebody who gives orders.
 #[derive(Debug)]
 pub(crate) struct ControlConnection {
-    stream: Stream,
-    outbox: Outbox,
+    stream: ClientStream,
+    send_queue: SendQueue,
     input: Vec<u8>,
     ended: bool,
-    pub(crate) interest: Interest,
+    pub(crate) interest: IoInterest,
     pub(crate) waits_for_drain: bool,
     pub(crate) waits_for_replacement: bool,
     pub(crate) waits_for_scrub: bool,
@@ -162,13 +162,13 @@ pub(crate) struct ControlConnection {
 }
 
 impl ControlConnection {
-    pub(crate) fn new(stream: Stream) -> Self {
+    pub(crate) fn new(stream: ClientStream) -> Self {
         Self {
             stream,
-            outbox: Outbox::default(),
+            send_queue: SendQueue::default(),
             input: Vec::new(),
             ended: false,
-            interest: Interest::READ,
+            interest: IoInterest::READ,
             waits_for_drain: false,
             waits_for_replacement: false,
             waits_for_scrub: false,
@@ -181,23 +181,23 @@ impl ControlConnection {
         self.stream.as_fd()
     }
 
-    pub(crate) const fn wanted(&self) -> Interest {
-        Interest { read: !self.ended, write: self.has_unsent() }
+    pub(crate) const fn wanted(&self) -> IoInterest {
+        IoInterest { read: !self.ended, write: self.has_unsent() }
     }
 
     /// Returns true if something has been answered that is not sent yet.
     pub(crate) const fn has_unsent(&self) -> bool {
-        self.outbox.left() > 0
+        self.send_queue.left() > 0
     }
 
     /// The next order, if one has come. What is none is answered here.
-    pub(crate) fn next(&mut self) -> Option<Order> {
+    pub(crate) fn next(&mut self) -> Option<ServiceCommand> {
         loop {
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.input.drain(..=end).collect();
                 match serde_json::from_slice(&line) {
                     Ok(order) => return Some(order),
-                    Err(error) => self.reply(&Reply::Failed(format!("this is no order: {error}"))),
+                    Err(error) => self.reply(&ControlReply::Failed(format!("this is no order: {error}"))),
                 }
                 continue;
             }
@@ -205,7 +205,7 @@ impl ControlConnection {
             match self.stream.receive(&mut bytes) {
                 Ok(Some(0)) | Err(_) => self.ended = true,
                 Ok(Some(read)) if self.input.len() + read > LONGEST => {
-                    self.reply(&Reply::Failed(format!("an order has at most {LONGEST} bytes")));
+                    self.reply(&ControlReply::Failed(format!("an order has at most {LONGEST} bytes")));
                     self.ended = true;
                 }
                 Ok(Some(read)) => {
@@ -218,8 +218,8 @@ impl ControlConnection {
         }
     }
 
-    pub(crate) fn reply(&mut self, reply: &Reply) {
-        self.outbox.text(|text| {
+    pub(crate) fn reply(&mut self, reply: &ControlReply) {
+        self.send_queue.text(|text| {
             // Strings and numbers can be written, and memory takes them.
             drop(serde_json::to_writer(&mut *text, reply));
             text.push(b'\n');
@@ -228,7 +228,7 @@ impl ControlConnection {
 
     /// Says that an order has come; whether there is still somebody who wants it carried out.
     pub(crate) fn acknowledge(&mut self) -> bool {
-        self.reply(&Reply::Heard);
+        self.reply(&ControlReply::Heard);
         self.send().is_ok()
     }
 
@@ -254,14 +254,14 @@ impl ControlConnection {
     }
 
     /// Tells how far something is, unless the last time has not been heard yet.
-    pub(crate) fn tell_progress(&mut self, reply: &Reply) {
-        if self.outbox.left() == 0 {
+    pub(crate) fn tell_progress(&mut self, reply: &ControlReply) {
+        if self.send_queue.left() == 0 {
             self.reply(reply);
         }
     }
 
     /// Answers the order of a scrub.
-    pub(crate) fn scrubbed(&mut self, reply: &Reply) {
+    pub(crate) fn scrubbed(&mut self, reply: &ControlReply) {
         self.waits_for_scrub = false;
         self.reply(reply);
     }
@@ -292,19 +292,19 @@ impl ControlConnection {
 
     fn finished(&mut self, how: Result<(), &str>) {
         self.reply(&match how {
-            Ok(()) => Reply::Done,
-            Err(why) => Reply::Failed(why.to_owned()),
+            Ok(()) => ControlReply::Done,
+            Err(why) => ControlReply::Failed(why.to_owned()),
         });
     }
 
     fn send(&mut self) -> io::Result<bool> {
-        self.outbox.send(&mut self.stream, drop)
+        self.send_queue.send(&mut self.stream, drop)
     }
 
     /// Sends what there is to send; whether there is still somebody.
     pub(crate) fn attend(&mut self) -> bool {
         let fine = self.send().is_ok();
-        let over = self.ended && self.outbox.left() == 0 && !self.is_waiting();
+        let over = self.ended && self.send_queue.left() == 0 && !self.is_waiting();
         // Whose replacement is under way keeps its place, be it gone: nobody else gets its answer.
         (fine || self.waits_for_replacement) && !over
     }

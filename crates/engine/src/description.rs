@@ -33,7 +33,7 @@ const HEAD: &str = "# An array of destage; paths are relative to this file.\n";
 /// files hold and cannot be changed once they are made; `[serve]` can.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Description {
+pub struct ArrayDescription {
     version: u32,
     /// Tells it from all others.
     pub uuid: Uuid,
@@ -397,7 +397,7 @@ impl DescriptionError {
 }
 
 /// What a description comes to.
-pub struct Described {
+pub struct DescribedArray {
     /// The members.
     pub geometry: Geometry,
     /// The cache.
@@ -441,7 +441,7 @@ impl CachePart {
     }
 }
 
-impl Description {
+impl ArrayDescription {
     /// An array of these parts, with an identity of its own.
     pub fn new(array: ArrayPart, cache: CachePart) -> Self {
         let (nvram, serve) = (NvramPart::own(NVRAM), ServePart::default());
@@ -493,7 +493,7 @@ impl Description {
     ///
     /// # Errors
     /// If there can be no such array.
-    pub fn described(&self, folder: &Path) -> Result<Described, DescriptionError> {
+    pub fn described(&self, folder: &Path) -> Result<DescribedArray, DescriptionError> {
         self.described_without(folder, Vec::new(), DevSet::EMPTY)
     }
 
@@ -507,7 +507,7 @@ impl Description {
         folder: &Path,
         accepted_losses: Vec<PageRange>,
         revived: DevSet,
-    ) -> Result<Described, DescriptionError> {
+    ) -> Result<DescribedArray, DescriptionError> {
         let page = self.array.page.0;
         let pages = |key, ByteSize(found)| {
             let pages = found.checked_div(page).filter(|pages| pages * page == found && *pages > 0);
@@ -595,7 +595,7 @@ impl Description {
             patience: FilesConfig::PATIENCE,
             device_timeout: self.serve.device_timeout.0,
         };
-        Ok(Described { geometry, policy, controller, files })
+        Ok(DescribedArray { geometry, policy, controller, files })
     }
 
     /// What the devices are labelled with: all that decides about what they hold.

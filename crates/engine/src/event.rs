@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::ScrubStatus;
 use crate::scrub::ScrubState;
-use crate::status::{ByteRange, CACHE, State};
+use crate::status::{ArrayState, ByteRange, CACHE};
 
 /// Limits the ranges of lost bytes that a text names.
 const NAMED: usize = 8;
@@ -353,9 +353,9 @@ pub enum ServiceEvent {
     /// Reports another state of the array.
     StateChanged {
         /// Gives the one before; none at the start.
-        from: Option<State>,
+        from: Option<ArrayState>,
         /// Gives the one now.
-        to: State,
+        to: ArrayState,
     },
 }
 
@@ -379,10 +379,10 @@ impl ServiceEvent {
                 EventSeverity::Warning
             }
             Self::StateChanged { to, .. } => match to {
-                State::Failed | State::Hanging | State::Stopped(_) => EventSeverity::Critical,
-                State::Degraded => EventSeverity::Warning,
-                State::Rebuilding | State::Serving => EventSeverity::Notice,
-                State::Recovering => EventSeverity::Info,
+                ArrayState::Failed | ArrayState::Hanging | ArrayState::Stopped(_) => EventSeverity::Critical,
+                ArrayState::Degraded => EventSeverity::Warning,
+                ArrayState::Rebuilding | ArrayState::Serving => EventSeverity::Notice,
+                ArrayState::Recovering => EventSeverity::Info,
             },
             Self::Resynchronised { data_lost: true, .. }
             | Self::Ordered { refused: Some(_), .. }

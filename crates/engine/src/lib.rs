@@ -1,7 +1,7 @@
 //! The block service: an array and its cache, on real files, behind sockets of the NBD protocol.
 //!
-//! A [`Description`] says which files an array consists of and how it is served; it [makes](Description::create)
-//! the array, which is [opened](Array::open) and is a [`Backend`] then; a [`Service`] serves that to clients. What
+//! A [`ArrayDescription`] says which files an array consists of and how it is served; it [makes](ArrayDescription::create)
+//! the array, which is [opened](ArrayBackend::open) and is a [`BlockBackend`] then; a [`BlockService`] serves that to clients. What
 //! is decided about each request is the policy's and the RAID layer's, by the very code that the simulator
 //! runs; the bytes are moved by [`destage_exec::Files`]. docs/service.md says how to use it and what it promises.
 
@@ -23,11 +23,11 @@ mod load;
 mod making;
 pub mod marks;
 mod md;
-mod outbox;
 mod recorder;
 mod replacement;
 mod scrub;
 mod sectors;
+mod send_queue;
 mod service;
 mod socket;
 mod spin;
@@ -36,13 +36,13 @@ mod superblock;
 mod waiter;
 mod word;
 
-pub use array::Array;
+pub use array::ArrayBackend;
 pub use assembly::{ArrayAssembly, AssemblyMember, AssemblyReport};
-pub use backend::Backend;
+pub use backend::BlockBackend;
 pub use byte_size::ByteSize;
-pub use control::{Order, OrderError, Reply, order, order_with_progress};
+pub use control::{ControlReply, OrderError, ServiceCommand, order, order_with_progress};
 pub use description::{
-    ArrayPart, CachePart, Described, Description, DescriptionError, IoPart, NvramOn, NvramPart, ServePart,
+    ArrayDescription, ArrayPart, CachePart, DescribedArray, DescriptionError, IoPart, NvramOn, NvramPart, ServePart,
 };
 pub use descriptors::raise_descriptor_limit;
 pub use destage_exec::{Accepted, MemberFreshness, ZeroingProgress, ZeroingWatch};
@@ -51,14 +51,14 @@ pub use destage_ublk::{DeviceOffer, DeviceState, FoundDevice, UblkDevice, UblkEr
 pub use device_timeout::DeviceTimeout;
 pub use event::{EventSeverity, ServiceEvent};
 pub use making::{ArrayMaking, MadeArray};
-pub use recorder::Recorder;
+pub use recorder::RequestRecorder;
 pub use replacement::{DeviceReplacement, ReplaceError, ReplaceOutcome};
 pub use scrub::{ScrubError, ScrubRequest, ScrubState, ScrubStatus};
-pub use service::{DeviceControl, Offer, Service, ServiceError};
-pub use socket::Listener;
+pub use service::{BlockService, DeviceControl, ExportSettings, ServiceError};
+pub use socket::SocketListener;
 pub use status::{
-    ArrayStatus, ByteRange, CacheStatus, Clients, DeviceStatus, Figure, Kind, MemoryStatus, Requests,
-    ResynchronisedStatus, State, StateStatus, Status, SuccessorStatus,
+    ArrayState, ArrayStatus, ByteRange, CacheCount, CacheStatus, ClientCounts, CommandCounts, DeviceStatus,
+    MemoryStatus, RequestCounts, ResynchronisedStatus, ServiceStatus, StateStatus, SuccessorStatus,
 };
 pub use superblock::{MdArray, MdError, MdOrigin};
 pub use uuid::Uuid;

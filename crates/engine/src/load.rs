@@ -5,15 +5,15 @@ use std::time::Duration;
 use destage_nbd::{NbdCommand, NbdRequest};
 use hdrhistogram::Histogram;
 
-use crate::status::{Kind, Requests};
+use crate::status::{CommandCounts, RequestCounts};
 
 /// The longest time that is told apart, in nanoseconds: a minute and more.
 const LONGEST: u64 = 1 << 36;
 
 /// Requests and clients since the service began.
 #[derive(Debug)]
-pub(crate) struct Load {
-    kinds: [Kinds; 4],
+pub(crate) struct ServiceLoad {
+    kinds: [CommandLoads; 4],
     /// Clients that have come.
     pub(crate) clients: u64,
     /// Of these, gone without a goodbye.
@@ -25,7 +25,7 @@ pub(crate) struct Load {
 }
 
 #[derive(Debug)]
-struct Kinds {
+struct CommandLoads {
     bytes: u64,
     failed: u64,
     times: Histogram<u64>,
@@ -41,9 +41,9 @@ const fn place(command: NbdCommand) -> usize {
     }
 }
 
-impl Default for Load {
+impl Default for ServiceLoad {
     fn default() -> Self {
-        let kind = || Kinds {
+        let kind = || CommandLoads {
             bytes: 0,
             failed: 0,
             times: Histogram::new_with_bounds(1, LONGEST, 2).expect("the bounds are in order"),
@@ -53,7 +53,7 @@ impl Default for Load {
     }
 }
 
-impl Load {
+impl ServiceLoad {
     /// A request was answered after so long.
     pub(crate) fn answered(&mut self, request: &NbdRequest, ok: bool, after: Duration) {
         let kind = &mut self.kinds[place(request.command)];
@@ -66,9 +66,9 @@ impl Load {
     }
 
     /// What there is to say of them.
-    pub(crate) fn requests(&self) -> Requests {
+    pub(crate) fn requests(&self) -> RequestCounts {
         let [reads, writes, flushes, others] = &self.kinds;
-        let told = |kind: &Kinds| Kind {
+        let told = |kind: &CommandLoads| CommandCounts {
             count: kind.times.len(),
             failed: kind.failed,
             bytes: kind.bytes,
@@ -78,6 +78,6 @@ impl Load {
             p999_ns: kind.times.value_at_quantile(0.999),
             max_ns: kind.times.max(),
         };
-        Requests { reads: told(reads), writes: told(writes), flushes: told(flushes), others: told(others) }
+        RequestCounts { reads: told(reads), writes: told(writes), flushes: told(flushes), others: told(others) }
     }
 }

@@ -13,7 +13,7 @@ use destage_raid::MAX_DEVICES;
 use uuid::Uuid;
 
 use crate::description::folder;
-use crate::{Described, Description, DescriptionError};
+use crate::{ArrayDescription, DescribedArray, DescriptionError};
 
 /// Describes the array that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +32,10 @@ pub enum ArrayMaking<'a> {
     /// Stands for members that hold its data and parity: only labels are written to them.
     Adopted,
     /// Names the array that is described there, which is given up.
-    Over(&'a Description),
+    Over(&'a ArrayDescription),
 }
 
-impl Description {
+impl ArrayDescription {
     /// Makes the array: its files, and then the description, without which there is none. Nothing that is
     /// there is overwritten. `watch` is told how far block devices read as zeros.
     ///
@@ -107,7 +107,7 @@ impl Description {
         if os.exists(path).map_err(DescriptionError::io(path))? {
             return Err(DescriptionError::Exists(path.to_owned()));
         }
-        let Described { policy, controller, mut files, .. } = self.described(folder(path))?;
+        let DescribedArray { policy, controller, mut files, .. } = self.described(folder(path))?;
         // What was written to devices through the page cache is made durable at the end, which may take long.
         (files.patience, files.device_timeout) = (Duration::from_hours(24 * 7), None);
         let made = MadeArray { bytes: files.shape.bytes(), policy: format!("{policy:?}") };

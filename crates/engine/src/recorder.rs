@@ -8,14 +8,14 @@ use destage_trace::{NativeWriter, Request};
 const BATCH: usize = 4096;
 
 /// Writes requests as they come into a trace of the native format.
-pub struct Recorder<W: Write> {
+pub struct RequestRecorder<W: Write> {
     writer: NativeWriter<W>,
     batch: Vec<Request>,
     /// Why nothing more is written.
     failed: Option<io::Error>,
 }
 
-impl<W: Write> Recorder<W> {
+impl<W: Write> RequestRecorder<W> {
     /// Writes to this, which is empty.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! The service: one thread that takes requests from clients, hands them to the backend, and sends what
-//! comes of them. It waits in one place ([`Waiter`]) and never for one client, one device or one request.
+//! comes of them. It waits in one place ([`EventWaiter`]) and never for one client, one device or one request.
 
 mod block_device;
 mod clients;
@@ -25,15 +25,15 @@ use destage_ublk::UblkError;
 use slab::Slab;
 
 use crate::budget::{LONGEST, MEMORY, MemoryBudget};
-use crate::connection::{Connection, Lost};
+use crate::connection::{ClientConnection, ConnectionLoss};
 use crate::control::ControlConnection;
 use crate::descriptors::DescriptorReserve;
-use crate::load::Load;
+use crate::load::ServiceLoad;
 use crate::sectors::SectorQueue;
-use crate::socket::Listener;
-use crate::status::State;
-use crate::waiter::{Interest, Waiter};
-use crate::{Backend, ServiceEvent, marks};
+use crate::socket::SocketListener;
+use crate::status::ArrayState;
+use crate::waiter::{EventWaiter, IoInterest};
+use crate::{BlockBackend, ServiceEvent, marks};
 use block_device::{BlockDevice, ClosedDevice};
 pub use device_control::DeviceControl;
 use news::NewsTimer;
@@ -45,7 +45,7 @@ use unaligned::SectorWork;
 /// Clients at a time.
 const CLIENTS: usize = 1024;
 /// Limits the control connections at a time.
-const BOSSES: usize = 8;
+const CONTROLS: usize = 8;
 /// Limits how long a control connection may stay silent while others wait.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Requests that are taken from one client before the others have their turn.
@@ -61,7 +61,7 @@ const GOODBYE: Duration = Duration::from_secs(5);
 
 /// How a device is offered.
 #[derive(Clone, Debug, Default)]
-pub struct Offer {
+pub struct ExportSettings {
     /// The export's name; that without a name is the default of clients.
     pub name: String,
     /// What it is, for people.
@@ -73,7 +73,7 @@ pub struct Offer {
 /// Contexts of block status.
 const CONTEXTS: [&str; 2] = ["base:allocation", marks::CONTEXT];
 
-impl Offer {
+impl ExportSettings {
     fn export(&self, bytes: u64) -> NbdExport {
         NbdExport {
             description: self.description.clone(),
@@ -128,22 +128,22 @@ fn cannot(what: &'static str) -> impl Fn(io::Error) -> ServiceError {
 
 /// What a number of the waiter's stands for.
 #[derive(Clone, Copy, Debug)]
-enum Source {
+enum EventSource {
     Listener(usize),
     Control,
     Client(usize),
-    Boss(usize),
+    ControlClient(usize),
     Backend,
     BlockDevice,
 }
 
-impl Source {
+impl EventSource {
     fn number(self) -> u64 {
         let (kind, at) = match self {
             Self::Listener(at) => (0, at),
             Self::Control => (1, 0),
             Self::Client(at) => (2, at),
-            Self::Boss(at) => (3, at),
+            Self::ControlClient(at) => (3, at),
             Self::Backend => (4, 0),
             Self::BlockDevice => (5, 0),
         };
@@ -156,7 +156,7 @@ impl Source {
             0 => Self::Listener(at),
             1 => Self::Control,
             2 => Self::Client(at),
-            3 => Self::Boss(at),
+            3 => Self::ControlClient(at),
             4 => Self::Backend,
             _ => Self::BlockDevice,
         }
@@ -164,26 +164,26 @@ impl Source {
 }
 
 /// Serves one device to any number of clients.
-pub struct Service<B> {
+pub struct BlockService<B> {
     backend: B,
     exports: Arc<ExportList>,
-    waiter: Waiter,
-    listeners: Vec<Listener>,
+    waiter: EventWaiter,
+    listeners: Vec<SocketListener>,
     /// Nobody is welcomed before this: the system had no room.
     unwelcome: Option<Instant>,
-    control: Option<Listener>,
+    control: Option<SocketListener>,
     descriptors: DescriptorReserve,
-    clients: Slab<Connection>,
-    bosses: Slab<ControlConnection>,
+    clients: Slab<ClientConnection>,
+    controls: Slab<ControlConnection>,
     pending: Slab<PendingRequest>,
     /// Keeps requests in order that touch sectors of which parts are written.
     sectors: SectorQueue<SectorWork>,
     budget: MemoryBudget,
     /// Notes when connections that hold memory were checked last, while others wait for it.
     watched: Option<Instant>,
-    load: Load,
-    listening: Option<Listening>,
-    events: Option<Events>,
+    load: ServiceLoad,
+    listening: Option<RequestListener>,
+    events: Option<EventListener>,
     news: NewsTimer,
     replacing: Option<PendingReplacement>,
     scrubbing: Option<OrderedScrub>,
@@ -207,17 +207,17 @@ pub struct Service<B> {
     begin: Instant,
 }
 
-impl<B: Backend> Service<B> {
+impl<B: BlockBackend> BlockService<B> {
     /// Serves this device, to nobody so far.
     ///
     /// # Errors
     /// If it cannot be offered so, or the system does not let it wait.
-    pub fn new(mut backend: B, offer: &Offer) -> Result<Self, ServiceError> {
+    pub fn new(mut backend: B, offer: &ExportSettings) -> Result<Self, ServiceError> {
         let exports = ExportList::new(vec![offer.export(backend.bytes())], Some(&offer.name))?;
-        let waiter = Waiter::new().map_err(cannot("wait for clients"))?;
+        let waiter = EventWaiter::new().map_err(cannot("wait for clients"))?;
         backend.wake_with(Box::new(waiter.waker()));
         if let Some(source) = backend.descriptor() {
-            let added = waiter.add(source, Source::Backend.number(), Interest::READ);
+            let added = waiter.add(source, EventSource::Backend.number(), IoInterest::READ);
             added.map_err(cannot("wait for the devices"))?;
         }
         Ok(Self {
@@ -229,12 +229,12 @@ impl<B: Backend> Service<B> {
             control: None,
             descriptors: DescriptorReserve::new(),
             clients: Slab::new(),
-            bosses: Slab::new(),
+            controls: Slab::new(),
             pending: Slab::new(),
             sectors: SectorQueue::default(),
             budget: MemoryBudget::new(MEMORY as usize, CLIENTS + 1),
             watched: None,
-            load: Load::default(),
+            load: ServiceLoad::default(),
             listening: None,
             events: None,
             news: NewsTimer::default(),
@@ -258,20 +258,22 @@ impl<B: Backend> Service<B> {
     ///
     /// # Errors
     /// If the system does not let it.
-    pub fn listen(&mut self, listener: Listener) -> Result<(), ServiceError> {
-        let number = Source::Listener(self.listeners.len()).number();
-        self.waiter.add(&listener, number, Interest::READ).map_err(cannot("wait for clients"))?;
+    pub fn listen(&mut self, listener: SocketListener) -> Result<(), ServiceError> {
+        let number = EventSource::Listener(self.listeners.len()).number();
+        self.waiter.add(&listener, number, IoInterest::READ).map_err(cannot("wait for clients"))?;
         self.listeners.push(listener);
         Ok(())
     }
 
-    /// Takes [orders](crate::Order) here.
+    /// Takes [orders](crate::ServiceCommand) here.
     ///
     /// # Errors
     /// If the socket cannot be made.
     pub fn take_orders(&mut self, path: &Path) -> Result<(), ServiceError> {
-        let listener = Listener::unix(path).map_err(cannot("make the control socket"))?;
-        self.waiter.add(&listener, Source::Control.number(), Interest::READ).map_err(cannot("wait for orders"))?;
+        let listener = SocketListener::unix(path).map_err(cannot("make the control socket"))?;
+        self.waiter
+            .add(&listener, EventSource::Control.number(), IoInterest::READ)
+            .map_err(cannot("wait for orders"))?;
         self.control = Some(listener);
         Ok(())
     }
@@ -337,12 +339,14 @@ impl<B: Backend> Service<B> {
         self.say_goodbye()?;
         let closed = self.close_queue();
         if let Some(why) = self.broken {
-            self.bosses.iter_mut().for_each(|(_, boss)| boss.stopped(Err(&why)));
+            self.controls.iter_mut().for_each(|(_, control)| control.stopped(Err(&why)));
             return Err(ServiceError::Broken(why));
         }
         let stopped = self.backend.stop();
         let told = stopped.as_ref().map(drop).map_err(ToString::to_string);
-        self.bosses.iter_mut().for_each(|(_, boss)| boss.stopped(told.as_ref().map(drop).map_err(String::as_str)));
+        self.controls
+            .iter_mut()
+            .for_each(|(_, control)| control.stopped(told.as_ref().map(drop).map_err(String::as_str)));
         stopped?;
         // What is written back is safe by now: a removal may wait for others.
         if let Some(event) = closed.map(ClosedDevice::end).transpose()?
@@ -366,7 +370,7 @@ impl<B: Backend> Service<B> {
         }
         let until = Instant::now() + GOODBYE;
         loop {
-            let unsent = self.clients.iter().any(|(_, client)| client.outbox.left() > 0);
+            let unsent = self.clients.iter().any(|(_, client)| client.send_queue.left() > 0);
             let left = until.saturating_duration_since(Instant::now());
             // What is under way is waited for as long as devices may take.
             if self.pending.is_empty() && (!unsent && !self.is_scrubbing() || left.is_zero()) {
@@ -399,7 +403,7 @@ impl<B: Backend> Service<B> {
         if self.news.is_due() {
             self.tell_news();
         }
-        self.tend_bosses();
+        self.serve_controls();
         if self.backend.hear() && self.broken.is_none() {
             return Ok(());
         }
@@ -422,21 +426,21 @@ impl<B: Backend> Service<B> {
         let mut ready = std::mem::take(&mut self.ready);
         self.waiter.wait(most, &mut ready).map_err(cannot("wait for clients"))?;
         for source in ready.drain(..) {
-            match Source::of(source) {
-                Source::Listener(at) => self.welcome(at)?,
-                Source::Control => self.welcome_bosses()?,
-                Source::Client(at) => self.hear_client(at),
-                Source::Boss(at) => self.hear_boss(at),
+            match EventSource::of(source) {
+                EventSource::Listener(at) => self.welcome(at)?,
+                EventSource::Control => self.accept_controls()?,
+                EventSource::Client(at) => self.hear_client(at),
+                EventSource::ControlClient(at) => self.read_control(at),
                 // They are looked at in every turn.
-                Source::Backend | Source::BlockDevice => {}
+                EventSource::Backend | EventSource::BlockDevice => {}
             }
         }
         self.ready = ready;
         if self.unwelcome.is_some_and(|until| until <= Instant::now()) {
             self.unwelcome = None;
             self.descriptors.refill();
-            self.shut_doors(Interest::READ)?;
-            self.shut_control(Interest::READ)?;
+            self.shut_doors(IoInterest::READ)?;
+            self.shut_control(IoInterest::READ)?;
         }
         self.dismiss_silent();
         Ok(())
@@ -481,7 +485,7 @@ impl<B: Backend> Service<B> {
         let is_news = self.broken.is_none() && !is_refused;
         let why = self.broken.get_or_insert_with(|| error.to_string()).clone();
         if is_news {
-            self.happened(|| ServiceEvent::StateChanged { from: None, to: State::Stopped(why.clone()) });
+            self.happened(|| ServiceEvent::StateChanged { from: None, to: ArrayState::Stopped(why.clone()) });
         }
         if let Some(source) = self.backend.descriptor() {
             // Nobody takes what it has to say any more.
@@ -497,8 +501,8 @@ impl<B: Backend> Service<B> {
             self.refuse(&pending, Errno::Io, &why);
             self.stir_source(pending.source);
         }
-        for (_, boss) in &mut self.bosses {
-            boss.drained(Err(&why));
+        for (_, control) in &mut self.controls {
+            control.drained(Err(&why));
         }
     }
 
@@ -525,7 +529,7 @@ impl<B: Backend> Service<B> {
     }
 
     /// Takes requests from a client and sends it answers; whether there may be more to be taken.
-    fn serve(&mut self, at: usize) -> Result<bool, Lost> {
+    fn serve(&mut self, at: usize) -> Result<bool, ConnectionLoss> {
         // A socket that had nothing more is not asked again before it is said to have.
         let mut drained = !self.clients[at].readable;
         let mut taken = 0;
@@ -547,10 +551,10 @@ impl<B: Backend> Service<B> {
             return Ok(false);
         }
         let wanted = client.wanted();
-        let wanted = Interest { read: wanted.read && !holds, ..wanted };
+        let wanted = IoInterest { read: wanted.read && !holds, ..wanted };
         if wanted != client.interest {
             client.interest = wanted;
-            self.waiter.change(&client.stream, Source::Client(at).number(), wanted)?;
+            self.waiter.change(&client.stream, EventSource::Client(at).number(), wanted)?;
         }
         // What has come already is not told by the socket again.
         Ok(taken == TURN || was_full && !client.is_full())
@@ -558,7 +562,7 @@ impl<B: Backend> Service<B> {
 }
 
 /// Who is told of requests.
-type Listening = Box<dyn FnMut(Asked)>;
+type RequestListener = Box<dyn FnMut(Asked)>;
 
 /// Receives events.
-type Events = Box<dyn FnMut(ServiceEvent)>;
+type EventListener = Box<dyn FnMut(ServiceEvent)>;

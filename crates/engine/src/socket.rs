@@ -17,12 +17,12 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 
 /// Where clients come to.
 #[derive(Debug)]
-pub struct Listener {
-    kind: Kind,
+pub struct SocketListener {
+    kind: SocketKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum SocketKind {
     Unix {
         listener: UnixListener,
         path: PathBuf,
@@ -32,7 +32,7 @@ enum Kind {
     Tcp(TcpListener),
 }
 
-impl Listener {
+impl SocketListener {
     /// A Unix socket of this name. One that is there and that nobody listens to, as a server leaves it that
     /// was killed, is replaced.
     ///
@@ -47,7 +47,7 @@ impl Listener {
             bound => bound,
         }?;
         listener.set_nonblocking(true)?;
-        Ok(Self { kind: Kind::Unix { listener, path: path.to_owned(), is_ours: true } })
+        Ok(Self { kind: SocketKind::Unix { listener, path: path.to_owned(), is_ours: true } })
     }
 
     /// Sockets that whoever has started this process has opened for it and listens to, as systemd does: it says so in
@@ -68,18 +68,18 @@ impl Listener {
             let path = listener.local_addr()?.as_pathname().map(Path::to_owned);
             let path =
                 path.ok_or_else(|| wrong("a Unix socket without a path, by which clients name it".to_owned()))?;
-            Self { kind: Kind::Unix { listener, path, is_ours: false } }
+            Self { kind: SocketKind::Unix { listener, path, is_ours: false } }
         } else {
             let listener = all.take_tcp_listener(number);
             let listener = listener.map_err(|_| wrong("neither a Unix nor a TCP stream socket".to_owned()))?;
-            Self { kind: Kind::Tcp(listener.ok_or_else(gone)?) }
+            Self { kind: SocketKind::Tcp(listener.ok_or_else(gone)?) }
         };
         let is_connection = match &listener.kind {
-            Kind::Unix { listener, .. } => {
+            SocketKind::Unix { listener, .. } => {
                 listener.set_nonblocking(true)?;
                 UnixStream::from(OwnedFd::from(listener.try_clone()?)).peer_addr().is_ok()
             }
-            Kind::Tcp(listener) => {
+            SocketKind::Tcp(listener) => {
                 listener.set_nonblocking(true)?;
                 TcpStream::from(OwnedFd::from(listener.try_clone()?)).peer_addr().is_ok()
             }
@@ -97,14 +97,14 @@ impl Listener {
     pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(Self { kind: Kind::Tcp(listener) })
+        Ok(Self { kind: SocketKind::Tcp(listener) })
     }
 
     /// The address, if it is one of TCP: with the port that was drawn if none was asked for.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.kind {
-            Kind::Tcp(listener) => listener.local_addr().ok(),
-            Kind::Unix { .. } => None,
+            SocketKind::Tcp(listener) => listener.local_addr().ok(),
+            SocketKind::Unix { .. } => None,
         }
     }
 
@@ -112,11 +112,11 @@ impl Listener {
     pub fn uri(&self, name: &str) -> String {
         let name = percent_encode(name.as_bytes(), ESCAPED);
         match &self.kind {
-            Kind::Unix { path, .. } => {
+            SocketKind::Unix { path, .. } => {
                 let socket = percent_encode(path.as_os_str().as_bytes(), ESCAPED);
                 format!("nbd+unix:///{name}?socket={socket}")
             }
-            Kind::Tcp(_) => match self.address() {
+            SocketKind::Tcp(_) => match self.address() {
                 Some(address) => format!("nbd://{address}/{name}"),
                 None => format!("nbd:///{name}"),
             },
@@ -124,10 +124,10 @@ impl Listener {
     }
 
     /// The next client, if one waits.
-    pub(crate) fn accept(&self) -> io::Result<Option<Stream>> {
+    pub(crate) fn accept(&self) -> io::Result<Option<ClientStream>> {
         let accepted = match &self.kind {
-            Kind::Unix { listener, .. } => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
-            Kind::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
+            SocketKind::Unix { listener, .. } => listener.accept().map(|(stream, _)| ClientStream::Unix(stream)),
+            SocketKind::Tcp(listener) => listener.accept().map(|(stream, _)| ClientStream::Tcp(stream)),
         };
         match accepted {
             Ok(stream) => {
@@ -147,29 +147,29 @@ fn is_abandoned(path: &Path) -> bool {
     is_socket && UnixStream::connect(path).is_err_and(refuses)
 }
 
-impl Drop for Listener {
+impl Drop for SocketListener {
     fn drop(&mut self) {
-        if let Kind::Unix { path, is_ours: true, .. } = &self.kind {
+        if let SocketKind::Unix { path, is_ours: true, .. } = &self.kind {
             // If somebody else took it away, that is as good.
             drop(std::fs::remove_file(path));
         }
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for SocketListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.kind {
-            Kind::Unix { listener, .. } => listener.as_fd(),
-            Kind::Tcp(listener) => listener.as_fd(),
+            SocketKind::Unix { listener, .. } => listener.as_fd(),
+            SocketKind::Tcp(listener) => listener.as_fd(),
         }
     }
 }
 
-impl fmt::Display for Listener {
+impl fmt::Display for SocketListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Unix { path, .. } => write!(f, "{}", path.display()),
-            Kind::Tcp(_) => match self.address() {
+            SocketKind::Unix { path, .. } => write!(f, "{}", path.display()),
+            SocketKind::Tcp(_) => match self.address() {
                 Some(address) => write!(f, "{address}"),
                 None => f.write_str("a TCP socket"),
             },
@@ -179,12 +179,12 @@ impl fmt::Display for Listener {
 
 /// A client's socket.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub(crate) enum ClientStream {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
-impl Stream {
+impl ClientStream {
     fn prepare(&self) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.set_nonblocking(true),
@@ -214,7 +214,7 @@ impl Stream {
     }
 }
 
-impl AsFd for Stream {
+impl AsFd for ClientStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Unix(stream) => stream.as_fd(),

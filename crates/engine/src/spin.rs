@@ -13,13 +13,13 @@ const SHORTEST: Duration = Duration::from_micros(10);
 
 /// The time to look before the next sleep.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spin {
+pub(crate) struct IdleSpin {
     /// Whether another processor can make happen what is looked for.
     wanted: bool,
     time: Duration,
 }
 
-impl Spin {
+impl IdleSpin {
     /// Does not look before it has seen short waits, nor ever with one processor.
     pub(crate) const fn new(processors: usize) -> Self {
         Self { wanted: processors > 1, time: Duration::ZERO }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn short_waits_are_looked_for_and_long_ones_are_not() {
-        let mut spin = Spin::new(2);
+        let mut spin = IdleSpin::new(2);
         assert_eq!(spin.time(), Duration::ZERO, "nothing is known yet");
         let mut after = |time| {
             spin.waited(time);
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn one_processor_has_nobody_to_look_for() {
-        let mut spin = Spin::new(1);
+        let mut spin = IdleSpin::new(1);
         spin.waited(micros(5));
         assert!(!spin.is_wanted() && spin.time() == Duration::ZERO);
     }

@@ -15,7 +15,7 @@ pub(crate) const CACHE: &str = "cache";
 
 /// How a service is. Counts are since it began.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Status {
+pub struct ServiceStatus {
     /// Its process.
     pub pid: u32,
     /// Seconds since it began.
@@ -28,18 +28,18 @@ pub struct Status {
     /// What it serves.
     pub array: ArrayStatus,
     /// Its clients.
-    pub clients: Clients,
+    pub clients: ClientCounts,
     /// Tells how much memory their requests and replies hold.
     #[serde(default)]
     pub memory: MemoryStatus,
     /// Their requests.
-    pub requests: Requests,
+    pub requests: RequestCounts,
 }
 
 /// Tells how far a served array has come. docs/failures.md has what follows from each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum ArrayState {
     /// Requests wait until what a crash has left is put right.
     Recovering,
     /// Serves requests, and nothing is lost.
@@ -56,7 +56,7 @@ pub enum State {
     Stopped(String),
 }
 
-impl State {
+impl ArrayState {
     /// Returns the exit status of `destage status`, for monitors: 0 if nothing is lost, 3 if the array is degraded, and 4 if
     /// it has failed or nothing is served any more.
     pub const fn exit_status(&self) -> u8 {
@@ -68,7 +68,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ArrayState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Recovering => f.write_str("recovering"),
@@ -88,7 +88,7 @@ pub struct ArrayStatus {
     /// Which it is.
     pub uuid: String,
     /// How far it has come.
-    pub state: State,
+    pub state: ArrayState,
     /// Level and members, as `raid5:4`.
     pub level: String,
     /// Its cache, with all parameters.
@@ -217,7 +217,7 @@ impl ArrayStatus {
     pub fn of_bytes(bytes: u64) -> Self {
         Self {
             uuid: String::new(),
-            state: State::Serving,
+            state: ArrayState::Serving,
             level: "none".to_owned(),
             policy: "none".to_owned(),
             bytes,
@@ -279,12 +279,12 @@ pub struct CacheStatus {
     #[serde(default)]
     pub bypassed: u64,
     /// What else this cache counts.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<CacheCount>,
 }
 
 /// A count of a cache's own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Figure {
+pub struct CacheCount {
     /// Its name.
     pub name: String,
     /// The count.
@@ -295,7 +295,7 @@ pub struct Figure {
 
 /// Who comes and goes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Clients {
+pub struct ClientCounts {
     /// There now.
     pub now: u64,
     /// That have come.
@@ -325,20 +325,20 @@ pub struct MemoryStatus {
 
 /// Requests that were answered, by kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Requests {
+pub struct RequestCounts {
     /// Reads.
-    pub reads: Kind,
+    pub reads: CommandCounts,
     /// Writes.
-    pub writes: Kind,
+    pub writes: CommandCounts,
     /// Flushes.
-    pub flushes: Kind,
+    pub flushes: CommandCounts,
     /// Trims, writes of zeroes, and what else there is.
-    pub others: Kind,
+    pub others: CommandCounts,
 }
 
 /// Requests of one kind, and how long they took from being received to being answered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Kind {
+pub struct CommandCounts {
     /// How many.
     pub count: u64,
     /// Of these, answered with an error.

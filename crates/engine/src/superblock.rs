@@ -122,7 +122,7 @@ impl MdArray {
     /// If a superblock of the array has another event count.
     pub fn check_events<'a>(members: impl IntoIterator<Item = &'a Path>, origin: &MdOrigin) -> Result<(), MdError> {
         for path in members {
-            let found = beginning(path).and_then(|bytes| Superblock::find(path, &bytes));
+            let found = beginning(path).and_then(|bytes| MdSuperblock::find(path, &bytes));
             let Ok(Some(MdOrigin { uuid, events: found })) = found.map(|found| found.map(|found| found.origin()))
             else {
                 continue;
@@ -143,7 +143,7 @@ impl MdArray {
         let mut found = Vec::new();
         let mut without = None;
         for (path, bytes) in beginnings {
-            match Superblock::find(path, bytes)? {
+            match MdSuperblock::find(path, bytes)? {
                 Some(superblock) => found.push(superblock),
                 None => without = Some(path),
             }
@@ -184,12 +184,12 @@ fn beginning(path: &Path) -> Result<Vec<u8>, MdError> {
 }
 
 /// A superblock with the table of roles behind it.
-struct Superblock {
+struct MdSuperblock {
     path: PathBuf,
     bytes: Vec<u8>,
 }
 
-impl Superblock {
+impl MdSuperblock {
     fn find(path: &Path, beginning: &[u8]) -> Result<Option<Self>, MdError> {
         for place in PLACES {
             let Some(bytes) = beginning.get(place..place + MOST) else { continue };

@@ -11,7 +11,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
-use crate::spin::Spin;
+use crate::spin::IdleSpin;
 
 /// Events that are taken at a time.
 const EVENTS: usize = 64;
@@ -20,14 +20,14 @@ const WAKER: u64 = u64::MAX;
 
 /// What a source is waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Interest {
+pub(crate) struct IoInterest {
     /// That there is something to be read.
     pub(crate) read: bool,
     /// That there is room to write.
     pub(crate) write: bool,
 }
 
-impl Interest {
+impl IoInterest {
     /// To be read from.
     pub(crate) const READ: Self = Self { read: true, write: false };
 
@@ -40,20 +40,20 @@ impl Interest {
 }
 
 /// Waits for many things at once.
-pub(crate) struct Waiter {
+pub(crate) struct EventWaiter {
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     events: Vec<Event>,
-    spin: Spin,
+    spin: IdleSpin,
 }
 
-impl Waiter {
+impl EventWaiter {
     /// Waits for nothing so far.
     pub(crate) fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, EventData::new_u64(WAKER), EventFlags::IN)?;
-        let spin = Spin::new(available_parallelism().map_or(1, usize::from));
+        let spin = IdleSpin::new(available_parallelism().map_or(1, usize::from));
         Ok(Self { epoll, wake: Arc::new(wake), events: Vec::with_capacity(EVENTS), spin })
     }
 
@@ -67,12 +67,12 @@ impl Waiter {
     }
 
     /// Waits for this one too, under a number of the caller's.
-    pub(crate) fn add(&self, source: impl AsFd, number: u64, interest: Interest) -> io::Result<()> {
+    pub(crate) fn add(&self, source: impl AsFd, number: u64, interest: IoInterest) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), interest.flags())?)
     }
 
     /// Waits for something else of it.
-    pub(crate) fn change(&self, source: impl AsFd, number: u64, interest: Interest) -> io::Result<()> {
+    pub(crate) fn change(&self, source: impl AsFd, number: u64, interest: IoInterest) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, source, EventData::new_u64(number), interest.flags())?)
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use destage_engine::{Description, MdArray};
+use destage_engine::{ArrayDescription, MdArray};
 
 use crate::bytes::Bytes;
 
@@ -13,11 +13,11 @@ const SAID: usize = 264;
 pub(crate) fn description(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let path = Path::new("array.toml");
-    let read = match Description::parse(text, path) {
+    let read = match ArrayDescription::parse(text, path) {
         Ok(read) => read,
         Err(error) => return assert!(error.to_string().contains("array.toml"), "{error}"),
     };
-    let again = Description::parse(&read.text(), path).expect("what was written is a description");
+    let again = ArrayDescription::parse(&read.text(), path).expect("what was written is a description");
     assert_eq!(again.text(), read.text(), "it is written in one way");
     match (read.described(Path::new("folder")), again.described(Path::new("folder"))) {
         (Ok(_), Ok(_)) => {}

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_engine::{ArrayAssembly, AssemblyMember, AssemblyReport, Description, MemberFreshness};
+use destage_engine::{ArrayAssembly, ArrayDescription, AssemblyMember, AssemblyReport, MemberFreshness};
 
 use super::served::{array_arg, description};
 use crate::screen::Screen;
@@ -28,7 +28,7 @@ pub fn command() -> Command {
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let path = description(matches);
-    let assembly = ArrayAssembly::inspect(Description::read(&path)?, &path)?;
+    let assembly = ArrayAssembly::inspect(ArrayDescription::read(&path)?, &path)?;
     let array = matches.get_raw("array").and_then(|mut given| given.next()).map_or(Path::new("."), Path::new);
     let rows = assembly.members().iter().map(|member| (format!("member {}", member.number), says(member)));
     let rows: Vec<(String, String)> = rows.collect();

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use destage_engine::{Description, DeviceState, FoundDevice, UblkDevice, UblkError, find_device};
+use destage_engine::{ArrayDescription, DeviceState, FoundDevice, UblkDevice, UblkError, find_device};
 
 /// Returns the number by which the driver knows an array's device.
-pub fn identity(description: &Description) -> u64 {
+pub fn identity(description: &ArrayDescription) -> u64 {
     let (first, second) = description.uuid.as_u64_pair();
     first ^ second
 }
@@ -39,7 +39,7 @@ pub fn tell_of_wait(identity: u64) {
 
 /// Gives up the block device that waits for an array to be served; returns what there is to say of it.
 pub fn discard(description: &Path) -> Result<String> {
-    let identity = identity(&Description::read(description)?);
+    let identity = identity(&ArrayDescription::read(description)?);
     let array = description.display();
     match UblkDevice::discard(identity) {
         Ok(Some(found)) => Ok(format!("{} removed: what waited for it has failed", path(found))),

@@ -15,7 +15,7 @@ use destage_engine::settings::{
     ArraySetting, CHUNK, DURABILITY, LAYOUT, LEVEL, MEMBER_SIZE, PAGE, PARITY, STRIPE_CACHE,
 };
 use destage_engine::{
-    ArrayPart, ByteSize, CachePart, Description, MdArray, NvramPart, Uuid, ZeroingProgress, ZeroingWatch,
+    ArrayDescription, ArrayPart, ByteSize, CachePart, MdArray, NvramPart, Uuid, ZeroingProgress, ZeroingWatch,
 };
 use destage_plan::quantity::{self, show_bytes};
 
@@ -167,7 +167,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         // In a file it would be on some other disk.
         None => cache.device.as_deref().filter(|path| is_block_device(path)).map(|_| NvramPart::on_cache_device()),
     };
-    let mut description = Description::new(array, cache);
+    let mut description = ArrayDescription::new(array, cache);
     description.serve.stripe_cache = match text(STRIPE_CACHE.created.name) {
         Some(text) => read(&STRIPE_CACHE, text)?,
         None => description.array.stripe_cache(),
@@ -225,7 +225,7 @@ fn watch() -> (ZeroingWatch, Arc<AtomicI32>) {
 }
 
 /// Warns of file systems on which the array's files will find no room when they are full. The array is made all the same.
-fn warn_of_shortages(description: &Description, path: &Path) {
+fn warn_of_shortages(description: &ArrayDescription, path: &Path) {
     let folder = path.parent().unwrap_or(Path::new(""));
     let files = description.array.members.iter().chain(&description.cache.device);
     let files: Vec<PathBuf> = files.map(|file| folder.join(file)).collect();

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{ArgMatches, Command};
-use destage_engine::Order;
+use destage_engine::ServiceCommand;
 
 use super::served::{HEARD, array_arg, control_arg, order, timeout_arg};
 
@@ -20,5 +20,5 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    order(matches, &Order::Flush).map(drop)
+    order(matches, &ServiceCommand::Flush).map(drop)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::{DeviceReplacement, Order, Reply};
+use destage_engine::{ControlReply, DeviceReplacement, ServiceCommand};
 
 use super::served::{HEARD, array_arg, control_arg, order, timeout_arg};
 use crate::screen::Screen;
@@ -49,9 +49,9 @@ pub fn put_in_place(matches: &ArgMatches, device: String) -> Result<(String, boo
     let path = path.map(|path| std::path::absolute(path).with_context(|| path.display().to_string())).transpose()?;
     let force = matches.get_flag("force");
     let replacement = DeviceReplacement { device, path: path.clone(), takes_out: false, force };
-    let reply = order(matches, &Order::Replace(replacement))?;
+    let reply = order(matches, &ServiceCommand::Replace(replacement))?;
     let file = path.map_or_else(|| "its own file, made anew".to_owned(), |path| path.display().to_string());
-    Ok((file, matches!(reply, Reply::Copying)))
+    Ok((file, matches!(reply, ControlReply::Copying)))
 }
 
 /// Runs it.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_engine::{ByteSize, Order, Reply, ScrubRequest, ScrubState, ScrubStatus};
+use destage_engine::{ByteSize, ControlReply, ScrubRequest, ScrubState, ScrubStatus, ServiceCommand};
 use destage_plan::quantity::{self, show_bytes, show_count, show_time};
 
 use super::served::{HEARD, array_arg, control_arg, order_with_progress, timeout_arg};
@@ -87,7 +87,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         signals::end_now(signal);
     });
     let bar = ShareBar::new();
-    let reply = order_with_progress(matches, &Order::Scrub(request), &mut |status| {
+    let reply = order_with_progress(matches, &ServiceCommand::Scrub(request), &mut |status| {
         bar.show(status.percent() / 100.0, words(&status));
         *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
     });
@@ -98,7 +98,9 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
         None => error,
     })?;
-    let Reply::Scrubbed(status) = reply else { bail!("the service answered something else than what it has found") };
+    let ControlReply::Scrubbed(status) = reply else {
+        bail!("the service answered something else than what it has found")
+    };
     if matches.get_flag("json") {
         let mut out = std::io::stdout().lock();
         serde_json::to_writer_pretty(&mut out, &status)?;

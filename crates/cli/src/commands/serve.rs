@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_engine::{
-    Accepted, Array, ArrayStatus, Backend, Description, DeviceOffer, Listener, Offer, Recorder, Service, ServiceEvent,
-    UblkDevice, raise_descriptor_limit,
+    Accepted, ArrayBackend, ArrayDescription, ArrayStatus, BlockBackend, BlockService, DeviceOffer, ExportSettings,
+    RequestRecorder, ServiceEvent, SocketListener, UblkDevice, raise_descriptor_limit,
 };
 use destage_plan::quantity::show_bytes;
 
@@ -84,10 +84,10 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     raise_descriptor_limit();
     let path = description(matches);
-    let described = Description::read(&path)?;
+    let described = ArrayDescription::read(&path)?;
     let mut sockets: Vec<PathBuf> = matches.get_many("socket").unwrap_or_default().cloned().collect();
     let addresses: Vec<&String> = matches.get_many("tcp").unwrap_or_default().collect();
-    let handed_over = Listener::handed_over().context("cannot take the sockets that were handed over")?;
+    let handed_over = SocketListener::handed_over().context("cannot take the sockets that were handed over")?;
     let ublk = matches.get_one::<Option<u32>>("ublk").copied();
     if sockets.is_empty() && addresses.is_empty() && handed_over.is_empty() && ublk.is_none() {
         sockets.push(beside(&path, "nbd.sock"));
@@ -103,14 +103,14 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if ublk.is_some() {
         block_device::serve_io();
     }
-    let array = Array::open(described, &path, accepted(matches))?;
+    let array = ArrayBackend::open(described, &path, accepted(matches))?;
     let status = array.status();
-    let offer = Offer {
+    let offer = ExportSettings {
         name: matches.get_one::<String>("name").cloned().unwrap_or_default(),
         description: format!("destage {} {}", status.level, status.policy),
         read_only: matches.get_flag("read-only"),
     };
-    let mut service = Service::new(array, &offer)?;
+    let mut service = BlockService::new(array, &offer)?;
     service.limit_memory(memory);
     // Before clients can come: who finds it serving can ask it.
     let orders = control(matches);
@@ -119,11 +119,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         service.listen(listener)?;
     }
     for socket in &sockets {
-        let listener = Listener::unix(socket).with_context(|| format!("cannot listen at {}", socket.display()))?;
+        let listener =
+            SocketListener::unix(socket).with_context(|| format!("cannot listen at {}", socket.display()))?;
         service.listen(listener)?;
     }
     for address in addresses {
-        service.listen(Listener::tcp(address).with_context(|| format!("cannot listen at {address}"))?)?;
+        service.listen(SocketListener::tcp(address).with_context(|| format!("cannot listen at {address}"))?)?;
     }
     // Last of all: from here on the kernel reads from it, and nothing else may fail.
     if let Some(device) = ublk {
@@ -241,12 +242,12 @@ fn accepted(matches: &ArgMatches) -> Accepted {
 
 /// A trace that is being written.
 struct Record {
-    recorder: Rc<RefCell<Option<Recorder<NewFile>>>>,
+    recorder: Rc<RefCell<Option<RequestRecorder<NewFile>>>>,
 }
 
 impl Record {
     fn begin(outputs: &mut Outputs, to: &Path) -> Result<Self> {
-        let recorder = Recorder::new(outputs.file(to)?).map_err(refused(to))?;
+        let recorder = RequestRecorder::new(outputs.file(to)?).map_err(refused(to))?;
         Ok(Self { recorder: Rc::new(RefCell::new(Some(recorder))) })
     }
 }

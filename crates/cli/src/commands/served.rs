@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, ValueHint, value_parser};
-use destage_engine::{Description, Order, OrderError, Reply, ScrubStatus};
+use destage_engine::{ArrayDescription, ControlReply, OrderError, ScrubStatus, ServiceCommand};
 use rustix::fs::{major, minor};
 
 /// The array that a command is about.
@@ -31,7 +31,7 @@ pub fn control_arg() -> Arg {
 
 /// The array's description.
 pub fn description(matches: &ArgMatches) -> PathBuf {
-    Description::path(matches.get_one::<PathBuf>("array").map_or(Path::new("."), PathBuf::as_path))
+    ArrayDescription::path(matches.get_one::<PathBuf>("array").map_or(Path::new("."), PathBuf::as_path))
 }
 
 /// A file beside the description.
@@ -63,12 +63,16 @@ pub const HEARD: &str =
     "How long the service may take to say that it has heard; what was ordered takes as long as it takes";
 
 /// Gives the service an order, and waits for the answer.
-pub fn order(matches: &ArgMatches, order: &Order) -> Result<Reply> {
+pub fn order(matches: &ArgMatches, order: &ServiceCommand) -> Result<ControlReply> {
     order_with_progress(matches, order, &mut drop)
 }
 
 /// Gives the service an order, and calls `tell` with how far it is until the answer comes.
-pub fn order_with_progress(matches: &ArgMatches, order: &Order, tell: &mut dyn FnMut(ScrubStatus)) -> Result<Reply> {
+pub fn order_with_progress(
+    matches: &ArgMatches,
+    order: &ServiceCommand,
+    tell: &mut dyn FnMut(ScrubStatus),
+) -> Result<ControlReply> {
     let (description, socket) = (description(matches), control(matches));
     if !description.exists() {
         bail!("{} does not exist; destage create makes an array", description.display());
@@ -77,7 +81,7 @@ pub fn order_with_progress(matches: &ArgMatches, order: &Order, tell: &mut dyn F
     let (array, at) = (array.display(), socket.display());
     let timeout = Duration::from_secs(matches.get_one::<u32>("timeout").copied().unwrap_or_default().into());
     match destage_engine::order_with_progress(&socket, order, timeout, tell) {
-        Ok(Reply::Failed(why)) => bail!(why),
+        Ok(ControlReply::Failed(why)) => bail!(why),
         Ok(reply) => Ok(reply),
         Err(error @ OrderError::Unheard { .. }) => {
             let what_to_do = unheard(server_pid(&description));
@@ -100,7 +104,7 @@ fn unheard(pid: Option<u32>) -> String {
 
 /// Returns the process that has locked the array's first member, which is the one that serves it.
 fn server_pid(description: &Path) -> Option<u32> {
-    let described = Description::read(description).ok()?;
+    let described = ArrayDescription::read(description).ok()?;
     let member = description.parent()?.join(described.array.members.first()?);
     let file = std::fs::metadata(member).ok()?;
     let device = file.dev();

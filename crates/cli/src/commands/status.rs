@@ -5,7 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_engine::{ArrayStatus, DeviceStatus, Kind, MemoryStatus, Order, Reply, State, Status, SuccessorStatus};
+use destage_engine::{
+    ArrayState, ArrayStatus, CommandCounts, ControlReply, DeviceStatus, MemoryStatus, ServiceCommand, ServiceStatus,
+    SuccessorStatus,
+};
 use destage_plan::quantity::{show_bytes, show_count, show_time};
 
 use super::served::{array_arg, control_arg, order, timeout_arg};
@@ -27,7 +30,7 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let Reply::Status(status) = order(matches, &Order::Status)? else {
+    let ControlReply::Status(status) = order(matches, &ServiceCommand::Status)? else {
         bail!("the service answered something else than how it is");
     };
     if matches.get_flag("json") {
@@ -40,7 +43,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(status.array.state.exit_status().into())
 }
 
-fn show(status: &Status) -> Result<()> {
+fn show(status: &ServiceStatus) -> Result<()> {
     let array = &status.array;
     let mut rows = vec![
         ("state", state(&array.state)),
@@ -152,7 +155,7 @@ fn waiting(seconds: Option<f64>) -> String {
 }
 
 /// What was written for each byte that clients wrote, by where.
-fn amplification(status: &Status) -> Option<String> {
+fn amplification(status: &ServiceStatus) -> Option<String> {
     let (array, asked) = (&status.array, status.requests.writes.bytes);
     let all = |kind: &dyn Fn(&DeviceStatus) -> bool| -> u64 {
         array.devices.iter().filter(|device| kind(device)).map(|device| device.written_bytes + device.mark_bytes).sum()
@@ -189,17 +192,17 @@ fn io(array: &ArrayStatus) -> String {
     format!("by {by}, {how}{why}")
 }
 
-fn state(state: &State) -> String {
+fn state(state: &ArrayState) -> String {
     match state {
-        State::Recovering => "recovering: requests wait".to_owned(),
-        State::Serving => "serving".to_owned(),
-        State::Degraded => "serving, degraded".to_owned(),
-        State::Rebuilding => "serving, rebuilding".to_owned(),
-        State::Failed => "failed: more members are lost than the level can do without".to_owned(),
-        State::Hanging => {
+        ArrayState::Recovering => "recovering: requests wait".to_owned(),
+        ArrayState::Serving => "serving".to_owned(),
+        ArrayState::Degraded => "serving, degraded".to_owned(),
+        ArrayState::Rebuilding => "serving, rebuilding".to_owned(),
+        ArrayState::Failed => "failed: more members are lost than the level can do without".to_owned(),
+        ArrayState::Hanging => {
             "hanging: a device takes too long without which data would be lost; requests that need it fail".to_owned()
         }
-        State::Stopped(why) => format!("stopped: {why}"),
+        ArrayState::Stopped(why) => format!("stopped: {why}"),
     }
 }
 
@@ -211,7 +214,7 @@ fn memory(memory: &MemoryStatus) -> String {
     format!("{} of {} for requests and replies{waiting}{failed}", show_bytes(held_bytes), show_bytes(limit_bytes))
 }
 
-fn requests_of(kind: &Kind) -> String {
+fn requests_of(kind: &CommandCounts) -> String {
     if kind.count == 0 {
         return "none".to_owned();
     }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_engine::Order;
+use destage_engine::ServiceCommand;
 
 use super::block_device;
 use super::served::{HEARD, array_arg, control_arg, description, order, timeout_arg};
@@ -26,11 +26,11 @@ pub fn command() -> Command {
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     if matches.get_flag("discard-device") {
-        if order(matches, &Order::Status).is_ok() {
+        if order(matches, &ServiceCommand::Status).is_ok() {
             bail!("the array is served: destage stop without --discard-device ends that, and removes its block device");
         }
         println!("{}", block_device::discard(&description(matches))?);
         return Ok(());
     }
-    order(matches, if matches.get_flag("pause") { &Order::Pause } else { &Order::Stop }).map(drop)
+    order(matches, if matches.get_flag("pause") { &ServiceCommand::Pause } else { &ServiceCommand::Stop }).map(drop)
 }

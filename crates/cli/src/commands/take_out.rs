@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_engine::{DeviceReplacement, Order, Reply};
+use destage_engine::{ControlReply, DeviceReplacement, ServiceCommand};
 
 use super::replace::{file_arg, put_in_place};
 use super::served::{HEARD, array_arg, control_arg, order, timeout_arg};
@@ -76,12 +76,12 @@ pub fn run_detach(matches: &ArgMatches) -> Result<()> {
 
 fn take_out(matches: &ArgMatches, device: String) -> Result<()> {
     let force = matches.get_flag("force");
-    order(matches, &Order::Replace(DeviceReplacement { device, path: None, takes_out: true, force })).map(drop)
+    order(matches, &ServiceCommand::Replace(DeviceReplacement { device, path: None, takes_out: true, force })).map(drop)
 }
 
 /// Runs `destage attach`.
 pub fn run_attach(matches: &ArgMatches) -> Result<()> {
-    if let Reply::Status(status) = order(matches, &Order::Status)?
+    if let ControlReply::Status(status) = order(matches, &ServiceCommand::Status)?
         && status.array.cache.is_some_and(|cache| cache.in_use)
     {
         bail!(

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
-use destage_engine::State;
+use destage_engine::ArrayState;
 
 use crate::binary::{command, quietly, signalled};
 
@@ -66,7 +66,7 @@ fn the_help_explains_each_exit_status() {
         assert!(fs::read_dir(folder.path()).expect("a folder").next().is_none(), "{signal}: nothing is left");
     }
     // Those of `destage status` are seen by the tests of the service.
-    seen.extend([State::Degraded, State::Failed].map(|state| i32::from(state.exit_status())));
+    seen.extend([ArrayState::Degraded, ArrayState::Failed].map(|state| i32::from(state.exit_status())));
     let help = quietly(&["--help"]);
     let (_, statuses) = help.split_once("Exit status:\n").expect("a section");
     assert_eq!(explained(statuses), seen, "{help}");

@@ -3,10 +3,10 @@
 use destage_exec::NvramPlace;
 use destage_plan::{Dev, path_text};
 
-use super::Array;
+use super::ArrayBackend;
 use crate::ServiceEvent;
 
-impl Array {
+impl ArrayBackend {
     /// Has the description name where the NVRAM lies, if that is another place than it says. A start would find it without
     /// that, so an error keeps nothing from going on.
     pub(super) fn note_nvram(&mut self) {

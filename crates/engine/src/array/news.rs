@@ -2,13 +2,13 @@
 
 use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport, Row, Status};
 
-use super::Array;
+use super::ArrayBackend;
 use crate::{ByteRange, ServiceEvent};
 
 /// Limits the ranges that one event lists.
 const MAX_RANGES: usize = 1_000;
 
-/// Captures what is compared to see whether there is [news](Array::tell_news); cheap to take.
+/// Captures what is compared to see whether there is [news](ArrayBackend::tell_news); cheap to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArraySnapshot {
     pub(super) answering: DevSet,
@@ -28,7 +28,7 @@ pub(super) struct ArraySnapshot {
     pub(super) has_bad_pages: bool,
 }
 
-impl Array {
+impl ArrayBackend {
     /// Tells what has changed since this was asked last.
     pub(super) fn tell_news(&mut self, tell: &mut dyn FnMut(ServiceEvent)) {
         self.page_news(tell);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use destage_exec::FilesError;
 use destage_plan::{PageFate, PageReport, Row, Rows, ScrubOrder, ScrubTally, Status};
 
-use super::Array;
+use super::ArrayBackend;
 use crate::scrub::{ScrubError, ScrubRequest, ScrubState, ScrubStatus};
 use crate::{ByteRange, ByteSize, ServiceEvent};
 
@@ -57,7 +57,7 @@ impl ArrayScrub {
     }
 }
 
-impl Array {
+impl ArrayBackend {
     /// Begins to compare rows.
     pub(super) fn order_scrub(&mut self, order: &ScrubRequest) -> Result<(), ScrubError> {
         let (page, bytes) = (self.page_bytes(), self.member_bytes());

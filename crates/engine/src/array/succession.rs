@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use destage_exec::{DroppedSuccessor, FileProbe, FilesError, SuccessionPhase, SuccessorLabelling};
 use destage_plan::{Dev, path_text};
 
-use super::{Array, ArraySnapshot, SETTLES};
+use super::{ArrayBackend, ArraySnapshot, SETTLES};
 use crate::replacement::check_member;
 use crate::status::SuccessorStatus;
-use crate::{Description, DescriptionError, DeviceReplacement, ReplaceError, ReplaceOutcome, ServiceEvent, holes};
+use crate::{ArrayDescription, DescriptionError, DeviceReplacement, ReplaceError, ReplaceOutcome, ServiceEvent, holes};
 
 /// Sets how often a file is looked after that something is still being written to.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -26,7 +26,7 @@ pub(super) struct WaitingReplacement {
     probe: Option<FileProbe>,
 }
 
-impl Array {
+impl ArrayBackend {
     /// Returns true if an order is one to copy a member, which answers, to another file.
     pub(super) fn is_copied_for(&self, replacement: &DeviceReplacement) -> bool {
         let Some(number) = self.device_numbered(&replacement.device) else { return false };
@@ -95,7 +95,7 @@ impl Array {
             self.description = before;
             return self.files.refuse_successor(io::Error::other(error.to_string()));
         }
-        let synced = Description::sync_name(&*self.os, &self.path);
+        let synced = ArrayDescription::sync_name(&*self.os, &self.path);
         self.files.hand_over()?;
         let (device, file) = (self.device_name(dev), path_text::of(&path));
         self.holes[dev.index()] = holes::are_made_in_each(vec![path])[0];

@@ -10,9 +10,9 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use destage_ublk::{BlockRequest, RequestQueue, UblkError};
 
 use super::device_control::DeviceControl;
-use super::{Service, ServiceError, Source, cannot};
-use crate::waiter::Interest;
-use crate::{Backend, ServiceEvent};
+use super::{BlockService, EventSource, ServiceError, cannot};
+use crate::waiter::IoInterest;
+use crate::{BlockBackend, ServiceEvent};
 
 /// Says what a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +56,14 @@ pub(super) struct BlockDevice {
     pub(super) is_lost: bool,
 }
 
-impl<B: Backend> Service<B> {
+impl<B: BlockBackend> BlockService<B> {
     /// Serves the kernel's block device, too, from this thread alone: to be called by the one that [runs](Self::run) the service.
     ///
     /// # Errors
     /// If the system does not let it wait for its requests.
     pub fn attach(&mut self, control: Box<dyn DeviceControl>, queue: RequestQueue) -> Result<(), ServiceError> {
         if let Some(file) = queue.file() {
-            let added = self.waiter.add(file, Source::BlockDevice.number(), Interest::READ);
+            let added = self.waiter.add(file, EventSource::BlockDevice.number(), IoInterest::READ);
             added.map_err(cannot("wait for the block device's requests"))?;
         }
         self.device = Some(BlockDevice {
@@ -201,7 +201,7 @@ impl<B: Backend> Service<B> {
                 self.is_ending = false;
                 let why = error.to_string();
                 self.happened(|| ServiceEvent::Ordered { order: "stop".to_owned(), refused: Some(why.clone()) });
-                self.bosses.iter_mut().for_each(|(_, boss)| boss.refused_stop(&why));
+                self.controls.iter_mut().for_each(|(_, control)| control.refused_stop(&why));
             }
         }
     }

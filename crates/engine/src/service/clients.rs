@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{CLIENTS, HANDSHAKE, PAUSE, Service, ServiceError, Source, WATCH, cannot};
-use crate::connection::{Connection, Lost};
+use super::{BlockService, CLIENTS, EventSource, HANDSHAKE, PAUSE, ServiceError, WATCH, cannot};
+use crate::connection::{ClientConnection, ConnectionLoss};
 use crate::descriptors::DescriptorReserve;
-use crate::waiter::Interest;
-use crate::{Backend, ServiceEvent};
+use crate::waiter::IoInterest;
+use crate::{BlockBackend, ServiceEvent};
 
-impl<B: Backend> Service<B> {
+impl<B: BlockBackend> BlockService<B> {
     /// Returns how many clients there can be at a time, if the limit of open files makes them fewer than they might be.
     pub fn clients_for_want_of_files(&self) -> Option<u64> {
         let room = DescriptorReserve::room_for_clients()? + self.clients.len() as u64;
@@ -24,7 +24,7 @@ impl<B: Backend> Service<B> {
                 Err(_) => {
                     // Files or memory have run out: it is tried again when some may be free.
                     self.load.turned_away += 1;
-                    self.shut_doors(Interest::default())?;
+                    self.shut_doors(IoInterest::default())?;
                     self.unwelcome = Some(Instant::now() + PAUSE);
                     break;
                 }
@@ -35,12 +35,12 @@ impl<B: Backend> Service<B> {
             // A client that is turned away finds its connection closed.
             if is_full
                 || !self.descriptors.has_room_beside_client(&stream)
-                || self.waiter.add(&stream, Source::Client(number).number(), Interest::READ).is_err()
+                || self.waiter.add(&stream, EventSource::Client(number).number(), IoInterest::READ).is_err()
             {
                 self.load.turned_away += 1;
                 continue;
             }
-            entry.insert(Connection::new(stream, Arc::clone(&self.exports)));
+            entry.insert(ClientConnection::new(stream, Arc::clone(&self.exports)));
             self.load.clients += 1;
             let clients = self.clients.len();
             self.happened(|| ServiceEvent::ClientCame { clients });
@@ -51,15 +51,15 @@ impl<B: Backend> Service<B> {
     }
 
     /// Waits for this of all listeners.
-    pub(super) fn shut_doors(&self, interest: Interest) -> Result<(), ServiceError> {
+    pub(super) fn shut_doors(&self, interest: IoInterest) -> Result<(), ServiceError> {
         for (at, listener) in self.listeners.iter().enumerate() {
-            let changed = self.waiter.change(listener, Source::Listener(at).number(), interest);
+            let changed = self.waiter.change(listener, EventSource::Listener(at).number(), interest);
             changed.map_err(cannot("wait for clients"))?;
         }
         Ok(())
     }
 
-    pub(super) fn dismiss(&mut self, at: usize, lost: Option<&Lost>) {
+    pub(super) fn dismiss(&mut self, at: usize, lost: Option<&ConnectionLoss>) {
         let client = self.clients.get_mut(at);
         let Some(client) = client else { return };
         if lost.is_some() {
@@ -83,9 +83,9 @@ impl<B: Backend> Service<B> {
     pub(super) fn hear_client(&mut self, at: usize) {
         let Some(client) = self.clients.get_mut(at) else { return };
         client.readable = true;
-        if client.is_waiting() && client.interest == Interest::default() {
+        if client.is_waiting() && client.interest == IoInterest::default() {
             // Nothing was waited for of it, so this is the end, and would be told again at once.
-            self.dismiss(at, Some(&Lost::Cut));
+            self.dismiss(at, Some(&ConnectionLoss::Cut));
         } else {
             self.stir(at);
         }
@@ -107,21 +107,21 @@ impl<B: Backend> Service<B> {
             return;
         }
         self.watched = Some(now);
-        let stalled = |(at, client): (usize, &mut Connection)| {
+        let stalled = |(at, client): (usize, &mut ClientConnection)| {
             (self.budget.is_beyond_floor(at) && client.is_stalled(now)).then_some(at)
         };
         let stalled: Vec<_> = self.clients.iter_mut().filter_map(stalled).collect();
         for at in stalled {
-            self.dismiss(at, Some(&Lost::Stalled));
+            self.dismiss(at, Some(&ConnectionLoss::Stalled));
         }
     }
 
     /// Who does not say what it wants does not keep a place.
     pub(super) fn dismiss_silent(&mut self) {
-        let silent = |client: &Connection| client.session().is_none() && client.since.elapsed() >= HANDSHAKE;
+        let silent = |client: &ClientConnection| client.session().is_none() && client.since.elapsed() >= HANDSHAKE;
         let silent: Vec<_> = self.clients.iter().filter(|(_, client)| silent(client)).map(|(at, _)| at).collect();
         for at in silent {
-            self.dismiss(at, Some(&Lost::Cut));
+            self.dismiss(at, Some(&ConnectionLoss::Cut));
         }
     }
 }

@@ -9,16 +9,16 @@ use destage_nbd::{Errno, NbdCommand, NbdRequest};
 use destage_ublk::{BlockOp, BlockRequest, QueueEvent};
 
 use super::requests::{PendingRequest, RequestSource};
-use super::{CLIENTS, PAUSE, Service, Source};
+use super::{BlockService, CLIENTS, EventSource, PAUSE};
 use crate::budget::{BufferGrant, REQUEST};
-use crate::connection::Incoming;
-use crate::waiter::Interest;
-use crate::{Backend, ServiceEvent};
+use crate::connection::IncomingRequest;
+use crate::waiter::IoInterest;
+use crate::{BlockBackend, ServiceEvent};
 
 /// Stands for the block device among those that hold memory.
 const HOLDER: usize = CLIENTS;
 
-impl<B: Backend> Service<B> {
+impl<B: BlockBackend> BlockService<B> {
     /// Takes the device's requests, and hands its answers to the kernel.
     pub(super) fn serve_device(&mut self) {
         if self.device.is_none() {
@@ -51,9 +51,9 @@ impl<B: Backend> Service<B> {
         let Some(device) = self.device.as_mut().filter(|device| device.is_heard != is_heard) else { return };
         device.is_heard = is_heard;
         if let Some(file) = device.queue.file() {
-            let interest = Interest { read: is_heard, ..Interest::default() };
+            let interest = IoInterest { read: is_heard, ..IoInterest::default() };
             // It is there; and a queue that is heard too often costs time alone.
-            let _stays_as_it_is = self.waiter.change(file, Source::BlockDevice.number(), interest);
+            let _stays_as_it_is = self.waiter.change(file, EventSource::BlockDevice.number(), interest);
         }
     }
 
@@ -112,7 +112,7 @@ impl<B: Backend> Service<B> {
             device.begun.resize(tag + 1, None);
         }
         device.begun[tag] = Some(request);
-        self.begin(RequestSource::BlockDevice, Incoming { request: as_client(&request), data });
+        self.begin(RequestSource::BlockDevice, IncomingRequest { request: as_client(&request), data });
     }
 
     /// Answers a request of the device's.

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::Service;
-use crate::control::Reply;
+use super::BlockService;
+use crate::control::ControlReply;
 use crate::replacement::{DeviceReplacement, ReplaceError, ReplaceOutcome};
-use crate::{Backend, ServiceEvent};
+use crate::{BlockBackend, ServiceEvent};
 
 /// Tells how far a replacement has come whose device is written back first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,42 +26,42 @@ enum ReplacementPhase {
 /// Holds a replacement until its device is written back.
 #[derive(Debug)]
 pub(super) struct PendingReplacement {
-    boss: usize,
+    control: usize,
     replacement: DeviceReplacement,
     phase: ReplacementPhase,
     /// Says when it goes on whatever is left.
     until: Option<Instant>,
 }
 
-impl<B: Backend> Service<B> {
+impl<B: BlockBackend> BlockService<B> {
     /// Replaces a device, now or when it is written back, and tells who ordered it.
-    pub(super) fn replace(&mut self, boss: usize, replacement: DeviceReplacement) {
+    pub(super) fn replace(&mut self, control: usize, replacement: DeviceReplacement) {
         if self.replacing.is_some() {
-            return self.tell_replaced(boss, &replacement, Err(ReplaceError::UnderWay));
+            return self.tell_replaced(control, &replacement, Err(ReplaceError::UnderWay));
         }
         match self.backend.ask_file(&replacement) {
             Ok(true) => {
-                self.bosses[boss].waits_for_replacement = true;
+                self.controls[control].waits_for_replacement = true;
                 self.replacing =
-                    Some(PendingReplacement { boss, replacement, phase: ReplacementPhase::Asking, until: None });
+                    Some(PendingReplacement { control, replacement, phase: ReplacementPhase::Asking, until: None });
             }
-            Ok(false) => self.begin_replacing(boss, replacement),
-            Err(error) => self.tell_replaced(boss, &replacement, Err(error)),
+            Ok(false) => self.begin_replacing(control, replacement),
+            Err(error) => self.tell_replaced(control, &replacement, Err(error)),
         }
     }
 
     /// Replaces a device by a file that answers.
-    fn begin_replacing(&mut self, boss: usize, replacement: DeviceReplacement) {
+    fn begin_replacing(&mut self, control: usize, replacement: DeviceReplacement) {
         let settles = self.backend.settles_before(&replacement).filter(|_| self.broken.is_none());
         let Some(longest) = settles else {
             let replaced = self.backend.replace(&replacement);
-            return self.tell_replaced(boss, &replacement, replaced);
+            return self.tell_replaced(control, &replacement, replaced);
         };
         match self.backend.begin_drain() {
             Ok(()) => {
-                self.bosses[boss].waits_for_replacement = true;
+                self.controls[control].waits_for_replacement = true;
                 let (phase, until) = (ReplacementPhase::Draining, Instant::now().checked_add(longest));
-                self.replacing = Some(PendingReplacement { boss, replacement, phase, until });
+                self.replacing = Some(PendingReplacement { control, replacement, phase, until });
             }
             Err(error) => self.give_up(&error),
         }
@@ -97,11 +97,11 @@ impl<B: Backend> Service<B> {
             ReplacementPhase::Asking => match self.backend.file_answers() {
                 None => return false,
                 Some(Ok(())) => {
-                    let Some(PendingReplacement { boss, replacement, .. }) = self.replacing.take() else {
+                    let Some(PendingReplacement { control, replacement, .. }) = self.replacing.take() else {
                         return false;
                     };
-                    self.bosses[boss].waits_for_replacement = false;
-                    self.begin_replacing(boss, replacement);
+                    self.controls[control].waits_for_replacement = false;
+                    self.begin_replacing(control, replacement);
                 }
                 Some(Err(error)) => self.end_replacing(Err(error)),
             },
@@ -134,29 +134,29 @@ impl<B: Backend> Service<B> {
     }
 
     fn end_replacing(&mut self, replaced: Result<ReplaceOutcome, ReplaceError>) {
-        let Some(PendingReplacement { boss, replacement, .. }) = self.replacing.take() else { return };
-        self.bosses[boss].waits_for_replacement = false;
-        self.tell_replaced(boss, &replacement, replaced);
+        let Some(PendingReplacement { control, replacement, .. }) = self.replacing.take() else { return };
+        self.controls[control].waits_for_replacement = false;
+        self.tell_replaced(control, &replacement, replaced);
         self.stir_all();
     }
 
     fn tell_replaced(
         &mut self,
-        boss: usize,
+        control: usize,
         replacement: &DeviceReplacement,
         replaced: Result<ReplaceOutcome, ReplaceError>,
     ) {
         self.begun = true;
         let refused = replaced.as_ref().err().map(ToString::to_string);
         self.happened(|| ServiceEvent::Ordered { order: replacement.to_string(), refused });
-        self.bosses[boss].reply(&match replaced {
-            Ok(ReplaceOutcome::Done) => Reply::Done,
-            Ok(ReplaceOutcome::Copying) => Reply::Copying,
+        self.controls[control].reply(&match replaced {
+            Ok(ReplaceOutcome::Done) => ControlReply::Done,
+            Ok(ReplaceOutcome::Copying) => ControlReply::Copying,
             Err(error) if error.yields_to_force() => {
                 let does = if replacement.takes_out { "takes it out" } else { "replaces it" };
-                Reply::Failed(format!("{error} (--force {does} all the same)"))
+                ControlReply::Failed(format!("{error} (--force {does} all the same)"))
             }
-            Err(error) => Reply::Failed(error.to_string()),
+            Err(error) => ControlReply::Failed(error.to_string()),
         });
     }
 

@@ -7,10 +7,10 @@ use destage_nbd::{Errno, NbdCommand, NbdRequest, ReadReply, StatusExtent};
 use destage_plan::{HostOp, HostRequest, Nanos, Op, Request as Asked};
 use slab::Slab;
 
-use super::{CONTEXTS, Service};
-use crate::connection::{AHEAD, Connection, Incoming};
+use super::{BlockService, CONTEXTS};
+use crate::connection::{AHEAD, ClientConnection, IncomingRequest};
 use crate::sectors::{SECTOR, are_whole, around};
-use crate::{Backend, marks};
+use crate::{BlockBackend, marks};
 
 /// Says what follows when the backend has done with a request.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub(super) enum RequestNext {
 pub(super) enum RequestSource {
     /// Is the client of this number.
     Client(usize),
-    /// Is the kernel, for the [block device](super::Service::attach).
+    /// Is the kernel, for the [block device](super::BlockService::attach).
     BlockDevice,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct PendingRequest {
     since: Instant,
 }
 
-impl<B: Backend> Service<B> {
+impl<B: BlockBackend> BlockService<B> {
     /// Answers a request with an error.
     pub(super) fn refuse(&mut self, pending: &PendingRequest, errno: Errno, why: &str) {
         match pending.source {
@@ -124,9 +124,9 @@ impl<B: Backend> Service<B> {
     }
 
     /// Hands a request to the backend, or answers it at once.
-    pub(super) fn begin(&mut self, source: RequestSource, incoming: Incoming) {
+    pub(super) fn begin(&mut self, source: RequestSource, incoming: IncomingRequest) {
         let bytes = incoming.held();
-        let Incoming { request, data } = incoming;
+        let IncomingRequest { request, data } = incoming;
         if let Some(listening) = &mut self.listening
             && let Some(told) = trace_request(&request, self.begin)
         {
@@ -193,16 +193,16 @@ impl<B: Backend> Service<B> {
                 _ => vec![StatusExtent { length: request.length.into(), flags: 0 }],
             };
             let last = nth + 1 == contexts.len();
-            client.outbox.text(|text| session.status(request, *context, extents, last, text));
+            client.send_queue.text(|text| session.status(request, *context, extents, last, text));
         }
     }
 }
 
-fn refuse_client(clients: &mut Slab<Connection>, at: usize, pending: &PendingRequest, errno: Errno, why: &str) {
+fn refuse_client(clients: &mut Slab<ClientConnection>, at: usize, pending: &PendingRequest, errno: Errno, why: &str) {
     let Some(client) = clients.get_mut(at) else { return };
     client.answered(pending.bytes);
     if let Some(session) = client.session().copied().filter(|_| !client.gone) {
-        client.outbox.text(|text| session.fail(&pending.request, errno, &why, None, text));
+        client.send_queue.text(|text| session.fail(&pending.request, errno, &why, None, text));
     }
 }
 
@@ -221,24 +221,24 @@ fn trace_request(request: &NbdRequest, begin: Instant) -> Option<Asked> {
     Some(Asked { time, offset, len, volume: 0, op, fua: request.fua && op == Op::Write })
 }
 
-/// Puts the answer to a request into its client's outbox. Returns the buffer if that does not need it.
-fn answer(client: &mut Connection, pending: &PendingRequest, ok: bool, bytes: Buffer) -> Option<Buffer> {
+/// Puts the answer to a request into its client's send queue. Returns the buffer if that does not need it.
+fn answer(client: &mut ClientConnection, pending: &PendingRequest, ok: bool, bytes: Buffer) -> Option<Buffer> {
     client.answered(pending.bytes);
     let Some(session) = client.session().copied().filter(|_| !client.gone) else { return Some(bytes) };
     let request = &pending.request;
     if !ok {
         let text = "the array cannot serve it";
-        client.outbox.text(|out| session.fail(request, Errno::Io, &text, None, out));
+        client.send_queue.text(|out| session.fail(request, Errno::Io, &text, None, out));
         return Some(bytes);
     }
     if !matches!(request.command, NbdCommand::Read { .. }) {
-        client.outbox.head(&session.done(request));
+        client.send_queue.head(&session.done(request));
         return Some(bytes);
     }
     let mut reply = ReadReply::new(&session, request);
     let left = reply.left();
-    client.outbox.head(&reply.data(left));
+    client.send_queue.head(&reply.data(left));
     // Whole sectors were read.
     let from = (request.offset % SECTOR) as usize;
-    client.outbox.payload(bytes, from..from + left as usize)
+    client.send_queue.payload(bytes, from..from + left as usize)
 }

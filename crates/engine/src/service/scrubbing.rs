@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::Service;
-use crate::control::Reply;
+use super::BlockService;
+use crate::control::ControlReply;
 use crate::scrub::{ScrubRequest, ScrubState};
-use crate::{Backend, ServiceEvent};
+use crate::{BlockBackend, ServiceEvent};
 
 /// Sets how often it is told.
 const EVERY: Duration = Duration::from_millis(500);
@@ -13,26 +13,26 @@ const EVERY: Duration = Duration::from_millis(500);
 /// Says who waits for a scrub.
 #[derive(Debug)]
 pub(super) struct OrderedScrub {
-    boss: usize,
+    control: usize,
     /// Notes when it was told last how far it is.
     told: Instant,
 }
 
-impl<B: Backend> Service<B> {
+impl<B: BlockBackend> BlockService<B> {
     /// Begins a scrub, which is told of until it ends.
-    pub(super) fn scrub(&mut self, boss: usize, order: &ScrubRequest) {
+    pub(super) fn scrub(&mut self, control: usize, order: &ScrubRequest) {
         if let Some(why) = self.broken.clone() {
-            return self.bosses[boss].reply(&Reply::Failed(why));
+            return self.controls[control].reply(&ControlReply::Failed(why));
         }
         match self.backend.begin_scrub(order) {
             Ok(()) => {
-                self.bosses[boss].waits_for_scrub = true;
-                self.scrubbing = Some(OrderedScrub { boss, told: Instant::now() });
+                self.controls[control].waits_for_scrub = true;
+                self.scrubbing = Some(OrderedScrub { control, told: Instant::now() });
                 self.begun = true;
             }
             Err(error) => {
                 self.happened(|| ServiceEvent::Ordered { order: order.to_string(), refused: Some(error.to_string()) });
-                self.bosses[boss].reply(&Reply::Failed(error.to_string()));
+                self.controls[control].reply(&ControlReply::Failed(error.to_string()));
             }
         }
     }
@@ -46,23 +46,23 @@ impl<B: Backend> Service<B> {
     pub(super) fn tell_scrub(&mut self) {
         let Some(scrubbing) = &mut self.scrubbing else { return };
         // Somebody else may have its number by now.
-        let boss = self.bosses.get_mut(scrubbing.boss).filter(|boss| boss.waits_for_scrub);
+        let control = self.controls.get_mut(scrubbing.control).filter(|control| control.waits_for_scrub);
         let Some(status) = self.backend.scrub().filter(|_| self.broken.is_none()) else {
-            if let Some(boss) = boss {
-                boss.scrubbed(&Reply::Failed(self.broken.clone().unwrap_or_default()));
+            if let Some(control) = control {
+                control.scrubbed(&ControlReply::Failed(self.broken.clone().unwrap_or_default()));
             }
             self.scrubbing = None;
             return;
         };
         if status.state != ScrubState::Running {
-            if let Some(boss) = boss {
-                boss.scrubbed(&Reply::Scrubbed(Box::new(status)));
+            if let Some(control) = control {
+                control.scrubbed(&ControlReply::Scrubbed(Box::new(status)));
             }
             self.scrubbing = None;
-        } else if let Some(boss) = boss {
+        } else if let Some(control) = control {
             if scrubbing.told.elapsed() >= EVERY {
                 scrubbing.told = Instant::now();
-                boss.tell_progress(&Reply::Scrubbing(Box::new(status)));
+                control.tell_progress(&ControlReply::Scrubbing(Box::new(status)));
             }
         } else {
             self.backend.end_scrub("whoever ordered it has gone");

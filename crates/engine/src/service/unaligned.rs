@@ -11,9 +11,9 @@ use destage_exec::Buffer;
 use destage_nbd::Errno;
 use destage_plan::{HostOp, HostRequest};
 
-use super::Service;
+use super::BlockService;
 use super::requests::RequestNext;
-use crate::Backend;
+use crate::BlockBackend;
 use crate::sectors::{SECTOR, are_whole, around, edges, within};
 
 /// Holds a request that holds sectors, or waits for them.
@@ -98,7 +98,7 @@ impl EdgeWork {
     }
 }
 
-impl<B: Backend> Service<B> {
+impl<B: BlockBackend> BlockService<B> {
     /// Begins a request that is no whole sectors, or comes behind one that holds sectors.
     #[cold]
     pub(super) fn begin_in_turn(&mut self, asked: HostRequest, data: Buffer) {

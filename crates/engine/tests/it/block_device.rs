@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use destage_engine::{Order, Reply, ServiceError, ServiceEvent};
+use destage_engine::{ControlReply, ServiceCommand, ServiceError, ServiceEvent};
 use destage_plan::HostOp;
 use destage_ublk::abi::{IO_FUA, IO_NOUNMAP, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES};
 
@@ -178,13 +178,13 @@ fn a_device_in_use_is_not_stopped_unless_it_may_wait() {
     let driver = DriverModel::new(4, 1);
     driver.set_in_use(true);
     let served = TestService::with_device(&driver, 0);
-    let Reply::Failed(why) = served.order(&Order::Stop) else { panic!("it was stopped") };
+    let ControlReply::Failed(why) = served.order(&ServiceCommand::Stop) else { panic!("it was stopped") };
     assert!(why.contains("in use"), "{why}");
     driver.ask(ask(1, OP_READ, 0, 8));
     driver.wait(1);
     // Once it is let go of it can be.
     driver.set_in_use(false);
-    assert!(matches!(served.order(&Order::Stop), Reply::Done));
+    assert!(matches!(served.order(&ServiceCommand::Stop), ControlReply::Done));
     served.thread.join().expect("it does not panic").expect("it ends in order");
     assert_eq!(driver.ends(), (true, true));
     let mut names: Vec<_> = served.events.lock().expect("nobody panics").iter().map(ServiceEvent::name).collect();
@@ -194,7 +194,7 @@ fn a_device_in_use_is_not_stopped_unless_it_may_wait() {
     let driver = DriverModel::new(4, 1);
     driver.set_in_use(true);
     let served = TestService::with_device(&driver, 0);
-    assert!(matches!(served.order(&Order::Pause), Reply::Done));
+    assert!(matches!(served.order(&ServiceCommand::Pause), ControlReply::Done));
     served.thread.join().expect("it does not panic").expect("it ends in order");
     assert_eq!(driver.ends(), (false, false), "it waits for the next service once the process ends");
     let events = served.events.lock().expect("nobody panics");
@@ -203,12 +203,12 @@ fn a_device_in_use_is_not_stopped_unless_it_may_wait() {
     let driver = DriverModel::new(4, 1);
     driver.set_unprivileged();
     let served = TestService::with_device(&driver, 0);
-    let Reply::Failed(why) = served.order(&Order::Pause) else { panic!("it cannot wait") };
+    let ControlReply::Failed(why) = served.order(&ServiceCommand::Pause) else { panic!("it cannot wait") };
     assert!(why.contains("without privileges"), "{why}");
     served.stop().expect("it ends in order");
 
     let served = TestService::new(false);
-    assert!(matches!(served.order(&Order::Pause), Reply::Failed(_)), "there is no device");
+    assert!(matches!(served.order(&ServiceCommand::Pause), ControlReply::Failed(_)), "there is no device");
     served.stop().expect("it ends in order");
 }
 
@@ -281,7 +281,7 @@ fn a_broken_array_is_ended_by_order() {
     served.breaks.store(true, std::sync::atomic::Ordering::Relaxed);
     driver.ask(ask(1, OP_READ, 0, 8));
     assert_eq!(driver.wait(1), [(1, Err(IO))]);
-    let Reply::Failed(_) = served.order(&Order::Stop) else { panic!("it had stopped before") };
+    let ControlReply::Failed(_) = served.order(&ServiceCommand::Stop) else { panic!("it had stopped before") };
     assert!(matches!(served.thread.join().expect("it does not panic"), Err(ServiceError::Broken(_))));
 }
 
@@ -296,7 +296,7 @@ fn what_a_broken_array_is_asked_for_fails() {
         driver.ask(write(id, 8 * id as u64, vec![1; 4096]));
     }
     assert!(driver.wait(9).iter().all(|(_, done)| *done == Err(IO)));
-    drop(served.order(&Order::Stop));
+    drop(served.order(&ServiceCommand::Stop));
     let ended = served.thread.join().expect("it does not panic");
     assert!(matches!(ended, Err(ServiceError::Broken(_))), "{ended:?}");
 }

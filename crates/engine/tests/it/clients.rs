@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use destage_engine::{Order, Reply, State};
+use destage_engine::{ArrayState, ControlReply, ServiceCommand};
 use destage_nbd::{NbdCommand, NbdRequest};
 
 use crate::served::{BYTES, TestService};
@@ -69,8 +69,8 @@ fn when_the_backend_ends_requests_fail_and_the_status_says_why() {
         assert!(failed.contains("Io") && failed.contains("the journal does not exist"), "{failed}");
     }
     assert!(client.flush().is_err() && client.read(0, &mut [0; 512]).is_err());
-    assert!(matches!(&served.status().array.state, State::Stopped(why) if why.contains("the journal")));
-    assert!(matches!(served.order(&Order::Flush), Reply::Failed(why) if why.contains("the journal")));
+    assert!(matches!(&served.status().array.state, ArrayState::Stopped(why) if why.contains("the journal")));
+    assert!(matches!(served.order(&ServiceCommand::Flush), ControlReply::Failed(why) if why.contains("the journal")));
     let ended = served.stop().expect_err("something is left").to_string();
     assert!(ended.contains("the journal"), "{ended}");
 }

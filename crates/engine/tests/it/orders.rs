@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use destage_engine::{Order, OrderError, Reply, order};
+use destage_engine::{ControlReply, OrderError, ServiceCommand, order};
 
 /// How long the service may take to hear.
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -44,7 +44,7 @@ impl ControlSocket {
     }
 
     /// Gives an order; how long it took.
-    fn order(&self, what: &Order) -> (Result<Reply, OrderError>, Duration) {
+    fn order(&self, what: &ServiceCommand) -> (Result<ControlReply, OrderError>, Duration) {
         let begin = Instant::now();
         (order(&self.path, what, TIMEOUT), begin.elapsed())
     }
@@ -54,15 +54,15 @@ impl ControlSocket {
 fn what_is_heard_takes_as_long_as_it_takes() {
     let control = ControlSocket::new();
     let service = control.answer(&[(Duration::ZERO, "\"heard\"\n"), (LONG, "\"done\"\n")]);
-    let (reply, took) = control.order(&Order::Stop);
-    assert!(matches!(reply, Ok(Reply::Done)) && took >= LONG, "{reply:?} after {took:?}");
+    let (reply, took) = control.order(&ServiceCommand::Stop);
+    assert!(matches!(reply, Ok(ControlReply::Done)) && took >= LONG, "{reply:?} after {took:?}");
     assert_eq!(service.join().expect("it does not panic"), "\"stop\"\n");
 }
 
 #[test]
 fn who_is_not_heard_is_told_in_time() {
     let control = ControlSocket::new();
-    for what in [Order::Status, Order::Flush, Order::Stop] {
+    for what in [ServiceCommand::Status, ServiceCommand::Flush, ServiceCommand::Stop] {
         // It is let in and nobody reads the order.
         let (reply, took) = control.order(&what);
         assert!(matches!(reply, Err(OrderError::Unheard { after: TIMEOUT })), "{what:?}: {reply:?}");
@@ -75,7 +75,7 @@ fn who_is_not_let_in_is_told_in_time() {
     let control = ControlSocket::new();
     rustix::net::listen(&control.listener, 0).expect("a queue of one");
     let _first = UnixStream::connect(&control.path).expect("it has a place");
-    let (reply, took) = control.order(&Order::Status);
+    let (reply, took) = control.order(&ServiceCommand::Status);
     assert!(matches!(reply, Err(OrderError::Unheard { after: TIMEOUT })), "{reply:?}");
     assert!(took >= TIMEOUT && took < LONG, "{took:?}");
 }
@@ -84,7 +84,7 @@ fn who_is_not_let_in_is_told_in_time() {
 fn a_service_that_ends_has_not_answered() {
     let control = ControlSocket::new();
     let service = control.answer(&[(Duration::ZERO, "\"heard\"\n")]);
-    let (reply, _) = control.order(&Order::Stop);
+    let (reply, _) = control.order(&ServiceCommand::Stop);
     assert!(matches!(&reply, Err(OrderError::Io(error)) if error.to_string().contains("ended")), "{reply:?}");
     service.join().expect("it does not panic");
 }

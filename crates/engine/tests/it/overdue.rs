@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use destage_engine::{
-    ArrayStatus, Backend, DeviceReplacement, Listener, Offer, Order, ReplaceError, ReplaceOutcome, Reply, Service,
-    ServiceError, ServiceEvent, order,
+    ArrayStatus, BlockBackend, BlockService, ControlReply, DeviceReplacement, ExportSettings, ReplaceError,
+    ReplaceOutcome, ServiceCommand, ServiceError, ServiceEvent, SocketListener, order,
 };
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::client::blocking::{BlockingConnection, ExportRequest};
@@ -66,7 +66,7 @@ impl RestlessBackend {
     }
 }
 
-impl Backend for RestlessBackend {
+impl BlockBackend for RestlessBackend {
     fn bytes(&self) -> u64 {
         1 << 20
     }
@@ -177,8 +177,8 @@ impl RestlessService {
             let untold = 0;
             let backend =
                 RestlessBackend { endless, longest, replaced, lets_go, done, held, is_draining, is_settling, untold };
-            let mut service = Service::new(backend, &Offer::default())?;
-            service.listen(Listener::unix(&path.join("nbd")).expect("a socket"))?;
+            let mut service = BlockService::new(backend, &ExportSettings::default())?;
+            service.listen(SocketListener::unix(&path.join("nbd")).expect("a socket"))?;
             service.take_orders(&path.join("control"))?;
             service.tell_events(move |event| match event {
                 ServiceEvent::Ordered { .. } => log.lock().expect("nobody panics").push(event),
@@ -207,8 +207,9 @@ impl RestlessService {
     fn take_out(&self) -> Duration {
         let replacement = DeviceReplacement { device: "1".to_owned(), path: None, takes_out: true, force: false };
         let begin = Instant::now();
-        let reply = order(&self.path().join("control"), &Order::Replace(replacement), LIMIT).expect("it takes orders");
-        assert!(matches!(reply, Reply::Done), "{reply:?}");
+        let reply =
+            order(&self.path().join("control"), &ServiceCommand::Replace(replacement), LIMIT).expect("it takes orders");
+        assert!(matches!(reply, ControlReply::Done), "{reply:?}");
         begin.elapsed()
     }
 
@@ -218,14 +219,14 @@ impl RestlessService {
         while self.ordered.lock().expect("nobody panics").is_empty() {
             if begin.elapsed() >= time {
                 self.lets_go.store(true, Ordering::Relaxed);
-                order(&self.path().join("control"), &Order::Status, LIMIT).expect("it takes orders");
+                order(&self.path().join("control"), &ServiceCommand::Status, LIMIT).expect("it takes orders");
             }
             std::thread::sleep(LONGEST / 100);
         }
     }
 
     fn stop(self) {
-        order(&self.path().join("control"), &Order::Stop, LIMIT).expect("it takes orders");
+        order(&self.path().join("control"), &ServiceCommand::Stop, LIMIT).expect("it takes orders");
         self.thread.join().expect("it does not panic").expect("nothing is left");
     }
 }
@@ -294,7 +295,7 @@ fn the_answer_to_an_order_follows_the_news_of_it() {
             });
         }
         let told = (1..=ORDERS).map(|_| {
-            order(&service.path().join("control"), &Order::Flush, LIMIT).expect("it takes orders");
+            order(&service.path().join("control"), &ServiceCommand::Flush, LIMIT).expect("it takes orders");
             service.news.lock().expect("nobody panics").len()
         });
         let told: Vec<_> = told.collect();

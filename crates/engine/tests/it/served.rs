@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use destage_engine::{
-    ArrayStatus, Backend, DeviceReplacement, Listener, Offer, Order, ReplaceError, ReplaceOutcome, Reply, Service,
-    ServiceError, ServiceEvent, Status, order,
+    ArrayStatus, BlockBackend, BlockService, ControlReply, DeviceReplacement, ExportSettings, ReplaceError,
+    ReplaceOutcome, ServiceCommand, ServiceError, ServiceEvent, ServiceStatus, SocketListener, order,
 };
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_nbd::client::blocking::{BlockingConnection, ExportRequest};
@@ -80,7 +80,7 @@ impl FakeBackend {
     }
 }
 
-impl Backend for FakeBackend {
+impl BlockBackend for FakeBackend {
     fn bytes(&self) -> u64 {
         self.memory.len() as u64
     }
@@ -215,11 +215,11 @@ impl TestService {
             let shuffle = shuffle.map(|(draws, _)| draws);
             let backend =
                 FakeBackend { memory, done, flushed, asked, holds_flushes, breaks, refuses, shuffle, is_late };
-            let mut service = Service::new(backend, &Offer::default())?;
+            let mut service = BlockService::new(backend, &ExportSettings::default())?;
             if let Some(limit) = limit {
                 service.limit_memory(limit);
             }
-            service.listen(Listener::unix(&socket).expect("a socket"))?;
+            service.listen(SocketListener::unix(&socket).expect("a socket"))?;
             service.take_orders(&control)?;
             if let Some(driver) = device {
                 let queue = RequestQueue::new(Box::new(driver.kernel()), bytes).expect("the model takes commands");
@@ -249,13 +249,13 @@ impl TestService {
             .expect("an export")
     }
 
-    pub fn order(&self, what: &Order) -> Reply {
+    pub fn order(&self, what: &ServiceCommand) -> ControlReply {
         order(&self.folder.path().join("control"), what, PATIENCE).expect("it takes orders")
     }
 
-    pub fn status(&self) -> Status {
-        match self.order(&Order::Status) {
-            Reply::Status(status) => *status,
+    pub fn status(&self) -> ServiceStatus {
+        match self.order(&ServiceCommand::Status) {
+            ControlReply::Status(status) => *status,
             other => panic!("{other:?} is no status"),
         }
     }
@@ -268,7 +268,7 @@ impl TestService {
     }
 
     pub fn stop(self) -> Result<(), ServiceError> {
-        self.order(&Order::Stop);
+        self.order(&ServiceCommand::Stop);
         self.thread.join().expect("it does not panic")
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use destage_engine::State;
+use destage_engine::ArrayState;
 use serde_json::Value;
 
 use super::losses::{wait, wait_for};
@@ -210,13 +210,13 @@ fn what_can_happen_is_described() {
         assert!(text.contains(&format!("`{name}`")), "{name}");
     }
     let states = [
-        (State::Recovering, 0),
-        (State::Serving, 0),
-        (State::Degraded, 3),
-        (State::Rebuilding, 3),
-        (State::Failed, 4),
-        (State::Hanging, 4),
-        (State::Stopped(String::new()), 4),
+        (ArrayState::Recovering, 0),
+        (ArrayState::Serving, 0),
+        (ArrayState::Degraded, 3),
+        (ArrayState::Rebuilding, 3),
+        (ArrayState::Failed, 4),
+        (ArrayState::Hanging, 4),
+        (ArrayState::Stopped(String::new()), 4),
     ];
     for (state, code) in states {
         assert_eq!(state.exit_status(), code);

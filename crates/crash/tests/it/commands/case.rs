@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_crash::{Dice, caught};
-use destage_engine::{ArrayMaking, Backend, Description, NvramPart, State};
+use destage_engine::{ArrayDescription, ArrayMaking, ArrayState, BlockBackend, NvramPart};
 use destage_exec::{Moment, Os, Recording, Slip};
 
 use super::killed::{AllowedLosses, CutTally, LossKind, look, make_again, replacement, taking_out};
@@ -266,7 +266,7 @@ impl KilledCommand<'_> {
         done.unwrap_or_else(|why| panic!("it is refused: {why}"));
         if self.case == CommandCase::ReplaceWhole {
             let status = served.array.status();
-            assert!(status.devices[1].successor.is_some() && status.state == State::Serving, "{status:?}");
+            assert!(status.devices[1].successor.is_some() && status.state == ArrayState::Serving, "{status:?}");
         }
         served.until(true, "it is copied", |served| !served.is_copying());
         // Some of what it has led to, such as filling a member, is cut as well.
@@ -363,7 +363,7 @@ impl KilledCommand<'_> {
     /// Checks that the description of a command that was answered says what that has done.
     fn check_description(&self, left: &Recording) {
         let text = left.content(&described()).map(|text| String::from_utf8(text).expect("it is text"));
-        let found = Description::parse(&text.expect("there is a description"), &described()).expect("it is whole");
+        let found = ArrayDescription::parse(&text.expect("there is a description"), &described()).expect("it is whole");
         let is_made = matches!(self.case, CommandCase::Create | CommandCase::CreateOver | CommandCase::Adopt);
         let mut expected = description(self.cache, self.seed, if is_made { 2 } else { 1 });
         match self.case {
@@ -403,7 +403,7 @@ impl KilledCommand<'_> {
                 }
             }
             (CommandCase::CreateOver, Some(text)) => {
-                let found = Description::parse(&text, &described()).expect("it is whole");
+                let found = ArrayDescription::parse(&text, &described()).expect("it is whole");
                 if found.uuid == new.uuid {
                     known = ClientKnowledge::fresh(&new);
                 } else {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_crash::Dice;
-use destage_engine::{ArrayMaking, Backend, Description, DescriptionError, DeviceReplacement, State};
+use destage_engine::{ArrayDescription, ArrayMaking, ArrayState, BlockBackend, DescriptionError, DeviceReplacement};
 use destage_exec::{FilesError, Recording};
 
 use destage_raid::Level;
@@ -130,16 +130,16 @@ pub fn look(os: &Recording, known: ClientKnowledge, mut dice: Dice, allowed: All
         let order = replacement(name, Some(&fresh));
         served.replace(&order).unwrap_or_else(|why| panic!("{name} cannot be replaced: {why}"));
     }
-    served.until(true, "it is whole", |served| served.state() == State::Serving);
+    served.until(true, "it is whole", |served| served.state() == ArrayState::Serving);
     served.settle();
     served.read_all();
     let (os, known, _) = served.stop();
     let text = String::from_utf8(os.content(&described()).expect("a description")).expect("text");
-    let description = Description::parse(&text, &described()).expect("it is one");
+    let description = ArrayDescription::parse(&text, &described()).expect("it is one");
     if description.array.level == Level::Raid0 {
         let opened = ServedArray::open(&os, known, dice, false);
         let mut served = opened.unwrap_or_else(|refused| panic!("it is refused after a clean stop: {}", refused.why));
-        assert_eq!(served.state(), State::Serving, "it is whole");
+        assert_eq!(served.state(), ArrayState::Serving, "it is whole");
         return served.read_all();
     }
     // Any member can be done without.
@@ -149,13 +149,13 @@ pub fn look(os: &Recording, known: ClientKnowledge, mut dice: Dice, allowed: All
     let mut served =
         opened.unwrap_or_else(|RefusedStart { why, .. }| panic!("it is refused after a clean stop: {why}"));
     let state = served.state();
-    assert_eq!(state, State::Degraded, "without a member");
+    assert_eq!(state, ArrayState::Degraded, "without a member");
     served.read_all();
 }
 
 /// Makes an array of which only parts are there, as whoever runs it would: what is in the way is moved away, if it is none
 /// of what must stay.
-pub fn make_again(os: &Recording, description: &Description, how: ArrayMaking<'_>, stays: &[PathBuf]) {
+pub fn make_again(os: &Recording, description: &ArrayDescription, how: ArrayMaking<'_>, stays: &[PathBuf]) {
     let os_again: Arc<dyn destage_exec::Os> = Arc::new(os.clone());
     for _ in 0..16 {
         let in_the_way = match description.make_on(&os_again, &described(), how) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use destage_crash::{Model, SECTOR};
-use destage_engine::{ByteRange, Description};
+use destage_engine::{ArrayDescription, ByteRange};
 use destage_plan::HostOp;
 use destage_raid::array::Regime;
 
@@ -39,7 +39,7 @@ pub struct ClientKnowledge {
 }
 
 impl ClientKnowledge {
-    pub fn fresh(description: &Description) -> Self {
+    pub fn fresh(description: &ArrayDescription) -> Self {
         let every_write = description.array.durability == Regime::EveryWrite;
         let model = Model::new(DATA / SECTOR as u64, PAGE_SECTORS, every_write);
         Self { model, asked: Vec::new(), number: 0, has_given_up: false, given_up: BTreeSet::new() }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use destage_crash::{Change, Dice, SECTOR, sector_bytes, value_of};
 use destage_engine::{
-    Accepted, Array, ArrayMaking, ArrayPart, Backend, ByteSize, CachePart, Description, DeviceReplacement, IoPart,
-    NvramPart, ReplaceOutcome, State, Uuid,
+    Accepted, ArrayBackend, ArrayDescription, ArrayMaking, ArrayPart, ArrayState, BlockBackend, ByteSize, CachePart,
+    DeviceReplacement, IoPart, NvramPart, ReplaceOutcome, Uuid,
 };
 use destage_exec::{Completion, Moment, Os, Recording};
 use destage_plan::{HostOp, HostRequest};
@@ -39,7 +39,7 @@ pub fn described() -> PathBuf {
 
 /// Describes the array of this number, with this cache and whatever else the seed decides: `@cache-device` has the NVRAM on the
 /// cache's device, `@raid0` has no parity.
-pub fn description(cache: &str, seed: u64, uuid: u128) -> Description {
+pub fn description(cache: &str, seed: u64, uuid: u128) -> ArrayDescription {
     let (policy, place) = cache.split_once('@').unwrap_or((cache, ""));
     let array = ArrayPart {
         level: if place == "raid0" { Level::Raid0 } else { Level::Raid5 },
@@ -58,7 +58,7 @@ pub fn description(cache: &str, seed: u64, uuid: u128) -> Description {
     if part.has_device().expect("a cache") {
         part.device = Some("cache".into());
     }
-    let mut description = Description::new(array, part);
+    let mut description = ArrayDescription::new(array, part);
     description.uuid = Uuid::from_u128(uuid);
     description.serve.io = if seed.is_multiple_of(2) { IoPart::Auto } else { IoPart::Threads };
     if place == "cache-device" {
@@ -84,7 +84,7 @@ pub fn prepare(os: &Recording, cache: &str) {
 }
 
 /// Makes a new array.
-pub fn make(os: &Recording, description: &Description) {
+pub fn make(os: &Recording, description: &ArrayDescription) {
     let shared: Arc<dyn Os> = Arc::new(os.clone());
     description.make_on(&shared, &described(), ArrayMaking::New).expect("it can be made");
 }
@@ -98,7 +98,7 @@ pub struct RefusedStart {
 /// Serves an array.
 pub struct ServedArray {
     pub os: Recording,
-    pub array: Array,
+    pub array: ArrayBackend,
     pub known: ClientKnowledge,
     pub dice: Dice,
     /// Keeps what was left at each operation, with what was known then.
@@ -110,9 +110,9 @@ impl ServedArray {
     pub fn open(os: &Recording, known: ClientKnowledge, dice: Dice, accepts: bool) -> Result<Self, RefusedStart> {
         let path = described();
         let text = os.content(&path).map(|text| String::from_utf8(text).expect("it is text"));
-        let opened = Description::parse(&text.expect("there is a description"), &path).and_then(|description| {
+        let opened = ArrayDescription::parse(&text.expect("there is a description"), &path).and_then(|description| {
             let accepted = Accepted { data: accepts, notes: accepts };
-            Array::open_on(Arc::new(os.clone()), description, &path, accepted)
+            ArrayBackend::open_on(Arc::new(os.clone()), description, &path, accepted)
         });
         let ready = opened.map_err(|error| error.to_string()).and_then(|mut array| {
             let ready = array.wait_ready().map_err(|error| error.to_string());
@@ -312,7 +312,7 @@ impl ServedArray {
         (self.os.end(power), self.known)
     }
 
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ArrayState {
         self.array.status().state
     }
 

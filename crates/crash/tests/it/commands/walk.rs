@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use destage_crash::{Dice, caught};
-use destage_engine::{Backend, Described, ScrubRequest, ScrubState, ScrubStatus};
+use destage_engine::{BlockBackend, DescribedArray, ScrubRequest, ScrubState, ScrubStatus};
 use destage_exec::{BadBytes, Fault, Recording};
 use destage_plan::{Dev, DevSet, HostOp, Row};
 
@@ -309,7 +309,7 @@ impl RandomWalk {
             return;
         }
         self.served.settle();
-        let Described { geometry, .. } = description(self.state.cache, self.state.seed, 1)
+        let DescribedArray { geometry, .. } = description(self.state.cache, self.state.seed, 1)
             .described(Path::new("/array"))
             .expect("there is such an array");
         let dev = self.state.dice.below(MEMBERS as u64) as usize;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use destage_exec::Buffer;
 use destage_nbd::ReplyHead;
 
-use crate::socket::Stream;
+use crate::socket::ClientStream;
 
 /// Parts that are sent in one call.
 const SLICES: usize = 64;
@@ -19,8 +19,8 @@ const COPIED: usize = 512;
 
 /// Replies in the order in which they are to be sent.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    parts: VecDeque<Part>,
+pub(crate) struct SendQueue {
+    parts: VecDeque<SendPart>,
     /// Bytes of the first part that have been sent.
     sent: usize,
     /// Bytes that have not.
@@ -32,14 +32,14 @@ pub(crate) struct Outbox {
 }
 
 #[derive(Debug)]
-enum Part {
+enum SendPart {
     /// Heads, errors, and what else is short.
     Text(Vec<u8>),
     /// What was read.
     Payload(Buffer, Range<usize>),
 }
 
-impl Part {
+impl SendPart {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Text(text) => text,
@@ -48,7 +48,7 @@ impl Part {
     }
 }
 
-impl Outbox {
+impl SendQueue {
     /// Bytes that have not been sent.
     pub(crate) const fn left(&self) -> usize {
         self.left
@@ -61,13 +61,13 @@ impl Outbox {
 
     /// Puts text, which `write` appends, behind what there is.
     pub(crate) fn text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if !matches!(self.parts.back(), Some(Part::Text(_))) {
+        if !matches!(self.parts.back(), Some(SendPart::Text(_))) {
             let text = self.spare.pop().unwrap_or_default();
             self.spare_bytes -= text.capacity();
             self.held += text.capacity();
-            self.parts.push_back(Part::Text(text));
+            self.parts.push_back(SendPart::Text(text));
         }
-        let Some(Part::Text(text)) = self.parts.back_mut() else { return };
+        let Some(SendPart::Text(text)) = self.parts.back_mut() else { return };
         let (before, allocated) = (text.len(), text.capacity());
         write(text);
         self.left += text.len() - before;
@@ -87,12 +87,12 @@ impl Outbox {
         }
         self.left += range.len();
         self.held += buffer.capacity();
-        self.parts.push_back(Part::Payload(buffer, range));
+        self.parts.push_back(SendPart::Payload(buffer, range));
         None
     }
 
     /// Sends what there is room for; buffers that are sent are handed to `spare`. Whether all is sent.
-    pub(crate) fn send(&mut self, stream: &mut Stream, mut spare: impl FnMut(Buffer)) -> io::Result<bool> {
+    pub(crate) fn send(&mut self, stream: &mut ClientStream, mut spare: impl FnMut(Buffer)) -> io::Result<bool> {
         while self.left > 0 {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let mut count = 0;
@@ -119,7 +119,7 @@ impl Outbox {
         while let Some(len) = self.parts.front().map(|part| part.bytes().len()).filter(|len| *len <= self.sent) {
             self.sent -= len;
             match self.parts.pop_front() {
-                Some(Part::Text(mut text)) => {
+                Some(SendPart::Text(mut text)) => {
                     text.clear();
                     self.held -= text.capacity();
                     if self.spare_bytes + text.capacity() <= SPARE {
@@ -127,7 +127,7 @@ impl Outbox {
                         self.spare.push(text);
                     }
                 }
-                Some(Part::Payload(buffer, _)) => {
+                Some(SendPart::Payload(buffer, _)) => {
                     self.held -= buffer.capacity();
                     spare(buffer);
                 }
