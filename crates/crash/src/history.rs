@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use destage_exec::Content;
+use destage_exec::ReplacementContent;
 use destage_plan::{Dev, DevSet, HostOp};
 use destage_raid::Level;
 
@@ -54,7 +54,7 @@ pub enum Action {
         /// Which.
         dev: u8,
         /// By what.
-        content: Content,
+        content: ReplacementContent,
     },
     /// Spoils a page: its member cannot read it until it is written. Nothing happens if that would lose data.
     Spoil {
@@ -362,11 +362,11 @@ pub(crate) fn lose_holder_and_cut(history: &mut History) {
     }
 }
 
-fn content(dice: &mut Dice) -> Content {
+fn content(dice: &mut Dice) -> ReplacementContent {
     match dice.below(3) {
-        0 => Content::Zeros,
-        1 => Content::Garbage(dice.draw()),
-        _ => Content::Stale,
+        0 => ReplacementContent::Zeros,
+        1 => ReplacementContent::Garbage(dice.draw()),
+        _ => ReplacementContent::Stale,
     }
 }
 

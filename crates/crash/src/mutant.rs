@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use destage_exec::{Conduct, Memory, Ran, Tamper};
+use destage_exec::{EndedStep, ExecutorConduct, MemoryExecutor, StepTamper};
 use destage_plan::{Buf, Controller, Step, StepKind, StepOutcome};
 
 use crate::Dice;
@@ -66,23 +66,25 @@ impl Planted {
     }
 
     /// What the executor asks before it issues a step.
-    pub(crate) fn tamper(&self) -> Tamper {
+    pub(crate) fn tamper(&self) -> StepTamper {
         let (mutant, left) = (self.mutant, Arc::clone(&self.left));
         // Wraps around below zero, and so strikes once.
-        let once = move || if left.fetch_sub(1, Ordering::Relaxed) == 0 { Conduct::Omit } else { Conduct::Honest };
+        let once = move || {
+            if left.fetch_sub(1, Ordering::Relaxed) == 0 { ExecutorConduct::Omit } else { ExecutorConduct::Honest }
+        };
         Box::new(move |_, step| match (mutant, step) {
             (Mutant::OmitFlush, Step::FlushDev { .. })
             | (Mutant::UnreadMember, Step::Read { dst: Buf::Tmp { .. }, .. }) => once(),
-            (Mutant::SkipIntent, Step::Intent { set: true, .. }) => Conduct::Omit,
-            (Mutant::AckBeforeWrite, Step::Write { .. } | Step::WriteList { .. }) => Conduct::Early,
-            (Mutant::BeginAhead, step) if step.dev().is_some() => Conduct::Ahead,
-            (Mutant::IgnoreFua, step) if step.is_fua() => Conduct::Volatile,
-            _ => Conduct::Honest,
+            (Mutant::SkipIntent, Step::Intent { set: true, .. }) => ExecutorConduct::Omit,
+            (Mutant::AckBeforeWrite, Step::Write { .. } | Step::WriteList { .. }) => ExecutorConduct::Early,
+            (Mutant::BeginAhead, step) if step.dev().is_some() => ExecutorConduct::Ahead,
+            (Mutant::IgnoreFua, step) if step.is_fua() => ExecutorConduct::Volatile,
+            _ => ExecutorConduct::Honest,
         })
     }
 
     /// What else the fault does when a step has ended.
-    pub(crate) fn after<C: Controller>(&self, ran: &Ran, memory: &mut Memory<C>) {
+    pub(crate) fn after<C: Controller>(&self, ran: &EndedStep, memory: &mut MemoryExecutor<C>) {
         if let (Mutant::EarlyClear, Step::Write { ext, .. } | Step::WriteList { ext, .. }, StepOutcome::Ok) =
             (self.mutant, ran.step, ran.outcome)
             && memory.in_flight(ran.op, StepKind::Write) == 0

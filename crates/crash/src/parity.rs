@@ -1,7 +1,7 @@
 //! Which pages of an array belong together, told byte by byte with the plain reference kernels.
 
 use destage_cache::Served;
-use destage_exec::{RowCheck, View};
+use destage_exec::{MemoryView, RowCheck};
 use destage_plan::{Column, Dev, Row};
 use destage_raid::array::{Change, DeltaPlace, Source};
 use destage_raid::kernels::reference;
@@ -61,7 +61,7 @@ impl RowCheck<Box<dyn Served>> for Parity {
         redundant && live(&dev) && !(elsewhere(sources.newest(column)) && elsewhere(sources.covered(column)))
     }
 
-    fn row(&self, controller: &Box<dyn Served>, view: &View<'_>, row: Row) -> Result<(), String> {
+    fn row(&self, controller: &Box<dyn Served>, view: &MemoryView<'_>, row: Row) -> Result<(), String> {
         if self.blind {
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl RowCheck<Box<dyn Served>> for Parity {
 
 impl Parity {
     /// Returns what a page was before a change; none if that cannot be read.
-    fn before(newest: &[u8], change: Change, view: &View<'_>) -> Result<Option<[u8; PAGE]>, String> {
+    fn before(newest: &[u8], change: Change, view: &MemoryView<'_>) -> Result<Option<[u8; PAGE]>, String> {
         let bytes = match change.place {
             DeltaPlace::Nv(slot) => Some(view.slot(slot)),
             DeltaPlace::Page(ext) => view.page(ext.dev(), ext.first()),

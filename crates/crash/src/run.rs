@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 use destage_cache::{HostCacheInfo, Served};
-use destage_exec::{Log, Memory, Pick, Remains, RowSet};
+use destage_exec::{CrashRemains, MemoryExecutor, NextStep, RowSet, StepLog};
 use destage_plan::{BadPage, Dev, DevSet, HostNotice, HostOp, HostRequest, Status};
 
 use crate::Dice;
@@ -34,9 +34,9 @@ pub(crate) const PATIENCE: u64 = 200_000;
 
 /// Runs a history. Whatever it leads to, a panic of the controller too, is the answer.
 pub fn run(cache: &'static HostCacheInfo, history: &History, options: Options) -> Result<Report, Failure> {
-    let log = Log::default();
+    let log = StepLog::default();
     let outcome = caught(|| {
-        let mut run = HistoryRun::new(cache, history, options, options.log.then(|| Log::clone(&log)));
+        let mut run = HistoryRun::new(cache, history, options, options.log.then(|| StepLog::clone(&log)));
         run.all().map(|()| run.report)
     });
     let what = match outcome {
@@ -54,7 +54,7 @@ pub(crate) struct HistoryRun<'a> {
     /// Members, and the cache's devices: kept, since what the cache needs is worked out from its parameters' text.
     devices: u8,
     pub(crate) check: Parity,
-    pub(crate) memory: Memory<Box<dyn Served>>,
+    pub(crate) memory: MemoryExecutor<Box<dyn Served>>,
     pub(crate) model: Model,
     dice: Dice,
     asked: Vec<Asked>,
@@ -94,17 +94,22 @@ pub(crate) struct HistoryRun<'a> {
     planted: Option<Planted>,
     /// What the next life is to be started with, if it is not as any other.
     accepting: Option<Box<dyn Served>>,
-    log: Option<Log>,
+    log: Option<StepLog>,
     report: Report,
 }
 
 impl<'a> HistoryRun<'a> {
-    pub(crate) fn new(cache: &'static HostCacheInfo, history: &'a History, options: Options, log: Option<Log>) -> Self {
+    pub(crate) fn new(
+        cache: &'static HostCacheInfo,
+        history: &'a History,
+        options: Options,
+        log: Option<StepLog>,
+    ) -> Self {
         let cell = &history.cell;
         let members = (0..cell.geometry.members()).map(|_| cell.geometry.member_pages());
         let pages: Vec<u64> = members.chain(cache.devices(cell.pages_of(cache))).collect();
         let planted = options.mutant.map(|mutant| Planted::new(mutant, history.seed));
-        let remains = Remains::fresh(pages.iter().map(|pages| *pages as usize * PAGE));
+        let remains = CrashRemains::fresh(pages.iter().map(|pages| *pages as usize * PAGE));
         let mut run = Self {
             memory: Self::prepare(cache, history, remains, log.clone(), planted.as_ref()),
             check: if options.blind {
@@ -150,10 +155,10 @@ impl<'a> HistoryRun<'a> {
     pub(crate) fn prepare(
         cache: &'static HostCacheInfo,
         history: &History,
-        remains: Remains,
-        log: Option<Log>,
+        remains: CrashRemains,
+        log: Option<StepLog>,
         planted: Option<&Planted>,
-    ) -> Memory<Box<dyn Served>> {
+    ) -> MemoryExecutor<Box<dyn Served>> {
         Self::prepare_with(cache, history.cell.build(cache), history, remains, log, planted)
     }
 
@@ -161,12 +166,12 @@ impl<'a> HistoryRun<'a> {
         cache: &'static HostCacheInfo,
         controller: Box<dyn Served>,
         history: &History,
-        remains: Remains,
-        log: Option<Log>,
+        remains: CrashRemains,
+        log: Option<StepLog>,
         planted: Option<&Planted>,
-    ) -> Memory<Box<dyn Served>> {
+    ) -> MemoryExecutor<Box<dyn Served>> {
         let cell = &history.cell;
-        let mut memory = Memory::prepare(controller, remains, cell.shape(), cell.depth);
+        let mut memory = MemoryExecutor::prepare(controller, remains, cell.shape(), cell.depth);
         memory.set_compute_at_once(history.compute_at_once);
         memory.set_every_write(cell.every_write());
         if let Some(log) = log {
@@ -272,9 +277,9 @@ impl<'a> HistoryRun<'a> {
     pub(crate) fn step(&mut self) -> Result<(), String> {
         let runnable = self.memory.runnable() as u64;
         let pick = match self.history.order {
-            Order::Random => Pick::At(self.dice.below(runnable) as usize),
-            Order::Oldest => Pick::Oldest,
-            Order::Latency => Pick::Earliest,
+            Order::Random => NextStep::At(self.dice.below(runnable) as usize),
+            Order::Oldest => NextStep::Oldest,
+            Order::Latency => NextStep::Earliest,
         };
         let ran = self.memory.run(pick, &self.check).map_err(|violation| violation.to_string())?;
         if let (Some(planted), Some(ran)) = (&self.planted, &ran) {

@@ -1,7 +1,7 @@
 //! Short histories, looked at after every step, and what must hold after each cut of them.
 
 use destage_cache::{HostCacheInfo, Served};
-use destage_exec::{Memory, Pick, Remains};
+use destage_exec::{CrashRemains, MemoryExecutor, NextStep};
 use destage_plan::{HostNotice, HostOp, HostRequest, Status};
 
 use crate::Dice;
@@ -17,7 +17,7 @@ pub(crate) fn recovers(
     cache: &'static HostCacheInfo,
     history: &History,
     check: &Parity,
-    remains: Remains,
+    remains: CrashRemains,
     model: &mut Model,
     again: Option<(u64, &mut Dice)>,
 ) -> Result<u64, String> {
@@ -28,7 +28,7 @@ pub(crate) fn recovers(
         let mut memory = HistoryRun::prepare(cache, history, remains, None, None);
         memory.begin();
         while memory.steps() < after && !memory.is_idle() {
-            memory.run(Pick::Oldest, check).map_err(|violation| format!("while recovering: {violation}"))?;
+            memory.run(NextStep::Oldest, check).map_err(|violation| format!("while recovering: {violation}"))?;
         }
         steps += memory.steps();
         remains = memory.cut(dice.draw_cut());
@@ -49,7 +49,7 @@ pub(crate) fn recovers(
             if memory.steps() > PATIENCE {
                 return Err(format!("life {life} after the cut does not come to rest"));
             }
-            memory.run(Pick::Oldest, check).map_err(|violation| violation.to_string())?;
+            memory.run(NextStep::Oldest, check).map_err(|violation| violation.to_string())?;
             while let Some(notice) = memory.next_notice() {
                 if let HostNotice::Acked { ok, .. } = notice {
                     if !ok {
@@ -89,7 +89,7 @@ impl destage_exec::CutChoice for Nothing {
 pub(crate) fn watch(
     cache: &'static HostCacheInfo,
     history: &History,
-    mut at: impl FnMut(&Memory<Box<dyn Served>>, &Model, &Parity) -> Result<(), String>,
+    mut at: impl FnMut(&MemoryExecutor<Box<dyn Served>>, &Model, &Parity) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut run = HistoryRun::new(cache, history, Options::default(), None);
     run.become_ready()?;

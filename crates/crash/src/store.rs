@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use destage_exec::{
-    DeviceConfig, DeviceOptions, Existing, Fault, Files, FilesConfig, FilesError, Moment, Recording, RowSet, Slip,
+    CrashPoint, DeviceConfig, DeviceOptions, ExecutorFault, ExistingFiles, FileExecutor, FilesConfig, FilesError,
+    IoFault, RecordingOs, RowSet,
 };
 use destage_plan::{
     Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvPut, NvSlot, OpId, Out, Row, Rows, Shape,
@@ -128,8 +129,8 @@ struct State {
 }
 
 struct Life {
-    os: Recording,
-    files: Files<Keeper>,
+    os: RecordingOs,
+    files: FileExecutor<Keeper>,
     plans: Plans,
     found: Found,
     /// After each step that was issued since all were done.
@@ -178,21 +179,21 @@ fn config(kind: Kind) -> FilesConfig {
         members: 0,
         rows_per_mark: 1,
         idle_marks: 0,
-        io: destage_exec::Io::Threads,
+        io: destage_exec::IoBackend::Threads,
         patience: FilesConfig::PATIENCE,
         device_timeout: None,
     }
 }
 
 impl Life {
-    fn begin(os: Recording, create: bool, state: State, generation: u32, kind: Kind) -> Result<Self, String> {
+    fn begin(os: RecordingOs, create: bool, state: State, generation: u32, kind: Kind) -> Result<Self, String> {
         let (plans, found) = (Plans::default(), Arc::default());
         let keeper = Keeper { plans: Arc::clone(&plans), found: Arc::clone(&found), frags: Vec::new() };
         let system = Arc::new(os.clone());
         let files = if create {
-            Files::create_on(system, keeper, config(kind), Existing::Refuse)
+            FileExecutor::create_on(system, keeper, config(kind), ExistingFiles::Refuse)
         } else {
-            Files::open_on(system, keeper, config(kind))
+            FileExecutor::open_on(system, keeper, config(kind))
         };
         let files = files.map_err(|error| format!("it cannot be opened: {error}"))?;
         if let Some(damaged) = files.damaged_nvram() {
@@ -203,13 +204,13 @@ impl Life {
     }
 
     /// Opens what the end of the power or of the process left, and says after which step that is.
-    fn after(&self, left: Recording, power: bool) -> Result<Self, String> {
+    fn after(&self, left: RecordingOs, power: bool) -> Result<Self, String> {
         let least = if power { self.covered } else { self.done };
         Self::begin_after(left, &self.states[least..], self.generation, self.kind)
     }
 
     /// Opens what is left, which is as after one of these steps.
-    fn begin_after(left: Recording, states: &[State], generation: u32, kind: Kind) -> Result<Self, String> {
+    fn begin_after(left: RecordingOs, states: &[State], generation: u32, kind: Kind) -> Result<Self, String> {
         let life = Self::begin(left, false, State::default(), generation, kind)?;
         let same = |state: &State| {
             let of = |(slot, (generation, _)): (&u32, &(u32, u32))| {
@@ -258,7 +259,7 @@ impl Life {
         files.stop_clean().map_err(|error| error.to_string())?;
         let moments = os.take_moments();
         let cuts = moments.len() as u64;
-        for Moment { left, power, .. } in moments {
+        for CrashPoint { left, power, .. } in moments {
             // It was answered.
             let least = usize::from(kind.every_write || !power);
             Self::begin_after(left, &states[least..], generation, kind)
@@ -268,7 +269,7 @@ impl Life {
     }
 
     /// Looks at the moments that were kept: the state is right, its pages are there, and it stays.
-    fn look(&self, moments: Vec<Moment>, report: &mut u64) -> Result<(), String> {
+    fn look(&self, moments: Vec<CrashPoint>, report: &mut u64) -> Result<(), String> {
         for moment in moments {
             *report += 1;
             let when = |what| format!("after operation {} (power {}): {what}", moment.operations, moment.power);
@@ -388,7 +389,7 @@ impl Life {
 }
 
 /// Runs a history of steps of the NVRAM; how often it was cut.
-pub fn run_store(seed: u64, slip: Option<Slip>) -> Result<u64, Box<FilesFailure>> {
+pub fn run_store(seed: u64, slip: Option<ExecutorFault>) -> Result<u64, Box<FilesFailure>> {
     let mut cuts = 0;
     let outcome = caught(|| history(seed, slip, &mut cuts));
     match outcome {
@@ -397,16 +398,16 @@ pub fn run_store(seed: u64, slip: Option<Slip>) -> Result<u64, Box<FilesFailure>
     }
 }
 
-fn history(seed: u64, slip: Option<Slip>, cuts: &mut u64) -> Result<(), String> {
+fn history(seed: u64, slip: Option<ExecutorFault>, cuts: &mut u64) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let mut besides = Dice::part(seed, u64::MAX - 6);
-    let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
+    let os = RecordingOs::new(move |n| Box::new(Dice::part(seed, n)));
     let mut life = Life::begin(os, true, State::default(), 0, Kind::of(seed))?;
     life.os.plant(slip);
     for _ in 0..dice.within(1, 4) {
         life.os.keep_moments(dice.pick(&[2, 4]));
         if dice.one_in(3) {
-            life.os.fail_after(dice.below(40), dice.pick(&[Fault::Broken, Fault::NoRoom]));
+            life.os.fail_after(dice.below(40), dice.pick(&[IoFault::Broken, IoFault::NoRoom]));
         }
         let mut goes_on = true;
         for _ in 0..dice.within(4, if life.kind.slots < 12 { 90 } else { 30 }) {
@@ -427,7 +428,7 @@ fn history(seed: u64, slip: Option<Slip>, cuts: &mut u64) -> Result<(), String> 
         left.keep_moments(0);
         // Until it is open nobody relies on what it has found.
         let opening = left.take_moments().into_iter();
-        life.look(opening.map(|moment| Moment { power: power || moment.power, ..moment }).collect(), cuts)?;
+        life.look(opening.map(|moment| CrashPoint { power: power || moment.power, ..moment }).collect(), cuts)?;
         life = next;
     }
     Ok(())

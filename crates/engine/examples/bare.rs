@@ -18,7 +18,7 @@ use destage_engine::{
     ArrayStatus, BlockBackend, BlockService, DeviceOffer, DeviceReplacement, ExportSettings, ReplaceError,
     ReplaceOutcome, SocketListener, UblkDevice,
 };
-use destage_exec::{Buffer, Completion, FilesError};
+use destage_exec::{AlignedBuffer, FilesError, RequestCompletion};
 use destage_plan::{HostOp, HostRequest, quantity};
 
 /// A device that answers at once.
@@ -26,7 +26,7 @@ struct Bare {
     bytes: u64,
     /// Its content, if it keeps any.
     memory: Option<Vec<u8>>,
-    done: VecDeque<Completion>,
+    done: VecDeque<RequestCompletion>,
 }
 
 impl BlockBackend for Bare {
@@ -34,7 +34,7 @@ impl BlockBackend for Bare {
         self.bytes
     }
 
-    fn submit(&mut self, request: HostRequest, mut data: Buffer) -> Result<(), FilesError> {
+    fn submit(&mut self, request: HostRequest, mut data: AlignedBuffer) -> Result<(), FilesError> {
         let place = request.offset as usize..(request.offset + request.len) as usize;
         match (request.op, &mut self.memory) {
             (HostOp::Read, Some(memory)) => data.copy_from_slice(&memory[place]),
@@ -43,15 +43,15 @@ impl BlockBackend for Bare {
             (HostOp::WriteZeroes | HostOp::WriteZeroesUnmap | HostOp::Discard, Some(memory)) => memory[place].fill(0),
             _ => {}
         }
-        self.done.push_back(Completion { tag: request.tag, ok: true, bytes: data });
+        self.done.push_back(RequestCompletion { tag: request.tag, ok: true, bytes: data });
         Ok(())
     }
 
-    fn poll(&mut self) -> Result<Option<Completion>, FilesError> {
+    fn poll(&mut self) -> Result<Option<RequestCompletion>, FilesError> {
         Ok(self.done.pop_front())
     }
 
-    fn next_completion(&mut self) -> Option<Completion> {
+    fn next_completion(&mut self) -> Option<RequestCompletion> {
         self.done.pop_front()
     }
 

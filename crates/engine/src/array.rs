@@ -11,7 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_cache::{HostCacheSpec, Medium, Served};
-use destage_exec::{Accepted, Buffer, Completion, FileProbe, Files, FilesError, Io, NvramPlace, Os, RealOs};
+use destage_exec::{
+    AcceptedLosses, AlignedBuffer, FileExecutor, FileProbe, FilesError, IoBackend, NvramPlace, OsInterface, RealOs,
+    RequestCompletion,
+};
 use destage_nbd::StatusExtent;
 use destage_plan::{Column, Dev, DevSet, HostRequest, PageRange, Row, Status, path_text};
 use destage_raid::{Geometry, Level, Place};
@@ -48,8 +51,8 @@ enum SettlePhase {
 /// An array on its files.
 #[derive(Debug)]
 pub struct ArrayBackend {
-    os: Arc<dyn Os>,
-    files: Files<Box<dyn Served>>,
+    os: Arc<dyn OsInterface>,
+    files: FileExecutor<Box<dyn Served>>,
     description: ArrayDescription,
     /// The description's file.
     path: PathBuf,
@@ -78,12 +81,16 @@ impl ArrayBackend {
     ///
     /// If the files of NVRAM or intents are lost they are made anew, and the rows that members have marked are made
     /// consistent. If only they, or the cache's device, may have had writes that were answered, that is an error unless
-    /// it is [accepted](Accepted::data). So are pages that are lost with a member of rows that were being written when the
+    /// it is [accepted](AcceptedLosses::data). So are pages that are lost with a member of rows that were being written when the
     /// last life ended, or with a cache's device: the [news](BlockBackend::news) say which.
     ///
     /// # Errors
     /// If there can be no such array, or its files are not what it says; if something is lost that was not accepted.
-    pub fn open(description: ArrayDescription, path: &Path, accepted: Accepted) -> Result<Self, DescriptionError> {
+    pub fn open(
+        description: ArrayDescription,
+        path: &Path,
+        accepted: AcceptedLosses,
+    ) -> Result<Self, DescriptionError> {
         Self::open_on(Arc::new(RealOs), description, path, accepted)
     }
 
@@ -93,7 +100,7 @@ impl ArrayBackend {
         path: &Path,
         believed: DevSet,
     ) -> Result<Self, DescriptionError> {
-        Self::open_believing(Arc::new(RealOs), description, path, Accepted { data: true, notes: true }, believed)
+        Self::open_believing(Arc::new(RealOs), description, path, AcceptedLosses { data: true, notes: true }, believed)
     }
 
     /// Does what [`open`](Self::open) does, on another operating system.
@@ -101,19 +108,19 @@ impl ArrayBackend {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(
-        os: Arc<dyn Os>,
+        os: Arc<dyn OsInterface>,
         description: ArrayDescription,
         path: &Path,
-        accepted: Accepted,
+        accepted: AcceptedLosses,
     ) -> Result<Self, DescriptionError> {
         Self::open_believing(os, description, path, accepted, DevSet::EMPTY)
     }
 
     fn open_believing(
-        os: Arc<dyn Os>,
+        os: Arc<dyn OsInterface>,
         description: ArrayDescription,
         path: &Path,
-        accepted: Accepted,
+        accepted: AcceptedLosses,
         believed: DevSet,
     ) -> Result<Self, DescriptionError> {
         let begin = Instant::now();
@@ -122,8 +129,8 @@ impl ArrayBackend {
             let losses = if accepted.data { vec![PageRange::ALL] } else { Vec::new() };
             let described = description.described_without(folder(path), losses, believed)?;
             let DescribedArray { geometry, policy, controller, files } = described;
-            let accepted = Accepted { data: accepted.data || !holds_data(&policy), ..accepted };
-            match Files::resynchronise_on(Arc::clone(&os), controller, files, accepted) {
+            let accepted = AcceptedLosses { data: accepted.data || !holds_data(&policy), ..accepted };
+            match FileExecutor::resynchronise_on(Arc::clone(&os), controller, files, accepted) {
                 Err(FilesError::InUse(_)) if begin.elapsed() < LINGERS => std::thread::sleep(LINGERS / 100),
                 opened => {
                     let (files, path) = (opened?, path.to_owned());
@@ -227,7 +234,7 @@ impl ArrayBackend {
     }
 
     /// The executor.
-    pub const fn files(&self) -> &Files<Box<dyn Served>> {
+    pub const fn files(&self) -> &FileExecutor<Box<dyn Served>> {
         &self.files
     }
 
@@ -398,12 +405,12 @@ impl BlockBackend for ArrayBackend {
         self.files.config().shape.bytes()
     }
 
-    fn submit(&mut self, request: HostRequest, data: Buffer) -> Result<(), FilesError> {
+    fn submit(&mut self, request: HostRequest, data: AlignedBuffer) -> Result<(), FilesError> {
         self.note_request();
         self.files.submit(request, data)
     }
 
-    fn poll(&mut self) -> Result<Option<Completion>, FilesError> {
+    fn poll(&mut self) -> Result<Option<RequestCompletion>, FilesError> {
         if let Status::Refused(why) = self.files.status() {
             return Err(FilesError::Refused(Box::new(why)));
         }
@@ -416,7 +423,7 @@ impl BlockBackend for ArrayBackend {
         Ok(first)
     }
 
-    fn next_completion(&mut self) -> Option<Completion> {
+    fn next_completion(&mut self) -> Option<RequestCompletion> {
         self.files.next_completion()
     }
 
@@ -568,7 +575,7 @@ impl BlockBackend for ArrayBackend {
             level: format!("{}:{}", self.geometry.level(), self.geometry.members()),
             policy: format!("{:?}", self.policy),
             bytes: self.bytes(),
-            io: if self.files.io() == Io::Ring { "uring" } else { "threads" }.to_owned(),
+            io: if self.files.io() == IoBackend::Ring { "uring" } else { "threads" }.to_owned(),
             no_uring: self.files.no_ring().map(ToString::to_string),
             devices: self.devices(),
             nvram,

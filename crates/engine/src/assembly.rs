@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use destage_cache::{Medium, Served};
-use destage_exec::{Files, MemberFreshness};
+use destage_exec::{FileExecutor, MemberFreshness};
 use destage_plan::{Dev, DevSet, path_text};
 
 use crate::array::ArrayBackend;
@@ -57,7 +57,7 @@ impl ArrayAssembly {
     pub fn inspect(description: ArrayDescription, path: &Path) -> Result<Self, DescriptionError> {
         description.check_md(folder(path))?;
         let DescribedArray { geometry, policy, files, .. } = description.described(folder(path))?;
-        let found = Files::<Box<dyn Served>>::inspect_members(&files)?;
+        let found = FileExecutor::<Box<dyn Served>>::inspect_members(&files)?;
         let needed = usize::from(geometry.members() - geometry.parity_columns());
         let current = found.iter().filter(|(_, fresh)| *fresh == MemberFreshness::Current).count();
         // The freshest first, and of those that are as fresh the first one.
@@ -121,7 +121,7 @@ impl ArrayAssembly {
         let described = self.description.described(folder(&self.path))?;
         // Older members that are not needed are left behind, or nobody could tell of what time the array is.
         if self.short == 0 && self.members.iter().any(|member| member.freshness != MemberFreshness::Current) {
-            Files::<Box<dyn Served>>::force_members(&described.files, forced)?;
+            FileExecutor::<Box<dyn Served>>::force_members(&described.files, forced)?;
         }
         drop(described);
         let mut array = ArrayBackend::open_with(self.description, &self.path, believed)?;

@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use destage_exec::{Buffer, Completion, FilesError};
+use destage_exec::{AlignedBuffer, FilesError, RequestCompletion};
 use destage_nbd::StatusExtent;
 use destage_plan::HostRequest;
 
@@ -20,16 +20,16 @@ pub trait BlockBackend {
     ///
     /// # Errors
     /// If it has stopped: nothing more is answered.
-    fn submit(&mut self, request: HostRequest, data: Buffer) -> Result<(), FilesError>;
+    fn submit(&mut self, request: HostRequest, data: AlignedBuffer) -> Result<(), FilesError>;
 
     /// Does what is to be done now, and gives one of the answers if there are any.
     ///
     /// # Errors
     /// If it has stopped: nothing more is answered.
-    fn poll(&mut self) -> Result<Option<Completion>, FilesError>;
+    fn poll(&mut self) -> Result<Option<RequestCompletion>, FilesError>;
 
     /// A further answer, if there is one; nothing else happens.
-    fn next_completion(&mut self) -> Option<Completion>;
+    fn next_completion(&mut self) -> Option<RequestCompletion>;
 
     /// Has `waker` called, from any thread, when there is something to be done that was not
     /// [heard](Self::hear) of.

@@ -15,7 +15,7 @@
 
 use std::collections::VecDeque;
 
-use destage_exec::Buffer;
+use destage_exec::AlignedBuffer;
 
 use crate::buffer_pool::BufferPool;
 use crate::sectors::SECTOR;
@@ -58,7 +58,7 @@ pub(crate) struct MemoryBudget {
 #[derive(Debug)]
 pub(crate) enum BufferGrant {
     /// Grants the buffer.
-    Given(Buffer),
+    Given(AlignedBuffer),
     /// Has the connection wait; it is told when it may go on.
     Later,
     /// Fails, since the system has no memory.
@@ -192,13 +192,13 @@ impl MemoryBudget {
     /// Gives a connection that holds `held` bytes a buffer of `len` bytes for a request, if it may have one, and so many bytes
     /// `beside` it.
     pub(crate) fn take(&mut self, client: usize, held: usize, len: usize, beside: usize) -> BufferGrant {
-        let bytes = beside + if len == 0 { 0 } else { Buffer::footprint(len) };
+        let bytes = beside + if len == 0 { 0 } else { AlignedBuffer::footprint(len) };
         if !self.admits_or_waits(client, held, bytes + REQUEST) {
             return BufferGrant::Later;
         }
         if len == 0 {
             self.settle(client, held + REQUEST);
-            return BufferGrant::Given(Buffer::new());
+            return BufferGrant::Given(AlignedBuffer::new());
         }
         let mut buffer = self.pool.take(len);
         if self.excess + bytes + self.pool.bytes() > self.shared {
@@ -217,7 +217,7 @@ impl MemoryBudget {
 
     /// Gives room for a sector at an edge of a request, which was [taken](Self::take) beside its buffer; none if the system
     /// has no memory.
-    pub(crate) fn edge(&mut self) -> Option<Buffer> {
+    pub(crate) fn edge(&mut self) -> Option<AlignedBuffer> {
         let mut buffer = self.pool.take(SECTOR as usize);
         if buffer.try_resize(SECTOR as usize).is_err() {
             self.pool.clear();
@@ -228,7 +228,7 @@ impl MemoryBudget {
     }
 
     /// Keeps a buffer to be used again while there is room for it.
-    pub(crate) fn keep(&mut self, buffer: Buffer) {
+    pub(crate) fn keep(&mut self, buffer: AlignedBuffer) {
         let room = self.shared.saturating_sub(self.excess + self.pool.bytes());
         self.pool.keep(buffer, room);
     }

@@ -1,6 +1,6 @@
 //! Keeps buffers of requests, and room for what is received, to be used again.
 
-use destage_exec::Buffer;
+use destage_exec::AlignedBuffer;
 
 /// Limits the bytes of the buffers that are kept.
 const SPARE: usize = 32 << 20;
@@ -16,7 +16,7 @@ const INPUTS: usize = 8;
 /// Keeps buffers by size.
 #[derive(Debug, Default)]
 pub(crate) struct BufferPool {
-    buffers: [Vec<Buffer>; SIZES],
+    buffers: [Vec<AlignedBuffer>; SIZES],
     bytes: usize,
     inputs: Vec<Box<[u8]>>,
 }
@@ -28,15 +28,15 @@ impl BufferPool {
     }
 
     /// Gives back a buffer that was kept for `len` bytes, or an empty one.
-    pub(crate) fn take(&mut self, len: usize) -> Buffer {
+    pub(crate) fn take(&mut self, len: usize) -> AlignedBuffer {
         let buffer = self.buffers.get_mut(size_of(len)).and_then(Vec::pop).unwrap_or_default();
         self.bytes -= buffer.capacity();
         buffer
     }
 
     /// Keeps a buffer if it has one of the sizes, and `room` has its bytes.
-    pub(crate) fn keep(&mut self, buffer: Buffer, room: usize) {
-        let usable = buffer.capacity().saturating_sub(Buffer::ALIGN);
+    pub(crate) fn keep(&mut self, buffer: AlignedBuffer, room: usize) {
+        let usable = buffer.capacity().saturating_sub(AlignedBuffer::ALIGN);
         if usable < SMALLEST {
             return;
         }

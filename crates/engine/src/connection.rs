@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use destage_exec::Buffer;
+use destage_exec::AlignedBuffer;
 use destage_nbd::server::{HangUp, ServerEvent};
 use destage_nbd::{Errno, ExportList, NbdCommand, NbdRequest, NbdServer, NbdSession};
 
@@ -47,7 +47,7 @@ pub(crate) enum ConnectionLoss {
 #[derive(Debug)]
 pub(crate) struct IncomingRequest {
     pub(crate) request: NbdRequest,
-    pub(crate) data: Buffer,
+    pub(crate) data: AlignedBuffer,
 }
 
 impl IncomingRequest {
@@ -62,7 +62,7 @@ impl IncomingRequest {
 #[inline]
 fn edge_bytes(request: &NbdRequest) -> usize {
     let has_edges = request.command == NbdCommand::Write && !are_whole(request.offset, request.length.into());
-    if has_edges { Buffer::footprint(SECTOR as usize) } else { 0 }
+    if has_edges { AlignedBuffer::footprint(SECTOR as usize) } else { 0 }
 }
 
 /// Returns the bytes of the buffer that a request comes with.
@@ -197,7 +197,7 @@ impl ClientConnection {
     }
 
     /// Sends what there is room for; buffers that are sent are handed to `spare`.
-    pub(crate) fn send(&mut self, spare: impl FnMut(Buffer)) -> io::Result<()> {
+    pub(crate) fn send(&mut self, spare: impl FnMut(AlignedBuffer)) -> io::Result<()> {
         let before = self.send_queue.left();
         self.send_queue.send(&mut self.stream, spare)?;
         self.moved += (before - self.send_queue.left()) as u64;

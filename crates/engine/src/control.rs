@@ -25,7 +25,7 @@ const LONGEST: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceCommand {
-    /// To say how it is: answered by [`ControlReply::ServiceStatus`].
+    /// To say how it is: answered by [`ControlReply::Status`].
     Status,
     /// To write back what members have not: answered when that is done.
     Flush,
@@ -45,7 +45,7 @@ pub enum ServiceCommand {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlReply {
-    /// Acknowledges the order, which is carried out now. The answer proper follows. [`ServiceCommand::ServiceStatus`] is answered at once
+    /// Acknowledges the order, which is carried out now. The answer proper follows. [`ServiceCommand::Status`] is answered at once
     /// instead.
     Heard,
     /// How it is.
@@ -78,7 +78,7 @@ pub enum OrderError {
 }
 
 /// Gives an order to the service that takes them here, and waits for the answer. The service must let us in and
-/// say that it has heard within the time-out; [`ServiceCommand::ServiceStatus`] must be answered within it. All others take as long
+/// say that it has heard within the time-out; [`ServiceCommand::Status`] must be answered within it. All others take as long
 /// as they take once they are heard.
 ///
 /// # Errors

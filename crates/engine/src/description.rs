@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
 use destage_cache::{HostCacheError, HostCacheSpec, Served};
-use destage_exec::{DeviceConfig, DeviceOptions, FilesConfig, FilesError, Io, NvramPlace};
+use destage_exec::{DeviceConfig, DeviceOptions, FilesConfig, FilesError, IoBackend, NvramPlace};
 use destage_plan::{Dev, DevSet, PageRange, SECTOR_BYTES, Shape, ShapeError};
 use destage_raid::array::{ArrayConfig, MAX_CORRECTED, ParityMethod, Regime};
 use destage_raid::settings::{CHUNK, DURABILITY, PAGE, PARITY, STRIPE_CACHE};
@@ -198,7 +198,7 @@ pub enum IoPart {
     Threads,
 }
 
-impl From<IoPart> for Io {
+impl From<IoPart> for IoBackend {
     fn from(part: IoPart) -> Self {
         match part {
             IoPart::Auto => Self::Auto,

@@ -3,7 +3,7 @@
 //! A [`ArrayDescription`] says which files an array consists of and how it is served; it [makes](ArrayDescription::create)
 //! the array, which is [opened](ArrayBackend::open) and is a [`BlockBackend`] then; a [`BlockService`] serves that to clients. What
 //! is decided about each request is the policy's and the RAID layer's, by the very code that the simulator
-//! runs; the bytes are moved by [`destage_exec::Files`]. docs/service.md says how to use it and what it promises.
+//! runs; the bytes are moved by [`destage_exec::FileExecutor`]. docs/service.md says how to use it and what it promises.
 
 mod array;
 mod as_text;
@@ -45,7 +45,7 @@ pub use description::{
     ArrayDescription, ArrayPart, CachePart, DescribedArray, DescriptionError, IoPart, NvramOn, NvramPart, ServePart,
 };
 pub use descriptors::raise_descriptor_limit;
-pub use destage_exec::{Accepted, MemberFreshness, ZeroingProgress, ZeroingWatch};
+pub use destage_exec::{AcceptedLosses, MemberFreshness, ZeroingProgress, ZeroingWatch};
 pub use destage_raid::settings;
 pub use destage_ublk::{DeviceOffer, DeviceState, FoundDevice, UblkDevice, UblkError, find_device};
 pub use device_timeout::DeviceTimeout;

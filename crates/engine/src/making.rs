@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use destage_cache::Served;
-use destage_exec::{Existing, Files, Os, Presence, RealOs, SyncPoint, ZeroingWatch};
+use destage_exec::{ExistingFiles, FileExecutor, OsInterface, PathPresence, RealOs, SyncPoint, ZeroingWatch};
 use destage_plan::DevSet;
 use destage_raid::MAX_DEVICES;
 use uuid::Uuid;
@@ -76,7 +76,7 @@ impl ArrayDescription {
     fn make(&self, path: &Path, how: ArrayMaking<'_>, watch: ZeroingWatch) -> Result<MadeArray, DescriptionError> {
         let missing: Vec<&Path> = folder(path).ancestors().take_while(|folder| !folder.exists()).collect();
         std::fs::create_dir_all(folder(path)).map_err(DescriptionError::io(path))?;
-        let made = self.make_watched_on(&(Arc::new(RealOs) as Arc<dyn Os>), path, how, watch);
+        let made = self.make_watched_on(&(Arc::new(RealOs) as Arc<dyn OsInterface>), path, how, watch);
         if made.is_err() {
             // Those that were made for it, as far as nothing is in them.
             missing.into_iter().take_while(|folder| std::fs::remove_dir(folder).is_ok()).for_each(drop);
@@ -88,20 +88,27 @@ impl ArrayDescription {
     ///
     /// # Errors
     /// As [`create`](Self::create), [`adopt`](Self::adopt) and [`create_over`](Self::create_over).
-    pub fn make_on(&self, os: &Arc<dyn Os>, path: &Path, how: ArrayMaking<'_>) -> Result<MadeArray, DescriptionError> {
+    pub fn make_on(
+        &self,
+        os: &Arc<dyn OsInterface>,
+        path: &Path,
+        how: ArrayMaking<'_>,
+    ) -> Result<MadeArray, DescriptionError> {
         self.make_watched_on(os, path, how, Box::new(|_| ControlFlow::Continue(())))
     }
 
     fn make_watched_on(
         &self,
-        os: &Arc<dyn Os>,
+        os: &Arc<dyn OsInterface>,
         path: &Path,
         how: ArrayMaking<'_>,
         watch: ZeroingWatch,
     ) -> Result<MadeArray, DescriptionError> {
         let existing = match how {
-            ArrayMaking::New => Existing::Refuse,
-            ArrayMaking::Adopted => Existing::Adopt(DevSet::first(self.array.members.len().min(MAX_DEVICES) as u32)),
+            ArrayMaking::New => ExistingFiles::Refuse,
+            ArrayMaking::Adopted => {
+                ExistingFiles::Adopt(DevSet::first(self.array.members.len().min(MAX_DEVICES) as u32))
+            }
             ArrayMaking::Over(old) => self.give_up(&**os, path, old)?,
         };
         if os.exists(path).map_err(DescriptionError::io(path))? {
@@ -112,21 +119,21 @@ impl ArrayDescription {
         (files.patience, files.device_timeout) = (Duration::from_hours(24 * 7), None);
         let made = MadeArray { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
         let config = files.clone();
-        let mut files = Files::create_watched_on(Arc::clone(os), controller, files, existing, watch)?;
+        let mut files = FileExecutor::create_watched_on(Arc::clone(os), controller, files, existing, watch)?;
         let stopped = files.wait_ready().and_then(|()| files.stop_clean());
         let described = stopped.map_err(DescriptionError::from).and_then(|_| self.save(&**os, path));
         if described.is_err() {
-            Files::<Box<dyn Served>>::unmake(&**os, &config, existing);
+            FileExecutor::<Box<dyn Served>>::unmake(&**os, &config, existing);
         }
         described.map(|()| made)
     }
 
     /// Removes an array that is described there, as far as it is files; returns what of it the new one has.
-    fn give_up(&self, os: &dyn Os, path: &Path, old: &Self) -> Result<Existing, DescriptionError> {
+    fn give_up(&self, os: &dyn OsInterface, path: &Path, old: &Self) -> Result<ExistingFiles, DescriptionError> {
         let of_folder = folder(path);
         let (old, new) = (old.described(of_folder)?.files, self.described(of_folder)?.files);
-        let existing = Files::<Box<dyn Served>>::check_given_up(os, &old, &new)?;
-        let spare = Files::<Box<dyn Served>>::find_spare_nvram(os, &old)?;
+        let existing = FileExecutor::<Box<dyn Served>>::check_given_up(os, &old, &new)?;
+        let spare = FileExecutor::<Box<dyn Served>>::find_spare_nvram(os, &old)?;
         // Without its description nobody takes what is left for the array.
         os.remove(path).map_err(DescriptionError::io(path))?;
         os.sync_folder(of_folder, SyncPoint::DescriptionFolder).map_err(DescriptionError::io(of_folder))?;
@@ -144,17 +151,17 @@ impl ArrayDescription {
     ///
     /// # Errors
     /// If it cannot be written; what was there is there then.
-    pub(crate) fn save(&self, os: &dyn Os, path: &Path) -> Result<(), DescriptionError> {
+    pub(crate) fn save(&self, os: &dyn OsInterface, path: &Path) -> Result<(), DescriptionError> {
         self.put(os, path)?;
         Self::sync_name(os, path)
     }
 
     /// Writes the description as it is, if there is no error; it may not outlive the power before its
     /// [name is synced](Self::sync_name).
-    pub(crate) fn put(&self, os: &dyn Os, path: &Path) -> Result<(), DescriptionError> {
+    pub(crate) fn put(&self, os: &dyn OsInterface, path: &Path) -> Result<(), DescriptionError> {
         // Written beside its place and then given its name: it is there as a whole or not at all.
         let new = path.with_extension("toml.new");
-        let written = os.open(&new, Presence::Either).and_then(|file| {
+        let written = os.open(&new, PathPresence::Either).and_then(|file| {
             file.set_len(0)?;
             file.write_all_at(self.text().as_bytes(), 0)?;
             file.sync_all(SyncPoint::Description)
@@ -163,7 +170,7 @@ impl ArrayDescription {
     }
 
     /// Makes it durable that the file is the description.
-    pub(crate) fn sync_name(os: &dyn Os, path: &Path) -> Result<(), DescriptionError> {
+    pub(crate) fn sync_name(os: &dyn OsInterface, path: &Path) -> Result<(), DescriptionError> {
         os.sync_folder(folder(path), SyncPoint::DescriptionFolder).map_err(DescriptionError::io(path))
     }
 }

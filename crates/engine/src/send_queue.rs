@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 
-use destage_exec::Buffer;
+use destage_exec::AlignedBuffer;
 use destage_nbd::ReplyHead;
 
 use crate::socket::ClientStream;
@@ -36,7 +36,7 @@ enum SendPart {
     /// Heads, errors, and what else is short.
     Text(Vec<u8>),
     /// What was read.
-    Payload(Buffer, Range<usize>),
+    Payload(AlignedBuffer, Range<usize>),
 }
 
 impl SendPart {
@@ -80,7 +80,7 @@ impl SendQueue {
     }
 
     /// Puts a payload behind what there is; the buffer, if it is not needed for that.
-    pub(crate) fn payload(&mut self, buffer: Buffer, range: Range<usize>) -> Option<Buffer> {
+    pub(crate) fn payload(&mut self, buffer: AlignedBuffer, range: Range<usize>) -> Option<AlignedBuffer> {
         if range.len() <= COPIED {
             self.text(|text| text.extend_from_slice(&buffer[range]));
             return Some(buffer);
@@ -92,7 +92,7 @@ impl SendQueue {
     }
 
     /// Sends what there is room for; buffers that are sent are handed to `spare`. Whether all is sent.
-    pub(crate) fn send(&mut self, stream: &mut ClientStream, mut spare: impl FnMut(Buffer)) -> io::Result<bool> {
+    pub(crate) fn send(&mut self, stream: &mut ClientStream, mut spare: impl FnMut(AlignedBuffer)) -> io::Result<bool> {
         while self.left > 0 {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let mut count = 0;
@@ -113,7 +113,7 @@ impl SendQueue {
         Ok(true)
     }
 
-    fn forget(&mut self, sent: usize, spare: &mut impl FnMut(Buffer)) {
+    fn forget(&mut self, sent: usize, spare: &mut impl FnMut(AlignedBuffer)) {
         self.left -= sent;
         self.sent += sent;
         while let Some(len) = self.parts.front().map(|part| part.bytes().len()).filter(|len| *len <= self.sent) {

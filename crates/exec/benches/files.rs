@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
 use destage_cache::{HostCacheSpec, Served};
-use destage_exec::{Buffer, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io};
+use destage_exec::{AlignedBuffer, DeviceConfig, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig, IoBackend};
 use destage_plan::{HostOp, HostRequest, Shape};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
@@ -24,7 +24,7 @@ const MEMBER: u64 = 16_384;
 /// Pages of a chunk.
 const CHUNK: u32 = 16;
 
-fn files(level: Level, members: u32, io: Io, direct: bool, folder: &Path) -> Files<Box<dyn Served>> {
+fn files(level: Level, members: u32, io: IoBackend, direct: bool, folder: &Path) -> FileExecutor<Box<dyn Served>> {
     let geometry = Geometry::new(level, level.default_layout(), members, CHUNK, MEMBER).expect("an array");
     let config = ArrayConfig { page_bytes: PAGE as u32, ..ArrayConfig::new(geometry.clone()) };
     let controller = "none".parse::<HostCacheSpec>().expect("there is one").build(&config, 0).expect("an array");
@@ -50,14 +50,14 @@ fn files(level: Level, members: u32, io: Io, direct: bool, folder: &Path) -> Fil
         patience: FilesConfig::PATIENCE,
         device_timeout: None,
     };
-    Files::create(controller, files, Existing::Overwrite).expect("an array of files")
+    FileExecutor::create(controller, files, ExistingFiles::Overwrite).expect("an array of files")
 }
 
 /// Has so many requests served, `depth` at a time.
-fn serve(files: &mut Files<Box<dyn Served>>, dice: &mut Xoshiro256PlusPlus, op: HostOp, depth: u64, count: u64) {
+fn serve(files: &mut FileExecutor<Box<dyn Served>>, dice: &mut Xoshiro256PlusPlus, op: HostOp, depth: u64, count: u64) {
     let pages = files.engine().shape().bytes() / PAGE;
     let (mut begun, mut ended) = (0, 0);
-    let mut spare: Vec<_> = (0..depth).map(|_| Buffer::zeroed(PAGE as usize)).collect();
+    let mut spare: Vec<_> = (0..depth).map(|_| AlignedBuffer::zeroed(PAGE as usize)).collect();
     while ended < count {
         while begun < count && begun - ended < depth {
             let mut data = spare.pop().unwrap_or_default();
@@ -74,7 +74,7 @@ fn serve(files: &mut Files<Box<dyn Served>>, dice: &mut Xoshiro256PlusPlus, op: 
 }
 
 /// Writes all.
-fn fill(files: &mut Files<Box<dyn Served>>) {
+fn fill(files: &mut FileExecutor<Box<dyn Served>>) {
     let (bytes, part) = (files.engine().shape().bytes(), 1 << 20);
     for (tag, offset) in (0..bytes).step_by(part).enumerate() {
         let len = (part as u64).min(bytes - offset);
@@ -94,7 +94,7 @@ fn main() {
         .measurement_time(Duration::from_secs(2))
         .configure_from_args();
     for (level, members) in [(Level::Raid0, 2), (Level::Raid5, 4)] {
-        for (io, by) in [(Io::Threads, "threads"), (Io::Ring, "io_uring")] {
+        for (io, by) in [(IoBackend::Threads, "threads"), (IoBackend::Ring, "io_uring")] {
             for direct in [false, true] {
                 let folder = tempfile::tempdir().expect("a temporary folder");
                 let mut files = files(level, members, io, direct, folder.path());

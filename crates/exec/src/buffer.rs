@@ -7,13 +7,13 @@ use std::ops::{Deref, DerefMut};
 /// Bytes that begin at a multiple of [`ALIGN`](Self::ALIGN). What was allocated is kept, however
 /// few bytes there are later.
 #[derive(Default)]
-pub struct Buffer {
+pub struct AlignedBuffer {
     /// The bytes, and before them what it takes to align them.
     raw: Vec<u8>,
     from: usize,
 }
 
-impl Buffer {
+impl AlignedBuffer {
     /// Bytes to a multiple of which a buffer is aligned: what devices and file systems ask for at
     /// most.
     pub const ALIGN: usize = 4096;
@@ -96,7 +96,7 @@ impl Buffer {
     }
 }
 
-impl Deref for Buffer {
+impl Deref for AlignedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -104,21 +104,21 @@ impl Deref for Buffer {
     }
 }
 
-impl DerefMut for Buffer {
+impl DerefMut for AlignedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.raw[self.from..]
     }
 }
 
 /// Copies.
-impl Clone for Buffer {
+impl Clone for AlignedBuffer {
     fn clone(&self) -> Self {
         Self::from(&**self)
     }
 }
 
 /// Copies.
-impl From<&[u8]> for Buffer {
+impl From<&[u8]> for AlignedBuffer {
     fn from(bytes: &[u8]) -> Self {
         let mut buffer = Self::new();
         buffer.extend_from_slice(bytes);
@@ -127,33 +127,33 @@ impl From<&[u8]> for Buffer {
 }
 
 /// Copies: a vector is not aligned.
-impl From<Vec<u8>> for Buffer {
+impl From<Vec<u8>> for AlignedBuffer {
     fn from(bytes: Vec<u8>) -> Self {
         Self::from(bytes.as_slice())
     }
 }
 
-impl PartialEq for Buffer {
+impl PartialEq for AlignedBuffer {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Buffer {}
+impl Eq for AlignedBuffer {}
 
-impl PartialEq<Vec<u8>> for Buffer {
+impl PartialEq<Vec<u8>> for AlignedBuffer {
     fn eq(&self, other: &Vec<u8>) -> bool {
         **self == **other
     }
 }
 
-impl PartialEq<&[u8]> for Buffer {
+impl PartialEq<&[u8]> for AlignedBuffer {
     fn eq(&self, other: &&[u8]) -> bool {
         **self == **other
     }
 }
 
-impl fmt::Debug for Buffer {
+impl fmt::Debug for AlignedBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }

@@ -8,7 +8,7 @@ use crate::bytes::put;
 
 /// What a device holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub struct DiskImage {
     /// Its bytes.
     pub image: Vec<u8>,
     /// Whether it answers.
@@ -19,7 +19,7 @@ pub struct Disk {
     pub rotten: BTreeMap<u64, u32>,
 }
 
-impl Disk {
+impl DiskImage {
     /// A device of zeros.
     pub fn zeros(bytes: usize) -> Self {
         Self { image: vec![0; bytes], answers: true, unreadable: BTreeSet::new(), rotten: BTreeMap::new() }
@@ -28,7 +28,7 @@ impl Disk {
 
 /// What stands in place of a device that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum ReplacementContent {
     /// A new device that holds zeros.
     Zeros,
     /// A new device that holds what another use left; from this number.
@@ -48,7 +48,7 @@ pub trait CutChoice {
 
 /// A page that was written and not flushed.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct UnflushedPage {
     page: u64,
     /// When: counts the device's writes.
     number: u64,
@@ -56,13 +56,13 @@ struct Pending {
 
 /// A device of the in-memory executor.
 #[derive(Clone, Debug)]
-pub(crate) struct Device {
+pub(crate) struct MemoryDevice {
     page_bytes: usize,
     sectors: u32,
     durable: Vec<u8>,
     /// What reads see: the durable image with what is pending.
     now: Vec<u8>,
-    pending: Vec<Pending>,
+    pending: Vec<UnflushedPage>,
     /// A page for each of `pending`.
     bytes: Vec<u8>,
     written: u64,
@@ -76,9 +76,9 @@ pub(crate) struct Device {
     rotten: BTreeMap<u64, u32>,
 }
 
-impl Device {
-    pub(crate) fn new(disk: Disk, page_bytes: usize, sectors: u32) -> Self {
-        let Disk { image, answers, unreadable, rotten } = disk;
+impl MemoryDevice {
+    pub(crate) fn new(disk: DiskImage, page_bytes: usize, sectors: u32) -> Self {
+        let DiskImage { image, answers, unreadable, rotten } = disk;
         Self {
             page_bytes,
             sectors,
@@ -199,7 +199,7 @@ impl Device {
         } else {
             self.written += 1;
             for page in 0..u64::from(ext.pages()) {
-                self.pending.push(Pending { page: ext.first() + page, number: self.written });
+                self.pending.push(UnflushedPage { page: ext.first() + page, number: self.written });
             }
             self.bytes.extend_from_slice(&self.now[from..from + len]);
         }
@@ -219,7 +219,7 @@ impl Device {
         self.forget(|pending| pending.number <= covered);
     }
 
-    fn forget(&mut self, which: impl Fn(&Pending) -> bool) {
+    fn forget(&mut self, which: impl Fn(&UnflushedPage) -> bool) {
         let size = self.page_bytes;
         let mut kept = 0;
         for at in 0..self.pending.len() {
@@ -251,10 +251,10 @@ impl Device {
         dev: usize,
         in_flight: impl Iterator<Item = (Ext, Option<&'a [u8]>)>,
         choice: &mut impl CutChoice,
-    ) -> Disk {
+    ) -> DiskImage {
         let image = self.durable.clone();
         let (unreadable, rotten) = (self.durably_unreadable.clone(), self.rotten.clone());
-        let mut disk = Disk { image, answers: self.answers, unreadable, rotten };
+        let mut disk = DiskImage { image, answers: self.answers, unreadable, rotten };
         for (pending, bytes) in self.pending.iter().zip(self.bytes.chunks_exact(self.page_bytes)) {
             self.tear(&mut disk, dev, pending.page, Some(bytes), choice);
         }
@@ -267,7 +267,7 @@ impl Device {
         disk
     }
 
-    fn tear(&self, disk: &mut Disk, dev: usize, page: u64, bytes: Option<&[u8]>, choice: &mut impl CutChoice) {
+    fn tear(&self, disk: &mut DiskImage, dev: usize, page: u64, bytes: Option<&[u8]>, choice: &mut impl CutChoice) {
         let all = u128::MAX >> (128 - self.sectors);
         let survive = choice.page(dev, page, all);
         if survive != 0
@@ -299,20 +299,20 @@ impl Device {
     }
 
     /// Another device, or the same again, stands in its place.
-    pub(crate) fn replace(&mut self, content: Content) {
-        if !matches!(content, Content::Stale) {
+    pub(crate) fn replace(&mut self, content: ReplacementContent) {
+        if !matches!(content, ReplacementContent::Stale) {
             self.rotten.clear();
         }
         match content {
-            Content::Zeros => self.durable.fill(0),
-            Content::Garbage(mut number) => {
+            ReplacementContent::Zeros => self.durable.fill(0),
+            ReplacementContent::Garbage(mut number) => {
                 for bytes in self.durable.chunks_mut(8) {
                     // The multiplier of Knuth's MMIX generator.
                     number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     bytes.copy_from_slice(&(number ^ (number >> 29)).to_le_bytes()[..bytes.len()]);
                 }
             }
-            Content::Stale => {}
+            ReplacementContent::Stale => {}
         }
         self.now.copy_from_slice(&self.durable);
         self.answers = true;

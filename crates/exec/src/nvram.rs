@@ -92,7 +92,7 @@ impl RowSet {
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct SlotEntry {
     generation: u32,
     tag: Tag,
     bytes: Vec<u8>,
@@ -101,26 +101,26 @@ struct Entry {
 
 /// Slots, and what is in them.
 #[derive(Clone, Debug, Default)]
-struct Slots {
-    entries: Vec<Option<Entry>>,
+struct SlotTable {
+    entries: Vec<Option<SlotEntry>>,
     /// The generation of each slot's last use in this life, if it had one.
     last: Vec<Option<u32>>,
 }
 
 /// The NVRAM, whose changes are atomic, and durable when made; and the slots of memory beside it.
 #[derive(Clone, Debug, Default)]
-pub struct Nvram {
-    durable: Slots,
-    in_memory: Slots,
+pub struct MemoryNvram {
+    durable: SlotTable,
+    in_memory: SlotTable,
     /// Holds the pages of recent rows, in memory as well.
-    of_rows: Slots,
+    of_rows: SlotTable,
     /// Rows with an open intent.
     pub intents: RowSet,
     spare: Vec<Vec<u8>>,
 }
 
-impl Slots {
-    fn get(&self, slot: NvSlot) -> Option<&Entry> {
+impl SlotTable {
+    fn get(&self, slot: NvSlot) -> Option<&SlotEntry> {
         let entry = self.entries.get(slot.place()).and_then(Option::as_ref);
         entry.filter(|entry| entry.generation == slot.generation)
     }
@@ -136,7 +136,7 @@ impl Slots {
         }
         let before = self.last[index].replace(slot.generation);
         assert_ne!(before, Some(slot.generation), "{slot:?} is the name of the use before this one");
-        self.entries[index] = Some(Entry { generation: slot.generation, tag, bytes, is_damaged });
+        self.entries[index] = Some(SlotEntry { generation: slot.generation, tag, bytes, is_damaged });
     }
 
     fn free(&mut self, slot: NvSlot) -> Vec<u8> {
@@ -148,20 +148,20 @@ impl Slots {
 
 /// How to undo a commit.
 #[derive(Clone, Debug)]
-pub(crate) struct Undo {
+pub(crate) struct CommitUndo {
     puts: Vec<NvSlot>,
-    frees: Vec<(NvSlot, Entry)>,
+    frees: Vec<(NvSlot, SlotEntry)>,
 }
 
-impl Nvram {
+impl MemoryNvram {
     /// How to undo a commit that is about to put and free these.
-    pub(crate) fn undo(&self, puts: impl Iterator<Item = NvSlot>, frees: impl Iterator<Item = NvSlot>) -> Undo {
+    pub(crate) fn undo(&self, puts: impl Iterator<Item = NvSlot>, frees: impl Iterator<Item = NvSlot>) -> CommitUndo {
         let held = |slot| (slot, self.get(slot).unwrap_or_else(|| panic!("{slot:?} is freed but not in use")).clone());
-        Undo { puts: puts.collect(), frees: frees.map(held).collect() }
+        CommitUndo { puts: puts.collect(), frees: frees.map(held).collect() }
     }
 
     /// Undoes the newest commit.
-    pub(crate) fn take_back(&mut self, Undo { puts, frees }: &Undo) {
+    pub(crate) fn take_back(&mut self, CommitUndo { puts, frees }: &CommitUndo) {
         for slot in puts {
             self.durable.entries[slot.place()] = None;
         }
@@ -172,11 +172,11 @@ impl Nvram {
 
     /// A life begins: no step can name a use of a slot that has ended, and nothing is in memory.
     pub fn begin(&mut self) {
-        let Slots { entries, last } = &mut self.durable;
+        let SlotTable { entries, last } = &mut self.durable;
         last.clear();
         last.extend(entries.iter().map(|entry| entry.as_ref().map(|entry| entry.generation)));
-        self.in_memory = Slots::default();
-        self.of_rows = Slots::default();
+        self.in_memory = SlotTable::default();
+        self.of_rows = SlotTable::default();
     }
 
     /// Puts a tag, and exactly these bytes, into a free slot.
@@ -218,7 +218,7 @@ impl Nvram {
         self.slots_of(slot).keep(slot, tag, kept, false);
     }
 
-    const fn slots_of(&mut self, slot: NvSlot) -> &mut Slots {
+    const fn slots_of(&mut self, slot: NvSlot) -> &mut SlotTable {
         match (slot.is_in_memory(), slot.is_of_row()) {
             (false, _) => &mut self.durable,
             (true, false) => &mut self.in_memory,
@@ -226,7 +226,7 @@ impl Nvram {
         }
     }
 
-    fn get(&self, slot: NvSlot) -> Option<&Entry> {
+    fn get(&self, slot: NvSlot) -> Option<&SlotEntry> {
         match (slot.is_in_memory(), slot.is_of_row()) {
             (false, _) => self.durable.get(slot),
             (true, false) => self.in_memory.get(slot),
@@ -268,7 +268,7 @@ impl Nvram {
     pub(crate) fn held_from(&self, first: u32) -> impl Iterator<Item = NvHeld<'_>> {
         let entries = self.durable.entries.iter().zip(0_u32..).skip(first as usize);
         entries.filter_map(|(entry, index)| {
-            let Entry { generation, tag, bytes, is_damaged } = entry.as_ref()?;
+            let SlotEntry { generation, tag, bytes, is_damaged } = entry.as_ref()?;
             let slot = NvSlot { index, generation: *generation };
             Some(NvHeld { slot, tag: *tag, bytes, is_damaged: *is_damaged })
         })

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use port::{Port, Wakeup};
-use syncs::{Syncs, Turn};
+use port::{CommandPort, LoopWakeup};
+use syncs::{DeviceSyncs, SyncTurn};
 
 mod sync {
     pub use std::sync::PoisonError;
@@ -23,7 +23,7 @@ mod syncs;
 
 /// A thread as the executor's are: it answers each command with twice its number, up to `most` at a
 /// time.
-fn serve(port: &Port<u32, u32>, number: usize, most: usize) {
+fn serve(port: &CommandPort<u32, u32>, number: usize, most: usize) {
     let mut taken = VecDeque::new();
     loop {
         port.take(most, &mut taken);
@@ -50,8 +50,8 @@ fn bound() -> usize {
 fn every_command_is_answered_once_and_in_order() {
     for most in [1, usize::MAX] {
         check(Some(bound()), move || {
-            let wakeup = Arc::new(Wakeup::default());
-            let port = Arc::new(Port::new(2, Arc::clone(&wakeup)));
+            let wakeup = Arc::new(LoopWakeup::default());
+            let port = Arc::new(CommandPort::new(2, Arc::clone(&wakeup)));
             let shared = Arc::clone(&port);
             let thread = thread::spawn(move || serve(&shared, 0, most));
             port.send(1);
@@ -74,8 +74,8 @@ fn every_command_is_answered_once_and_in_order() {
 #[test]
 fn a_thread_that_ends_without_an_answer_is_noticed_and_what_it_answered_before_is_not_lost() {
     check(None, || {
-        let wakeup = Arc::new(Wakeup::default());
-        let port = Arc::new(Port::new(2, Arc::clone(&wakeup)));
+        let wakeup = Arc::new(LoopWakeup::default());
+        let port = Arc::new(CommandPort::new(2, Arc::clone(&wakeup)));
         let shared = Arc::clone(&port);
         let thread = thread::spawn(move || {
             let mut taken = VecDeque::new();
@@ -100,7 +100,7 @@ fn a_thread_that_ends_without_an_answer_is_noticed_and_what_it_answered_before_i
 fn no_result_is_slept_through_by_who_waits_elsewhere() {
     for also in [false, true] {
         check(Some(bound()), move || {
-            let wakeup = Arc::new(Wakeup::default());
+            let wakeup = Arc::new(LoopWakeup::default());
             // What a counter of events in the kernel is.
             let events = Arc::new((Mutex::new(0), Condvar::new()));
             let counter = Arc::clone(&events);
@@ -114,7 +114,7 @@ fn no_result_is_slept_through_by_who_waits_elsewhere() {
             } else {
                 wakeup.wake_with(wake);
             }
-            let port = Arc::new(Port::new(2, Arc::clone(&wakeup)));
+            let port = Arc::new(CommandPort::new(2, Arc::clone(&wakeup)));
             let shared = Arc::clone(&port);
             let thread = thread::spawn(move || serve(&shared, 0, 1));
             port.send(1);
@@ -140,8 +140,8 @@ fn no_result_is_slept_through_by_who_waits_elsewhere() {
 #[test]
 fn one_bell_wakes_for_the_results_of_all_ports() {
     check(Some(bound()), || {
-        let wakeup = Arc::new(Wakeup::default());
-        let ports: Vec<_> = (0..2).map(|_| Arc::new(Port::new(1, Arc::clone(&wakeup)))).collect();
+        let wakeup = Arc::new(LoopWakeup::default());
+        let ports: Vec<_> = (0..2).map(|_| Arc::new(CommandPort::new(1, Arc::clone(&wakeup)))).collect();
         let threads: Vec<_> = ports
             .iter()
             .map(|port| {
@@ -187,8 +187,8 @@ fn one_bell_wakes_for_the_results_of_all_ports() {
 fn a_closed_port_ends_its_thread_and_no_command_is_both_taken_back_and_done() {
     for most in [1, usize::MAX] {
         check(None, move || {
-            let wakeup = Arc::new(Wakeup::default());
-            let port = Arc::new(Port::new(2, wakeup));
+            let wakeup = Arc::new(LoopWakeup::default());
+            let port = Arc::new(CommandPort::new(2, wakeup));
             let shared = Arc::clone(&port);
             let thread = thread::spawn(move || serve(&shared, 0, most));
             port.send(1);
@@ -207,8 +207,8 @@ fn a_closed_port_ends_its_thread_and_no_command_is_both_taken_back_and_done() {
 fn several_threads_answer_every_command_once_and_all_of_them_end() {
     // A third preemption takes minutes.
     check(Some(2), || {
-        let wakeup = Arc::new(Wakeup::default());
-        let port = Arc::new(Port::new(3, Arc::clone(&wakeup)));
+        let wakeup = Arc::new(LoopWakeup::default());
+        let port = Arc::new(CommandPort::new(3, Arc::clone(&wakeup)));
         let threads = [0, 1].map(|number| {
             let shared = Arc::clone(&port);
             thread::spawn(move || serve(&shared, number, 1))
@@ -238,8 +238,8 @@ fn several_threads_answer_every_command_once_and_all_of_them_end() {
 #[test]
 fn of_a_closed_port_no_command_is_lost_between_several_threads() {
     check(Some(3), || {
-        let wakeup = Arc::new(Wakeup::default());
-        let port = Arc::new(Port::new(3, wakeup));
+        let wakeup = Arc::new(LoopWakeup::default());
+        let port = Arc::new(CommandPort::new(3, wakeup));
         let threads = [0, 1].map(|number| {
             let shared = Arc::clone(&port);
             thread::spawn(move || serve(&shared, number, 1))
@@ -270,10 +270,10 @@ struct Disk {
 }
 
 /// A worker writes and makes it durable; whether it is told that it did.
-fn write_durably(number: u32, disk: &Mutex<Disk>, syncs: &Syncs) -> bool {
+fn write_durably(number: u32, disk: &Mutex<Disk>, syncs: &DeviceSyncs) -> bool {
     disk.lock().unwrap().written |= 1 << number;
     match syncs.begin(syncs.ask()) {
-        Turn::Yours => {
+        SyncTurn::Yours => {
             let covers = disk.lock().unwrap().written;
             thread::yield_now();
             let success = {
@@ -290,8 +290,8 @@ fn write_durably(number: u32, disk: &Mutex<Disk>, syncs: &Syncs) -> bool {
             syncs.end(success);
             success
         }
-        Turn::Covered => true,
-        Turn::Failed => false,
+        SyncTurn::Covered => true,
+        SyncTurn::Failed => false,
     }
 }
 
@@ -299,7 +299,7 @@ fn write_durably(number: u32, disk: &Mutex<Disk>, syncs: &Syncs) -> bool {
 fn all_write_durably(failing: bool) {
     check(Some(bound()), move || {
         let disk = Arc::new(Mutex::new(Disk { failing, ..Disk::default() }));
-        let syncs = Arc::new(Syncs::default());
+        let syncs = Arc::new(DeviceSyncs::default());
         let threads = [0, 1].map(|number| {
             let (disk, syncs) = (Arc::clone(&disk), Arc::clone(&syncs));
             thread::spawn(move || write_durably(number, &disk, &syncs))
@@ -313,7 +313,7 @@ fn all_write_durably(failing: bool) {
         }
         assert!((1..=3).contains(&disk.syncs) && !syncs.is_under_way());
         // Whoever comes later hears of it, too.
-        assert_eq!(syncs.begin(syncs.ask()) == Turn::Failed, failing);
+        assert_eq!(syncs.begin(syncs.ask()) == SyncTurn::Failed, failing);
     });
 }
 

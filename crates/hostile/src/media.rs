@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use destage_cache::{HostCacheSpec, Served, host_caches};
 use destage_exec::{
-    Accepted, BadBytes, Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, Os,
-    Presence, Recording,
+    AcceptedLosses, BadBytes, CrashChance, DeviceConfig, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig,
+    FilesError, IoBackend, OsInterface, PathPresence, RecordingOs,
 };
 use destage_plan::{Controller, Dev, HostOp, HostRequest, Shape};
 use destage_raid::array::{ArrayConfig, Regime};
@@ -30,14 +30,14 @@ const FILES: [&str; 6] = ["/array/dev0", "/array/dev1", "/array/dev2", "/array/d
 /// Always the first.
 struct First;
 
-impl Chance for First {
+impl CrashChance for First {
     fn below(&mut self, _n: u64) -> u64 {
         0
     }
 }
 
-fn system() -> Recording {
-    Recording::new(|_| Box::new(First))
+fn system() -> RecordingOs {
+    RecordingOs::new(|_| Box::new(First))
 }
 
 struct Array {
@@ -77,7 +77,7 @@ impl Array {
             members: MEMBERS.into(),
             rows_per_mark: 4,
             idle_marks: 1,
-            io: Io::Threads,
+            io: IoBackend::Threads,
             patience: Duration::from_secs(1),
             device_timeout: None,
         };
@@ -94,7 +94,7 @@ impl Array {
     fn fill(&mut self) {
         let os = system();
         let system = Arc::new(os.clone());
-        let files = Files::create_on(system, self.controller(), self.files.clone(), Existing::Refuse);
+        let files = FileExecutor::create_on(system, self.controller(), self.files.clone(), ExistingFiles::Refuse);
         let mut files = files.expect("a new array");
         // A member lists a page that it cannot keep.
         let geometry = &self.config.geometry;
@@ -125,7 +125,7 @@ impl Array {
     }
 }
 
-fn serve<C: Controller>(files: &mut Files<C>, request: HostRequest) -> Result<bool, FilesError> {
+fn serve<C: Controller>(files: &mut FileExecutor<C>, request: HostRequest) -> Result<bool, FilesError> {
     let data = vec![request.tag as u8; if request.op == HostOp::Write { request.len as usize } else { 0 }];
     files.submit(request, data)?;
     Ok(files.wait()?.is_some_and(|completion| completion.ok))
@@ -145,18 +145,18 @@ pub(crate) fn check(bytes: &[u8]) {
     }
     let os = system();
     for (number, bytes) in content {
-        let file = os.open(Path::new(FILES[number]), Presence::New).expect("a new file");
+        let file = os.open(Path::new(FILES[number]), PathPresence::New).expect("a new file");
         file.write_all_at(&bytes, 0).expect("room");
     }
-    let accepted = Accepted { data: true, notes: true };
-    let opened = Files::resynchronise_on(Arc::new(os), array.controller(), array.files.clone(), accepted);
+    let accepted = AcceptedLosses { data: true, notes: true };
+    let opened = FileExecutor::resynchronise_on(Arc::new(os), array.controller(), array.files.clone(), accepted);
     if let Err(error) = opened.map_err(|error| error.to_string()).and_then(|mut files| used(&mut files)) {
         assert!(!error.is_empty());
     }
 }
 
 /// Reads and writes all of an array.
-fn used(files: &mut Files<Box<dyn Served>>) -> Result<(), String> {
+fn used(files: &mut FileExecutor<Box<dyn Served>>) -> Result<(), String> {
     let pages = 2 * MEMBER_PAGES;
     for op in [HostOp::Read, HostOp::Write, HostOp::Read] {
         for page in 0..pages {

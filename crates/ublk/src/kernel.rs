@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use destage_exec::Buffer;
+use destage_exec::AlignedBuffer;
 use io_uring::types::Fd;
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
@@ -133,10 +133,10 @@ pub(crate) struct RequestRing {
     descriptors: DescriptorMap,
     device: File,
     /// Holds the rooms that the driver fills, by tag.
-    receiving: Vec<Buffer>,
+    receiving: Vec<AlignedBuffer>,
     /// Holds what reads read of which the kernel has not taken the answer.
-    answering: Vec<Buffer>,
-    answered: Vec<Buffer>,
+    answering: Vec<AlignedBuffer>,
+    answered: Vec<AlignedBuffer>,
     /// Counts the commands that the kernel has not taken.
     unsent: usize,
 }
@@ -161,7 +161,7 @@ impl RequestRing {
     pub(crate) fn new(ring: RingOfRequests, device: File, depth: u16) -> io::Result<Self> {
         let RingOfRequests(ring) = ring;
         let descriptors = DescriptorMap::new(&device, depth)?;
-        let receiving = (0..depth).map(|_| Buffer::new()).collect();
+        let receiving = (0..depth).map(|_| AlignedBuffer::new()).collect();
         Ok(Self { ring, descriptors, device, receiving, answering: Vec::new(), answered: Vec::new(), unsent: 0 })
     }
 
@@ -219,7 +219,7 @@ impl QueueKernel for RequestRing {
         self.push(FETCH_REQ, RequestCommand { tag, result: 0, address: 0 });
     }
 
-    fn receive(&mut self, tag: u16, mut room: Buffer) {
+    fn receive(&mut self, tag: u16, mut room: AlignedBuffer) {
         assert!(room.len() as u64 >= self.described_bytes(tag), "there is room for all that the driver copies");
         assert!(self.receiving[usize::from(tag)].is_empty(), "a tag has one command at a time");
         let address = room.as_mut_ptr().expose_provenance() as u64;
@@ -227,7 +227,7 @@ impl QueueKernel for RequestRing {
         self.push(NEED_GET_DATA, RequestCommand { tag, result: 0, address });
     }
 
-    fn answer(&mut self, tag: u16, result: i32, data: Buffer) {
+    fn answer(&mut self, tag: u16, result: i32, data: AlignedBuffer) {
         assert!(
             data.is_empty() || data.len() as u64 >= self.described_bytes(tag),
             "all that the driver copies is there"
@@ -269,7 +269,7 @@ impl QueueKernel for RequestRing {
         self.descriptors.read(tag)
     }
 
-    fn take_answered(&mut self) -> Option<Buffer> {
+    fn take_answered(&mut self) -> Option<AlignedBuffer> {
         self.answered.pop()
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use destage_exec::Buffer;
+use destage_exec::AlignedBuffer;
 use rustix::io::Errno;
 
 use crate::abi::{
@@ -22,7 +22,7 @@ pub struct KernelEvent {
     /// Is one of `RESULT_…`, or an error as a negative number: the tag is not asked for requests any more.
     pub result: i32,
     /// Holds the bytes of a write, if room [was given](QueueKernel::receive) for them.
-    pub room: Buffer,
+    pub room: AlignedBuffer,
 }
 
 /// Gives commands to the driver, and tells what has come of them. A tag has one command at a time.
@@ -32,9 +32,9 @@ pub trait QueueKernel {
     /// Asks for the first request of a tag.
     fn fetch(&mut self, tag: u16);
     /// Gives room for the bytes of the write that a tag has, as long as they are.
-    fn receive(&mut self, tag: u16, room: Buffer);
+    fn receive(&mut self, tag: u16, room: AlignedBuffer);
     /// Answers a tag's request, with what a read has read, and asks for the next one.
-    fn answer(&mut self, tag: u16, result: i32, data: Buffer);
+    fn answer(&mut self, tag: u16, result: i32, data: AlignedBuffer);
     /// Hands the commands that were given to the kernel.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ pub trait QueueKernel {
     /// Returns the driver's description of the request that a tag has.
     fn descriptor(&self, tag: u16) -> [u8; DESCRIPTOR_BYTES];
     /// Returns a buffer that came with an answer and is free again, if there is one.
-    fn take_answered(&mut self) -> Option<Buffer>;
+    fn take_answered(&mut self) -> Option<AlignedBuffer>;
     /// Returns what is readable when there is something to be taken.
     fn file(&self) -> Option<BorrowedFd<'_>>;
 }
@@ -91,9 +91,9 @@ pub enum QueueEvent {
     /// Tells of a request. A write's bytes are to be [asked for](RequestQueue::receive), and come later.
     Came(BlockRequest),
     /// Brings the bytes of a write that was told of. They may be fewer than were asked for: the kernel sends the rest again.
-    Received(BlockRequest, Buffer),
+    Received(BlockRequest, AlignedBuffer),
     /// Gives back the room for a write that the kernel took back, and tells of the request that the tag has now.
-    Replaced(BlockRequest, Buffer),
+    Replaced(BlockRequest, AlignedBuffer),
 }
 
 /// Says who has a tag.
@@ -118,7 +118,7 @@ pub struct RequestQueue {
     /// Counts the tags that have not ended.
     live: usize,
     bytes: u64,
-    spare: Vec<Buffer>,
+    spare: Vec<AlignedBuffer>,
     /// Says what the driver has refused, which is to refuse nothing.
     failure: Option<Errno>,
 }
@@ -172,12 +172,12 @@ impl RequestQueue {
     }
 
     /// Returns a buffer that came with an answer, or with a write that was taken back, and is free again.
-    pub fn take_spare(&mut self) -> Option<Buffer> {
+    pub fn take_spare(&mut self) -> Option<AlignedBuffer> {
         self.spare.pop().or_else(|| self.kernel.take_answered())
     }
 
     /// Gives room for the bytes of a write, as long as they are.
-    pub fn receive(&mut self, tag: u16, room: Buffer) {
+    pub fn receive(&mut self, tag: u16, room: AlignedBuffer) {
         let state = &mut self.tags[usize::from(tag)];
         debug_assert_eq!(*state, TagState::Told);
         *state = TagState::Receiving;
@@ -185,28 +185,30 @@ impl RequestQueue {
     }
 
     /// Answers a request: with what it read, or that it was carried out, or why not.
-    pub fn answer(&mut self, request: &BlockRequest, done: Result<Buffer, Errno>) {
+    pub fn answer(&mut self, request: &BlockRequest, done: Result<AlignedBuffer, Errno>) {
         // Of a write the driver takes no answer before it was given room for its bytes.
         debug_assert_eq!(self.tags[usize::from(request.tag)], TagState::Begun);
         self.tags[usize::from(request.tag)] = TagState::Idle;
-        let is_short = |data: &Buffer| request.op == BlockOp::Read && (data.len() as u64) < request.len;
+        let is_short = |data: &AlignedBuffer| request.op == BlockOp::Read && (data.len() as u64) < request.len;
         match done {
-            Ok(data) if is_short(&data) => self.kernel.answer(request.tag, -Errno::IO.raw_os_error(), Buffer::new()),
+            Ok(data) if is_short(&data) => {
+                self.kernel.answer(request.tag, -Errno::IO.raw_os_error(), AlignedBuffer::new());
+            }
             Ok(data) => {
                 // What is no read or write has no bytes that could be fewer than were asked for.
                 let moved = matches!(request.op, BlockOp::Read | BlockOp::Write);
                 let data = if request.op == BlockOp::Read { data } else { self.keep(data) };
                 self.kernel.answer(request.tag, if moved { request.len as i32 } else { 0 }, data);
             }
-            Err(errno) => self.kernel.answer(request.tag, -errno.raw_os_error(), Buffer::new()),
+            Err(errno) => self.kernel.answer(request.tag, -errno.raw_os_error(), AlignedBuffer::new()),
         }
     }
 
-    fn keep(&mut self, buffer: Buffer) -> Buffer {
+    fn keep(&mut self, buffer: AlignedBuffer) -> AlignedBuffer {
         if buffer.capacity() > 0 {
             self.spare.push(buffer);
         }
-        Buffer::new()
+        AlignedBuffer::new()
     }
 
     /// Returns the next thing that has come.
@@ -278,7 +280,7 @@ impl RequestQueue {
 
     fn refuse(&mut self, tag: u16, errno: Errno) {
         self.tags[usize::from(tag)] = TagState::Idle;
-        self.kernel.answer(tag, -errno.raw_os_error(), Buffer::new());
+        self.kernel.answer(tag, -errno.raw_os_error(), AlignedBuffer::new());
     }
 
     /// Reads what the driver says of a request.

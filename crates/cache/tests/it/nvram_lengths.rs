@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use destage_cache::{Served, serve};
-use destage_exec::{CutChoice, Memory, NoCheck, Nvram, Pick, Remains};
+use destage_exec::{CrashRemains, CutChoice, MemoryExecutor, MemoryNvram, NextStep, NoCheck};
 use destage_plan::{Dev, HostOp, HostRequest, Nanos, NvHeld, Refusal, Shape, Status};
 use destage_raid::array::{Array, ArrayConfig};
 use destage_raid::{Geometry, Level};
@@ -29,31 +29,31 @@ fn geometry() -> Geometry {
     Geometry::new(Level::Raid5, None, 5, 2, 32).expect("a shape that can be")
 }
 
-fn life(cache: &str, remains: Remains) -> Memory<Box<dyn Served>> {
+fn life(cache: &str, remains: CrashRemains) -> MemoryExecutor<Box<dyn Served>> {
     let mut config = ArrayConfig::new(geometry());
     (config.idle_flush, config.page_bytes) = (Nanos(1 << 60), PAGE as u32);
     let controller = serve(cache, &config, CACHE_PAGES).expect("a cache that can be");
     let shape = Shape::new(PAGE, 16, 8, 8, geometry().data_pages()).expect("a tiny array");
-    let mut memory = Memory::start(controller, remains, shape, 8);
+    let mut memory = MemoryExecutor::start(controller, remains, shape, 8);
     while memory.status() == Status::Starting || !memory.is_idle() {
-        memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+        memory.run(NextStep::Oldest, &NoCheck).expect("the controller goes on");
     }
     memory
 }
 
-fn ask(memory: &mut Memory<Box<dyn Served>>, tag: u64, op: HostOp, page: u64, bytes: &[u8]) {
+fn ask(memory: &mut MemoryExecutor<Box<dyn Served>>, tag: u64, op: HostOp, page: u64, bytes: &[u8]) {
     memory.submit(HostRequest { tag, op, offset: page * PAGE, len: PAGE, fua: false }, bytes).expect("it is in range");
     let mut answered = false;
     while !answered || !memory.is_idle() {
-        memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+        memory.run(NextStep::Oldest, &NoCheck).expect("the controller goes on");
         answered |= std::iter::from_fn(|| memory.next_notice()).count() > 0;
     }
 }
 
 /// What a cut leaves of pages that were read, and then changed in part, without the first member from then on if there is one too few.
-fn remains(cache: &str, one_too_few: bool) -> Remains {
+fn remains(cache: &str, one_too_few: bool) -> CrashRemains {
     let disks = (0..5).map(|_| geometry().member_pages() * PAGE).chain([CACHE_PAGES * PAGE]);
-    let mut memory = life(cache, Remains::fresh(disks.map(|bytes| bytes as usize)));
+    let mut memory = life(cache, CrashRemains::fresh(disks.map(|bytes| bytes as usize)));
     for page in 0..8 {
         ask(&mut memory, page, HostOp::Read, page, &[]);
     }
@@ -69,8 +69,8 @@ fn remains(cache: &str, one_too_few: bool) -> Remains {
 }
 
 /// The same slots, of which the one at this place has so many bytes.
-fn with_length(nvram: &Nvram, place: usize, len: usize) -> Nvram {
-    let mut changed = Nvram::default();
+fn with_length(nvram: &MemoryNvram, place: usize, len: usize) -> MemoryNvram {
+    let mut changed = MemoryNvram::default();
     changed.intents = nvram.intents.clone();
     for (at, NvHeld { slot, tag, bytes, .. }) in nvram.slots().enumerate() {
         let mut bytes = bytes.to_vec();
@@ -88,7 +88,7 @@ fn a_start_with_a_slot_of_another_length_is_refused() {
     for cache in ["none", "write-back:ways=16", "kdd:ways=16:clean-after=1h", "wow:low=100:high=100", "stow", "lawc"] {
         for one_too_few in [false, true] {
             let left = remains(cache, one_too_few);
-            let started = |nvram: Nvram| life(cache, Remains { nvram, ..left.clone() }).status();
+            let started = |nvram: MemoryNvram| life(cache, CrashRemains { nvram, ..left.clone() }).status();
             for (place, held) in left.nvram.slots().enumerate() {
                 kinds.insert(held.tag[1]);
                 let len = held.bytes.len();

@@ -2,7 +2,7 @@
 //! otherwise makes it forgotten.
 
 use destage_cache::{Served, serve};
-use destage_exec::{CutChoice, Memory, NoCheck, Pick, Remains};
+use destage_exec::{CrashRemains, CutChoice, MemoryExecutor, NextStep, NoCheck};
 use destage_plan::{
     BadPage, Column, Control, Dev, HostNotice, HostOp, HostRequest, Nanos, Row, Rows, ScrubOrder, Shape, StepKind,
     Stripe,
@@ -31,7 +31,7 @@ impl CutChoice for NothingUnflushed {
 
 /// Drives an array of 16 rows of four pages and parity, each of which is kept in memory.
 pub struct StripeCacheRun {
-    pub memory: Memory<Box<dyn Served>>,
+    pub memory: MemoryExecutor<Box<dyn Served>>,
     pub geometry: Geometry,
     tags: u64,
 }
@@ -56,7 +56,7 @@ impl StripeCacheRun {
         let shape = Shape::new(PAGE, 16, 4 * DATA, 4 * DATA, geometry.data_pages()).expect("a tiny array");
         let bytes = (geometry.member_pages() * PAGE) as usize;
         let devices = (0..members).map(|_| bytes).chain((pages > 0).then_some((pages * PAGE) as usize));
-        let memory = Memory::start(controller, Remains::fresh(devices), shape, 64);
+        let memory = MemoryExecutor::start(controller, CrashRemains::fresh(devices), shape, 64);
         Self { memory, geometry, tags: 0 }
     }
 
@@ -99,7 +99,7 @@ impl StripeCacheRun {
             if self.memory.is_idle() {
                 return is_ok;
             }
-            self.memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+            self.memory.run(NextStep::Oldest, &NoCheck).expect("the controller goes on");
         }
         panic!("it never ends");
     }
@@ -116,7 +116,7 @@ impl StripeCacheRun {
             if count == 0 {
                 return is_ok;
             }
-            self.memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+            self.memory.run(NextStep::Oldest, &NoCheck).expect("the controller goes on");
         }
         panic!("some are never answered");
     }
@@ -137,7 +137,7 @@ impl StripeCacheRun {
                     return self.memory.request_bytes(tag).to_vec();
                 }
             }
-            self.memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+            self.memory.run(NextStep::Oldest, &NoCheck).expect("the controller goes on");
         }
         panic!("page {page} is never read");
     }
@@ -241,7 +241,7 @@ fn a_lost_member_makes_everything_forgotten() {
     assert_eq!(bench.kept(), 0);
     (0..16).for_each(|row| bench.write(row, (row + 1) % DATA));
     assert_eq!(bench.kept(), 0, "nothing is kept while a member is lost");
-    bench.memory.replace(lost, destage_exec::Content::Zeros);
+    bench.memory.replace(lost, destage_exec::ReplacementContent::Zeros);
     bench.settle();
     (0..16).for_each(|row| bench.write(row, row % DATA));
     bench.check("after a rebuild");
@@ -258,14 +258,14 @@ fn what_a_write_held_as_a_member_failed_is_forgotten() {
             bench.submit(HostOp::Write, StripeCacheRun::page(0, 0), 1);
             for _ in 0..step {
                 if bench.memory.runnable() > 0 {
-                    bench.memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+                    bench.memory.run(NextStep::Oldest, &NoCheck).expect("the controller goes on");
                 }
             }
             bench.memory.fail(lost, &mut NothingUnflushed);
             bench.memory.announce_all();
             bench.settle();
             assert_eq!(bench.kept(), 0, "member {lost} fails after {step} steps");
-            bench.memory.replace(lost, destage_exec::Content::Zeros);
+            bench.memory.replace(lost, destage_exec::ReplacementContent::Zeros);
             bench.settle();
             bench.write(0, 0);
             bench.check("after a rebuild");

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use destage_cache::{Served, serve};
-use destage_exec::{Content, CutChoice, Memory, NoCheck, Pick, Remains};
+use destage_exec::{CrashRemains, CutChoice, MemoryExecutor, NextStep, NoCheck, ReplacementContent};
 use destage_plan::{Control, Dev, HostNotice, HostOp, HostRequest, Nanos, Shape, Status};
 use destage_raid::array::{Array, ArrayConfig};
 use destage_raid::{Geometry, Level};
@@ -37,12 +37,12 @@ fn geometry() -> Geometry {
 
 const SSD: Dev = Dev(5);
 
-fn life(cache: &str, remains: Remains) -> Memory<Box<dyn Served>> {
+fn life(cache: &str, remains: CrashRemains) -> MemoryExecutor<Box<dyn Served>> {
     let mut config = ArrayConfig::new(geometry());
     (config.idle_flush, config.page_bytes) = (Nanos(1 << 60), PAGE as u32);
     let controller = serve(cache, &config, PAGES).expect("a cache that can be");
     let shape = Shape::new(PAGE, 16, 8, 8, geometry().data_pages()).expect("a tiny array");
-    let mut memory = Memory::start(controller, remains, shape, 8);
+    let mut memory = MemoryExecutor::start(controller, remains, shape, 8);
     // What is asked for before there is a log is not kept.
     while memory.status() == Status::Starting || !memory.is_idle() {
         run(&mut memory);
@@ -50,17 +50,22 @@ fn life(cache: &str, remains: Remains) -> Memory<Box<dyn Served>> {
     memory
 }
 
-fn fresh() -> Remains {
+fn fresh() -> CrashRemains {
     let members = (0..5).map(|_| geometry().member_pages() * PAGE);
-    Remains::fresh(members.chain([PAGES * PAGE]).map(|bytes| bytes as usize))
+    CrashRemains::fresh(members.chain([PAGES * PAGE]).map(|bytes| bytes as usize))
 }
 
-fn run(memory: &mut Memory<Box<dyn Served>>) {
-    memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+fn run(memory: &mut MemoryExecutor<Box<dyn Served>>) {
+    memory.run(NextStep::Oldest, &NoCheck).expect("the controller goes on");
 }
 
 /// Asks; the bytes of a request that is served.
-fn answer(memory: &mut Memory<Box<dyn Served>>, op: HostOp, pages: Range<u64>, bytes: &[u8]) -> Option<Vec<u8>> {
+fn answer(
+    memory: &mut MemoryExecutor<Box<dyn Served>>,
+    op: HostOp,
+    pages: Range<u64>,
+    bytes: &[u8],
+) -> Option<Vec<u8>> {
     static TAGS: AtomicU64 = AtomicU64::new(0);
     let (tag, len) = (TAGS.fetch_add(1, Ordering::Relaxed), (pages.end - pages.start) * PAGE);
     let request = HostRequest { tag, op, offset: pages.start * PAGE, len, fua: false };
@@ -78,16 +83,16 @@ fn answer(memory: &mut Memory<Box<dyn Served>>, op: HostOp, pages: Range<u64>, b
     read.expect("it was answered")
 }
 
-fn request(memory: &mut Memory<Box<dyn Served>>, op: HostOp, pages: Range<u64>, bytes: &[u8]) -> Vec<u8> {
+fn request(memory: &mut MemoryExecutor<Box<dyn Served>>, op: HostOp, pages: Range<u64>, bytes: &[u8]) -> Vec<u8> {
     answer(memory, op, pages, bytes).expect("it is served")
 }
 
-fn write(memory: &mut Memory<Box<dyn Served>>, page: u64, byte: u8) {
+fn write(memory: &mut MemoryExecutor<Box<dyn Served>>, page: u64, byte: u8) {
     request(memory, HostOp::Write, page..page + 1, &[byte; PAGE as usize]);
 }
 
 /// Reads everything; how many pages came from the cache, and the first byte of each.
-fn read(memory: &mut Memory<Box<dyn Served>>) -> (u64, Vec<u8>) {
+fn read(memory: &mut MemoryExecutor<Box<dyn Served>>) -> (u64, Vec<u8>) {
     let before = memory.engine().controller().counts().expect("it counts").read_hits;
     let bytes = request(memory, HostOp::Read, READ, &[]);
     let hits = memory.engine().controller().counts().expect("it counts").read_hits - before;
@@ -95,7 +100,7 @@ fn read(memory: &mut Memory<Box<dyn Served>>) -> (u64, Vec<u8>) {
 }
 
 /// Runs until the array is clean.
-fn clean(memory: &mut Memory<Box<dyn Served>>) {
+fn clean(memory: &mut MemoryExecutor<Box<dyn Served>>) {
     memory.control(Control::Clean);
     loop {
         while let Some(notice) = memory.next_notice() {
@@ -107,7 +112,7 @@ fn clean(memory: &mut Memory<Box<dyn Served>>) {
     }
 }
 
-fn settle(memory: &mut Memory<Box<dyn Served>>) {
+fn settle(memory: &mut MemoryExecutor<Box<dyn Served>>) {
     while !memory.is_idle() {
         run(memory);
     }
@@ -182,7 +187,7 @@ fn a_cache_that_was_away_for_a_life_is_empty() {
 #[test]
 fn what_takes_the_place_of_a_cache_is_empty_whatever_it_holds() {
     for cache in ALL {
-        for content in [Content::Zeros, Content::Stale, Content::Garbage(3)] {
+        for content in [ReplacementContent::Zeros, ReplacementContent::Stale, ReplacementContent::Garbage(3)] {
             let mut memory = life(cache, fresh());
             read(&mut memory);
             clean(&mut memory);
@@ -204,7 +209,8 @@ fn what_takes_the_place_of_a_cache_is_empty_whatever_it_holds() {
 /// Deltas that were staged are of no use to a start. It frees them, in whichever of many lives that was.
 #[test]
 fn what_was_staged_before_a_cut_is_freed() {
-    let staged = |remains: &Remains| remains.nvram.slots().filter(|held| held.tag[1] == Array::kind_above(1)).count();
+    let staged =
+        |remains: &CrashRemains| remains.nvram.slots().filter(|held| held.tag[1] == Array::kind_above(1)).count();
     let cache = "kdd:ways=16:clean-after=1h";
     let mut memory = life(cache, fresh());
     for round in 0..3 {

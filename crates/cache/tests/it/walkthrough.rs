@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use destage_delta::{encode, encoded_len};
 use destage_exec::{
-    CutChoice, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Memory, NoCheck, Pick, Remains,
+    CrashRemains, CutChoice, DeviceConfig, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig, MemoryExecutor,
+    NextStep, NoCheck,
 };
 use destage_plan::{
     Buf, Dev, Ext, Frag, HostNotice, HostOp, HostRequest, Nanos, Out, Row, Shape, Step, StepKind, StepSet,
@@ -47,14 +48,14 @@ fn content(page: u64, version: u64) -> Vec<u8> {
 /// In memory.
 struct Bench {
     jobs: Jobs,
-    memory: Memory<Walk>,
+    memory: MemoryExecutor<Walk>,
 }
 
 impl Bench {
-    fn start(remains: Remains) -> Self {
+    fn start(remains: CrashRemains) -> Self {
         let jobs = Jobs::default();
-        let mut memory = Memory::start(Walk::new(&jobs), remains, shape(), 4);
-        while memory.run(Pick::Earliest, &NoCheck).expect("it starts").is_some() {}
+        let mut memory = MemoryExecutor::start(Walk::new(&jobs), remains, shape(), 4);
+        while memory.run(NextStep::Earliest, &NoCheck).expect("it starts").is_some() {}
         Self { jobs, memory }
     }
 
@@ -78,7 +79,7 @@ impl Bench {
                 return answer;
             }
             *steps -= 1;
-            self.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+            self.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
         }
     }
 
@@ -127,7 +128,7 @@ impl CutChoice for Any {
 
 /// Row 0 in the cache, both pages written over with their deltas packed, the second once more.
 fn with_deltas() -> Bench {
-    let mut bench = Bench::start(Remains::fresh([(DEVICE_PAGES * PAGE) as usize; 4]));
+    let mut bench = Bench::start(CrashRemains::fresh([(DEVICE_PAGES * PAGE) as usize; 4]));
     bench.ask(Job::Fill, 0, &[content(0, 0), content(1, 0)].concat());
     for (page, version) in [(0, 1), (1, 1), (0, 2)] {
         assert!(bench.ask(Job::Hit, page, &content(page, version)).0);
@@ -183,11 +184,11 @@ fn behind_a_delta_there_are_zeros() {
         out.step(op, Step::Ack { frag: frag.id, pages: 1, ok: true }, written);
         out.close(op);
     });
-    let mut memory = Memory::start(script, Remains::fresh([PAGE as usize]), shape(), 1);
+    let mut memory = MemoryExecutor::start(script, CrashRemains::fresh([PAGE as usize]), shape(), 1);
     let mut data = vec![0; PAGE as usize];
     data[PAGE as usize - 8..].fill(0x11);
     memory.submit(request(Job::Admit, 0), &data).expect("a request in range");
-    while memory.run(Pick::Earliest, &NoCheck).expect("it goes on").is_some() {}
+    while memory.run(NextStep::Earliest, &NoCheck).expect("it goes on").is_some() {}
     let mut expected = [0; PAGE as usize];
     let len = encode(&[0; PAGE as usize], &data, &mut expected);
     expected[len..].fill(0);
@@ -196,7 +197,7 @@ fn behind_a_delta_there_are_zeros() {
 
 #[test]
 fn rows_are_admitted_whole_and_a_strip_is_destaged_at_once() {
-    let mut bench = Bench::start(Remains::fresh([(DEVICE_PAGES * PAGE) as usize; 4]));
+    let mut bench = Bench::start(CrashRemains::fresh([(DEVICE_PAGES * PAGE) as usize; 4]));
     for row in STRIP.iter() {
         assert!(bench.ask(Job::Admit, 2 * row.0, &content(row.0, 3)).0);
         assert_eq!(bench.on(Dev(0), row.0), vec![0; PAGE as usize], "nothing is written yet");
@@ -233,7 +234,7 @@ fn script() -> Vec<(Job, u64, Vec<u8>)> {
 fn a_cut_after_any_step_loses_nothing() {
     let mut cuts = 0;
     for at in 0.. {
-        let mut bench = Bench::start(Remains::fresh([(DEVICE_PAGES * PAGE) as usize; 4]));
+        let mut bench = Bench::start(CrashRemains::fresh([(DEVICE_PAGES * PAGE) as usize; 4]));
         let mut pages = vec![vec![0; PAGE as usize]; 10];
         let (mut steps, mut under_way) = (at, None);
         for (job, page, data) in script() {
@@ -278,7 +279,7 @@ fn a_cut_after_any_step_loses_nothing() {
 
 #[test]
 fn the_three_executors_take_the_same_steps() {
-    let mut bench = Bench::start(Remains::fresh([(DEVICE_PAGES * PAGE) as usize; 4]));
+    let mut bench = Bench::start(CrashRemains::fresh([(DEVICE_PAGES * PAGE) as usize; 4]));
     let expected: Vec<_> = script().iter().map(|(job, page, data)| bench.ask(*job, *page, data)).collect();
     let counts = *bench.memory.engine().out().counts();
     assert!([StepKind::Pack, StepKind::MetaRead, StepKind::Encode].iter().all(|kind| counts[*kind as usize] > 0));
@@ -306,12 +307,12 @@ fn the_three_executors_take_the_same_steps() {
         members: 0,
         rows_per_mark: 1,
         idle_marks: 0,
-        io: destage_exec::Io::Threads,
+        io: destage_exec::IoBackend::Threads,
         patience: FilesConfig::PATIENCE,
         device_timeout: None,
     };
     let jobs = Jobs::default();
-    let mut files = Files::create(Walk::new(&jobs), config, Existing::Refuse).expect("a new array");
+    let mut files = FileExecutor::create(Walk::new(&jobs), config, ExistingFiles::Refuse).expect("a new array");
     for ((job, page, data), expected) in script().into_iter().zip(&expected) {
         jobs.lock().unwrap().push_back(job);
         files.submit(request(job, page), data).expect("a request in range");

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use destage_cache::{Served, host_cache, serve};
-use destage_exec::{Content, CutChoice, Memory, NoCheck, Pick, Remains};
+use destage_exec::{CrashRemains, CutChoice, MemoryExecutor, NextStep, NoCheck, ReplacementContent};
 use destage_plan::{Control, Dev, HostNotice, HostOp, HostRequest, Nanos, PageRange, Refusal, Row, Shape, Status};
 use destage_raid::array::{ArrayConfig, Regime, Source};
 use destage_raid::{Geometry, Level};
@@ -39,18 +39,18 @@ fn geometry() -> Geometry {
 }
 
 struct Run {
-    memory: Memory<Box<dyn Served>>,
+    memory: MemoryExecutor<Box<dyn Served>>,
 }
 
 impl Run {
     /// Begins a life.
-    fn begin(regime: Regime, accepted: &[PageRange], remains: Remains) -> Self {
+    fn begin(regime: Regime, accepted: &[PageRange], remains: CrashRemains) -> Self {
         let mut config = ArrayConfig::new(geometry());
         (config.idle_flush, config.page_bytes, config.regime) = (Nanos(1 << 60), PAGE as u32, regime);
         config.accepted_losses = accepted.to_vec();
         let controller = serve(CACHE, &config, PAGES).expect("a cache that can be");
         let shape = Shape::new(PAGE, SECTOR, 8, 8, geometry().data_pages()).expect("a tiny array");
-        let mut run = Self { memory: Memory::start(controller, remains, shape, 8) };
+        let mut run = Self { memory: MemoryExecutor::start(controller, remains, shape, 8) };
         while run.memory.status() == Status::Starting {
             run.step();
         }
@@ -60,11 +60,11 @@ impl Run {
 
     fn fresh(regime: Regime) -> Self {
         let members = (0..5).map(|_| geometry().member_pages() * PAGE);
-        Self::begin(regime, &[], Remains::fresh(members.chain([PAGES * PAGE]).map(|bytes| bytes as usize)))
+        Self::begin(regime, &[], CrashRemains::fresh(members.chain([PAGES * PAGE]).map(|bytes| bytes as usize)))
     }
 
     fn step(&mut self) {
-        self.memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+        self.memory.run(NextStep::Oldest, &NoCheck).expect("the controller goes on");
     }
 
     fn settle(&mut self) {
@@ -76,7 +76,7 @@ impl Run {
     /// Lets everything end but the step that was issued first.
     fn settle_others(&mut self) {
         while self.memory.runnable() > 1 {
-            self.memory.run(Pick::At(1), &NoCheck).expect("the controller goes on");
+            self.memory.run(NextStep::At(1), &NoCheck).expect("the controller goes on");
         }
     }
 
@@ -106,7 +106,7 @@ impl Run {
 
     /// The SSD is lost and replaced while everything else ends but the step that was issued first.
     fn replace_beside(&mut self) {
-        self.memory.replace(SSD, Content::Garbage(5));
+        self.memory.replace(SSD, ReplacementContent::Garbage(5));
         self.settle_others();
         assert!(self.memory.engine().controller().is_caching());
     }
@@ -169,7 +169,7 @@ impl Run {
     }
 
     /// The power fails, and the SSD does not answer from then on if it is `gone`.
-    fn cut(&mut self, keep: bool, gone: bool) -> Remains {
+    fn cut(&mut self, keep: bool, gone: bool) -> CrashRemains {
         let mut remains = self.memory.cut(&mut Keep(keep));
         remains.disks[SSD.index()].answers = !gone;
         remains
@@ -273,7 +273,7 @@ fn the_loss_of_the_device_costs_what_is_dirty_and_no_more() {
     assert!(run.write(7, 6), "others are served as ever");
     assert_eq!((run.read(7), run.read(1)), (Some(6), None));
     // Another device is used, and does not bring back what is lost.
-    run.memory.replace(SSD, Content::Garbage(3));
+    run.memory.replace(SSD, ReplacementContent::Garbage(3));
     run.settle();
     assert!(run.memory.engine().controller().is_caching());
     assert!(run.write(1, 7) && run.write(8, 8));
@@ -435,7 +435,7 @@ fn a_lost_page_that_is_written_again_is_whole_whenever_the_power_fails() {
             run.memory.announce_all();
             run.settle();
             if is_replaced {
-                run.memory.replace(SSD, Content::Garbage(5));
+                run.memory.replace(SSD, ReplacementContent::Garbage(5));
                 run.settle();
             }
             let write = run.submit(HostOp::Write, 3 * PAGE, PAGE, &[7; PAGE as usize]);
@@ -500,7 +500,7 @@ fn a_part_of_a_page_that_was_lost_meanwhile_does_not_make_it_whole() {
     let part = run.submit(HostOp::Write, 19 * PAGE, SECTOR, &[3; SECTOR as usize]);
     let from_member = |run: &Run| run.memory.runnable() == 1;
     while !from_member(&run) {
-        run.memory.run(Pick::At(0), &NoCheck).expect("the controller goes on");
+        run.memory.run(NextStep::At(0), &NoCheck).expect("the controller goes on");
     }
     run.memory.fail(SSD, &mut Keep(true));
     run.memory.announce_all();
@@ -533,7 +533,7 @@ fn a_flush_is_answered_once_the_loss_is_noted() {
         };
         while !answered(&mut run) {
             // The NVRAM last.
-            run.memory.run(Pick::At(0), &NoCheck).expect("the controller goes on");
+            run.memory.run(NextStep::At(0), &NoCheck).expect("the controller goes on");
         }
         // The device answers again, with what it had durably.
         let mut again = Run::begin(Regime::Flush, &[], run.cut(false, false));
@@ -636,7 +636,7 @@ fn a_start_without_the_device_at_every_moment_of_a_clean_stop() {
                 break;
             }
             let last = run.memory.runnable().checked_sub(1).filter(|_| newest);
-            run.memory.run(last.map_or(Pick::Oldest, Pick::At), &NoCheck).expect("the controller goes on");
+            run.memory.run(last.map_or(NextStep::Oldest, NextStep::At), &NoCheck).expect("the controller goes on");
         }
         assert!(refused > 0, "{drained}, {newest}: some were refused");
     }
@@ -682,7 +682,7 @@ fn members_are_lost_and_filled_beside_dirty_pages() {
         run.settle();
         assert_eq!(run.read_all(), vec![Some(2); 20], "{lost}");
         run.write(0, 3);
-        run.memory.replace(Dev(lost), Content::Garbage(1));
+        run.memory.replace(Dev(lost), ReplacementContent::Garbage(1));
         while run.memory.engine().controller().array().is_rebuilding() {
             run.step();
         }

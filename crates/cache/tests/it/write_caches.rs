@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use destage_cache::{Served, host_cache, serve};
-use destage_exec::{Latency, Log, Memory, NoCheck, Pick, Remains};
+use destage_exec::{CrashRemains, MemoryExecutor, NextStep, NoCheck, StepLatency, StepLog};
 use destage_plan::{Column, Control, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos, Shape, StepKind, Stripe};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
@@ -18,8 +18,8 @@ const SECTOR: u64 = 16;
 
 struct Run {
     name: String,
-    memory: Memory<Box<dyn Served>>,
-    log: Log,
+    memory: MemoryExecutor<Box<dyn Served>>,
+    log: StepLog,
     tag: u64,
     stripe: u64,
     pages: u64,
@@ -33,9 +33,9 @@ impl Run {
         let controller = serve(cache, &config, pages).expect("a cache that can be");
         let stripe = u64::from(chunk) * u64::from(geometry.data_columns());
         let shape = Shape::new(PAGE, SECTOR, stripe, stripe, geometry.data_pages()).expect("a tiny array");
-        let remains = Remains::fresh((0..members).map(|_| (geometry.member_pages() * PAGE) as usize));
-        let mut memory = Memory::start(controller, remains, shape, 64);
-        let log = Log::default();
+        let remains = CrashRemains::fresh((0..members).map(|_| (geometry.member_pages() * PAGE) as usize));
+        let mut memory = MemoryExecutor::start(controller, remains, shape, 64);
+        let log = StepLog::default();
         memory.keep_log(Arc::clone(&log));
         let name = cache.split(':').next().unwrap_or(cache).to_owned();
         Self { name, memory, log, tag: 0, stripe, pages: geometry.data_pages() }
@@ -66,7 +66,7 @@ impl Run {
     /// Lets everything end that is under way, but for timers; how many requests were answered.
     fn rest(&mut self) -> usize {
         while !self.memory.is_idle() && self.memory.runnable() > 0 {
-            self.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+            self.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
         }
         self.answered()
     }
@@ -118,7 +118,7 @@ fn drained() {
         run.memory.control(Control::Drain);
         let mut drained = 0;
         while !run.memory.is_idle() {
-            run.memory.run(Pick::Oldest, &NoCheck).expect("nothing is violated");
+            run.memory.run(NextStep::Oldest, &NoCheck).expect("nothing is violated");
             assert!(drained == 0, "told at the end, {cache}");
             while let Some(notice) = run.memory.next_notice() {
                 drained += usize::from(notice == HostNotice::Drained);
@@ -171,7 +171,7 @@ fn figure_5() {
     assert_eq!((run.steps(StepKind::Write), run.figure("together")), (4, 1));
     let acknowledged = run.memory.now();
     while run.steps(StepKind::Write) == 4 {
-        run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+        run.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
     }
     assert_eq!(run.figure("timeouts"), 1);
     assert_eq!(run.memory.now(), acknowledged + Nanos(10_000_000));
@@ -194,7 +194,7 @@ fn groups_go_when_all_members_have_something_to_write() {
     let mut run = new("timeout=10ms");
     assert_eq!([0, 5].map(|page| write(&mut run, page)), [(1, 0); 2]);
     while run.steps(StepKind::Write) == 0 {
-        run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+        run.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
     }
     assert_eq!((run.steps(StepKind::Write), run.figure("timeouts"), run.figure("destages")), (2, 1, 2));
     for (full, written, answered) in [("release", 9, 1), ("wait", 0, 0)] {
@@ -207,14 +207,14 @@ fn groups_go_when_all_members_have_something_to_write() {
     }
     // With empty=skip they wait for what is being written, and for nothing else.
     let mut run = new("timeout=1h:empty=skip");
-    run.memory.set_latency(Latency { write: Nanos(1_000_000), ..Latency::default() });
+    run.memory.set_latency(StepLatency { write: Nanos(1_000_000), ..StepLatency::default() });
     run.write(0, 1);
     while run.steps(StepKind::Write) == 0 {
-        run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+        run.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
     }
     run.write(5, 1);
     while run.memory.runnable() > 1 {
-        run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+        run.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
     }
     assert_eq!((run.answered(), run.steps(StepKind::Write), run.figure("together")), (2, 1, 1));
     run.rest();
@@ -231,7 +231,7 @@ fn a_timeout_follows_collections() {
         assert_eq!(run.rest(), 1);
         let (before, began) = (run.steps(StepKind::Write), run.memory.now());
         while run.steps(StepKind::Write) == before {
-            run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+            run.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
         }
         (run.memory.now().0 - began.0).div_ceil(1_000_000)
     };
@@ -242,7 +242,7 @@ fn a_timeout_follows_collections() {
         // What is read takes as long.
         let began = run.memory.now();
         let read = Nanos(milliseconds * 1_000_000);
-        run.memory.set_latency(Latency { read, page: Nanos(0), ..Latency::default() });
+        run.memory.set_latency(StepLatency { read, page: Nanos(0), ..StepLatency::default() });
         run.tag += 1;
         let read = HostRequest { tag: run.tag, op: HostOp::Read, offset: 8 * PAGE, len: PAGE, fua: false };
         run.memory.submit(read, &[]).expect("a request in range");
@@ -278,7 +278,7 @@ fn a_write_that_does_not_fit_waits_only_if_it_depends_on_what_is_there() {
     let mut late = 0;
     for _ in 0..1_000 {
         if run.memory.runnable() > 0 || run.memory.engine().next_timer().is_some_and(|at| at.0 < 1 << 58) {
-            run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+            run.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
         }
         late += run.answered();
     }
@@ -298,7 +298,7 @@ fn history(cache: &str, level: Level, seed: u64) -> Run {
         run.memory.submit(request, &data(&request, SECTOR)).expect("a request in range");
         for _ in 0..dice.below(12) {
             if run.memory.runnable() > 0 {
-                run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+                run.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
             }
         }
         run.answered();
@@ -345,7 +345,7 @@ fn what_is_written_again_on_its_way_leaves_slots_for_that() {
             }
             for _ in 0..10_000 {
                 if run.memory.runnable() > 0 || run.memory.engine().next_timer().is_some_and(|at| at.0 < 1 << 58) {
-                    run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+                    run.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
                 }
                 answered += run.answered();
             }
@@ -393,7 +393,7 @@ fn four_groups_of_a_run_go_on_below_the_threshold() {
         for (page, pages) in writes {
             run.write(*page, *pages);
             while run.steps(StepKind::Write) < 5 && run.memory.runnable() > 0 {
-                run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+                run.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
             }
         }
         // Beside the first group.
@@ -401,7 +401,7 @@ fn four_groups_of_a_run_go_on_below_the_threshold() {
             if (6..35).contains(&run.steps(StepKind::Write)) {
                 (least, most) = (least.min(run.memory.runnable()), most.max(run.memory.runnable()));
             }
-            run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+            run.memory.run(NextStep::Earliest, &NoCheck).expect("the controller goes on");
         }
         (run.steps(StepKind::Write), least, most)
     };

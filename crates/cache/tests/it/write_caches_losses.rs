@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use destage_cache::{Served, serve};
-use destage_exec::{CutChoice, Memory, NoCheck, Pick, Remains};
+use destage_exec::{CrashRemains, CutChoice, MemoryExecutor, NextStep, NoCheck};
 use destage_plan::{Column, Dev, HostNotice, HostOp, HostRequest, Nanos, Shape, Status, Stripe};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
@@ -36,20 +36,20 @@ impl Bench {
         Self { cache, geometry: Geometry::new(level, None, 5, 1, 16).expect("a shape that can be") }
     }
 
-    fn life(&self, remains: Remains) -> Memory<Box<dyn Served>> {
+    fn life(&self, remains: CrashRemains) -> MemoryExecutor<Box<dyn Served>> {
         let mut config = ArrayConfig::new(self.geometry.clone());
         config.idle_flush = Nanos(1 << 60);
         let controller = serve(self.cache, &config, 8).expect("a cache that can be");
         let stripe = u64::from(self.geometry.data_columns());
         let shape = Shape::new(PAGE, 16, stripe, stripe, self.geometry.data_pages()).expect("a tiny array");
-        Memory::start(controller, remains, shape, 8)
+        MemoryExecutor::start(controller, remains, shape, 8)
     }
 
     /// A life of which a cut leaves row 0 open by a discard, page 1 of it in the NVRAM, and the
     /// other pages trimmed; the member of page 1 does not answer any more.
-    fn remains(&self) -> Remains {
+    fn remains(&self) -> CrashRemains {
         let bytes = (self.geometry.member_pages() * PAGE) as usize;
-        let mut memory = self.life(Remains::fresh((0..self.geometry.members()).map(|_| bytes)));
+        let mut memory = self.life(CrashRemains::fresh((0..self.geometry.members()).map(|_| bytes)));
         let data = u64::from(self.geometry.data_columns());
         request(&mut memory, 1, HostOp::Discard, 0..data, &[]);
         request(&mut memory, 2, HostOp::Write, 1..2, &[7; PAGE as usize]);
@@ -66,12 +66,18 @@ impl Bench {
 }
 
 /// Asks for something, waits for it, and says whether it was done.
-fn request(memory: &mut Memory<Box<dyn Served>>, tag: u64, op: HostOp, pages: Range<u64>, bytes: &[u8]) -> bool {
+fn request(
+    memory: &mut MemoryExecutor<Box<dyn Served>>,
+    tag: u64,
+    op: HostOp,
+    pages: Range<u64>,
+    bytes: &[u8],
+) -> bool {
     let len = (pages.end - pages.start) * PAGE;
     let request = HostRequest { tag, op, offset: pages.start * PAGE, len, fua: false };
     memory.submit(request, bytes).expect("a request in range");
     for _ in 0..PATIENCE {
-        memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+        memory.run(NextStep::Oldest, &NoCheck).expect("the controller goes on");
         while let Some(notice) = memory.next_notice() {
             if let HostNotice::Acked { tag: of, ok, .. } = notice
                 && of == tag
@@ -83,7 +89,7 @@ fn request(memory: &mut Memory<Box<dyn Served>>, tag: u64, op: HostOp, pages: Ra
     panic!("{request:?} is never answered");
 }
 
-fn check(memory: &mut Memory<Box<dyn Served>>, tag: u64, what: &str) {
+fn check(memory: &mut MemoryExecutor<Box<dyn Served>>, tag: u64, what: &str) {
     assert!(request(memory, tag, HostOp::Read, 1..2, &[]), "{what}: it is answered");
     assert_eq!(memory.request_bytes(tag), [7; PAGE as usize], "{what}");
 }
@@ -121,7 +127,7 @@ fn a_page_of_a_lost_member_survives_cuts_of_recovery() {
             while memory.status() != Status::Ready {
                 let mut again = bench.life(memory.cut(&mut Nothing));
                 check(&mut again, 1, &format!("{cache} over {level}, cut {cuts}"));
-                memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+                memory.run(NextStep::Oldest, &NoCheck).expect("the controller goes on");
                 cuts += 1;
                 assert!(cuts < PATIENCE, "it comes to an end");
             }

@@ -8,7 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
-use destage_exec::Log;
+use destage_exec::StepLog;
 use destage_plan::{Control, HostRequest};
 use destage_testkit::TestRng;
 
@@ -30,7 +30,7 @@ fn run(
     of: u8,
     seed: u64,
     events: u64,
-    log: &Log,
+    log: &StepLog,
     reading: SpecReading,
 ) -> Result<u64, (u64, String)> {
     let mut dice = TestRng::new(seed << 8 | u64::from(of));
@@ -97,7 +97,7 @@ fn try_all(cache: &'static str) {
     for of in [0, 4, 5, 6] {
         let mut requests = 0;
         for seed in first..first + seeds {
-            let log = Log::default();
+            let log = StepLog::default();
             let all = |events| {
                 log.lock().unwrap_or_else(PoisonError::into_inner).clear();
                 let all = catch_unwind(AssertUnwindSafe(|| run(cache, of, seed, events, &log, SpecReading::AsBuilt)));
@@ -172,7 +172,7 @@ fn single_pages_are_served_as_the_paper_says() {
     for cache in ["wow", "stow", "iwc", "sync+iwc", "sync+wow", "sync+stow", "lawc"] {
         for of in [0, 4, 5, 6] {
             for seed in 0..2 {
-                let all = run(cache, of, seed, EVENTS, &Log::default(), SpecReading::Paper);
+                let all = run(cache, of, seed, EVENTS, &StepLog::default(), SpecReading::Paper);
                 assert!(all.is_ok(), "{cache} over RAID-{of}, seed {seed}: {all:?}");
             }
         }

@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_engine::{
-    Accepted, ArrayBackend, ArrayDescription, ArrayStatus, BlockBackend, BlockService, DeviceOffer, ExportSettings,
-    RequestRecorder, ServiceEvent, SocketListener, UblkDevice, raise_descriptor_limit,
+    AcceptedLosses, ArrayBackend, ArrayDescription, ArrayStatus, BlockBackend, BlockService, DeviceOffer,
+    ExportSettings, RequestRecorder, ServiceEvent, SocketListener, UblkDevice, raise_descriptor_limit,
 };
 use destage_plan::quantity::show_bytes;
 
@@ -235,9 +235,9 @@ fn started(path: &Path, status: &ArrayStatus, uris: Vec<String>) -> ServiceEvent
 }
 
 /// What may be lost with the files of NVRAM and intents.
-fn accepted(matches: &ArgMatches) -> Accepted {
+fn accepted(matches: &ArgMatches) -> AcceptedLosses {
     let all = matches.get_flag("accept-losses");
-    Accepted { data: all, notes: all }
+    AcceptedLosses { data: all, notes: all }
 }
 
 /// A trace that is being written.

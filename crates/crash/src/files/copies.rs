@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use destage_exec::Recording;
+use destage_exec::RecordingOs;
 use destage_plan::{Dev, DevSet};
 
 use super::{FilesReport, Known, Life, Outcome, Scene};
@@ -22,13 +22,13 @@ fn files_of(scene: &Scene, known: &Known) -> Vec<PathBuf> {
 
 impl OldContents {
     /// Copies all files as they are; none if one is not there.
-    fn of(scene: &Scene, os: &Recording, known: &Known) -> Option<Self> {
+    fn of(scene: &Scene, os: &RecordingOs, known: &Known) -> Option<Self> {
         let copied = files_of(scene, known).into_iter().map(|path| os.content(&path).map(|bytes| (path, bytes)));
         copied.collect::<Option<_>>().map(Self)
     }
 
     /// Puts some of those back that differ; returns what was there.
-    fn put_back(&self, scene: &Scene, os: &Recording, known: &Known, dice: &mut Dice) -> Vec<(PathBuf, Vec<u8>)> {
+    fn put_back(&self, scene: &Scene, os: &RecordingOs, known: &Known, dice: &mut Dice) -> Vec<(PathBuf, Vec<u8>)> {
         let mut chosen = files_of(scene, known);
         let left_out = match dice.below(3) {
             // All but one.
@@ -55,7 +55,7 @@ impl<'a> Life<'a> {
     /// back, or it was refused: all is again as it was left then, but for what a start that is refused changes.
     pub(super) fn open_with_copies(
         scene: &'a Scene,
-        os: &Recording,
+        os: &RecordingOs,
         known: &mut Known,
         dice: &mut Dice,
         report: &mut FilesReport,

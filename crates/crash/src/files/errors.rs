@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use destage_exec::{Existing, Fault, Files, FilesError, Recording, SyncPoint};
+use destage_exec::{ExistingFiles, FileExecutor, FilesError, IoFault, RecordingOs, SyncPoint};
 use destage_plan::{Dev, DevSet};
 
 use super::{FilesReport, Known, Life, Outcome, Scene};
@@ -12,7 +12,7 @@ use crate::Dice;
 /// An array cannot be made, since one of the operations fails; then it can.
 pub(super) fn fails_to_be_made(
     scene: &Scene,
-    os: &Recording,
+    os: &RecordingOs,
     fresh: &Known,
     report: &mut FilesReport,
 ) -> Result<(), String> {
@@ -20,17 +20,18 @@ pub(super) fn fails_to_be_made(
     let os = os.end(false);
     report.faults += 1;
     match dice.below(8) {
-        0 => os.fail_sync(SyncPoint::CreateEmptied, Fault::Broken),
-        1 => os.fail_sync(SyncPoint::CreateDevice, Fault::Broken),
-        2 => os.fail_sync(SyncPoint::CreateIntents, Fault::Broken),
-        3 => os.fail_sync(SyncPoint::CreateNvram, Fault::Broken),
-        4 => os.fail_sync(SyncPoint::CreateFolder, Fault::Broken),
-        5 => os.fail_after(dice.below(40), Fault::Broken),
-        _ => os.fail_after(dice.below(40), Fault::NoRoom),
+        0 => os.fail_sync(SyncPoint::CreateEmptied, IoFault::Broken),
+        1 => os.fail_sync(SyncPoint::CreateDevice, IoFault::Broken),
+        2 => os.fail_sync(SyncPoint::CreateIntents, IoFault::Broken),
+        3 => os.fail_sync(SyncPoint::CreateNvram, IoFault::Broken),
+        4 => os.fail_sync(SyncPoint::CreateFolder, IoFault::Broken),
+        5 => os.fail_after(dice.below(40), IoFault::Broken),
+        _ => os.fail_after(dice.below(40), IoFault::NoRoom),
     }
     let create = || {
         let system = Arc::new(os.clone());
-        Files::create_on(system, scene.controller(), scene.config(&fresh.paths), Existing::Refuse).map(|_| ())
+        FileExecutor::create_on(system, scene.controller(), scene.config(&fresh.paths), ExistingFiles::Refuse)
+            .map(|_| ())
     };
     let created = create();
     match (created, os.struck()) {
@@ -46,7 +47,7 @@ pub(super) fn fails_to_be_made(
 
 impl Life<'_> {
     /// Of the members that are noted as lost some answer at the next start: they have missed writes.
-    pub(super) fn answer_again(&self, left: &Recording) {
+    pub(super) fn answer_again(&self, left: &RecordingOs) {
         let mut dice = Dice::new(!self.dice.clone().draw());
         let noted = (self.dead - self.window) & self.scene.members();
         for dev in noted.iter().filter(|dev| !self.files.answers(*dev)) {
@@ -59,20 +60,21 @@ impl Life<'_> {
     /// Opening what is left is cut short by an error, to be tried again.
     pub(super) fn fails_to_open(
         &mut self,
-        left: &Recording,
+        left: &RecordingOs,
         known: &mut Known,
         report: &mut FilesReport,
     ) -> Result<(), String> {
         match self.dice.below(if self.scene.options.errors { 6 } else { 4 }) {
-            0 => left.fail_after(self.dice.below(24), Fault::Broken),
-            1 => left.fail_sync(SyncPoint::OpenNvram, Fault::Broken),
-            2 => left.fail_sync(SyncPoint::OpenIntents, Fault::Broken),
-            3 => left.fail_sync(SyncPoint::OpenDevice, Fault::Broken),
-            4 => left.fail_sync(SyncPoint::OpenFolder, Fault::Broken),
-            _ => left.fail_after(self.dice.below(24), Fault::NoRoom),
+            0 => left.fail_after(self.dice.below(24), IoFault::Broken),
+            1 => left.fail_sync(SyncPoint::OpenNvram, IoFault::Broken),
+            2 => left.fail_sync(SyncPoint::OpenIntents, IoFault::Broken),
+            3 => left.fail_sync(SyncPoint::OpenDevice, IoFault::Broken),
+            4 => left.fail_sync(SyncPoint::OpenFolder, IoFault::Broken),
+            _ => left.fail_after(self.dice.below(24), IoFault::NoRoom),
         }
         report.faults += 1;
-        let opened = Files::open_on(Arc::new(left.clone()), self.scene.controller(), self.scene.config(&known.paths));
+        let opened =
+            FileExecutor::open_on(Arc::new(left.clone()), self.scene.controller(), self.scene.config(&known.paths));
         let home = self.scene.home.map(|home| &known.paths[home.index()]);
         known.homeless |= home.is_some() && left.struck().as_ref() == home;
         match opened {
@@ -105,7 +107,7 @@ impl Life<'_> {
 
     /// One of the coming operations fails.
     pub(super) fn fault(&mut self, report: &mut FilesReport) {
-        let fault = if self.dice.one_in(2) { Fault::Broken } else { Fault::NoRoom };
+        let fault = if self.dice.one_in(2) { IoFault::Broken } else { IoFault::NoRoom };
         let lost = self.may_be_lost();
         if self.faulty || !(lost & self.scene.members()).is_empty() && !self.dice.one_in(10) {
             return;
@@ -132,14 +134,14 @@ impl Life<'_> {
         report.faults += 1;
         self.scene.diary.note(|| "the note of that is to fail".to_owned());
         self.faulty = true;
-        self.os.fail_sync(SyncPoint::Roster, Fault::Broken);
+        self.os.fail_sync(SyncPoint::Roster, IoFault::Broken);
     }
 
     /// A file is to take a device's place, and that fails.
     pub(super) fn replacing_fails(&mut self, report: &mut FilesReport) {
         report.faults += 1;
         let points = [SyncPoint::ReplaceDevice, SyncPoint::ReplaceFolder, SyncPoint::Roster];
-        self.os.fail_sync(self.dice.pick(&points), Fault::Broken);
+        self.os.fail_sync(self.dice.pick(&points), IoFault::Broken);
     }
 
     /// How it goes on if a file that was to take a device's place did not.

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_cache::Served;
-use destage_exec::{Accepted, Completion, Files, FilesConfig, FilesError, Moment, NvramPlace, Recording};
+use destage_exec::{
+    AcceptedLosses, CrashPoint, FileExecutor, FilesConfig, FilesError, NvramPlace, RecordingOs, RequestCompletion,
+};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 
 use super::{FilesReport, Known, Life, Outcome, PATIENCE, SPARE, Scene, count, path};
@@ -17,7 +19,7 @@ use crate::model::{SECTOR, sector_bytes};
 const FILE_SECTOR: u64 = 512;
 
 /// Takes away what may be lost beside the members.
-fn bereave(scene: &Scene, left: &Recording, known: &Known, dice: &mut Dice) {
+fn bereave(scene: &Scene, left: &RecordingOs, known: &Known, dice: &mut Dice) {
     let mut config = scene.config(&known.paths);
     if known.has_moved {
         config.nvram = NvramPlace::Own(SPARE.into());
@@ -63,8 +65,8 @@ impl Known {
 impl<'a> Life<'a> {
     pub(super) fn new(
         scene: &'a Scene,
-        os: Recording,
-        files: Files<Box<dyn Served>>,
+        os: RecordingOs,
+        files: FileExecutor<Box<dyn Served>>,
         known: Known,
         dice: Dice,
     ) -> Self {
@@ -93,7 +95,7 @@ impl<'a> Life<'a> {
     /// Opens what an earlier life left; none if that is refused, rightly.
     pub(super) fn open(
         scene: &'a Scene,
-        os: Recording,
+        os: RecordingOs,
         mut known: Known,
         mut dice: Dice,
         report: &mut FilesReport,
@@ -108,7 +110,7 @@ impl<'a> Life<'a> {
 
     pub(super) fn open_as_left(
         scene: &'a Scene,
-        os: Recording,
+        os: RecordingOs,
         mut known: Known,
         mut dice: Dice,
         report: &mut FilesReport,
@@ -142,10 +144,10 @@ impl<'a> Life<'a> {
             }
         }
         let opened = if scene.options.bereft || scene.options.rots || scene.home.is_some() && !known.has_copies {
-            let accepted = Accepted { data: !scene.holds_data(), notes: false };
-            Files::resynchronise_on(system, scene.controller(), config, accepted)
+            let accepted = AcceptedLosses { data: !scene.holds_data(), notes: false };
+            FileExecutor::resynchronise_on(system, scene.controller(), config, accepted)
         } else {
-            Files::open_on(system, scene.controller(), config)
+            FileExecutor::open_on(system, scene.controller(), config)
         };
         let files = match opened {
             Err(FilesError::LostForGood { data, notes, .. })
@@ -226,7 +228,7 @@ impl<'a> Life<'a> {
 
     /// What is known when it ends now. Devices whose loss nobody has noted do not come back: who
     /// starts the array knows that they failed. What stands in their place may be there.
-    pub(super) fn known(&self, left: &Recording) -> Known {
+    pub(super) fn known(&self, left: &RecordingOs) -> Known {
         // The NVRAM's device did not answer, and does now, unless what it shows is not what it has.
         let home = self.scene.home.filter(|_| !self.scene.has_spare).map(|home| &self.known.paths[home.index()]);
         let struck = home.is_some() && self.os.struck().as_ref() == home;
@@ -263,7 +265,7 @@ impl<'a> Life<'a> {
     }
 
     /// Opens what is left at a moment, and looks at it.
-    pub(super) fn probe(&self, moment: &Moment, report: &mut FilesReport) -> Result<(), String> {
+    pub(super) fn probe(&self, moment: &CrashPoint, report: &mut FilesReport) -> Result<(), String> {
         count(moment, report);
         report.repeated += u64::from(self.known.depth > 0);
         let known = self.known(&moment.left);
@@ -447,7 +449,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    pub(super) fn answered(&mut self, completion: &Completion, report: &mut FilesReport) -> Result<(), String> {
+    pub(super) fn answered(&mut self, completion: &RequestCompletion, report: &mut FilesReport) -> Result<(), String> {
         let (tag, ok) = (completion.tag, completion.ok);
         self.scene.diary.note(|| format!("request {tag} is answered{}", if ok { "" } else { " as failed" }));
         let at = self.asked.iter().position(|asked| asked.tag == tag);
@@ -587,7 +589,7 @@ impl<'a> Life<'a> {
 /// Flips a bit of the intents, or of what the NVRAM's header says to be there, if there are both. What the newest record of
 /// the NVRAM says, if it is not covered by the header, looks torn when it is damaged: that is left alone. Returns
 /// the file and the byte.
-fn flip_a_bit(os: &Recording, config: &FilesConfig, dice: &mut Dice) -> Option<(PathBuf, u64)> {
+fn flip_a_bit(os: &RecordingOs, config: &FilesConfig, dice: &mut Dice) -> Option<(PathBuf, u64)> {
     let content = |path| os.content(path).filter(|bytes| bytes.len() as u64 > FILE_SECTOR && bytes[..8] != [0; 8]);
     let (Some(mut intents), Some(mut nvram)) = (content(&config.intents), content(config.nvram_path())) else {
         return None;

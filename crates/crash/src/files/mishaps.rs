@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use destage_exec::{Moment, Recording, Survival};
+use destage_exec::{CrashPoint, CrashSurvival, RecordingOs};
 use destage_plan::{Dev, DevSet, Row, Status};
 
 use super::{FilesReport, Known, Life, Outcome, check_rows, count, path, prepare};
@@ -59,7 +59,7 @@ impl Life<'_> {
         let left = self.os.end(power);
         let mut known = self.known(&left);
         known.depth = 0;
-        count(&Moment { operations: 0, power, left: left.clone() }, report);
+        count(&CrashPoint { operations: 0, power, left: left.clone() }, report);
         self.answer_again(&left);
         if !known.homeless && self.dice.one_in(if self.scene.options.errors { 1 } else { 4 }) {
             self.fails_to_open(&left, &mut known, report)?;
@@ -208,7 +208,7 @@ impl Life<'_> {
     }
 
     /// Stops cleanly, which is a flush, and leaves nothing to recover.
-    pub(super) fn stop(mut self, report: &mut FilesReport) -> Result<(Recording, Known), String> {
+    pub(super) fn stop(mut self, report: &mut FilesReport) -> Result<(RecordingOs, Known), String> {
         let outcome = self.drain(report)?;
         if !matches!(outcome, Outcome::On) || self.faulty || self.known.broken {
             // What stops it is not the question; the process ends here.
@@ -241,7 +241,7 @@ impl Life<'_> {
         }
         let mut known = Known { lost: lost | degraded, down: dead | unnamed, excused, ..known };
         let paths = known.paths.clone();
-        let take_away = |left: &Recording| gone.iter().for_each(|dev| left.take_away(&paths[dev.index()]));
+        let take_away = |left: &RecordingOs| gone.iter().for_each(|dev| left.take_away(&paths[dev.index()]));
         for moment in os.take_moments() {
             count(&moment, report);
             take_away(&moment.left);
@@ -256,7 +256,7 @@ impl Life<'_> {
         let tick = known.model.tick();
         known.model.flushed(tick);
         check_rows(scene, &os, &known.paths, degraded | dead)?;
-        let left = os.cut(Survival::Nothing);
+        let left = os.cut(CrashSurvival::Nothing);
         take_away(&left);
         report.cuts += 1;
         // What stands in for a lost device is the device now.

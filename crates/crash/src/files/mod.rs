@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use destage_cache::{HostCacheInfo, Medium, Served};
 use destage_exec::{
-    Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io, Moment, NvramPlace, Recording, Slip,
+    CrashChance, CrashPoint, DeviceConfig, DeviceOptions, ExecutorFault, ExistingFiles, FileExecutor, FilesConfig,
+    IoBackend, NvramPlace, RecordingOs,
 };
 use destage_plan::{Column, Dev, DevSet, Row};
 use destage_raid::Level;
@@ -44,7 +45,7 @@ pub struct FilesOptions {
     /// Of this level.
     pub level: Option<Level>,
     /// A fault of the executor, in what it asks of the operating system.
-    pub slip: Option<Slip>,
+    pub slip: Option<ExecutorFault>,
     /// A fault of what the executor carries out, or of what passes between it and that.
     pub crooked: Option<Crooked>,
     /// Devices are served over a ring, not by workers of their own.
@@ -196,7 +197,7 @@ pub fn run_files(
     }
 }
 
-impl Chance for Dice {
+impl CrashChance for Dice {
     fn below(&mut self, n: u64) -> u64 {
         Self::below(self, n)
     }
@@ -273,7 +274,7 @@ impl Scene {
             members: self.cell.geometry.members() as usize,
             rows_per_mark: [1, 2, 4][(self.seed % 3) as usize],
             idle_marks: [0, 1, 4][(self.seed / 3 % 3) as usize],
-            io: if self.options.ring { Io::Ring } else { Io::Threads },
+            io: if self.options.ring { IoBackend::Ring } else { IoBackend::Threads },
             patience: FilesConfig::PATIENCE,
             device_timeout: None,
         }
@@ -305,7 +306,7 @@ fn path(dev: usize, generation: u64) -> PathBuf {
 }
 
 /// A file of a device, whose sectors are the host's; those of an NVRAM behind are its own.
-fn prepare(os: &Recording, scene: &Scene, path: &Path, dev: usize) {
+fn prepare(os: &RecordingOs, scene: &Scene, path: &Path, dev: usize) {
     if scene.home.is_some_and(|home| home.index() == dev) {
         let mut config = scene.config(&vec![PathBuf::new(); scene.pages().len()]);
         config.nvram = "/array/nvram".into();
@@ -370,8 +371,8 @@ enum Outcome {
 
 struct Life<'a> {
     scene: &'a Scene,
-    os: Recording,
-    files: Files<Box<dyn Served>>,
+    os: RecordingOs,
+    files: FileExecutor<Box<dyn Served>>,
     known: Known,
     asked: Vec<Asked>,
     /// As in the harness of `Memory`: members whose loss is not noted or flushed, of these those
@@ -419,7 +420,7 @@ fn history(
     let home = (has_device && at_home.one_in(3)).then(|| Dev(cell.geometry.members()));
     let has_spare = home.is_some() && at_home.one_in(2);
     let scene = Scene { cache, cell, check, seed, options, diary: Rc::clone(diary), home, has_spare };
-    let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
+    let os = RecordingOs::new(move |n| Box::new(Dice::part(seed, n)));
     os.plant(options.slip);
     let paths: Vec<PathBuf> = (0..scene.pages().len()).map(|dev| path(dev, 0)).collect();
     for (dev, path) in paths.iter().enumerate() {
@@ -481,15 +482,16 @@ fn history(
 /// Makes an array, perhaps over an older one, and tries what is left at moments of that.
 fn create<'a>(
     scene: &'a Scene,
-    os: &Recording,
+    os: &RecordingOs,
     fresh: &Known,
     old: Option<&Known>,
     dice: &mut Dice,
     report: &mut FilesReport,
 ) -> Result<Life<'a>, String> {
     os.keep_moments(2);
-    let existing = if old.is_some() { Existing::Overwrite } else { Existing::Refuse };
-    let created = Files::create_on(Arc::new(os.clone()), scene.controller(), scene.config(&fresh.paths), existing);
+    let existing = if old.is_some() { ExistingFiles::Overwrite } else { ExistingFiles::Refuse };
+    let created =
+        FileExecutor::create_on(Arc::new(os.clone()), scene.controller(), scene.config(&fresh.paths), existing);
     os.keep_moments(0);
     let files = created.map_err(|error| format!("it cannot be made: {error}"))?;
     for moment in os.take_moments() {
@@ -523,14 +525,14 @@ fn create<'a>(
     // What was made is there.
     for power in [true, true, false] {
         let left = os.end(power);
-        let probed = scene.diary.aside(|| life.probe(&Moment { operations: 0, power, left }, report));
+        let probed = scene.diary.aside(|| life.probe(&CrashPoint { operations: 0, power, left }, report));
         probed.map_err(|what| format!("just made: {what}"))?;
     }
     dice.draw();
     Ok(life)
 }
 
-fn count(moment: &Moment, report: &mut FilesReport) {
+fn count(moment: &CrashPoint, report: &mut FilesReport) {
     if moment.power {
         report.cuts += 1;
     } else {
@@ -539,7 +541,7 @@ fn count(moment: &Moment, report: &mut FilesReport) {
 }
 
 /// Rows are consistent on the members that can be trusted.
-fn check_rows(scene: &Scene, os: &Recording, paths: &[PathBuf], degraded: DevSet) -> Result<(), String> {
+fn check_rows(scene: &Scene, os: &RecordingOs, paths: &[PathBuf], degraded: DevSet) -> Result<(), String> {
     let images: Vec<_> = paths.iter().map(|path| os.content(path)).collect();
     for row in (0..scene.cell.geometry.member_pages()).map(Row) {
         let page = |_: Column, dev: Dev| {

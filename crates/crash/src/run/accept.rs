@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use destage_exec::{Content, Pick};
+use destage_exec::{NextStep, ReplacementContent};
 use destage_plan::{DevSet, HostNotice, HostOp, HostRequest, PageRange, Refusal, Status};
 use destage_raid::array::ArrayConfig;
 
@@ -51,7 +51,7 @@ impl HistoryRun<'_> {
         self.read_others(&lost)?;
         let found = self.read_lost(&lost)?;
         for dev in self.lost().iter() {
-            let content = Content::Garbage(self.dice.draw());
+            let content = ReplacementContent::Garbage(self.dice.draw());
             self.replace(dev, content)?;
         }
         let mut patience = PATIENCE;
@@ -91,8 +91,10 @@ impl HistoryRun<'_> {
                     Some(HostNotice::Acked { .. }) => return Err(format!("lost page {page} is not read")),
                     Some(_) => {}
                     None => {
-                        let ran =
-                            self.memory.run(Pick::Oldest, &self.check).map_err(|violation| violation.to_string())?;
+                        let ran = self
+                            .memory
+                            .run(NextStep::Oldest, &self.check)
+                            .map_err(|violation| violation.to_string())?;
                         if ran.is_none() && self.memory.is_idle() {
                             return Err(format!("the read of lost page {page} is not answered"));
                         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use destage_exec::{Ran, Remains};
+use destage_exec::{CrashRemains, EndedStep};
 use destage_plan::{BadPage, Dev, DevSet, PageFate, Row, Status, StepOutcome};
 use destage_raid::Level;
 
@@ -38,7 +38,7 @@ impl HistoryRun<'_> {
     }
 
     /// Takes in which page a step could not read.
-    pub(super) fn told(&mut self, ran: &Ran) {
+    pub(super) fn told(&mut self, ran: &EndedStep) {
         if let StepOutcome::Unreadable(page) = ran.outcome {
             self.told.insert(page);
         }
@@ -71,7 +71,7 @@ impl HistoryRun<'_> {
     }
 
     /// Lets members read again after a cut what nobody could compute without these.
-    pub(super) fn recall_after_cut(&self, remains: &mut Remains, lost: DevSet) {
+    pub(super) fn recall_after_cut(&self, remains: &mut CrashRemains, lost: DevSet) {
         let pages = (0..).map(Dev).zip(&remains.disks);
         let pages = pages.flat_map(|(dev, disk)| disk.unreadable.iter().map(move |page| BadPage { dev, page: *page }));
         let pages: BTreeSet<BadPage> = pages.collect();

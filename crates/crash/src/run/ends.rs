@@ -1,7 +1,7 @@
 //! How long a history waits for what must come to an end, and what must be true when it has: all is
 //! answered, noted, flushed, whole again and as it was written.
 
-use destage_exec::Content;
+use destage_exec::ReplacementContent;
 use destage_plan::{Control, DevSet, HostOp, Status};
 use destage_raid::Level;
 
@@ -142,7 +142,11 @@ impl HistoryRun<'_> {
             return self.drain();
         }
         for dev in self.lost().iter() {
-            let content = if self.dice.one_in(2) { Content::Zeros } else { Content::Garbage(self.dice.draw()) };
+            let content = if self.dice.one_in(2) {
+                ReplacementContent::Zeros
+            } else {
+                ReplacementContent::Garbage(self.dice.draw())
+            };
             self.replace(dev, content)?;
         }
         if self.dice.one_in(2) {

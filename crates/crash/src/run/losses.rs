@@ -1,7 +1,7 @@
 //! What a history has go wrong: members lost, replaced and back again, cuts, and starts that may be
 //! refused because of them.
 
-use destage_exec::{Content, Remains};
+use destage_exec::{CrashRemains, ReplacementContent};
 use destage_plan::{Dev, DevSet, Refusal, Row, Rows, Status};
 use destage_raid::Level;
 
@@ -86,7 +86,7 @@ impl HistoryRun<'_> {
         self.watch_doubt();
     }
 
-    pub(super) fn replace(&mut self, dev: Dev, content: Content) -> Result<(), String> {
+    pub(super) fn replace(&mut self, dev: Dev, content: ReplacementContent) -> Result<(), String> {
         if self.memory.answers(dev) {
             // It is pulled out before: a member that is being filled, or that came back.
             self.window.insert(dev);
@@ -152,7 +152,7 @@ impl HistoryRun<'_> {
         self.restart(remains)
     }
 
-    fn restart(&mut self, remains: Remains) -> Result<(), String> {
+    fn restart(&mut self, remains: CrashRemains) -> Result<(), String> {
         self.count_life();
         let down: DevSet =
             (0..).map(Dev).zip(&remains.disks).filter(|(_, disk)| !disk.answers).map(|(dev, _)| dev).collect();

@@ -4,7 +4,7 @@
 
 use destage_cache::host_caches_of;
 use destage_crash::{FilesOptions, run_files};
-use destage_exec::{Slip, Unfit};
+use destage_exec::{ExecutorFault, UntrustedFile};
 use destage_raid::Level;
 
 use crate::cells::run_cells;
@@ -20,7 +20,7 @@ fn older_copies_are_found_out() {
 
 #[test]
 fn older_copies_that_are_believed_are_found() {
-    let slip = Some(Slip::Believes(Unfit::Behind));
+    let slip = Some(ExecutorFault::Believes(UntrustedFile::Behind));
     let options = FilesOptions { level: Some(Level::Raid5), slip, ..WITH_COPIES };
     for cache in host_caches_of(Level::Raid5) {
         let found = (0..200).find_map(|seed| run_files(cache, seed, options).err());

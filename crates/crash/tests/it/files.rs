@@ -2,7 +2,7 @@
 
 use destage_cache::{HostCacheInfo, host_caches, host_caches_of};
 use destage_crash::{FilesFailure, FilesOptions, FilesReport, run_files, run_store, shrink_files};
-use destage_exec::Slip;
+use destage_exec::ExecutorFault;
 use destage_raid::Level;
 use rayon::prelude::*;
 
@@ -98,7 +98,8 @@ fn a_sync_that_covers_its_own_workers_writes_alone_is_found() {
     for (level, cache) in
         Level::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (level, cache)))
     {
-        let options = FilesOptions { level: Some(level), slip: Some(Slip::OwnAlone), ..FilesOptions::default() };
+        let options =
+            FilesOptions { level: Some(level), slip: Some(ExecutorFault::OwnAlone), ..FilesOptions::default() };
         // In most cells it is the second seed that shows it.
         let found = seeds(&SHOWN_BY, &(cache.name, level), 1..FILES_SEEDS)
             .chain([0])
@@ -124,7 +125,8 @@ const SHOWN_BY: [((&str, Level), u64); 6] = [
 #[test]
 fn a_failing_file_history_is_made_small() {
     let cache = host_caches().find(|cache| cache.name == "none").expect("a cache of this name");
-    let options = FilesOptions { level: Some(Level::Raid5), slip: Some(Slip::OwnAlone), ..FilesOptions::default() };
+    let options =
+        FilesOptions { level: Some(Level::Raid5), slip: Some(ExecutorFault::OwnAlone), ..FilesOptions::default() };
     let (mut made, mut actions, mut left) = (0, 0, 0);
     for failure in (0..120).filter_map(|seed| run_files(cache, seed, options).err()).filter(|found| found.actions > 16)
     {

@@ -3,7 +3,7 @@
 
 use destage_cache::{HostCacheInfo, all_host_caches_of, serve};
 use destage_crash::{Limits, Options, PAGE, Parity, SECTOR, explore, shrink};
-use destage_exec::{Memory, Pick, Remains};
+use destage_exec::{CrashRemains, MemoryExecutor, NextStep};
 use destage_plan::{Class, HostNotice, HostOp, HostRequest, Nanos, Shape};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
@@ -65,10 +65,10 @@ fn ten_thousand_writes_to_few_rows_wait_their_turn_and_no_longer() {
     let (data, rows) = (u64::from(geometry.data_columns()), 4);
     let config = ArrayConfig { idle_flush: Nanos(u64::MAX / 2), ..ArrayConfig::new(geometry.clone()) };
     let shape = Shape::new(PAGE as u64, SECTOR as u64, 2 * data, 1, geometry.data_pages()).expect("a tiny array");
-    let remains = Remains::fresh((0..5).map(|_| geometry.member_pages() as usize * PAGE));
+    let remains = CrashRemains::fresh((0..5).map(|_| geometry.member_pages() as usize * PAGE));
     let count = 10_000_u64;
     let controller = serve("none", &config, 0).expect("the shape can be served");
-    let mut memory = Memory::start(controller, remains, shape, count as usize);
+    let mut memory = MemoryExecutor::start(controller, remains, shape, count as usize);
     let check = Parity::new(geometry.clone());
     // Pages of two stripes of two rows each, in an order that mixes them.
     let page_of = |tag: u64| tag.wrapping_mul(7) % (rows * data);
@@ -85,7 +85,7 @@ fn ten_thousand_writes_to_few_rows_wait_their_turn_and_no_longer() {
     let mut before = [0_u64; 4];
     let mut acked = 0;
     while acked < count {
-        memory.run(Pick::Earliest, &check).unwrap_or_else(|violation| panic!("{violation}"));
+        memory.run(NextStep::Earliest, &check).unwrap_or_else(|violation| panic!("{violation}"));
         while let Some(notice) = memory.next_notice() {
             let HostNotice::Acked { tag, ok } = notice else { continue };
             let row = row_of(tag).0 as usize;

@@ -11,7 +11,7 @@
 
 use destage_cache::host_caches;
 use destage_crash::{Crooked, FilesOptions, run_files, run_store};
-use destage_exec::Slip::{
+use destage_exec::ExecutorFault::{
     self, BegunBefore, Believes, ContentAlone, HeadFirst, Held, Late, MergedErrorOfFirst, MergedExchanged, MergedShort,
     Missing, NotAnew, OwnAlone, Paired, ShortHole, ShortRead, ShortWrite, TooSoon, Unheard, UnheardNoRoom, UnheardRead,
     UnheardWrite,
@@ -21,14 +21,14 @@ use destage_exec::SyncPoint::{
     Description, DescriptionFolder, EventCount, Flush, Fua, Intents, Marks, MovedFolder, MovedNvram, MovedRoster,
     OpenDevice, OpenIntents, OpenMarks, OpenNvram, ReplaceDevice, ReplaceFolder, Roster, Successor, Tail,
 };
-use destage_exec::Unfit::{Stale, Torn};
+use destage_exec::UntrustedFile::{Stale, Torn};
 use destage_raid::Level;
 use rayon::prelude::*;
 
 use crate::shown_by::seeds;
 
 /// Syncs of files, not of folders, that are told as done before they are; [`in_steps_of_the_nvram`] has the one of its start.
-const LATE: [Slip; 8] = [
+const LATE: [ExecutorFault; 8] = [
     Late(Flush),
     Late(Fua),
     Late(Commit),
@@ -40,7 +40,7 @@ const LATE: [Slip; 8] = [
 ];
 
 /// What is done in another order than it must.
-const ORDERS: [Slip; 16] = [
+const ORDERS: [ExecutorFault; 16] = [
     Held(Commit),
     Held(Intents),
     Held(Roster),
@@ -60,17 +60,17 @@ const ORDERS: [Slip; 16] = [
 ];
 
 /// Syncs that do less than they are for.
-const CONTENT_ALONE: [Slip; 4] =
+const CONTENT_ALONE: [ExecutorFault; 4] =
     [ContentAlone(CreateDevice), ContentAlone(CreateIntents), ContentAlone(CreateNvram), ContentAlone(ReplaceDevice)];
 
 /// Results that are taken for more than they are.
-const SHORT: [Slip; 4] = [UnheardRead, ShortWrite, ShortRead, ShortHole];
+const SHORT: [ExecutorFault; 4] = [UnheardRead, ShortWrite, ShortRead, ShortHole];
 
 /// Histories of each cell where a fault is looked for.
 const SEEDS: u64 = 400;
 
 /// Lists the seeds that show the faults which take many.
-const SHOWN_BY: [(Slip, u64); 16] = [
+const SHOWN_BY: [(ExecutorFault, u64); 16] = [
     (MergedErrorOfFirst, 123),
     (NotAnew(OpenIntents), 39),
     (Unheard(EventCount), 39),
@@ -93,7 +93,7 @@ const SHOWN_BY: [(Slip, u64); 16] = [
 const STORE_SEEDS: u64 = 10_000;
 
 /// Lists the same for steps of the NVRAM.
-const STORE_SHOWN_BY: [(Slip, u64); 9] = [
+const STORE_SHOWN_BY: [(ExecutorFault, u64); 9] = [
     (Late(Tail), 7_819),
     (TooSoon(Tail), 3_436),
     (Paired(Tail), 3_436),
@@ -107,9 +107,9 @@ const STORE_SHOWN_BY: [(Slip, u64); 9] = [
 
 /// Where a fault is looked for: arrays without a cache and with one on a device, and one whose cache is in the NVRAM if
 /// that is what the fault is about.
-fn cells(slip: Option<Slip>) -> &'static [(&'static str, Level)] {
+fn cells(slip: Option<ExecutorFault>) -> &'static [(&'static str, Level)] {
     const CELLS: [(&str, Level); 3] = [("none", Level::Raid5), ("write-through", Level::Raid1), ("wow", Level::Raid5)];
-    match slip.and_then(Slip::of) {
+    match slip.and_then(ExecutorFault::of) {
         Some(Commit | Ahead | Answer | Copied | Tail | OpenNvram | EventCount | OpenMarks) => &CELLS,
         _ => &CELLS[..2],
     }
@@ -137,7 +137,7 @@ fn first(options: FilesOptions) -> Option<String> {
     })
 }
 
-fn are_found(slips: impl IntoIterator<Item = Slip>, options: FilesOptions) {
+fn are_found(slips: impl IntoIterator<Item = ExecutorFault>, options: FilesOptions) {
     let slips: Vec<_> = slips.into_iter().collect();
     let found: Vec<_> =
         slips.into_par_iter().map(|slip| (slip, first(FilesOptions { slip: Some(slip), ..options }))).collect();

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use destage_exec::Buffer;
+use destage_exec::AlignedBuffer;
 use destage_nbd::{Errno, NbdCommand, NbdRequest};
 use destage_ublk::{BlockOp, BlockRequest, QueueEvent};
 
@@ -105,7 +105,7 @@ impl<B: BlockBackend> BlockService<B> {
         }
     }
 
-    fn begin_device(&mut self, request: BlockRequest, data: Buffer) {
+    fn begin_device(&mut self, request: BlockRequest, data: AlignedBuffer) {
         let Some(device) = &mut self.device else { return };
         let tag = usize::from(request.tag);
         if device.begun.len() <= tag {
@@ -116,7 +116,7 @@ impl<B: BlockBackend> BlockService<B> {
     }
 
     /// Answers a request of the device's.
-    pub(super) fn answer_device(&mut self, pending: &PendingRequest, done: Result<Buffer, Errno>) {
+    pub(super) fn answer_device(&mut self, pending: &PendingRequest, done: Result<AlignedBuffer, Errno>) {
         let Some(device) = &mut self.device else { return };
         let tag = pending.request.cookie as usize;
         let Some(request) = device.begun.get_mut(tag).and_then(Option::take) else { return };

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use destage_exec::{Buffer, Completion};
+use destage_exec::{AlignedBuffer, RequestCompletion};
 use destage_nbd::{Errno, NbdCommand, NbdRequest, ReadReply, StatusExtent};
 use destage_plan::{HostOp, HostRequest, Nanos, Op, Request as Asked};
 use slab::Slab;
@@ -62,18 +62,18 @@ impl<B: BlockBackend> BlockService<B> {
     }
 
     /// Takes in what the backend has done: goes on with the request, or answers it.
-    pub(super) fn complete(&mut self, completion: Completion) {
-        let Completion { tag, ok, bytes } = completion;
+    pub(super) fn complete(&mut self, completion: RequestCompletion) {
+        let RequestCompletion { tag, ok, bytes } = completion;
         let Some(pending) = self.pending.get_mut(tag as usize) else { return };
         let next = match pending.then {
             RequestNext::Flush if ok => {
                 pending.then = RequestNext::Answer;
-                Some((HostRequest { tag, op: HostOp::Flush, offset: 0, len: 0, fua: false }, Buffer::new()))
+                Some((HostRequest { tag, op: HostOp::Flush, offset: 0, len: 0, fua: false }, AlignedBuffer::new()))
             }
             RequestNext::ReadOn { from, left } if ok && left > 0 => {
                 let len = left.min(AHEAD.into());
                 pending.then = RequestNext::ReadOn { from: from + len, left: left - len };
-                Some((HostRequest { tag, op: HostOp::Read, offset: from, len, fua: false }, Buffer::new()))
+                Some((HostRequest { tag, op: HostOp::Read, offset: from, len, fua: false }, AlignedBuffer::new()))
             }
             RequestNext::Edge { was_read } => return self.edge_done(tag, was_read, ok, bytes),
             _ => None,
@@ -90,7 +90,7 @@ impl<B: BlockBackend> BlockService<B> {
     }
 
     /// Hands a part of a request to the backend.
-    pub(super) fn submit(&mut self, asked: HostRequest, data: Buffer) {
+    pub(super) fn submit(&mut self, asked: HostRequest, data: AlignedBuffer) {
         self.begun = true;
         if let Err(error) = self.backend.submit(asked, data) {
             self.give_up(&error);
@@ -98,7 +98,7 @@ impl<B: BlockBackend> BlockService<B> {
     }
 
     /// Answers a request.
-    pub(super) fn end(&mut self, tag: u64, ok: bool, bytes: Buffer) {
+    pub(super) fn end(&mut self, tag: u64, ok: bool, bytes: AlignedBuffer) {
         let pending = self.pending.remove(tag as usize);
         let now = Instant::now();
         self.news.note(now);
@@ -222,7 +222,12 @@ fn trace_request(request: &NbdRequest, begin: Instant) -> Option<Asked> {
 }
 
 /// Puts the answer to a request into its client's send queue. Returns the buffer if that does not need it.
-fn answer(client: &mut ClientConnection, pending: &PendingRequest, ok: bool, bytes: Buffer) -> Option<Buffer> {
+fn answer(
+    client: &mut ClientConnection,
+    pending: &PendingRequest,
+    ok: bool,
+    bytes: AlignedBuffer,
+) -> Option<AlignedBuffer> {
     client.answered(pending.bytes);
     let Some(session) = client.session().copied().filter(|_| !client.gone) else { return Some(bytes) };
     let request = &pending.request;

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use destage_exec::Buffer;
+use destage_exec::AlignedBuffer;
 use destage_nbd::Errno;
 use destage_plan::{HostOp, HostRequest};
 
@@ -20,7 +20,7 @@ use crate::sectors::{SECTOR, are_whole, around, edges, within};
 #[derive(Debug)]
 pub(super) enum SectorWork {
     /// Waits to be handed to the backend as it is.
-    Whole(HostRequest, Buffer),
+    Whole(HostRequest, AlignedBuffer),
     /// Reads its edges, or waits to do so.
     Edges(EdgeWork),
     /// Writes: the backend has it already.
@@ -35,9 +35,9 @@ pub(super) struct EdgeWork {
     /// Says what follows when its last write is done.
     then: RequestNext,
     /// Holds all sectors of a write, with gaps where it has parts of them; nothing if zeros are written.
-    data: Buffer,
+    data: AlignedBuffer,
     /// Keeps room for a sector, while no sector is read or written.
-    edge: Buffer,
+    edge: AlignedBuffer,
     /// Lists the sectors at the edges that are not merged so far.
     left: [Option<u64>; 2],
 }
@@ -45,9 +45,9 @@ pub(super) struct EdgeWork {
 /// Says what a request with edges does next.
 enum EdgeStep {
     /// Reads or writes one more sector, after which something follows.
-    Go(HostRequest, Buffer),
+    Go(HostRequest, AlignedBuffer),
     /// Hands the last of it to the backend, and gives back the room for a sector.
-    Last(HostRequest, Buffer, Buffer),
+    Last(HostRequest, AlignedBuffer, AlignedBuffer),
 }
 
 impl EdgeWork {
@@ -75,7 +75,7 @@ impl EdgeWork {
     }
 
     /// Goes on after a sector was read, which `bytes` hold, or written.
-    fn go_on(&mut self, was_read: bool, mut bytes: Buffer) -> EdgeStep {
+    fn go_on(&mut self, was_read: bool, mut bytes: AlignedBuffer) -> EdgeStep {
         let place = usize::from(self.left[0].is_none());
         if let (true, Some(sector)) = (was_read, self.left[place]) {
             let part = self.part(sector);
@@ -85,7 +85,11 @@ impl EdgeWork {
                 let HostRequest { tag, offset, len, .. } = self.asked;
                 let write = HostRequest { tag, op: HostOp::Write, offset: sector, len: SECTOR, fua: false };
                 let is_last = self.left == [None, None] && within(offset, len).is_empty();
-                return if is_last { EdgeStep::Last(write, bytes, Buffer::new()) } else { EdgeStep::Go(write, bytes) };
+                return if is_last {
+                    EdgeStep::Last(write, bytes, AlignedBuffer::new())
+                } else {
+                    EdgeStep::Go(write, bytes)
+                };
             }
             self.left[place] = None;
             let base = (sector - around(self.asked.offset, self.asked.len).start) as usize;
@@ -101,7 +105,7 @@ impl EdgeWork {
 impl<B: BlockBackend> BlockService<B> {
     /// Begins a request that is no whole sectors, or comes behind one that holds sectors.
     #[cold]
-    pub(super) fn begin_in_turn(&mut self, asked: HostRequest, data: Buffer) {
+    pub(super) fn begin_in_turn(&mut self, asked: HostRequest, data: AlignedBuffer) {
         let HostRequest { tag, op, offset, len, .. } = asked;
         let of = |sectors: Range<u64>| HostRequest { offset: sectors.start, len: sectors.end - sectors.start, ..asked };
         let asked = match op {
@@ -123,9 +127,10 @@ impl<B: BlockBackend> BlockService<B> {
         }
     }
 
-    fn begin_edges(&mut self, asked: HostRequest, data: Buffer) {
+    fn begin_edges(&mut self, asked: HostRequest, data: AlignedBuffer) {
         let HostRequest { tag, op, offset, len, .. } = asked;
-        let (data, edge) = if op == HostOp::Write { (data, self.budget.edge()) } else { (Buffer::new(), Some(data)) };
+        let (data, edge) =
+            if op == HostOp::Write { (data, self.budget.edge()) } else { (AlignedBuffer::new(), Some(data)) };
         let Some(pending) = self.pending.get_mut(tag as usize) else { return };
         let Some(edge) = edge else {
             let pending = self.pending.remove(tag as usize);
@@ -156,7 +161,7 @@ impl<B: BlockBackend> BlockService<B> {
 
     /// Goes on with a request of which a sector at an edge was read or written.
     #[cold]
-    pub(super) fn edge_done(&mut self, tag: u64, was_read: bool, ok: bool, bytes: Buffer) {
+    pub(super) fn edge_done(&mut self, tag: u64, was_read: bool, ok: bool, bytes: AlignedBuffer) {
         if !ok {
             return self.end(tag, false, bytes);
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use destage_engine::{DeviceControl, UblkError};
-use destage_exec::Buffer;
+use destage_exec::AlignedBuffer;
 use destage_ublk::abi::{DESCRIPTOR_BYTES, OP_READ, OP_WRITE, RESULT_NEED_GET_DATA, RESULT_OK, RequestDescriptor};
 use destage_ublk::{KernelEvent, QueueKernel};
 use rustix::event::{EventfdFlags, eventfd};
@@ -52,8 +52,8 @@ struct TagModel {
 
 enum ServerCommand {
     Fetch(u16),
-    Room(u16, Buffer),
-    Answer(u16, i32, Buffer),
+    Room(u16, AlignedBuffer),
+    Answer(u16, i32, AlignedBuffer),
 }
 
 struct DriverState {
@@ -62,7 +62,7 @@ struct DriverState {
     told: VecDeque<KernelEvent>,
     queue: VecDeque<KernelRequest>,
     answered: Vec<KernelAnswer>,
-    spare: Vec<Buffer>,
+    spare: Vec<AlignedBuffer>,
     draws: ShuffleRng,
     /// Now and then hands over fewer sectors than were asked for, or takes a write back.
     is_short: bool,
@@ -212,7 +212,7 @@ impl DriverState {
             (model.request, model.told_sectors) = (Some(asked), sectors);
             (model.active, model.owned, model.wants_room) = (false, true, is_write);
             let result = if is_write { RESULT_NEED_GET_DATA } else { RESULT_OK };
-            self.told.push_back(KernelEvent { tag: tag as u16, result, room: Buffer::new() });
+            self.told.push_back(KernelEvent { tag: tag as u16, result, room: AlignedBuffer::new() });
         }
     }
 
@@ -242,7 +242,7 @@ impl DriverState {
                 self.told.push_back(KernelEvent { tag: at, result, room });
             }
             ServerCommand::Answer(tag, ..) if self.refuses => {
-                self.told.push_back(KernelEvent { tag, result: -22, room: Buffer::new() });
+                self.told.push_back(KernelEvent { tag, result: -22, room: AlignedBuffer::new() });
             }
             ServerCommand::Answer(at, result, data) => {
                 let tag = &mut self.tags[usize::from(at)];
@@ -288,11 +288,11 @@ impl QueueKernel for ModelKernel {
         self.0.state().given.push(ServerCommand::Fetch(tag));
     }
 
-    fn receive(&mut self, tag: u16, room: Buffer) {
+    fn receive(&mut self, tag: u16, room: AlignedBuffer) {
         self.0.state().given.push(ServerCommand::Room(tag, room));
     }
 
-    fn answer(&mut self, tag: u16, result: i32, data: Buffer) {
+    fn answer(&mut self, tag: u16, result: i32, data: AlignedBuffer) {
         self.0.state().given.push(ServerCommand::Answer(tag, result, data));
     }
 
@@ -329,7 +329,7 @@ impl QueueKernel for ModelKernel {
         RequestDescriptor { op, flags, sectors: tag.told_sectors, first }.encode()
     }
 
-    fn take_answered(&mut self) -> Option<Buffer> {
+    fn take_answered(&mut self) -> Option<AlignedBuffer> {
         self.0.state().spare.pop()
     }
 
@@ -375,7 +375,7 @@ impl DeviceControl for ModelControl {
         let mut state = self.0.state();
         for tag in 0..state.tags.len() as u16 {
             state.tags[usize::from(tag)].active = false;
-            state.told.push_back(KernelEvent { tag, result: ABORT, room: Buffer::new() });
+            state.told.push_back(KernelEvent { tag, result: ABORT, room: AlignedBuffer::new() });
         }
         drop(state);
         self.0.tell();

@@ -13,7 +13,7 @@ use destage_engine::{
     ArrayStatus, BlockBackend, BlockService, ControlReply, DeviceReplacement, ExportSettings, ReplaceError,
     ReplaceOutcome, ServiceCommand, ServiceError, ServiceEvent, SocketListener, order,
 };
-use destage_exec::{Buffer, Completion, FilesError};
+use destage_exec::{AlignedBuffer, FilesError, RequestCompletion};
 use destage_nbd::client::blocking::{BlockingConnection, ExportRequest};
 use destage_plan::HostRequest;
 
@@ -47,9 +47,9 @@ struct RestlessBackend {
     replaced: Arc<AtomicBool>,
     /// Has everything end after all.
     lets_go: Arc<AtomicBool>,
-    done: VecDeque<Completion>,
+    done: VecDeque<RequestCompletion>,
     /// Holds what is not answered before the device is replaced.
-    held: VecDeque<Completion>,
+    held: VecDeque<RequestCompletion>,
     is_draining: bool,
     is_settling: bool,
     /// Counts the times that it was written back of which nobody was told.
@@ -71,14 +71,14 @@ impl BlockBackend for RestlessBackend {
         1 << 20
     }
 
-    fn submit(&mut self, request: HostRequest, data: Buffer) -> Result<(), FilesError> {
+    fn submit(&mut self, request: HostRequest, data: AlignedBuffer) -> Result<(), FilesError> {
         let hangs = self.is_endless(EndlessStep::Request) && request.offset == 0 && !self.is_replaced();
         let queue = if hangs { &mut self.held } else { &mut self.done };
-        queue.push_back(Completion { tag: request.tag, ok: true, bytes: data });
+        queue.push_back(RequestCompletion { tag: request.tag, ok: true, bytes: data });
         Ok(())
     }
 
-    fn poll(&mut self) -> Result<Option<Completion>, FilesError> {
+    fn poll(&mut self) -> Result<Option<RequestCompletion>, FilesError> {
         self.is_draining &= self.is_endless(EndlessStep::Draining);
         self.is_settling &= self.is_endless(EndlessStep::Settling);
         if self.lets_go.load(Ordering::Relaxed) {
@@ -87,7 +87,7 @@ impl BlockBackend for RestlessBackend {
         Ok(self.next_completion())
     }
 
-    fn next_completion(&mut self) -> Option<Completion> {
+    fn next_completion(&mut self) -> Option<RequestCompletion> {
         self.done.pop_front()
     }
 

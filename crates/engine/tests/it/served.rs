@@ -12,7 +12,7 @@ use destage_engine::{
     ArrayStatus, BlockBackend, BlockService, ControlReply, DeviceReplacement, ExportSettings, ReplaceError,
     ReplaceOutcome, ServiceCommand, ServiceError, ServiceEvent, ServiceStatus, SocketListener, order,
 };
-use destage_exec::{Buffer, Completion, FilesError};
+use destage_exec::{AlignedBuffer, FilesError, RequestCompletion};
 use destage_nbd::client::blocking::{BlockingConnection, ExportRequest};
 use destage_plan::{HostOp, HostRequest};
 use destage_ublk::RequestQueue;
@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A device in memory that breaks when it is told to.
 struct FakeBackend {
     memory: Vec<u8>,
-    done: VecDeque<(HostRequest, Buffer)>,
-    flushed: VecDeque<(HostRequest, Buffer)>,
+    done: VecDeque<(HostRequest, AlignedBuffer)>,
+    flushed: VecDeque<(HostRequest, AlignedBuffer)>,
     asked: Arc<Mutex<Vec<HostRequest>>>,
     /// Holds the completions of flushes back.
     holds_flushes: Arc<AtomicBool>,
@@ -54,7 +54,7 @@ impl ShuffleRng {
 }
 
 impl FakeBackend {
-    fn perform(&mut self, request: HostRequest, data: &mut Buffer) {
+    fn perform(&mut self, request: HostRequest, data: &mut AlignedBuffer) {
         let place = request.offset as usize..(request.offset + request.len) as usize;
         match request.op {
             HostOp::Read => data.copy_from_slice(&self.memory[place]),
@@ -69,7 +69,7 @@ impl FakeBackend {
     }
 
     /// Takes one of those that end.
-    fn take_ended(&mut self) -> Option<(HostRequest, Buffer)> {
+    fn take_ended(&mut self) -> Option<(HostRequest, AlignedBuffer)> {
         if let Some(draws) = &mut self.shuffle {
             self.done.append(&mut self.flushed);
             let (waits, at) = (draws.below(3) > 0, draws.below(self.done.len().max(1) as u64));
@@ -85,7 +85,7 @@ impl BlockBackend for FakeBackend {
         self.memory.len() as u64
     }
 
-    fn submit(&mut self, request: HostRequest, mut data: Buffer) -> Result<(), FilesError> {
+    fn submit(&mut self, request: HostRequest, mut data: AlignedBuffer) -> Result<(), FilesError> {
         if self.breaks.load(Ordering::Relaxed) {
             return Err(FilesError::Missing(PathBuf::from("the journal")));
         }
@@ -99,19 +99,19 @@ impl BlockBackend for FakeBackend {
         Ok(())
     }
 
-    fn poll(&mut self) -> Result<Option<Completion>, FilesError> {
+    fn poll(&mut self) -> Result<Option<RequestCompletion>, FilesError> {
         if self.refuses {
             return Err(FilesError::Refused(Box::new(destage_plan::Refusal::Nvram)));
         }
         Ok(self.next_completion())
     }
 
-    fn next_completion(&mut self) -> Option<Completion> {
+    fn next_completion(&mut self) -> Option<RequestCompletion> {
         let (request, mut data) = self.take_ended()?;
         if self.is_late {
             self.perform(request, &mut data);
         }
-        Some(Completion { tag: request.tag, ok: true, bytes: data })
+        Some(RequestCompletion { tag: request.tag, ok: true, bytes: data })
     }
 
     fn wake_with(&mut self, _: Box<dyn Fn() + Send + Sync>) {}

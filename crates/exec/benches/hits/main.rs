@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
 use destage_cache::{HostCacheSpec, Served};
-use destage_exec::{Buffer, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io};
+use destage_exec::{AlignedBuffer, DeviceConfig, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig, IoBackend};
 use destage_plan::{DevSet, Engine, HostOp, HostRequest, Nanos, Shape, Start, Step, StepOutcome};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
@@ -139,8 +139,8 @@ impl Host for Plan {
 
 /// The service's executor over memory.
 struct Whole {
-    files: Files<Box<dyn Served>>,
-    buffer: Buffer,
+    files: FileExecutor<Box<dyn Served>>,
+    buffer: AlignedBuffer,
     versions: u64,
 }
 
@@ -169,12 +169,13 @@ impl Whole {
             members: MEMBERS as usize,
             rows_per_mark: 16,
             idle_marks: 64,
-            io: Io::Ring,
+            io: IoBackend::Ring,
             patience: FilesConfig::PATIENCE,
             device_timeout: None,
         };
-        let files = Files::create_on(Arc::new(MemoryOs::default()), setup.controller(), config, Existing::Refuse);
-        Self { files: files.expect("an array in memory"), buffer: Buffer::zeroed(PAGE as usize), versions: 0 }
+        let files =
+            FileExecutor::create_on(Arc::new(MemoryOs::default()), setup.controller(), config, ExistingFiles::Refuse);
+        Self { files: files.expect("an array in memory"), buffer: AlignedBuffer::zeroed(PAGE as usize), versions: 0 }
     }
 
     /// Another version of a page: as the one before, but for some bytes in a row.

@@ -7,7 +7,9 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use destage_exec::{Ended, Entries, Identity, Operation, Os, OsFile, Presence, Ring, SyncPoint};
+use destage_exec::{
+    EndedOperation, FileIdentity, FileOp, IoRing, OsFile, OsInterface, PathPresence, RingEntries, SyncPoint,
+};
 
 /// Files in memory.
 #[derive(Debug, Default)]
@@ -31,7 +33,7 @@ impl MemoryFile {
     }
 }
 
-impl Os for MemoryOs {
+impl OsInterface for MemoryOs {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(self.files.lock().unwrap_or_else(PoisonError::into_inner).contains_key(path))
     }
@@ -40,12 +42,12 @@ impl Os for MemoryOs {
         false
     }
 
-    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
+    fn open(&self, path: &Path, presence: PathPresence) -> io::Result<Arc<dyn OsFile>> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let number = files.len() as u64;
         match (files.get(path), presence) {
-            (Some(_), Presence::New) => Err(io::ErrorKind::AlreadyExists.into()),
-            (None, Presence::There) => Err(io::ErrorKind::NotFound.into()),
+            (Some(_), PathPresence::New) => Err(io::ErrorKind::AlreadyExists.into()),
+            (None, PathPresence::There) => Err(io::ErrorKind::NotFound.into()),
             (Some(file), _) => Ok(Arc::clone(file) as _),
             (None, _) => {
                 let file = Arc::new(MemoryFile { number, bytes: Mutex::default() });
@@ -75,7 +77,7 @@ impl Os for MemoryOs {
         [7; 16]
     }
 
-    fn ring(&self, _: u32) -> io::Result<Box<dyn Ring>> {
+    fn ring(&self, _: u32) -> io::Result<Box<dyn IoRing>> {
         Ok(Box::new(MemoryRing::default()))
     }
 }
@@ -89,7 +91,7 @@ impl OsFile for MemoryFile {
         Ok(None)
     }
 
-    fn identity(&self) -> io::Result<Identity> {
+    fn identity(&self) -> io::Result<FileIdentity> {
         Ok((0, self.number))
     }
 
@@ -132,30 +134,30 @@ impl OsFile for MemoryFile {
 /// Operations that were done and not fetched.
 #[derive(Debug, Default)]
 struct MemoryRing {
-    ended: VecDeque<Ended>,
+    ended: VecDeque<EndedOperation>,
 }
 
-impl Ring for MemoryRing {
-    fn submit(&mut self, entries: &mut Entries) -> io::Result<()> {
+impl IoRing for MemoryRing {
+    fn submit(&mut self, entries: &mut RingEntries) -> io::Result<()> {
         for mut entry in entries.drain(..) {
             let len = entry.range.len();
             let done = match entry.operation {
-                Operation::Read { offset } => {
+                FileOp::Read { offset } => {
                     let bytes = Arc::get_mut(&mut entry.bytes).expect("nobody else has what is to be filled");
                     entry.file.read_exact_at(&mut bytes[entry.range.clone()], offset).map(|()| len)
                 }
-                Operation::Write { offset } => {
+                FileOp::Write { offset } => {
                     entry.file.write_all_at(&entry.bytes[entry.range.clone()], offset).map(|()| len)
                 }
-                Operation::PunchHole { offset, len } => entry.file.punch_hole(offset, len).map(|()| 0),
-                Operation::Sync(at) => entry.file.sync_data(at).map(|()| 0),
+                FileOp::PunchHole { offset, len } => entry.file.punch_hole(offset, len).map(|()| 0),
+                FileOp::Sync(at) => entry.file.sync_data(at).map(|()| 0),
             };
             self.ended.push_back((entry, done));
         }
         Ok(())
     }
 
-    fn reap(&mut self, into: &mut VecDeque<Ended>) {
+    fn reap(&mut self, into: &mut VecDeque<EndedOperation>) {
         into.append(&mut self.ended);
     }
 

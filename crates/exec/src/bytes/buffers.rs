@@ -7,29 +7,29 @@ use destage_plan::{Buf, Controller, Engine, Ext, HostOp, Issue, NvPut, NvSlot, O
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::spare::{Handle, SpareBuffers};
-use crate::buffer::Buffer;
-use crate::nvram::Nvram;
+use super::spare::{SharedBuffer, SpareBuffers};
+use crate::buffer::AlignedBuffer;
+use crate::nvram::MemoryNvram;
 
 /// The bytes of all buffers. A buffer of an operation is known by the operation's place and its
 /// number. It is used again by the next operation in that place, or lent for something else
 /// ([`tidy`](Self::tidy)), so that little is allocated per request after a while.
 ///
-/// Executors that hand steps to threads hand over [`Handle`]s: of what is written
+/// Executors that hand steps to threads hand over [`SharedBuffer`]s: of what is written
 /// ([`handed`](Self::handed)), which stays where it is, or of a buffer to be filled
 /// ([`lend`](Self::lend)), which takes the place of the one that was to be filled
 /// ([`fetched`](Self::fetched)). What a thread has in hand is never changed: whoever must change it
 /// goes on with a copy. Bytes that cannot be handed over are copied, and counted
 /// ([`copied`](Self::copied)).
 #[derive(Default)]
-pub struct Bytes {
+pub struct BufferTable {
     /// Bytes of a page.
     pub(super) page: usize,
     /// Bytes of a sector.
     pub(super) sector: usize,
-    hosts: HashMap<u64, Handle, FixedState>,
-    tmps: Vec<Vec<Handle>>,
-    nvram: Nvram,
+    hosts: HashMap<u64, SharedBuffer, FixedState>,
+    tmps: Vec<Vec<SharedBuffer>>,
+    nvram: MemoryNvram,
     pub(super) scratch: [Vec<u8>; 2],
     /// A page of zeros.
     pub(super) zeros: Vec<u8>,
@@ -39,14 +39,14 @@ pub struct Bytes {
 
 /// A place in the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum ByteLocation {
     Zero,
     Host { tag: u64, from: usize },
     Tmp { op: usize, id: usize, from: usize },
     Nv { slot: NvSlot, from: usize },
 }
 
-impl At {
+impl ByteLocation {
     /// Whether both are in the same allocation.
     pub(super) fn shares(self, other: Self) -> bool {
         match (self, other) {
@@ -73,9 +73,9 @@ impl At {
     }
 }
 
-impl Bytes {
+impl BufferTable {
     /// No bytes yet at the beginning of a life; pages and sectors of these sizes.
-    pub fn new(page_bytes: u64, sector_bytes: u64, mut nvram: Nvram) -> Self {
+    pub fn new(page_bytes: u64, sector_bytes: u64, mut nvram: MemoryNvram) -> Self {
         let page = page_bytes as usize;
         nvram.begin();
         Self { page, sector: sector_bytes as usize, nvram, zeros: vec![0; page], ..Self::default() }
@@ -92,7 +92,7 @@ impl Bytes {
 
     /// Keeps the buffer of a request until [`release`](Self::release): what is to be written, or
     /// room for what is read.
-    pub fn host_buffer(&mut self, tag: u64, data: Buffer) {
+    pub fn host_buffer(&mut self, tag: u64, data: AlignedBuffer) {
         let mut bytes = self.spare.take_empty();
         *alone(&mut bytes) = data;
         self.insert(tag, bytes);
@@ -104,7 +104,7 @@ impl Bytes {
         self.insert(tag, bytes);
     }
 
-    fn insert(&mut self, tag: u64, bytes: Handle) {
+    fn insert(&mut self, tag: u64, bytes: SharedBuffer) {
         let earlier = self.hosts.insert(tag, bytes);
         assert!(earlier.is_none(), "request {tag} is under way already");
     }
@@ -123,15 +123,15 @@ impl Bytes {
 
     /// Forgets the bytes of a request, and gives them away; none if it brought none. They are
     /// copied if somebody still has them in hand.
-    pub fn release_buffer(&mut self, tag: u64) -> Buffer {
-        let Some(mut bytes) = self.hosts.remove(&tag) else { return Buffer::new() };
+    pub fn release_buffer(&mut self, tag: u64) -> AlignedBuffer {
+        let Some(mut bytes) = self.hosts.remove(&tag) else { return AlignedBuffer::new() };
         let buffer = std::mem::take(own(&mut bytes, &mut self.copied));
         self.spare.keep_empty(bytes);
         buffer
     }
 
     /// A copy of the bytes of a request.
-    pub fn copy_host(&mut self, tag: u64) -> Buffer {
+    pub fn copy_host(&mut self, tag: u64) -> AlignedBuffer {
         let len = self.host_bytes(tag).len();
         let mut handle = self.lend_room(len);
         let mut copy = std::mem::take(alone(&mut handle));
@@ -142,14 +142,14 @@ impl Bytes {
     }
 
     /// Keeps a buffer that was [released](Self::release_buffer) and that nobody wants, to lend it.
-    pub fn keep_buffer(&mut self, buffer: Buffer) {
+    pub fn keep_buffer(&mut self, buffer: AlignedBuffer) {
         let mut handle = self.spare.take_empty();
         *alone(&mut handle) = buffer;
         self.spare.keep(handle);
     }
 
     /// These bytes, as a copy if they do not begin at a multiple of `align`.
-    pub fn aligned(&mut self, bytes: Handle, range: Range<usize>, align: usize) -> (Handle, Range<usize>) {
+    pub fn aligned(&mut self, bytes: SharedBuffer, range: Range<usize>, align: usize) -> (SharedBuffer, Range<usize>) {
         if range.is_empty() || bytes[range.clone()].as_ptr().addr().is_multiple_of(align) {
             return (bytes, range);
         }
@@ -162,14 +162,14 @@ impl Bytes {
     }
 
     /// A buffer of so many bytes, whatever they are, that nobody else has.
-    pub fn lend(&mut self, len: usize) -> Handle {
+    pub fn lend(&mut self, len: usize) -> SharedBuffer {
         let mut bytes = self.spare.take(len);
         alone(&mut bytes).resize(len);
         bytes
     }
 
     /// A buffer that holds nothing, with room for so many bytes, that nobody else has.
-    fn lend_room(&mut self, len: usize) -> Handle {
+    fn lend_room(&mut self, len: usize) -> SharedBuffer {
         let mut bytes = self.spare.take(len);
         let buffer = alone(&mut bytes);
         buffer.clear();
@@ -178,7 +178,7 @@ impl Bytes {
     }
 
     /// Takes a buffer back, to be lent again if nobody else has it.
-    pub fn give_back(&mut self, mut bytes: Handle) {
+    pub fn give_back(&mut self, mut bytes: SharedBuffer) {
         if Arc::get_mut(&mut bytes).is_some() {
             self.spare.keep(bytes);
         }
@@ -210,12 +210,12 @@ impl Bytes {
     }
 
     /// The NVRAM, whose slots are buffers too.
-    pub const fn nvram(&self) -> &Nvram {
+    pub const fn nvram(&self) -> &MemoryNvram {
         &self.nvram
     }
 
     /// The NVRAM, to change it.
-    pub const fn nvram_mut(&mut self) -> &mut Nvram {
+    pub const fn nvram_mut(&mut self) -> &mut MemoryNvram {
         &mut self.nvram
     }
 
@@ -239,7 +239,7 @@ impl Bytes {
     ///
     /// # Panics
     /// As [`written`](Self::written).
-    pub fn handed<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, step: &Step) -> (Handle, Range<usize>) {
+    pub fn handed<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, step: &Step) -> (SharedBuffer, Range<usize>) {
         let one = match *step {
             Step::Write { src, .. } => Some(src),
             Step::WriteList { srcs, .. } => match engine.bufs(op, srcs) {
@@ -252,9 +252,9 @@ impl Bytes {
         if let Some(src) = one {
             let at = self.locate(engine, op, src);
             let handle = match at {
-                At::Host { tag, .. } => self.hosts.get(&tag),
-                At::Tmp { op, id, .. } => Some(&self.tmps[op][id]),
-                At::Zero | At::Nv { .. } => None,
+                ByteLocation::Host { tag, .. } => self.hosts.get(&tag),
+                ByteLocation::Tmp { op, id, .. } => Some(&self.tmps[op][id]),
+                ByteLocation::Zero | ByteLocation::Nv { .. } => None,
             };
             let is_filled = matches!(src, Buf::Host { frag, .. } if engine.host_op(frag) == HostOp::Read);
             if let Some(handle) = handle.filter(|handle| !is_filled || handle.len() == len) {
@@ -268,7 +268,7 @@ impl Bytes {
 
     /// What a step has read takes its place: as it is if that place is a whole buffer, else as a
     /// copy.
-    pub fn fetched<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, dst: Buf, bytes: Handle) {
+    pub fn fetched<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, dst: Buf, bytes: SharedBuffer) {
         let at = self.locate(engine, op, dst);
         self.reserve(engine, op, at);
         let place = self.place(at);
@@ -287,7 +287,7 @@ impl Bytes {
     ///
     /// # Panics
     /// If it writes nothing, or other than what its extent has room for.
-    pub fn written<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, step: &Step) -> Handle {
+    pub fn written<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, step: &Step) -> SharedBuffer {
         let pages = step.changes().map_or(0, Ext::pages);
         let mut copy = self.lend_room(usize::from(pages) * self.page);
         self.append(engine, op, step, alone(&mut copy));
@@ -299,7 +299,7 @@ impl Bytes {
     ///
     /// # Panics
     /// As [`written`](Self::written).
-    pub(crate) fn append<C: Controller>(&self, engine: &Engine<C>, op: OpId, step: &Step, to: &mut Buffer) {
+    pub(crate) fn append<C: Controller>(&self, engine: &Engine<C>, op: OpId, step: &Step, to: &mut AlignedBuffer) {
         let Some(ext) = step.changes() else { panic!("{step:?} writes nothing") };
         let (start, len) = (to.len(), usize::from(ext.pages()) * self.page);
         let mut append = |buf: Buf, len: usize| {
@@ -317,7 +317,7 @@ impl Bytes {
     }
 
     /// A copy of what a step of the NVRAM puts, one after the other.
-    pub fn puts<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, puts: &[NvPut]) -> Handle {
+    pub fn puts<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, puts: &[NvPut]) -> SharedBuffer {
         let mut bytes = self.lend_room(puts.iter().map(|put| put.len as usize).sum());
         let to = alone(&mut bytes);
         for put in puts.iter().filter(|put| put.len > 0) {
@@ -349,7 +349,7 @@ impl Bytes {
 
     /// Makes of an NVRAM what a step of it does. Bytes that move from slot to slot are taken from
     /// that NVRAM.
-    pub(crate) fn nv_step<C: Controller>(&self, engine: &Engine<C>, issue: Issue, nvram: &mut Nvram) {
+    pub(crate) fn nv_step<C: Controller>(&self, engine: &Engine<C>, issue: Issue, nvram: &mut MemoryNvram) {
         let op = issue.op;
         match *engine.step(issue) {
             Step::NvCommit { puts, frees } | Step::Hold { puts, frees } => {
@@ -380,46 +380,46 @@ impl Bytes {
         }
     }
 
-    pub(super) fn locate<C: Controller>(&self, engine: &Engine<C>, op: OpId, buf: Buf) -> At {
+    pub(super) fn locate<C: Controller>(&self, engine: &Engine<C>, op: OpId, buf: Buf) -> ByteLocation {
         match buf {
             Buf::None => panic!("{op:?} uses the buffer that is none"),
             Buf::Kept(_) => panic!("{op:?} uses bytes of the controller for something else than a slot"),
-            Buf::Zero => At::Zero,
+            Buf::Zero => ByteLocation::Zero,
             Buf::Host { frag, page } => {
                 let (tag, offset) = engine.host(frag);
-                At::Host { tag, from: offset as usize + usize::from(page) * self.page }
+                ByteLocation::Host { tag, from: offset as usize + usize::from(page) * self.page }
             }
             Buf::Tmp { id, page } => {
-                At::Tmp { op: op.index(), id: usize::from(id), from: usize::from(page) * self.page }
+                ByteLocation::Tmp { op: op.index(), id: usize::from(id), from: usize::from(page) * self.page }
             }
-            Buf::Nv(slot) => At::Nv { slot, from: 0 },
+            Buf::Nv(slot) => ByteLocation::Nv { slot, from: 0 },
         }
     }
 
     /// Bytes of a place; none if they are zeros.
-    pub(super) fn get(&self, at: At, len: usize) -> Option<&[u8]> {
+    pub(super) fn get(&self, at: ByteLocation, len: usize) -> Option<&[u8]> {
         Some(match at {
-            At::Zero => return None,
-            At::Host { tag, from } => &self.hosts[&tag][from..from + len],
-            At::Tmp { op, id, from } => &self.tmps[op][id][from..from + len],
-            At::Nv { slot, from } => &self.nvram.bytes(slot)[from..from + len],
+            ByteLocation::Zero => return None,
+            ByteLocation::Host { tag, from } => &self.hosts[&tag][from..from + len],
+            ByteLocation::Tmp { op, id, from } => &self.tmps[op][id][from..from + len],
+            ByteLocation::Nv { slot, from } => &self.nvram.bytes(slot)[from..from + len],
         })
     }
 
     /// A page.
-    pub(super) fn page(&self, at: At) -> &[u8] {
+    pub(super) fn page(&self, at: ByteLocation) -> &[u8] {
         self.get(at, self.page).unwrap_or(&self.zeros)
     }
 
     /// Makes a buffer of an operation as long as was asked for.
-    pub(super) fn reserve<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, at: At) {
-        let At::Tmp { op: index, id, .. } = at else { return };
+    pub(super) fn reserve<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, at: ByteLocation) {
+        let ByteLocation::Tmp { op: index, id, .. } = at else { return };
         if index >= self.tmps.len() {
             self.tmps.resize_with(index + 1, Vec::new);
         }
         let buffers = &mut self.tmps[index];
         if id >= buffers.len() {
-            buffers.resize_with(id + 1, Handle::default);
+            buffers.resize_with(id + 1, SharedBuffer::default);
         }
         let len = usize::from(engine.tmp_pages(op, id as u8)) * self.page;
         if buffers[id].capacity() == 0 {
@@ -431,7 +431,7 @@ impl Bytes {
     }
 
     /// A buffer that is to be changed: the very one, unless a thread has it in hand.
-    pub(super) fn allocation(&mut self, at: At) -> &mut Buffer {
+    pub(super) fn allocation(&mut self, at: ByteLocation) -> &mut AlignedBuffer {
         let mut copied = 0;
         // Not in one, since the place is borrowed.
         own(self.place(at), &mut copied);
@@ -439,22 +439,22 @@ impl Bytes {
         alone(self.place(at))
     }
 
-    fn place(&mut self, at: At) -> &mut Handle {
+    fn place(&mut self, at: ByteLocation) -> &mut SharedBuffer {
         match at {
-            At::Host { tag, .. } => self.hosts.get_mut(&tag).expect("the request is under way"),
-            At::Tmp { op, id, .. } => &mut self.tmps[op][id],
-            At::Zero | At::Nv { .. } => panic!("{at:?} is no place to write to"),
+            ByteLocation::Host { tag, .. } => self.hosts.get_mut(&tag).expect("the request is under way"),
+            ByteLocation::Tmp { op, id, .. } => &mut self.tmps[op][id],
+            ByteLocation::Zero | ByteLocation::Nv { .. } => panic!("{at:?} is no place to write to"),
         }
     }
 }
 
 /// The buffer behind a handle that nobody else has.
-fn alone(handle: &mut Handle) -> &mut Buffer {
+fn alone(handle: &mut SharedBuffer) -> &mut AlignedBuffer {
     Arc::get_mut(handle).expect("nobody else has it")
 }
 
 /// The buffer behind a handle, or a copy of it if somebody else has it too.
-fn own<'a>(handle: &'a mut Handle, copied: &mut u64) -> &'a mut Buffer {
+fn own<'a>(handle: &'a mut SharedBuffer, copied: &mut u64) -> &'a mut AlignedBuffer {
     if Arc::get_mut(handle).is_none() {
         *copied += handle.len() as u64;
     }

@@ -3,9 +3,9 @@
 use destage_plan::{Buf, Controller, Engine, Issue, OpId, Sectors, Step, StepOutcome};
 use destage_raid::{MAX_DEVICES, kernels};
 
-use super::buffers::{At, Bytes};
+use super::buffers::{BufferTable, ByteLocation};
 
-impl Bytes {
+impl BufferTable {
     /// Does a step if it is one that computes; how it ended. Where the result goes may also be a
     /// source, then whole: in place.
     ///
@@ -40,7 +40,7 @@ impl Bytes {
                     self.target(engine, op, dst, len).fill(0);
                 }
                 let result = (self.locate(engine, op, dst), len);
-                let mut sources = [(At::Zero, 0); MAX_DEVICES];
+                let mut sources = [(ByteLocation::Zero, 0); MAX_DEVICES];
                 for (index, chunk) in bufs.chunks(MAX_DEVICES - 1).enumerate() {
                     // What was computed so far is a source of the rest.
                     let all = chunk
@@ -62,7 +62,7 @@ impl Bytes {
                 let len = page * usize::from(pages);
                 let bufs = engine.bufs(op, srcs);
                 assert!(bufs.len() <= MAX_DEVICES, "P and Q of {} sources", bufs.len());
-                let mut sources = [(At::Zero, 0); MAX_DEVICES];
+                let mut sources = [(ByteLocation::Zero, 0); MAX_DEVICES];
                 for (to, buf) in sources.iter_mut().zip(bufs) {
                     *to = (self.locate(engine, op, *buf), len);
                 }
@@ -103,7 +103,7 @@ impl Bytes {
                 let (a, b) = (self.locate(engine, op, a), self.locate(engine, op, b));
                 let differs = |index: u16| {
                     let from = usize::from(index) * page;
-                    let at = |at: At| self.get(at.beyond(from as u32), page).unwrap_or(&self.zeros[..page]);
+                    let at = |at: ByteLocation| self.get(at.beyond(from as u32), page).unwrap_or(&self.zeros[..page]);
                     u64::from(at(a) != at(b)) << index
                 };
                 let differing = (0..pages).map(differs).sum();
@@ -173,7 +173,7 @@ impl Bytes {
         op: OpId,
         dst: Buf,
         len: usize,
-        srcs: &[(At, usize)],
+        srcs: &[(ByteLocation, usize)],
         fill: impl FnOnce(&Self, &mut [u8]),
     ) {
         let at = self.locate(engine, op, dst);
@@ -205,7 +205,7 @@ pub(crate) fn put(to: &mut [u8], bytes: Option<&[u8]>) {
 }
 
 /// A result may stand where a source stood, or apart from it.
-fn check_overlap(dst: At, len: usize, srcs: &[(At, usize)]) {
+fn check_overlap(dst: ByteLocation, len: usize, srcs: &[(ByteLocation, usize)]) {
     for &(src, src_len) in srcs {
         let (a, b) = (dst.from(), src.from());
         let apart = !dst.shares(src) || a + len <= b || b + src_len <= a;

@@ -5,6 +5,6 @@ pub(crate) mod checksum;
 mod compute;
 mod spare;
 
-pub use buffers::Bytes;
+pub use buffers::BufferTable;
 pub(crate) use compute::put;
-pub use spare::Handle;
+pub use spare::SharedBuffer;

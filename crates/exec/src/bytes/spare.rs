@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::buffer::Buffer;
+use crate::buffer::AlignedBuffer;
 
 /// A buffer that may be in several hands. Who is alone with it may change it.
-pub type Handle = Arc<Buffer>;
+pub type SharedBuffer = Arc<AlignedBuffer>;
 
 /// Keeps buffers that nobody has in hand, by size.
 ///
@@ -14,7 +14,7 @@ pub type Handle = Arc<Buffer>;
 #[derive(Default)]
 pub(super) struct SpareBuffers {
     /// Lists handles without a buffer.
-    empty: Vec<Handle>,
+    empty: Vec<SharedBuffer>,
     /// Lists those that have room for powers of two, from 1 byte on.
     sized: Vec<SizeList>,
 }
@@ -22,13 +22,13 @@ pub(super) struct SpareBuffers {
 /// Lists buffers of one size.
 #[derive(Default)]
 struct SizeList {
-    handles: Vec<Handle>,
+    handles: Vec<SharedBuffer>,
     /// Counts those that were there all the time since others were [dropped](SpareBuffers::drop_idle).
     idle: usize,
 }
 
 impl SizeList {
-    fn take(&mut self) -> Option<Handle> {
+    fn take(&mut self) -> Option<SharedBuffer> {
         let handle = self.handles.pop();
         self.idle = self.idle.min(self.handles.len());
         handle
@@ -37,17 +37,17 @@ impl SizeList {
 
 impl SpareBuffers {
     /// Takes a handle without a buffer.
-    pub(super) fn take_empty(&mut self) -> Handle {
+    pub(super) fn take_empty(&mut self) -> SharedBuffer {
         self.empty.pop().unwrap_or_default()
     }
 
     /// Keeps a handle whose buffer was taken away.
-    pub(super) fn keep_empty(&mut self, handle: Handle) {
+    pub(super) fn keep_empty(&mut self, handle: SharedBuffer) {
         self.empty.push(handle);
     }
 
     /// Takes a buffer with room for so many bytes and less than twice as many, whatever and however many it holds.
-    pub(super) fn take(&mut self, len: usize) -> Handle {
+    pub(super) fn take(&mut self, len: usize) -> SharedBuffer {
         if len == 0 {
             return self.take_empty();
         }
@@ -56,8 +56,8 @@ impl SpareBuffers {
     }
 
     /// Keeps a buffer that nobody else has.
-    pub(super) fn keep(&mut self, handle: Handle) {
-        let Some(size) = handle.capacity().saturating_sub(Buffer::ALIGN).checked_ilog2() else {
+    pub(super) fn keep(&mut self, handle: SharedBuffer) {
+        let Some(size) = handle.capacity().saturating_sub(AlignedBuffer::ALIGN).checked_ilog2() else {
             return self.keep_empty(handle);
         };
         let size = size as usize;

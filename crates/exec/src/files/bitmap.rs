@@ -18,8 +18,8 @@ use destage_plan::{Condition, Dev, DevSet, Rows};
 use super::config::FilesConfig;
 use super::config::MAX_DEVICES;
 use super::layout::bitmap::{BitmapHead, BitmapLayout, encode};
-use crate::buffer::Buffer;
-use crate::bytes::Handle;
+use crate::buffer::AlignedBuffer;
+use crate::bytes::SharedBuffer;
 use crate::nvram::RowSet;
 
 /// Times that intents are cleared until a mark goes whose rows were all closed at the first of them.
@@ -54,7 +54,7 @@ pub(super) struct WriteIntentBitmap {
     is_idle: Vec<bool>,
     /// As many of them may stay.
     most_idle: usize,
-    bytes: Handle,
+    bytes: SharedBuffer,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,13 +105,13 @@ impl WriteIntentBitmap {
             idle: (0..marks as u32).filter(|mark| is_idle[*mark as usize]).collect(),
             is_idle,
             most_idle: config.idle_marks as usize,
-            bytes: Arc::new(Buffer::zeroed(layout.copy as usize)),
+            bytes: Arc::new(AlignedBuffer::zeroed(layout.copy as usize)),
         }
     }
 
     /// The write that a start makes of them, before anything is served.
-    pub(super) fn first_write(&self) -> Buffer {
-        let mut copy = Buffer::zeroed(self.layout.copy as usize);
+    pub(super) fn first_write(&self) -> AlignedBuffer {
+        let mut copy = AlignedBuffer::zeroed(self.layout.copy as usize);
         encode(self.layout, self.sequence, &self.durable.head, &self.durable.bits, &mut copy);
         copy
     }
@@ -239,7 +239,7 @@ impl WriteIntentBitmap {
         self.sent.clone_from(&self.wanted);
         if Arc::get_mut(&mut self.bytes).is_none() {
             // A device that hangs has them still.
-            self.bytes = Arc::new(Buffer::zeroed(self.layout.copy as usize));
+            self.bytes = Arc::new(AlignedBuffer::zeroed(self.layout.copy as usize));
         }
         let bytes = Arc::get_mut(&mut self.bytes).expect("nobody else has them");
         encode(self.layout, self.sequence, &self.sent.head, &self.sent.bits, bytes);
@@ -254,7 +254,7 @@ impl WriteIntentBitmap {
     }
 
     /// Its bytes, for a device that waits for them.
-    pub(super) fn give(&mut self, dev: Dev) -> Handle {
+    pub(super) fn give(&mut self, dev: Dev) -> SharedBuffer {
         self.waiting.remove(dev);
         Arc::clone(&self.bytes)
     }

@@ -44,7 +44,7 @@ pub struct FilesConfig {
     /// the NVRAM, and rows that are written again meanwhile cost no write of marks.
     pub idle_marks: u32,
     /// Who asks the operating system for what devices do.
-    pub io: Io,
+    pub io: IoBackend,
     /// How long a file may keep opening, replacing, stopping and dropping waiting before it is said
     /// to hang: [`PATIENCE`](Self::PATIENCE), if in doubt. Much longer than a sync takes, for which
     /// a slow device may need long.
@@ -77,7 +77,7 @@ impl From<&str> for NvramPlace {
 
 /// Who asks the operating system for what devices do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Io {
+pub enum IoBackend {
     /// A ring where there is one, else threads.
     #[default]
     Auto,
@@ -107,7 +107,7 @@ pub struct DeviceOptions {
     /// than [`FilesConfig::depth`]. A ring is given all that there are.
     pub workers: u8,
     /// Whether it is read and written past the memory of the operating system where that can be
-    /// ([`Files::buffered`](crate::Files::buffered)).
+    /// ([`FileExecutor::buffered`](crate::FileExecutor::buffered)).
     pub direct: bool,
     /// Time by which each of its steps begins later: a slow device, for tests. It is served by threads, which can sleep.
     pub delay: Duration,
@@ -122,9 +122,9 @@ impl Default for DeviceOptions {
     }
 }
 
-/// What [`Files::create`](crate::Files::create) does about files that exist.
+/// What [`FileExecutor::create`](crate::FileExecutor::create) does about files that exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingFiles {
     /// Nothing is made if one does.
     Refuse,
     /// They are made anew; what they hold is lost.
@@ -132,7 +132,7 @@ pub enum Existing {
     /// These devices must be there and hold what the array holds, parity included: nothing of it is changed or looked
     /// at, and a label is written behind it. If anything else exists nothing is made.
     Adopt(DevSet),
-    /// These devices are parts of an array that is [given up](crate::Files::check_given_up), and so is the block device for the NVRAM
+    /// These devices are parts of an array that is [given up](crate::FileExecutor::check_given_up), and so is the block device for the NVRAM
     /// alone if there is one: what they hold is lost. If anything else exists nothing is made.
     GiveUp {
         /// The devices.
@@ -142,7 +142,7 @@ pub enum Existing {
     },
 }
 
-impl Existing {
+impl ExistingFiles {
     /// Whether this device keeps what it holds.
     pub(super) const fn keeps(self, dev: usize) -> bool {
         matches!(self, Self::Adopt(devices) if devices.contains(Dev(dev as u8)))
@@ -165,7 +165,7 @@ impl Existing {
 
 /// What may be lost with the NVRAM and the intents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedLosses {
     /// Writes that were answered and are on no member. A cache that never has such loses none.
     pub data: bool,
     /// Which pages of the array were lost before.

@@ -3,7 +3,7 @@
 //! controller and all bytes.
 //!
 //! * Bytes of a step leave the main loop by handle, the host's own buffers among them, and what was
-//!   read comes back by handle ([`Bytes`](crate::Bytes)). They begin at multiples of [`Buffer::ALIGN`](crate::Buffer::ALIGN). Copied,
+//!   read comes back by handle ([`BufferTable`](crate::BufferTable)). They begin at multiples of [`AlignedBuffer::ALIGN`](crate::AlignedBuffer::ALIGN). Copied,
 //!   and counted, is what has several places or one inside of another buffer: parts of a read that
 //!   several devices answer, lists of slots of the NVRAM, what enters the NVRAM.
 //! * A device has at most [`FilesConfig::depth`] commands at a time; further steps wait in the main
@@ -11,7 +11,7 @@
 //!   orders steps by claims and by sets of steps, never by device. A flush covers what had ended
 //!   before it began, whoever wrote it (`syncs.rs`).
 //! * A device whose file is not there, or that answers with an error, has failed: its steps fail
-//!   from then on, and the controller is told. [`Files::errors`] says why; [`Files::replace`] puts
+//!   from then on, and the controller is told. [`FileExecutor::errors`] says why; [`FileExecutor::replace`] puts
 //!   a file in its place.
 //! * The NVRAM does not fail as far as controllers know. If it lies on a device (`region.rs`) that fails, it goes on in its
 //!   [spare place](FilesConfig::spare_nvram) with all that it holds (`moving.rs`). If there is none, or its own file fails, the
@@ -26,7 +26,7 @@
 //!   Opening, replacing, stopping and dropping wait for no file longer than
 //!   [`FilesConfig::patience`]: all but the last are errors then, and whatever thread is left keeps
 //!   the array's lock until it ends, so that nobody opens the array meanwhile.
-//! * Everything that touches the operating system goes through [`Os`], in `os.rs`.
+//! * Everything that touches the operating system goes through [`OsInterface`], in `os.rs`.
 //! * A thread that panics is no device that fails: its panic is the caller's, in the call that
 //!   notices it.
 //! * Dropping the executor is a crash of the process: what threads are at work on is finished, what
@@ -47,16 +47,20 @@ mod layout;
 mod nvram;
 mod open;
 
-pub use config::{Accepted, DeviceConfig, DeviceOptions, Existing, FilesConfig, Io, NvramPlace};
+pub use config::{AcceptedLosses, DeviceConfig, DeviceOptions, ExistingFiles, FilesConfig, IoBackend, NvramPlace};
 pub use error::FilesError;
-pub use event_loop::{Completion, DroppedSuccessor, FileProbe, Files, SuccessionPhase, SuccessorLabelling, Traffic};
-pub use io::file::{Identity, OsFile, SyncPoint, Unfit};
+pub use event_loop::{
+    DeviceTraffic, DroppedSuccessor, FileExecutor, FileProbe, RequestCompletion, SuccessionPhase, SuccessorLabelling,
+};
+pub use io::file::{FileIdentity, OsFile, SyncPoint, UntrustedFile};
 pub use io::merge::{MergeCounts, RequestMerger};
-pub use io::os::{Os, Presence};
+pub use io::os::{OsInterface, PathPresence};
 pub use io::real::RealOs;
-pub use io::recording::{BadBytes, Chance, Fault, Moment, Recording, Slip, Survival};
-pub use io::ring::{Ended, Entries, Entry, LockedFile, MergeRole, Operation, Ring, Tag, tell_parts};
+pub use io::recording::{BadBytes, CrashChance, CrashPoint, CrashSurvival, ExecutorFault, IoFault, RecordingOs};
+pub use io::ring::{
+    EndedOperation, FileOp, IoRing, LockedFile, MergeRole, OperationTag, RingEntries, RingEntry, tell_parts,
+};
 pub use nvram::store::StateTraffic;
 pub use open::create::{ZeroingProgress, ZeroingWatch};
 pub use open::force::MemberFreshness;
-pub use open::opened::{DamagedIntents, DamagedNvram, Resynchronised};
+pub use open::opened::{ArrayResync, DamagedIntents, DamagedNvram};

@@ -2,14 +2,14 @@
 
 use destage_plan::{Controller, Dev, NvSlot, Row, Rows};
 
-use super::conduct::Conduct;
-use super::executor::Memory;
-use crate::device::Device;
-use crate::nvram::Nvram;
+use super::conduct::ExecutorConduct;
+use super::executor::MemoryExecutor;
+use crate::device::MemoryDevice;
+use crate::nvram::MemoryNvram;
 
 /// What must never be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
+pub enum MemoryViolation {
     /// A row without an intent whose pages do not belong together.
     #[error("row {row} has no open intent but is not consistent: {why}")]
     Row {
@@ -32,12 +32,12 @@ pub enum Violation {
 }
 
 /// Devices and NVRAM as reads would find them.
-pub struct View<'a> {
-    devices: &'a [Device],
-    nvram: &'a Nvram,
+pub struct MemoryView<'a> {
+    devices: &'a [MemoryDevice],
+    nvram: &'a MemoryNvram,
 }
 
-impl View<'_> {
+impl MemoryView<'_> {
     /// Returns a page of a device; none if it does not answer, or has a bit of the page flipped.
     pub fn page(&self, dev: Dev, page: u64) -> Option<&[u8]> {
         let device = &self.devices[dev.index()];
@@ -57,7 +57,7 @@ pub trait RowCheck<C> {
     /// Whether a member's page of a row counts: not if the member is lost, or not rebuilt so far.
     fn counts(&self, controller: &C, dev: Dev, row: Row) -> bool;
     /// What is wrong with a row, if anything.
-    fn row(&self, controller: &C, view: &View<'_>, row: Row) -> Result<(), String>;
+    fn row(&self, controller: &C, view: &MemoryView<'_>, row: Row) -> Result<(), String>;
 }
 
 /// Checks nothing.
@@ -71,15 +71,15 @@ impl<C> RowCheck<C> for NoCheck {
     fn counts(&self, _: &C, _: Dev, _: Row) -> bool {
         false
     }
-    fn row(&self, _: &C, _: &View<'_>, _: Row) -> Result<(), String> {
+    fn row(&self, _: &C, _: &MemoryView<'_>, _: Row) -> Result<(), String> {
         Ok(())
     }
 }
 
-impl<C: Controller> Memory<C> {
+impl<C: Controller> MemoryExecutor<C> {
     /// What reads would find.
-    pub fn view(&self) -> View<'_> {
-        View { devices: &self.devices, nvram: self.bytes.nvram() }
+    pub fn view(&self) -> MemoryView<'_> {
+        MemoryView { devices: &self.devices, nvram: self.bytes.nvram() }
     }
 
     /// Each row is consistent or its intent is set.
@@ -87,20 +87,20 @@ impl<C: Controller> Memory<C> {
         &self,
         check: &R,
         rows: impl Iterator<Item = Row>,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), MemoryViolation> {
         let view = self.view();
         for row in rows.filter(|row| !self.bytes.nvram().intents.contains(*row)) {
-            check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })?;
+            check.row(self.engine.controller(), &view, row).map_err(|why| MemoryViolation::Row { row, why })?;
         }
         Ok(())
     }
 
     /// Rows without an intent are consistent on stable storage: nothing in a volatile cache or in
     /// flight would change them.
-    pub(super) fn check_cleared<R: RowCheck<C>>(&self, check: &R, rows: Rows) -> Result<(), Violation> {
+    pub(super) fn check_cleared<R: RowCheck<C>>(&self, check: &R, rows: Rows) -> Result<(), MemoryViolation> {
         let page_bytes = self.engine.shape().page_bytes() as usize;
         let changing = |dev: Dev, row: Row| {
-            self.in_flight.iter().filter(|entry| entry.conduct != Conduct::Omit).any(|entry| {
+            self.in_flight.iter().filter(|entry| entry.conduct != ExecutorConduct::Omit).any(|entry| {
                 match entry.step.changes() {
                     Some(ext) if ext.dev() == dev && ext.rows().contains(row) => {
                         let bytes =
@@ -117,17 +117,17 @@ impl<C: Controller> Memory<C> {
             let open = |row: &Row| self.devices[dev.index()].is_open(row.0) || changing(dev, *row);
             let counts = |row: &Row| check.counts(self.engine.controller(), dev, *row);
             if let Some(row) = rows.iter().find(|row| open(row) && counts(row)) {
-                return Err(Violation::Unflushed { row, dev });
+                return Err(MemoryViolation::Unflushed { row, dev });
             }
         }
         Ok(())
     }
 
     /// Every row is consistent, whatever the intents: so it must be when nothing is under way.
-    pub fn check_all<R: RowCheck<C>>(&self, check: &R, rows: u64) -> Result<(), Violation> {
+    pub fn check_all<R: RowCheck<C>>(&self, check: &R, rows: u64) -> Result<(), MemoryViolation> {
         let view = self.view();
         (0..rows).map(Row).try_for_each(|row| {
-            check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })
+            check.row(self.engine.controller(), &view, row).map_err(|why| MemoryViolation::Row { row, why })
         })
     }
 }

@@ -5,7 +5,7 @@ use destage_plan::{Issue, Step};
 /// Whether the executor does what it is told. All but [`Honest`](Self::Honest) are faults that a
 /// harness plants in order to see whether it finds them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Conduct {
+pub enum ExecutorConduct {
     /// It does.
     #[default]
     Honest,
@@ -20,4 +20,4 @@ pub enum Conduct {
 }
 
 /// What is asked before each step is issued.
-pub type Tamper = Box<dyn FnMut(Issue, &Step) -> Conduct + Send>;
+pub type StepTamper = Box<dyn FnMut(Issue, &Step) -> ExecutorConduct + Send>;

@@ -7,42 +7,42 @@ use std::sync::PoisonError;
 
 use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, OpId, Status, Step, StepKind};
 
-use super::conduct::Tamper;
+use super::conduct::StepTamper;
 use super::pending::PendingCommits;
-use super::settings::{Latency, Log};
+use super::settings::{StepLatency, StepLog};
 use super::step::InFlight;
-use crate::buffer::Buffer;
-use crate::bytes::Bytes;
-use crate::device::Device;
-use crate::nvram::Nvram;
+use crate::buffer::AlignedBuffer;
+use crate::bytes::BufferTable;
+use crate::device::MemoryDevice;
+use crate::nvram::MemoryNvram;
 
 /// Carries a controller's steps out in memory.
 ///
 /// Steps on devices and computing steps that were issued end one at a time, in any order that the
 /// caller likes; those of the NVRAM in the order of issue. A device keeps what was written but not
 /// flushed apart, so that [`cut`](Self::cut) can leave any part of it.
-pub struct Memory<C> {
+pub struct MemoryExecutor<C> {
     pub(super) engine: Engine<C>,
-    pub(super) bytes: Bytes,
-    pub(super) devices: Vec<Device>,
+    pub(super) bytes: BufferTable,
+    pub(super) devices: Vec<MemoryDevice>,
     pub(super) in_flight: Vec<InFlight>,
     pub(super) nv_queue: VecDeque<InFlight>,
     pub(super) pending: PendingCommits,
     pub(super) now: Nanos,
     pub(super) issued: u64,
     pub(super) steps: u64,
-    pub(super) latency: Latency,
+    pub(super) latency: StepLatency,
     pub(super) compute_at_once: bool,
     /// Devices that can be asked to collect.
     pub(super) collectors: DevSet,
     /// Devices that failed while the controller does not know.
     pub(super) unannounced: DevSet,
-    pub(super) tamper: Option<Tamper>,
-    pub(super) log: Option<Log>,
+    pub(super) tamper: Option<StepTamper>,
+    pub(super) log: Option<StepLog>,
     pub(super) released: Option<u64>,
 }
 
-impl<C: Controller> Memory<C> {
+impl<C: Controller> MemoryExecutor<C> {
     pub(super) fn note(&self, what: impl FnOnce() -> String) {
         if let Some(log) = &self.log {
             let line = format!("{:>9} {}", self.now.0 / 1_000, what());
@@ -60,7 +60,7 @@ impl<C: Controller> Memory<C> {
                 self.bytes.source(&self.engine, op, src, len).map(Cow::Borrowed)
             }
             _ => {
-                let mut bytes = Buffer::new();
+                let mut bytes = AlignedBuffer::new();
                 self.bytes.append(&self.engine, op, &entry.step, &mut bytes);
                 Some(Cow::Owned(bytes.to_vec()))
             }
@@ -88,7 +88,7 @@ impl<C: Controller> Memory<C> {
     }
 
     /// The NVRAM.
-    pub const fn nvram(&self) -> &Nvram {
+    pub const fn nvram(&self) -> &MemoryNvram {
         self.bytes.nvram()
     }
 
@@ -130,12 +130,12 @@ impl<C: Controller> Memory<C> {
     }
 
     /// The NVRAM, for a harness that plants faults.
-    pub const fn nvram_mut(&mut self) -> &mut Nvram {
+    pub const fn nvram_mut(&mut self) -> &mut MemoryNvram {
         self.bytes.nvram_mut()
     }
 }
 
-impl<C> fmt::Debug for Memory<C> {
+impl<C> fmt::Debug for MemoryExecutor<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory")
             .field("now", &self.now)

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 
 use destage_plan::{BadPage, Controller, Dev, DeviceChange, StepOutcome};
 
-use super::conduct::Conduct;
-use super::executor::Memory;
-use super::settings::Remains;
-use crate::device::{Content, CutChoice, Device, Disk};
+use super::conduct::ExecutorConduct;
+use super::executor::MemoryExecutor;
+use super::settings::CrashRemains;
+use crate::device::{CutChoice, DiskImage, MemoryDevice, ReplacementContent};
 
-impl<C: Controller> Memory<C> {
+impl<C: Controller> MemoryExecutor<C> {
     /// A device answers no more. What it had not flushed is lost or not, as `choice` says. The
     /// controller is told by [`announce`](Self::announce), or when a step on it fails first, or
     /// when nothing else is left to do.
@@ -53,7 +53,7 @@ impl<C: Controller> Memory<C> {
 
     /// Flips all bits back that are flipped.
     pub fn heal(&mut self) {
-        self.devices.iter_mut().for_each(Device::heal);
+        self.devices.iter_mut().for_each(MemoryDevice::heal);
     }
 
     /// Returns the pages that devices cannot read.
@@ -82,7 +82,7 @@ impl<C: Controller> Memory<C> {
     /// Something stands in the place of a device that failed, or of one that the controller holds
     /// for lost; the controller is told, as soon as every step that was meant for the earlier
     /// device has failed: it could not tell whose failure it hears of.
-    pub fn replace(&mut self, dev: Dev, content: Content) {
+    pub fn replace(&mut self, dev: Dev, content: ReplacementContent) {
         self.announce(dev);
         let held = std::mem::take(&mut self.pending.held);
         let (meant, others): (VecDeque<_>, VecDeque<_>) =
@@ -104,8 +104,8 @@ impl<C: Controller> Memory<C> {
         self.take_issues();
     }
 
-    fn cut_device(&self, dev: Dev, choice: &mut impl CutChoice) -> Disk {
-        let honest = self.in_flight.iter().filter(|entry| !entry.lost && entry.conduct != Conduct::Omit);
+    fn cut_device(&self, dev: Dev, choice: &mut impl CutChoice) -> DiskImage {
+        let honest = self.in_flight.iter().filter(|entry| !entry.lost && entry.conduct != ExecutorConduct::Omit);
         let writes = honest.filter_map(|entry| {
             let ext = entry.step.changes().filter(|ext| ext.dev() == dev)?;
             Some((ext, entry.early.as_deref().map_or_else(|| self.written(entry), |bytes| Some((**bytes).into()))))
@@ -118,18 +118,21 @@ impl<C: Controller> Memory<C> {
     /// What a loss of power at this moment would leave: any part of what was not flushed, or is
     /// being written, as `choice` says; and the NVRAM, to which the first steps that are done and not
     /// durable, or in flight, may or may not have come.
-    pub fn cut(&self, choice: &mut impl CutChoice) -> Remains {
+    pub fn cut(&self, choice: &mut impl CutChoice) -> CrashRemains {
         let disks = (0..self.devices.len()).map(|dev| self.cut_device(Dev(dev as u8), choice)).collect();
         let mut nvram = self.bytes.nvram().clone();
         // Of what is done and not durable, too, the first few are there.
         let open = self.pending.open();
         let through = choice.nvram(open + self.nv_queue.len());
         self.pending.newest_first().take(open.saturating_sub(through)).for_each(|undo| nvram.take_back(undo));
-        for entry in
-            self.nv_queue.iter().take(through.saturating_sub(open)).filter(|entry| entry.conduct != Conduct::Omit)
+        for entry in self
+            .nv_queue
+            .iter()
+            .take(through.saturating_sub(open))
+            .filter(|entry| entry.conduct != ExecutorConduct::Omit)
         {
             self.bytes.nv_step(&self.engine, entry.issue, &mut nvram);
         }
-        Remains { disks, nvram }
+        CrashRemains { disks, nvram }
     }
 }

@@ -2,19 +2,19 @@
 
 use destage_plan::{Controller, Status, Step, StepOutcome};
 
-use super::conduct::Conduct;
-use super::executor::Memory;
+use super::conduct::ExecutorConduct;
+use super::executor::MemoryExecutor;
 use super::step::InFlight;
-use crate::device::Device;
+use crate::device::MemoryDevice;
 
-impl<C: Controller> Memory<C> {
+impl<C: Controller> MemoryExecutor<C> {
     pub(super) fn take_issues(&mut self) {
         if self.engine.status() == Status::Ready {
             self.pending.ready();
         }
         while let Some(issue) = self.engine.next_issue() {
             let step = *self.engine.step(issue);
-            let conduct = self.tamper.as_mut().map_or(Conduct::Honest, |tamper| tamper(issue, &step));
+            let conduct = self.tamper.as_mut().map_or(ExecutorConduct::Honest, |tamper| tamper(issue, &step));
             self.issued += 1;
             let device = step.dev().map(|dev| &self.devices[dev.index()]);
             let mut entry = InFlight {
@@ -22,18 +22,20 @@ impl<C: Controller> Memory<C> {
                 step,
                 number: self.issued,
                 due: self.now + self.latency.of(&step),
-                covers: device.map_or(0, Device::written),
+                covers: device.map_or(0, MemoryDevice::written),
                 lost: device.is_some_and(|device| !device.answers()),
                 conduct,
                 early: None,
             };
             match step {
                 Step::NvCommit { .. } | Step::Intent { .. } => self.nv_queue.push_back(entry),
-                _ if !matches!(conduct, Conduct::Early | Conduct::Ahead) && self.pending.holds(&step) => {
+                _ if !matches!(conduct, ExecutorConduct::Early | ExecutorConduct::Ahead)
+                    && self.pending.holds(&step) =>
+                {
                     self.pending.hold(entry);
                 }
                 Step::Write { .. } | Step::WriteList { .. } | Step::MetaWrite { .. }
-                    if conduct == Conduct::Early && !entry.lost =>
+                    if conduct == ExecutorConduct::Early && !entry.lost =>
                 {
                     entry.early = Some(self.bytes.written(&self.engine, issue.op, &step));
                     self.in_flight.push(entry);

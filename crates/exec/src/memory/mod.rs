@@ -13,7 +13,7 @@ mod start;
 mod step;
 mod sync;
 
-pub use check::{NoCheck, RowCheck, View, Violation};
-pub use conduct::{Conduct, Tamper};
-pub use executor::Memory;
-pub use settings::{Latency, Log, Pick, Ran, Remains};
+pub use check::{MemoryView, MemoryViolation, NoCheck, RowCheck};
+pub use conduct::{ExecutorConduct, StepTamper};
+pub use executor::MemoryExecutor;
+pub use settings::{CrashRemains, EndedStep, NextStep, StepLatency, StepLog};

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, VecDeque};
 use destage_plan::{HostNotice, HostOp, HostRequest, Step};
 
 use super::step::InFlight;
-use crate::nvram::Undo;
+use crate::nvram::CommitUndo;
 
 /// What is done, what is durable, and who waits for that.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(super) struct PendingCommits {
     /// Commits that are durable.
     pub(super) durable: u64,
     /// How to undo those that are done and not durable, the oldest first.
-    pub(super) open: VecDeque<Undo>,
+    pub(super) open: VecDeque<CommitUndo>,
     /// Steps that are held, with the commits that were done when they were issued.
     pub(super) held: VecDeque<(u64, InFlight)>,
     /// What was said and is held, likewise.
@@ -52,7 +52,7 @@ impl PendingCommits {
     }
 
     /// How to undo them, the newest first.
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = &Undo> {
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = &CommitUndo> {
         self.open.iter().rev()
     }
 

@@ -2,9 +2,9 @@
 
 use destage_plan::{Control, Controller, Dev, HostNotice, HostOp, HostRequest, PageReport, RangeError};
 
-use super::executor::Memory;
+use super::executor::MemoryExecutor;
 
-impl<C: Controller> Memory<C> {
+impl<C: Controller> MemoryExecutor<C> {
     /// Takes a request. `data` is what a write writes.
     ///
     /// # Panics

@@ -2,17 +2,17 @@
 
 use destage_plan::{BadPage, Buf, Controller, Ext, Nanos, Step, StepOutcome};
 
-use super::check::{RowCheck, Violation};
-use super::conduct::Conduct;
-use super::executor::Memory;
-use super::settings::{Pick, Ran};
+use super::check::{MemoryViolation, RowCheck};
+use super::conduct::ExecutorConduct;
+use super::executor::MemoryExecutor;
+use super::settings::{EndedStep, NextStep};
 use super::step::InFlight;
-use crate::bytes::{Handle, checksum};
+use crate::bytes::{SharedBuffer, checksum};
 
-impl<C: Controller> Memory<C> {
+impl<C: Controller> MemoryExecutor<C> {
     /// Lets one step end; if none is in flight, the next timer go off; none if there is neither and
     /// nothing is under way.
-    pub fn run<R: RowCheck<C>>(&mut self, pick: Pick, check: &R) -> Result<Option<Ran>, Violation> {
+    pub fn run<R: RowCheck<C>>(&mut self, pick: NextStep, check: &R) -> Result<Option<EndedStep>, MemoryViolation> {
         if self.runnable() == 0 {
             // A controller that is not told cannot wait for anything else.
             self.announce_all();
@@ -28,7 +28,7 @@ impl<C: Controller> Memory<C> {
                 return if self.engine.is_idle() {
                     Ok(None)
                 } else {
-                    Err(Violation::Deadlock(format!("{:?}", self.engine.out())))
+                    Err(MemoryViolation::Deadlock(format!("{:?}", self.engine.out())))
                 };
             };
             self.now = self.now.max(at);
@@ -52,22 +52,22 @@ impl<C: Controller> Memory<C> {
     }
 
     /// Whether the sync of the NVRAM is chosen, for which somebody waits. It takes no time.
-    fn is_sync(&self, pick: Pick) -> bool {
+    fn is_sync(&self, pick: NextStep) -> bool {
         match pick {
-            Pick::At(at) => at + 1 == self.runnable(),
-            Pick::Oldest | Pick::Earliest => true,
+            NextStep::At(at) => at + 1 == self.runnable(),
+            NextStep::Oldest | NextStep::Earliest => true,
         }
     }
 
-    fn choose(&mut self, pick: Pick) -> InFlight {
+    fn choose(&mut self, pick: NextStep) -> InFlight {
         let front = self.nv_queue.front();
         let at = match pick {
-            Pick::At(at) => at,
-            Pick::Oldest => match (self.in_flight.first(), front) {
+            NextStep::At(at) => at,
+            NextStep::Oldest => match (self.in_flight.first(), front) {
                 (Some(first), Some(front)) if front.number < first.number => self.in_flight.len(),
                 _ => 0,
             },
-            Pick::Earliest => {
+            NextStep::Earliest => {
                 let all = self.in_flight.iter().chain(front).enumerate();
                 all.min_by_key(|(_, entry)| (entry.due, entry.number)).map_or(0, |found| found.0)
             }
@@ -77,12 +77,12 @@ impl<C: Controller> Memory<C> {
         } else {
             self.nv_queue.pop_front().expect("the place is below the number of steps in flight")
         };
-        self.now = if pick == Pick::Earliest { self.now.max(entry.due) } else { self.now + Nanos(1_000) };
+        self.now = if pick == NextStep::Earliest { self.now.max(entry.due) } else { self.now + Nanos(1_000) };
         entry
     }
 
     /// Carries a step out and tells the controller.
-    fn end<R: RowCheck<C>>(&mut self, mut entry: InFlight, check: &R) -> Result<Ran, Violation> {
+    fn end<R: RowCheck<C>>(&mut self, mut entry: InFlight, check: &R) -> Result<EndedStep, MemoryViolation> {
         let op = entry.issue.op;
         self.steps += 1;
         let told = entry.early.is_some();
@@ -113,7 +113,7 @@ impl<C: Controller> Memory<C> {
             self.engine.complete(self.now, entry.issue, outcome);
             self.take_issues();
         }
-        Ok(Ran { op, step: entry.step, outcome })
+        Ok(EndedStep { op, step: entry.step, outcome })
     }
 
     /// Keeps the checksums of what was written to an extent, if the controller keeps any of its device.
@@ -124,9 +124,9 @@ impl<C: Controller> Memory<C> {
         }
     }
 
-    fn carry_out<R: RowCheck<C>>(&mut self, entry: &mut InFlight, check: &R) -> Result<StepOutcome, Violation> {
+    fn carry_out<R: RowCheck<C>>(&mut self, entry: &mut InFlight, check: &R) -> Result<StepOutcome, MemoryViolation> {
         let op = entry.issue.op;
-        if entry.conduct == Conduct::Omit {
+        if entry.conduct == ExecutorConduct::Omit {
             if let Step::Read { ext, dst } = entry.step {
                 // The buffer is there, with whatever it held before.
                 let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
@@ -152,16 +152,16 @@ impl<C: Controller> Memory<C> {
                     Some(bytes) => Some(&***bytes),
                     None => self.bytes.source(&self.engine, op, src, len),
                 };
-                let fua = fua && entry.conduct != Conduct::Volatile;
+                let fua = fua && entry.conduct != ExecutorConduct::Volatile;
                 self.devices[ext.dev().index()].write(ext, bytes, fua);
                 self.keep_checksums(ext);
             }
             Step::WriteList { ext, fua, .. } | Step::MetaWrite { ext, fua, .. } => {
                 let bytes = match &entry.early {
-                    Some(early) => Handle::clone(early),
+                    Some(early) => SharedBuffer::clone(early),
                     None => self.bytes.written(&self.engine, op, &entry.step),
                 };
-                let fua = fua && entry.conduct != Conduct::Volatile;
+                let fua = fua && entry.conduct != ExecutorConduct::Volatile;
                 self.devices[ext.dev().index()].write(ext, Some(&bytes), fua);
                 self.bytes.give_back(bytes);
                 if matches!(entry.step, Step::WriteList { .. }) {

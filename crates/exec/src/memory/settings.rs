@@ -4,28 +4,28 @@ use std::sync::{Arc, Mutex};
 
 use destage_plan::{Nanos, OpId, Step, StepOutcome};
 
-use crate::device::Disk;
-use crate::nvram::Nvram;
+use crate::device::DiskImage;
+use crate::nvram::MemoryNvram;
 
 /// What survives a loss of power: bytes alone.
 #[derive(Clone, Debug)]
-pub struct Remains {
+pub struct CrashRemains {
     /// The devices.
-    pub disks: Vec<Disk>,
+    pub disks: Vec<DiskImage>,
     /// The NVRAM.
-    pub nvram: Nvram,
+    pub nvram: MemoryNvram,
 }
 
-impl Remains {
+impl CrashRemains {
     /// An array just made, of devices with so many bytes each.
     pub fn fresh(device_bytes: impl IntoIterator<Item = usize>) -> Self {
-        Self { disks: device_bytes.into_iter().map(Disk::zeros).collect(), nvram: Nvram::default() }
+        Self { disks: device_bytes.into_iter().map(DiskImage::zeros).collect(), nvram: MemoryNvram::default() }
     }
 }
 
 /// Time that steps take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Latency {
+pub struct StepLatency {
     /// Reading, per step.
     pub read: Nanos,
     /// Writing and trimming, per step.
@@ -38,7 +38,7 @@ pub struct Latency {
     pub page: Nanos,
 }
 
-impl Default for Latency {
+impl Default for StepLatency {
     /// Flash-like figures; nothing depends on them but the order of things.
     fn default() -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Default for Latency {
     }
 }
 
-impl Latency {
+impl StepLatency {
     pub(super) const fn of(&self, step: &Step) -> Nanos {
         let (base, pages) = match step {
             Step::Read { ext, .. } | Step::MetaRead { ext } => (self.read.0, ext.pages()),
@@ -68,8 +68,8 @@ impl Latency {
 
 /// Which of the steps in flight ends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pick {
-    /// The one at this place, below [`Memory::runnable`](crate::Memory::runnable). Time advances by a microsecond.
+pub enum NextStep {
+    /// The one at this place, below [`MemoryExecutor::runnable`](crate::MemoryExecutor::runnable). Time advances by a microsecond.
     At(usize),
     /// The one that was issued first. Time advances by a microsecond.
     Oldest,
@@ -79,7 +79,7 @@ pub enum Pick {
 
 /// A step that ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Ran {
+pub struct EndedStep {
     /// Whose.
     pub op: OpId,
     /// The step.
@@ -89,4 +89,4 @@ pub struct Ran {
 }
 
 /// What happened, a line each: virtual microseconds, then what.
-pub type Log = Arc<Mutex<Vec<String>>>;
+pub type StepLog = Arc<Mutex<Vec<String>>>;

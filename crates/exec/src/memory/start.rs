@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 
 use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, Shape, Start};
 
-use super::conduct::Tamper;
-use super::executor::Memory;
+use super::conduct::StepTamper;
+use super::executor::MemoryExecutor;
 use super::pending::PendingCommits;
-use super::settings::{Latency, Log, Remains};
-use crate::bytes::Bytes;
-use crate::device::Device;
+use super::settings::{CrashRemains, StepLatency, StepLog};
+use crate::bytes::BufferTable;
+use crate::device::MemoryDevice;
 
-impl<C: Controller> Memory<C> {
+impl<C: Controller> MemoryExecutor<C> {
     /// Begins a life with what an earlier one left, and `depth` fragments at a time.
-    pub fn start(controller: C, remains: Remains, shape: Shape, depth: usize) -> Self {
+    pub fn start(controller: C, remains: CrashRemains, shape: Shape, depth: usize) -> Self {
         let mut memory = Self::prepare(controller, remains, shape, depth);
         memory.begin();
         memory
@@ -21,20 +21,24 @@ impl<C: Controller> Memory<C> {
 
     /// As [`start`](Self::start), but the controller hears of nothing before
     /// [`begin`](Self::begin), so that settings can be made.
-    pub fn prepare(controller: C, remains: Remains, shape: Shape, depth: usize) -> Self {
+    pub fn prepare(controller: C, remains: CrashRemains, shape: Shape, depth: usize) -> Self {
         let page_bytes = shape.page_bytes();
         let sectors = (page_bytes / shape.sector_bytes()) as u32;
         Self {
-            bytes: Bytes::new(page_bytes, shape.sector_bytes(), remains.nvram),
+            bytes: BufferTable::new(page_bytes, shape.sector_bytes(), remains.nvram),
             engine: Engine::new(controller, shape, depth),
-            devices: remains.disks.into_iter().map(|disk| Device::new(disk, page_bytes as usize, sectors)).collect(),
+            devices: remains
+                .disks
+                .into_iter()
+                .map(|disk| MemoryDevice::new(disk, page_bytes as usize, sectors))
+                .collect(),
             in_flight: Vec::new(),
             nv_queue: VecDeque::new(),
             pending: PendingCommits::default(),
             now: Nanos::ZERO,
             issued: 0,
             steps: 0,
-            latency: Latency::default(),
+            latency: StepLatency::default(),
             compute_at_once: true,
             collectors: DevSet::EMPTY,
             unannounced: DevSet::EMPTY,
@@ -56,8 +60,8 @@ impl<C: Controller> Memory<C> {
         self.take_issues();
     }
 
-    /// The time that steps take when the [`Earliest`](crate::Pick::Earliest) is picked.
-    pub fn set_latency(&mut self, latency: Latency) {
+    /// The time that steps take when the [`Earliest`](crate::NextStep::Earliest) is picked.
+    pub fn set_latency(&mut self, latency: StepLatency) {
         self.latency = latency;
     }
 
@@ -81,12 +85,12 @@ impl<C: Controller> Memory<C> {
     }
 
     /// Lets the executor lie: it is asked before each step is issued.
-    pub fn set_tamper(&mut self, tamper: Tamper) {
+    pub fn set_tamper(&mut self, tamper: StepTamper) {
         self.tamper = Some(tamper);
     }
 
     /// Writes down what happens from now on, where it is found even after a panic.
-    pub fn keep_log(&mut self, log: Log) {
+    pub fn keep_log(&mut self, log: StepLog) {
         self.log = Some(log);
     }
 }

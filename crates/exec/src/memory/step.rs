@@ -2,8 +2,8 @@
 
 use destage_plan::{Issue, Nanos, Step};
 
-use super::conduct::Conduct;
-use crate::bytes::Handle;
+use super::conduct::ExecutorConduct;
+use crate::bytes::SharedBuffer;
 
 pub(super) struct InFlight {
     pub(super) issue: Issue,
@@ -15,7 +15,7 @@ pub(super) struct InFlight {
     pub(super) covers: u64,
     /// Its device failed since.
     pub(super) lost: bool,
-    pub(super) conduct: Conduct,
+    pub(super) conduct: ExecutorConduct,
     /// The controller was told already; the bytes that are still to be written.
-    pub(super) early: Option<Handle>,
+    pub(super) early: Option<SharedBuffer>,
 }

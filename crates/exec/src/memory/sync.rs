@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use destage_plan::{Buf, Controller, HostNotice, Issue, Step};
 
-use super::executor::Memory;
+use super::executor::MemoryExecutor;
 
-impl<C: Controller> Memory<C> {
+impl<C: Controller> MemoryExecutor<C> {
     /// All commits that are done are durable.
     pub(super) fn sync(&mut self) {
         if !self.pending.is_open() {

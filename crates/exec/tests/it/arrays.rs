@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use destage_cache::{HostCacheInfo, HostCacheSpec, Served, host_caches};
 use destage_exec::{
-    Chance, Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io, Os, RealOs,
-    Recording,
+    CrashChance, DeviceConfig, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend,
+    OsInterface, RealOs, RecordingOs, RequestCompletion,
 };
 use destage_plan::{Controller, HostOp, HostRequest, Nanos, Shape};
 use destage_raid::array::{ArrayConfig, Regime};
@@ -37,7 +37,7 @@ pub struct Array {
     /// Gives the cache parameters with which everything happens soon, and not its defaults.
     pub hurries: bool,
     /// Who serves the devices.
-    pub io: Io,
+    pub io: IoBackend,
     /// Limits how long commands may take.
     pub device_timeout: Option<Duration>,
 }
@@ -45,10 +45,10 @@ pub struct Array {
 impl Array {
     /// Over threads.
     pub fn new(level: Level, members: u8) -> Self {
-        Self::over(Io::Threads, level, members)
+        Self::over(IoBackend::Threads, level, members)
     }
 
-    pub fn over(io: Io, level: Level, members: u8) -> Self {
+    pub fn over(io: IoBackend, level: Level, members: u8) -> Self {
         Self {
             io,
             device_timeout: None,
@@ -139,27 +139,27 @@ impl Array {
         }
     }
 
-    pub fn create(&self, folder: &Path) -> Files<Box<dyn Served>> {
-        Files::create(self.controller(), self.files(folder), Existing::Refuse).expect("a new array")
+    pub fn create(&self, folder: &Path) -> FileExecutor<Box<dyn Served>> {
+        FileExecutor::create(self.controller(), self.files(folder), ExistingFiles::Refuse).expect("a new array")
     }
 
-    pub fn open(&self, folder: &Path) -> Files<Box<dyn Served>> {
-        reopen(|| Files::open(self.controller(), self.files(folder))).expect("the array is there")
+    pub fn open(&self, folder: &Path) -> FileExecutor<Box<dyn Served>> {
+        reopen(|| FileExecutor::open(self.controller(), self.files(folder))).expect("the array is there")
     }
 }
 
 /// Draws what a recording leaves to chance.
 struct DrawnChance(TestRng);
 
-impl Chance for DrawnChance {
+impl CrashChance for DrawnChance {
     fn below(&mut self, n: u64) -> u64 {
         self.0.below(n)
     }
 }
 
 /// Makes a recording whose chance is drawn from seeds.
-pub fn recording() -> Recording {
-    Recording::new(|number| Box::new(DrawnChance(TestRng::new(number))))
+pub fn recording() -> RecordingOs {
+    RecordingOs::new(|number| Box::new(DrawnChance(TestRng::new(number))))
 }
 
 /// Opens an array that may be in use a little longer: on a busy machine the threads of one that was dropped may not end
@@ -185,7 +185,7 @@ pub fn member(folder: &Path, dev: u8) -> PathBuf {
 }
 
 /// Serves one request.
-pub fn serve<C: Controller>(files: &mut Files<C>, request: HostRequest, data: Vec<u8>) -> Completion {
+pub fn serve<C: Controller>(files: &mut FileExecutor<C>, request: HostRequest, data: Vec<u8>) -> RequestCompletion {
     files.submit(request, data).expect("a request in range");
     let completion = files.wait().expect("the array is served").expect("the request is under way");
     assert_eq!(completion.tag, request.tag);
@@ -193,7 +193,7 @@ pub fn serve<C: Controller>(files: &mut Files<C>, request: HostRequest, data: Ve
 }
 
 /// All that an array holds.
-pub fn read_all<C: Controller>(files: &mut Files<C>) -> Vec<u8> {
+pub fn read_all<C: Controller>(files: &mut FileExecutor<C>) -> Vec<u8> {
     let len = files.engine().shape().bytes();
     let request = HostRequest { tag: u64::MAX, op: HostOp::Read, offset: 0, len, fua: false };
     let completion = serve(files, request, Vec::new());
@@ -202,16 +202,16 @@ pub fn read_all<C: Controller>(files: &mut Files<C>) -> Vec<u8> {
 }
 
 /// Checks that an array holds what it must.
-pub fn assert_holds<C: Controller>(files: &mut Files<C>, content: &ExpectedContent, when: &str) {
+pub fn assert_holds<C: Controller>(files: &mut FileExecutor<C>, content: &ExpectedContent, when: &str) {
     let found = read_all(files);
     let wrong = found.iter().zip(content.bytes()).position(|(found, expected)| found != expected);
     assert_eq!(wrong, None, "{when}: the first byte that is not what it must be");
 }
 
 /// Returns the ring where this machine has one; else the test is skipped, which is said.
-pub fn ring() -> Option<Io> {
+pub fn ring() -> Option<IoBackend> {
     match RealOs.ring(64) {
-        Ok(_) => Some(Io::Ring),
+        Ok(_) => Some(IoBackend::Ring),
         Err(why) => {
             // Past the harness's capture, so that the count of what was skipped sees it.
             let _ = writeln!(std::io::stderr(), "SKIPPED: tests of files over io_uring: {why}");
@@ -224,7 +224,7 @@ pub fn ring() -> Option<Io> {
 macro_rules! backend_tests {
     ($($name:ident,)+) => {
         mod thread_pool {
-            $(#[test] fn $name() { super::$name(destage_exec::Io::Threads) })+
+            $(#[test] fn $name() { super::$name(destage_exec::IoBackend::Threads) })+
         }
         mod io_uring {
             $(#[test] fn $name() { crate::arrays::ring().into_iter().for_each(super::$name) })+

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_exec::{Existing, Files, FilesConfig, Recording, Survival, SyncPoint};
+use destage_exec::{CrashSurvival, ExistingFiles, FileExecutor, FilesConfig, RecordingOs, SyncPoint};
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::Level;
 use destage_testkit::data;
@@ -13,8 +13,8 @@ use crate::arrays::{Array, cache, recording};
 use crate::scribe::{self, PAGE, Scribe, intent, put, request, serve};
 
 struct Bench {
-    os: Recording,
-    files: Files<Scribe>,
+    os: RecordingOs,
+    files: FileExecutor<Scribe>,
     every_write: bool,
 }
 
@@ -23,7 +23,7 @@ impl Bench {
         let os = recording();
         let config = FilesConfig { every_write, ..scribe::config(Path::new("/array")) };
         let system = Arc::new(os.clone());
-        let files = Files::create_on(system, Scribe::new(&Arc::default()), config, Existing::Refuse);
+        let files = FileExecutor::create_on(system, Scribe::new(&Arc::default()), config, ExistingFiles::Refuse);
         Self { os, files: files.expect("a new array"), every_write }
     }
 
@@ -34,17 +34,17 @@ impl Bench {
     }
 
     /// Slots that are found in what is left.
-    fn found(&self, left: Recording) -> usize {
+    fn found(&self, left: RecordingOs) -> usize {
         let found = Arc::default();
         let config = FilesConfig { every_write: self.every_write, ..scribe::config(Path::new("/array")) };
-        Files::open_on(Arc::new(left), Scribe::new(&found), config).expect("the array is there");
+        FileExecutor::open_on(Arc::new(left), Scribe::new(&found), config).expect("the array is there");
         let found = found.lock().expect("no thread panics with it");
         found.slots.len()
     }
 
     /// After the end of the process, and after that of the power with nothing left that is not durable.
     fn left(&self) -> [usize; 2] {
-        [self.found(self.os.end(false)), self.found(self.os.cut(Survival::Nothing))]
+        [self.found(self.os.end(false)), self.found(self.os.cut(CrashSurvival::Nothing))]
     }
 }
 
@@ -76,7 +76,7 @@ fn writes_cost_no_sync_and_what_relies_on_them_costs_one() {
     assert_eq!(bench.left(), [9, 8]);
     let (os, again) = (bench.os.clone(), Bench::new(false));
     bench.files.stop_clean().expect("it stops");
-    assert_eq!(again.found(os.cut(Survival::Nothing)), 9);
+    assert_eq!(again.found(os.cut(CrashSurvival::Nothing)), 9);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn commits_that_steps_wait_for_together_are_synced_together() {
         let os = recording();
         let array = Array { cache: cache("write-back"), cache_pages: 64, ..Array::new(Level::Raid5, 4) };
         let (system, config) = (Arc::new(os.clone()), array.files(Path::new("/array")));
-        let files = Files::create_on(system, array.controller(), config, Existing::Refuse);
+        let files = FileExecutor::create_on(system, array.controller(), config, ExistingFiles::Refuse);
         let mut files = files.expect("a new array");
         // Time without threads goes on to the next timer with each, and these are far.
         for tag in 0..14 {
@@ -135,11 +135,11 @@ fn a_read_is_answered_when_what_the_start_has_noted_is_durable() {
     let os = recording();
     let array = Array { cache: cache("write-back"), cache_pages: 64, ..Array::new(Level::Raid5, 4) };
     let config = || array.files(Path::new("/array"));
-    let created = Files::create_on(Arc::new(os.clone()), array.controller(), config(), Existing::Refuse);
+    let created = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config(), ExistingFiles::Refuse);
     created.expect("a new array").stop_clean().expect("it stops");
     let left = os.end(true);
     left.take_away(&config().devices.last().expect("the cache's").path);
-    let opened = Files::open_on(Arc::new(left.clone()), array.controller(), config());
+    let opened = FileExecutor::open_on(Arc::new(left.clone()), array.controller(), config());
     let mut files = opened.expect("it does without the cache");
     let request = HostRequest { tag: 1, op: HostOp::Read, offset: 0, len: 512, fua: false };
     files.submit(request, Vec::new()).expect("in range");

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 
 use destage_cache::Served;
 use destage_exec::{
-    Buffer, Ended, Entries, Existing, Files, FilesConfig, FilesError, Io, Os, OsFile, Presence, RealOs, Ring, SyncPoint,
+    AlignedBuffer, EndedOperation, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend, IoRing, OsFile,
+    OsInterface, PathPresence, RealOs, RingEntries, SyncPoint,
 };
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
@@ -25,7 +26,7 @@ use crate::arrays::{Array, assert_holds, member, recording, serve};
 /// Who serves devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BackEnd {
-    io: Io,
+    io: IoBackend,
     direct: bool,
 }
 
@@ -36,15 +37,15 @@ impl BackEnd {
         config
     }
 
-    fn create(self, array: &Array, folder: &Path) -> Files<Box<dyn Served>> {
-        self.checked(Files::create(array.controller(), self.config(array, folder), Existing::Refuse))
+    fn create(self, array: &Array, folder: &Path) -> FileExecutor<Box<dyn Served>> {
+        self.checked(FileExecutor::create(array.controller(), self.config(array, folder), ExistingFiles::Refuse))
     }
 
-    fn open(self, array: &Array, folder: &Path) -> Files<Box<dyn Served>> {
-        self.checked(Files::open(array.controller(), self.config(array, folder)))
+    fn open(self, array: &Array, folder: &Path) -> FileExecutor<Box<dyn Served>> {
+        self.checked(FileExecutor::open(array.controller(), self.config(array, folder)))
     }
 
-    fn checked(self, files: Result<Files<Box<dyn Served>>, FilesError>) -> Files<Box<dyn Served>> {
+    fn checked(self, files: Result<FileExecutor<Box<dyn Served>>, FilesError>) -> FileExecutor<Box<dyn Served>> {
         let files = files.unwrap_or_else(|error| panic!("{self:?}: {error}"));
         assert_eq!(files.io(), self.io);
         assert_eq!((files.is_direct(Dev(0)), files.buffered().count()), (self.direct, 0), "{self:?}");
@@ -55,8 +56,10 @@ impl BackEnd {
 /// Those that this machine has, each with a folder to work in. Those that it has not are named.
 fn back_ends() -> Vec<(BackEnd, TempDir)> {
     let mut there = Vec::new();
-    for (io, direct) in [(Io::Threads, false), (Io::Threads, true), (Io::Ring, false), (Io::Ring, true)] {
-        if io == Io::Ring
+    for (io, direct) in
+        [(IoBackend::Threads, false), (IoBackend::Threads, true), (IoBackend::Ring, false), (IoBackend::Ring, true)]
+    {
+        if io == IoBackend::Ring
             && let Err(why) = RealOs.ring(64)
         {
             eprintln!("skipped over a ring: there is no io_uring here: {why}");
@@ -64,7 +67,7 @@ fn back_ends() -> Vec<(BackEnd, TempDir)> {
         }
         let folders = [destage_testkit::folder(), tempfile::tempdir().expect("a temporary folder")];
         let fits = |folder: &TempDir| {
-            let file = RealOs.open(&folder.path().join("try"), Presence::Either).expect("a file");
+            let file = RealOs.open(&folder.path().join("try"), PathPresence::Either).expect("a file");
             file.set_len(4096).expect("room");
             !direct || file.set_direct(4096, 0).is_ok()
         };
@@ -81,7 +84,7 @@ fn array(level: Level, members: u8) -> Array {
 }
 
 /// Has random requests served, up to `most` at a time that do not touch each other, and compares with a model.
-fn against_a_model(files: &mut Files<Box<dyn Served>>, array: &Array, requests: u64, syncs: u64, what: &str) {
+fn against_a_model(files: &mut FileExecutor<Box<dyn Served>>, array: &Array, requests: u64, syncs: u64, what: &str) {
     let sizes = array.sizes();
     let (mut dice, mut content) = (TestRng::new(requests), ExpectedContent::new(sizes));
     let mut under_way: Vec<(HostRequest, Vec<u8>)> = Vec::new();
@@ -122,7 +125,10 @@ fn against_a_model(files: &mut Files<Box<dyn Served>>, array: &Array, requests: 
             HostOp::Read => {
                 assert!(completion.bytes == content.of(&request), "{what}: {request:?}");
                 // One that is lent for more than is read would stay with clients, who ask for what is as long as theirs.
-                assert!(completion.bytes.capacity() <= Buffer::footprint(request.len as usize), "{what}: {request:?}");
+                assert!(
+                    completion.bytes.capacity() <= AlignedBuffer::footprint(request.len as usize),
+                    "{what}: {request:?}"
+                );
             }
             HostOp::Discard => discarded.push(request),
             _ => {}
@@ -181,7 +187,7 @@ fn parity_and_mirrors_are_served_as_a_model_says() {
                 let request = HostRequest { tag, op: HostOp::Read, offset: tag % 8 * page, len: page, fua: false };
                 assert!(serve(&mut files, request, Vec::new()).ok, "{back_end:?}");
             }
-            let (quiet, few) = (files.kept_bytes(), 4 * Buffer::footprint(page as usize));
+            let (quiet, few) = (files.kept_bytes(), 4 * AlignedBuffer::footprint(page as usize));
             assert!(quiet <= few && few < busy, "{back_end:?}: {busy} bytes, then {quiet}, of which {few} are needed");
             drop(files.stop_clean().expect("it stops"));
         }
@@ -214,11 +220,11 @@ fn what_cannot_be_direct_is_buffered_and_says_why() {
     // No disk has blocks so small.
     let array = Array { page: 512, sector: 64, ..Array::new(Level::Raid1, 2) };
     let odd = Array { page: 256, sector: 64, ..array };
-    for io in [Io::Threads, Io::Auto] {
+    for io in [IoBackend::Threads, IoBackend::Auto] {
         let place = folder.path().join(format!("{io:?}"));
         std::fs::create_dir(&place).expect("a folder");
         let config = BackEnd { io, direct: true }.config(&odd, &place);
-        let files = Files::create(odd.controller(), config, Existing::Refuse);
+        let files = FileExecutor::create(odd.controller(), config, ExistingFiles::Refuse);
         let mut files = files.expect("an array all the same");
         let mut content = ExpectedContent::new(odd.sizes());
         let request = HostRequest { tag: 1, op: HostOp::Write, offset: 256, len: 4 * 256, fua: true };
@@ -377,10 +383,10 @@ struct Counts {
 }
 
 #[derive(Debug)]
-struct CountedRing(Arc<Counts>, Box<dyn Ring>);
+struct CountedRing(Arc<Counts>, Box<dyn IoRing>);
 
-impl Ring for CountedRing {
-    fn submit(&mut self, entries: &mut Entries) -> io::Result<()> {
+impl IoRing for CountedRing {
+    fn submit(&mut self, entries: &mut RingEntries) -> io::Result<()> {
         self.0.calls.fetch_add(1, Ordering::Relaxed);
         self.0.operations.fetch_add(entries.len(), Ordering::Relaxed);
         let mut devices = self.0.devices.lock().unwrap();
@@ -392,7 +398,7 @@ impl Ring for CountedRing {
         self.1.submit(entries)
     }
 
-    fn reap(&mut self, into: &mut VecDeque<Ended>) {
+    fn reap(&mut self, into: &mut VecDeque<EndedOperation>) {
         let before = into.len();
         self.1.reap(into);
         let mut devices = self.0.devices.lock().unwrap();
@@ -412,7 +418,7 @@ impl Ring for CountedRing {
     }
 }
 
-impl Os for Counted {
+impl OsInterface for Counted {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         RealOs.exists(path)
     }
@@ -421,7 +427,7 @@ impl Os for Counted {
         RealOs.is_block_device(path)
     }
 
-    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
+    fn open(&self, path: &Path, presence: PathPresence) -> io::Result<Arc<dyn OsFile>> {
         RealOs.open(path, presence)
     }
 
@@ -441,7 +447,7 @@ impl Os for Counted {
         RealOs.draw()
     }
 
-    fn ring(&self, operations: u32) -> io::Result<Box<dyn Ring>> {
+    fn ring(&self, operations: u32) -> io::Result<Box<dyn IoRing>> {
         if self.0.forbidden {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -457,9 +463,9 @@ fn a_ring_has_no_more_than_the_depth_and_is_given_all_of_a_turn_in_one_call() {
     }
     let (os, folder) = (Counted::default(), destage_testkit::folder());
     let array = Array { depth: 8, chunk: 1, ..array(Level::Raid0, 2) };
-    let config = FilesConfig { io: Io::Ring, ..array.files(folder.path()) };
-    let mut files =
-        Files::create_on(Arc::new(os.clone()), array.controller(), config, Existing::Refuse).expect("an array");
+    let config = FilesConfig { io: IoBackend::Ring, ..array.files(folder.path()) };
+    let mut files = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config, ExistingFiles::Refuse)
+        .expect("an array");
     files.wait_ready().expect("it is ready");
     let calls = os.0.calls.load(Ordering::Relaxed);
     // Fragments are bounded by the depth, too: these are of two pages each, one on each device.
@@ -489,25 +495,35 @@ fn a_ring_that_is_forbidden_is_told_of_and_threads_take_its_place_if_they_may() 
     let folder = destage_testkit::folder();
     let array = array(Level::Raid1, 2);
     let asked = |io| FilesConfig { io, ..array.files(folder.path()) };
-    let refused = Files::create_on(Arc::new(os.clone()), array.controller(), asked(Io::Ring), Existing::Refuse);
+    let refused = FileExecutor::create_on(
+        Arc::new(os.clone()),
+        array.controller(),
+        asked(IoBackend::Ring),
+        ExistingFiles::Refuse,
+    );
     let error = refused.expect_err("there is no ring").to_string();
     assert!(error.contains("io_uring") && error.contains("permission denied") && error.contains("threads"), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left of it");
-    let made = Files::create_on(Arc::new(os.clone()), array.controller(), asked(Io::Auto), Existing::Refuse);
+    let made = FileExecutor::create_on(
+        Arc::new(os.clone()),
+        array.controller(),
+        asked(IoBackend::Auto),
+        ExistingFiles::Refuse,
+    );
     let files = made.expect("threads do");
-    assert_eq!((files.io(), files.no_ring().is_some()), (Io::Threads, true));
+    assert_eq!((files.io(), files.no_ring().is_some()), (IoBackend::Threads, true));
     drop(files);
-    let files = Files::open_on(Arc::new(os), array.controller(), asked(Io::Threads)).expect("threads do");
-    assert_eq!((files.io(), files.no_ring().is_some()), (Io::Threads, false), "nobody asked for a ring");
+    let files = FileExecutor::open_on(Arc::new(os), array.controller(), asked(IoBackend::Threads)).expect("threads do");
+    assert_eq!((files.io(), files.no_ring().is_some()), (IoBackend::Threads, false), "nobody asked for a ring");
 }
 
 #[test]
 fn the_recordings_back_ends_do_what_the_model_says() {
-    for io in [Io::Threads, Io::Ring] {
+    for io in [IoBackend::Threads, IoBackend::Ring] {
         let os = recording();
         let array = array(Level::Raid0, 2);
         let config = FilesConfig { io, ..array.files(Path::new("/array")) };
-        let files = Files::create_on(Arc::new(os.clone()), array.controller(), config, Existing::Refuse);
+        let files = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config, ExistingFiles::Refuse);
         let mut files = files.expect("a new array");
         against_a_model(&mut files, &array, 10_000, 1, &format!("{io:?}, recorded"));
         // Flushes and FUA writes share syncs, but each has one.

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_exec::{BadBytes, Files, Io, Recording, SuccessionPhase, SuccessorLabelling, Survival};
+use destage_exec::{
+    BadBytes, CrashSurvival, FileExecutor, IoBackend, RecordingOs, SuccessionPhase, SuccessorLabelling,
+};
 use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport};
 use destage_raid::Level;
 
@@ -27,7 +29,7 @@ const PAGE: u64 = 1024;
 /// Counts the rows that go into a list beside an event count: 1,024 bytes without 512 and 48.
 const MOST: u64 = 58;
 
-fn array(io: Io, level: Level, members: u8) -> Array {
+fn array(io: IoBackend, level: Level, members: u8) -> Array {
     Array { page: PAGE, sector: 128, ..Array::over(io, level, members) }
 }
 
@@ -66,12 +68,12 @@ fn unwritable(filled: &FilledArray, dev: u8) -> u64 {
 /// was.
 fn cut(filled: FilledArray, bad: Option<(u8, u64, BadBytes)>) -> FilledArray {
     let FilledArray { array, os, files, content } = filled;
-    let (config, os) = (files.config().clone(), os.cut(Survival::Nothing));
+    let (config, os) = (files.config().clone(), os.cut(CrashSurvival::Nothing));
     drop(files);
     if let Some((dev, row, kind)) = bad {
         os.spoil(&path(dev), row * PAGE + 128..row * PAGE + 256, kind);
     }
-    let files = Files::open_on(Arc::new(os.clone()), array.controller(), config).expect("the array is there");
+    let files = FileExecutor::open_on(Arc::new(os.clone()), array.controller(), config).expect("the array is there");
     let mut again = FilledArray { array, os, files, content };
     again.rest();
     again
@@ -82,7 +84,7 @@ fn mended(filled: FilledArray, dev: u8) -> FilledArray {
     reopened(filled, |os| os.put(&path(dev), &os.content(&path(dev)).expect("a member")))
 }
 
-fn a_start_knows_what_a_member_cannot_keep(io: Io) {
+fn a_start_knows_what_a_member_cannot_keep(io: IoBackend) {
     for (level, members) in [(Level::Raid1, 3), (Level::Raid5, 4), (Level::Raid6, 5)] {
         for kind in [BadBytes::Unreadable, BadBytes::Unwritable] {
             for end in ["a clean stop", "a crash", "a power failure"] {
@@ -107,7 +109,7 @@ fn a_start_knows_what_a_member_cannot_keep(io: Io) {
     }
 }
 
-fn a_page_that_can_be_kept_again_leaves_the_list(io: Io) {
+fn a_page_that_can_be_kept_again_leaves_the_list(io: IoBackend) {
     let (filled, dev, row) = with_bad_page(array(io, Level::Raid5, 4), BadBytes::Unwritable);
     let mut filled = mended(filled, dev);
     assert_eq!(filled.reports(), [report(dev, row, PageFate::Corrected)]);
@@ -136,7 +138,7 @@ fn copy(filled: &mut FilledArray, dev: u8, new: &Path) {
     }
 }
 
-fn what_takes_a_members_place_has_an_empty_list(io: Io) {
+fn what_takes_a_members_place_has_an_empty_list(io: IoBackend) {
     // Whether another of its pages is bad in the same life: then its list is written.
     for (what, has_other) in
         [("replaced", true), ("replaced", false), ("copied", true), ("copied", false), ("put back", false)]
@@ -163,7 +165,7 @@ fn what_takes_a_members_place_has_an_empty_list(io: Io) {
     }
 }
 
-fn a_clean_stop_waits_for_lists(io: Io) {
+fn a_clean_stop_waits_for_lists(io: IoBackend) {
     for turns in 0..100 {
         let mut filled = FilledArray::new(array(io, Level::Raid5, 4)).restart();
         let (dev, row) = place(&filled, 3);
@@ -183,7 +185,7 @@ fn a_clean_stop_waits_for_lists(io: Io) {
     }
 }
 
-fn a_list_costs_no_member_and_takes_what_fits(io: Io) {
+fn a_list_costs_no_member_and_takes_what_fits(io: IoBackend) {
     let mut filled = FilledArray::new(array(io, Level::Raid1, 2));
     let most = u64::from(destage_raid::array::MAX_CORRECTED);
     for first in (0..filled.array.member_pages).step_by(16) {
@@ -209,7 +211,7 @@ fn a_list_costs_no_member_and_takes_what_fits(io: Io) {
 
 /// Makes an array whose member has a list that was written twice, of two pages, and stops it in order. Returns what opens it
 /// again, the member, and where the copies of its list are.
-fn with_two_copies(io: Io) -> (FilledArray, u8, [u64; 2]) {
+fn with_two_copies(io: IoBackend) -> (FilledArray, u8, [u64; 2]) {
     let (mut filled, dev, row) = with_bad_page(array(io, Level::Raid5, 4), BadBytes::Unreadable);
     filled.spoil(dev, row + 1, BadBytes::Unreadable);
     assert!(filled.holds());
@@ -223,12 +225,12 @@ fn with_two_copies(io: Io) -> (FilledArray, u8, [u64; 2]) {
 }
 
 /// Stops an array in order, changes its files, and opens it again.
-fn reopened(filled: FilledArray, change: impl FnOnce(&Recording)) -> FilledArray {
+fn reopened(filled: FilledArray, change: impl FnOnce(&RecordingOs)) -> FilledArray {
     let FilledArray { array, os, files, content } = filled;
     let config = files.config().clone();
     drop(files.stop_clean().expect("it stops"));
     change(&os);
-    let files = Files::open_on(Arc::new(os.clone()), array.controller(), config).expect("the array is there");
+    let files = FileExecutor::open_on(Arc::new(os.clone()), array.controller(), config).expect("the array is there");
     let mut again = FilledArray { array, os, files, content };
     again.rest();
     again
@@ -243,19 +245,19 @@ fn assert_told(mut again: FilledArray, damaged: DevSet, expected: usize, what: &
     assert!(again.holds(), "{what}");
 }
 
-fn a_damaged_list_is_told_once_and_counts_as_empty(io: Io) {
+fn a_damaged_list_is_told_once_and_counts_as_empty(io: IoBackend) {
     // Which copies are damaged, of two of which the second is older.
     for (copies, expected) in [(&[0][..], 1), (&[1], 2), (&[0, 1], 0)] {
         for byte in [0, 9, 12, 20, 33, 40, 44, 50, 511] {
             let (filled, dev, begins) = with_two_copies(io);
-            let flip = |os: &Recording| copies.iter().for_each(|copy| os.flip(&path(dev), begins[*copy] + byte, 3));
+            let flip = |os: &RecordingOs| copies.iter().for_each(|copy| os.flip(&path(dev), begins[*copy] + byte, 3));
             let damaged = if copies.len() == 2 { DevSet::one(Dev(dev)) } else { DevSet::EMPTY };
             assert_told(reopened(filled, flip), damaged, expected, &format!("byte {byte} of copies {copies:?}"));
         }
     }
 }
 
-fn a_damaged_list_is_written_anew_at_once(io: Io) {
+fn a_damaged_list_is_written_anew_at_once(io: IoBackend) {
     for turns in 0..40 {
         let (mut filled, dev, begins) = with_two_copies(io);
         (0..turns).for_each(|_| assert!(filled.read(40 * PAGE, PAGE).ok));
@@ -265,7 +267,8 @@ fn a_damaged_list_is_written_anew_at_once(io: Io) {
         for begin in begins {
             os.flip(&path(dev), begin + 50, 3);
         }
-        let files = Files::open_on(Arc::new(os.clone()), array.controller(), config).expect("the array is there");
+        let files =
+            FileExecutor::open_on(Arc::new(os.clone()), array.controller(), config).expect("the array is there");
         // Once for what has happened, and once for what is due.
         assert!(files.hear() && files.hear() && !files.is_idle(), "the list is due");
         let mut again = FilledArray { array, os, files, content };
@@ -276,7 +279,7 @@ fn a_damaged_list_is_written_anew_at_once(io: Io) {
 }
 
 /// Shows that every field is checked behind a right checksum.
-fn a_list_that_nobody_writes_counts_as_damaged(io: Io) {
+fn a_list_that_nobody_writes_counts_as_damaged(io: IoBackend) {
     let pages = array(io, Level::Raid5, 4).member_pages;
     let word = |value: u32| value.to_le_bytes().to_vec();
     let long = |value: u64| value.to_le_bytes().to_vec();
@@ -294,7 +297,7 @@ fn a_list_that_nobody_writes_counts_as_damaged(io: Io) {
     ];
     for (what, at, forged) in forgeries {
         let (filled, dev, begins) = with_two_copies(io);
-        let forge = |os: &Recording| {
+        let forge = |os: &RecordingOs| {
             let mut bytes = os.content(&path(dev)).expect("a member");
             for begin in begins {
                 let copy = &mut bytes[begin as usize..][..512];
@@ -309,7 +312,7 @@ fn a_list_that_nobody_writes_counts_as_damaged(io: Io) {
     }
     // A number that belongs into the other place.
     let (filled, dev, begins) = with_two_copies(io);
-    let swap = |os: &Recording| {
+    let swap = |os: &RecordingOs| {
         let mut bytes = os.content(&path(dev)).expect("a member");
         let (first, second) = bytes[begins[0] as usize..].split_at_mut(PAGE as usize);
         first[..512].swap_with_slice(&mut second[..512]);
@@ -320,7 +323,7 @@ fn a_list_that_nobody_writes_counts_as_damaged(io: Io) {
 }
 
 /// Shows that a page is not told as lost which a member can read again.
-fn a_listed_page_that_nothing_makes_up_is_read_again(io: Io) {
+fn a_listed_page_that_nothing_makes_up_is_read_again(io: IoBackend) {
     let (filled, dev, row) = with_bad_page(array(io, Level::Raid5, 4), BadBytes::Unreadable);
     let other = (dev + 1) % 4;
     filled.os.set_broken(&path(other), true);
@@ -339,7 +342,7 @@ fn a_listed_page_that_nothing_makes_up_is_read_again(io: Io) {
     assert!(filled.holds());
 }
 
-fn short_pages_have_no_room_for_a_list(io: Io) {
+fn short_pages_have_no_room_for_a_list(io: IoBackend) {
     let short = Array { page: 512, sector: 64, ..array(io, Level::Raid5, 4) };
     let (filled, dev, row) = with_bad_page(short, BadBytes::Unreadable);
     let mut filled = filled.restart();

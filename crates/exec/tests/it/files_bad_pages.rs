@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use destage_exec::{BadBytes, Io};
+use destage_exec::{BadBytes, IoBackend};
 use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport, Row};
 use destage_raid::Level;
 
@@ -32,7 +32,7 @@ fn report(dev: u8, page: u64, fate: PageFate) -> PageReport {
 }
 
 /// Repeats the field case: a bad sector on each of several members, in different rows.
-fn two_bad_sectors_in_different_rows_cost_nothing(io: Io) {
+fn two_bad_sectors_in_different_rows_cost_nothing(io: IoBackend) {
     for (level, members) in LEVELS {
         let mut filled = FilledArray::new(Array::over(io, level, members));
         let geometry = filled.array.geometry();
@@ -58,7 +58,7 @@ fn two_bad_sectors_in_different_rows_cost_nothing(io: Io) {
     }
 }
 
-fn a_page_that_cannot_be_kept_costs_no_member(io: Io) {
+fn a_page_that_cannot_be_kept_costs_no_member(io: IoBackend) {
     for kind in [BadBytes::Unreadable, BadBytes::Unwritable] {
         let mut filled = FilledArray::new(Array::over(io, Level::Raid6, 5));
         let [(dev, page), _] = data_pages(&filled);
@@ -82,7 +82,7 @@ fn data_pages(filled: &FilledArray) -> [(u8, u64); 2] {
     })
 }
 
-fn more_pages_than_are_allowed_cost_the_member(io: Io) {
+fn more_pages_than_are_allowed_cost_the_member(io: IoBackend) {
     let mut filled = FilledArray::new(Array::over(io, Level::Raid4, 4));
     let most = u64::from(destage_raid::array::MAX_CORRECTED);
     for page in 0..=most {
@@ -98,7 +98,7 @@ fn more_pages_than_are_allowed_cost_the_member(io: Io) {
     assert!(filled.holds());
 }
 
-fn a_page_that_nothing_makes_up_fails_alone_until_it_is_written(io: Io) {
+fn a_page_that_nothing_makes_up_fails_alone_until_it_is_written(io: IoBackend) {
     let mut filled = FilledArray::new(Array::over(io, Level::Raid5, 4));
     let [(dev, row), _] = data_pages(&filled);
     let geometry = filled.array.geometry();
@@ -124,7 +124,7 @@ fn a_page_that_nothing_makes_up_fails_alone_until_it_is_written(io: Io) {
 }
 
 /// Has one bad page more in a row than the level makes up, all on members that answer otherwise.
-fn a_row_with_too_many_bad_pages_loses_no_member_and_comes_to_rest(io: Io) {
+fn a_row_with_too_many_bad_pages_loses_no_member_and_comes_to_rest(io: IoBackend) {
     for (level, members) in LEVELS {
         let mut filled = FilledArray::new(Array::over(io, level, members));
         let geometry = filled.array.geometry();
@@ -158,7 +158,7 @@ fn a_row_with_too_many_bad_pages_loses_no_member_and_comes_to_rest(io: Io) {
 }
 
 /// Has a write cache hold a page of a row that needs another one, which nobody can read.
-fn a_row_that_cannot_be_written_back_keeps_no_other_waiting(io: Io) {
+fn a_row_that_cannot_be_written_back_keeps_no_other_waiting(io: IoBackend) {
     for policy in ["wow", "stow", "lawc", "sync+wow"] {
         let array = Array { cache: cache(policy), cache_pages: 64, ..Array::over(io, Level::Raid5, 4) };
         let mut filled = FilledArray::new(array).restart();
@@ -205,7 +205,7 @@ fn a_row_that_cannot_be_written_back_keeps_no_other_waiting(io: Io) {
     }
 }
 
-fn a_bad_page_is_found_in_a_long_read(io: Io) {
+fn a_bad_page_is_found_in_a_long_read(io: IoBackend) {
     let mut filled = FilledArray::new(Array::over(io, Level::Raid4, 4));
     // The last of a chunk, the first, and both of two neighbours.
     let spoiled = [(0, 3), (1, 4), (2, 9), (2, 10)];
@@ -220,7 +220,7 @@ fn a_bad_page_is_found_in_a_long_read(io: Io) {
 }
 
 /// Shows that errors of writes are as serious as ever.
-fn a_write_that_fails_costs_the_member(io: Io) {
+fn a_write_that_fails_costs_the_member(io: IoBackend) {
     let mut filled = FilledArray::new(Array::over(io, Level::Raid5, 4));
     let [(dev, row), _] = data_pages(&filled);
     filled.spoil(dev, row, BadBytes::Unwritable);
@@ -232,7 +232,7 @@ fn a_write_that_fails_costs_the_member(io: Io) {
 }
 
 /// Shows that a rebuild loses the rows alone that it cannot compute, until they are written from end to end.
-fn a_rebuild_that_meets_a_bad_page_loses_its_row_alone(io: Io) {
+fn a_rebuild_that_meets_a_bad_page_loses_its_row_alone(io: IoBackend) {
     let mut filled = FilledArray::new(Array::over(io, Level::Raid5, 4));
     let (page, geometry) = (filled.array.page, filled.array.geometry());
     let [(dev, row), _] = data_pages(&filled);
@@ -268,7 +268,7 @@ fn a_rebuild_that_meets_a_bad_page_loses_its_row_alone(io: Io) {
     assert_eq!(free, [], "nothing is left of it");
 }
 
-fn without_redundancy_a_bad_page_costs_itself_alone(io: Io) {
+fn without_redundancy_a_bad_page_costs_itself_alone(io: IoBackend) {
     let mut filled = FilledArray::new(Array::over(io, Level::Raid0, 3));
     let [(dev, row), _] = data_pages(&filled);
     filled.spoil(dev, row, BadBytes::UntilWritten);

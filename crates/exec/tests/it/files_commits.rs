@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_exec::{Existing, Files, Survival, SyncPoint};
+use destage_exec::{CrashSurvival, ExistingFiles, FileExecutor, SyncPoint};
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
@@ -16,7 +16,7 @@ fn writes_that_come_together_share_syncs_and_are_durable_when_they_are_answered(
     let array = Array { cache: cache("wow"), depth: 8, regime: Regime::EveryWrite, ..Array::new(Level::Raid5, 4) };
     let os = recording();
     let config = array.files(Path::new("/array"));
-    let made = Files::create_on(Arc::new(os.clone()), array.controller(), config.clone(), Existing::Refuse);
+    let made = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config.clone(), ExistingFiles::Refuse);
     let (mut files, mut content) = (made.expect("a new array"), ExpectedContent::new(array.sizes()));
     files.wait_ready().expect("it starts");
     let commits = || os.syncs().get(&SyncPoint::Commit).copied().unwrap_or(0);
@@ -43,7 +43,7 @@ fn writes_that_come_together_share_syncs_and_are_durable_when_they_are_answered(
     let least = 8 * (512 + config.shape.page_bytes());
     assert!(nvram.written_bytes >= least && intents.written_bytes >= 512 * intents.syncs, "{nvram:?}, {intents:?}");
 
-    let left = os.cut(Survival::Nothing);
-    let mut files = Files::open_on(Arc::new(left), array.controller(), config).expect("the array is there");
+    let left = os.cut(CrashSurvival::Nothing);
+    let mut files = FileExecutor::open_on(Arc::new(left), array.controller(), config).expect("the array is there");
     assert_holds(&mut files, &content, "after the power failed");
 }

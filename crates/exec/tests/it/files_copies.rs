@@ -3,7 +3,7 @@
 use std::fs;
 
 use destage_cache::Served;
-use destage_exec::{Buffer, Files, Io};
+use destage_exec::{AlignedBuffer, FileExecutor, IoBackend};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_testkit::{ExpectedContent, folder};
@@ -18,7 +18,7 @@ backend_tests! {
 
 const PAGE: u64 = 4096;
 
-fn array(io: Io, cache_name: &str) -> Array {
+fn array(io: IoBackend, cache_name: &str) -> Array {
     let array = Array { page: PAGE, sector: 512, chunk: 4, depth: 8, ..Array::over(io, Level::Raid5, 5) };
     Array { cache: cache(cache_name), ..array }
 }
@@ -26,7 +26,7 @@ fn array(io: Io, cache_name: &str) -> Array {
 /// Pages are written or read, one request after the other, in the buffer that the one before gave
 /// back; bytes that were copied.
 fn copied(
-    files: &mut Files<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn Served>>,
     content: &mut ExpectedContent,
     op: HostOp,
     pages: u64,
@@ -34,7 +34,7 @@ fn copied(
 ) -> u64 {
     let before = files.copied();
     let len = pages * PAGE;
-    let mut buffer = Buffer::new();
+    let mut buffer = AlignedBuffer::new();
     for tag in 0..count {
         // Begins in the middle of a chunk.
         let request = HostRequest { tag, op, offset: (tag * 8 + 2) * PAGE, len, fua: false };
@@ -46,7 +46,7 @@ fn copied(
         files.submit(request, buffer).expect("in range");
         let completion = files.wait().expect("it is served").expect("it is under way");
         assert!(completion.ok);
-        assert_eq!(completion.bytes.as_ptr().addr() % Buffer::ALIGN, 0);
+        assert_eq!(completion.bytes.as_ptr().addr() % AlignedBuffer::ALIGN, 0);
         if op == HostOp::Read {
             assert!(completion.bytes == content.of(&request), "{request:?}");
         }
@@ -55,7 +55,7 @@ fn copied(
     files.copied() - before
 }
 
-fn a_page_that_is_written_or_read_is_not_copied(io: Io) {
+fn a_page_that_is_written_or_read_is_not_copied(io: IoBackend) {
     let folder = folder();
     let array = array(io, "none");
     let mut files = array.create(folder.path());
@@ -77,7 +77,7 @@ fn a_page_that_is_written_or_read_is_not_copied(io: Io) {
     assert_eq!(copied(&mut files, &mut content, HostOp::Read, 1, 20), 0, "a page of any member");
 }
 
-fn what_enters_the_nvram_is_copied_twice(io: Io) {
+fn what_enters_the_nvram_is_copied_twice(io: IoBackend) {
     let folder = folder();
     let array = array(io, "wow");
     let mut files = array.create(folder.path());
@@ -90,7 +90,7 @@ fn what_enters_the_nvram_is_copied_twice(io: Io) {
     assert_holds(&mut files, &content, "after all");
 }
 
-fn what_a_cache_keeps_of_a_long_read_is_copied_once(io: Io) {
+fn what_a_cache_keeps_of_a_long_read_is_copied_once(io: IoBackend) {
     for cache in ["write-through", "kdd", "leavo", "write-back"] {
         let (folder, array) = (folder(), array(io, cache));
         let mut files = array.create(folder.path());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use destage_cache::Served;
-use destage_exec::{Existing, Files, FilesConfig, NvramPlace};
+use destage_exec::{ExistingFiles, FileExecutor, FilesConfig, NvramPlace};
 use destage_plan::{Dev, HostOp};
 use destage_raid::Level;
 use destage_raid::array::Regime;
@@ -27,7 +27,13 @@ fn direct(array: &Array, folder: &Path, nvram: NvramPlace) -> FilesConfig {
 }
 
 /// Serves requests of all kinds, each answered before the next.
-fn fill(files: &mut Files<Box<dyn Served>>, content: &mut ExpectedContent, array: &Array, seed: u64, requests: u64) {
+fn fill(
+    files: &mut FileExecutor<Box<dyn Served>>,
+    content: &mut ExpectedContent,
+    array: &Array,
+    seed: u64,
+    requests: u64,
+) {
     let mut dice = TestRng::new(seed);
     for tag in 0..requests {
         let request = draw(&mut dice, &array.sizes(), tag);
@@ -50,7 +56,7 @@ fn status_counts_what_the_block_layer_writes() {
         let (array, folder) = (array("kdd", regime), folder());
         let Some(nvram) = LoopDevice::new(&folder.path().join("image"), 16 << 20, block, test) else { return };
         let config = || direct(&array, folder.path(), PathBuf::from(&nvram.0).into());
-        let mut files = Files::create(array.controller(), config(), Existing::Refuse).expect("a new array");
+        let mut files = FileExecutor::create(array.controller(), config(), ExistingFiles::Refuse).expect("a new array");
         assert!(files.buffered_state()[0].is_none(), "{:?}", files.buffered_state());
         let mut content = ExpectedContent::new(array.sizes());
         for life in 0..3 {
@@ -63,7 +69,7 @@ fn status_counts_what_the_block_layer_writes() {
             assert_eq!(nvram.written_bytes() - before, counted, "blocks of {block} bytes, life {life}");
             assert!(counted > 50_000 && counted % block == 0, "{counted} bytes in blocks of {block}");
             drop(files);
-            files = reopen(|| Files::open(array.controller(), config())).expect("the array is there");
+            files = reopen(|| FileExecutor::open(array.controller(), config())).expect("the array is there");
             assert_holds(&mut files, &content, "after a kill");
         }
         files.stop_clean().expect("it stops");
@@ -84,7 +90,7 @@ fn what_is_written_past_the_page_cache_is_there_after_a_kill() {
             NvramPlace::Behind(dev) => NvramPlace::Behind(*dev),
         };
         let config = || direct(&array, folder.path(), place());
-        let mut files = Files::create(array.controller(), config(), Existing::Refuse).expect("a new array");
+        let mut files = FileExecutor::create(array.controller(), config(), ExistingFiles::Refuse).expect("a new array");
         let mut content = ExpectedContent::new(array.sizes());
         for life in 0..3 {
             fill(&mut files, &mut content, &array, life, 120);
@@ -93,7 +99,7 @@ fn what_is_written_past_the_page_cache_is_there_after_a_kill() {
             } else {
                 files.stop_clean().expect("it stops");
             }
-            files = reopen(|| Files::open(array.controller(), config())).expect("the array is there");
+            files = reopen(|| FileExecutor::open(array.controller(), config())).expect("the array is there");
             assert_holds(&mut files, &content, "in the next life");
         }
     }
@@ -109,13 +115,13 @@ fn a_file_that_ends_within_a_block_goes_through_the_page_cache_and_says_why() {
         return;
     };
     let config = || direct(&array, folder.path(), mounted.0.path().join("nvram").into());
-    let mut files = Files::create(array.controller(), config(), Existing::Refuse).expect("a new array");
+    let mut files = FileExecutor::create(array.controller(), config(), ExistingFiles::Refuse).expect("a new array");
     let why = files.buffered_state()[0].map(ToString::to_string).expect("it goes through the page cache");
     assert!(why.ends_with("are no multiple of the device's blocks of 4096"), "{why}");
     let mut content = ExpectedContent::new(array.sizes());
     fill(&mut files, &mut content, &array, 1, 100);
     drop(files);
-    let mut files = reopen(|| Files::open(array.controller(), config())).expect("the array is there");
+    let mut files = reopen(|| FileExecutor::open(array.controller(), config())).expect("the array is there");
     assert_holds(&mut files, &content, "after a kill");
     drop((files, disk));
 }

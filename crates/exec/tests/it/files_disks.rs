@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use destage_cache::Served;
-use destage_exec::{Existing, Files, FilesConfig, FilesError, NvramPlace, ZeroingWatch};
+use destage_exec::{ExistingFiles, FileExecutor, FilesConfig, FilesError, NvramPlace, ZeroingWatch};
 use destage_plan::{Dev, HostOp};
 use destage_raid::Level;
 use destage_testkit::{ExpectedContent, TestRng, data, draw, folder};
@@ -61,8 +61,8 @@ fn create(
     array: &Array,
     config: FilesConfig,
     watch: ZeroingWatch,
-) -> Result<Files<Box<dyn Served>>, FilesError> {
-    Files::create_watched_on(Arc::new(disks.clone()), array.controller(), config, Existing::Refuse, watch)
+) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+    FileExecutor::create_watched_on(Arc::new(disks.clone()), array.controller(), config, ExistingFiles::Refuse, watch)
 }
 
 fn places(folder: &Path) -> [NvramPlace; 3] {
@@ -141,7 +141,7 @@ fn what_disks_with_large_blocks_are_asked_is_made_of_them() {
             } else {
                 drop(files);
             }
-            let again = || Files::open_on(Arc::new(disks.clone()), array.controller(), config());
+            let again = || FileExecutor::open_on(Arc::new(disks.clone()), array.controller(), config());
             files = reopen(again).expect("the array is there");
             assert_holds(&mut files, &content, "in another life");
         }
@@ -169,9 +169,9 @@ fn pages_that_are_not_made_of_blocks_are_refused_and_nothing_is_changed() {
         let before: Vec<Vec<u8>> = (0..=OWN).map(|dev| fs::read(member(folder.path(), dev)).expect("a disk")).collect();
         let mut asked = array.files(folder.path());
         asked.devices.iter_mut().for_each(|device| device.offset = offset);
-        for existing in [Existing::Refuse, Existing::Adopt(destage_plan::DevSet::first(MEMBERS.into()))] {
+        for existing in [ExistingFiles::Refuse, ExistingFiles::Adopt(destage_plan::DevSet::first(MEMBERS.into()))] {
             let config = asked.clone();
-            let made = Files::create_on(Arc::new(disks.clone()), array.controller(), config, existing);
+            let made = FileExecutor::create_on(Arc::new(disks.clone()), array.controller(), config, existing);
             let error = made.expect_err("it cannot be served directly");
             assert!(matches!(error, FilesError::Blocks { block: 4096, .. }), "{error}");
             assert!(error.to_string().contains(says), "{error}");
@@ -238,7 +238,7 @@ fn nothing_is_left_of_an_array_that_was_not_made() {
             assert!(serve(&mut files, request, bytes).ok, "{place:?}");
         }
         files.stop_clean().expect("it stops");
-        Files::<Box<dyn Served>>::unmake(&disks, &config(), Existing::Refuse);
+        FileExecutor::<Box<dyn Served>>::unmake(&disks, &config(), ExistingFiles::Refuse);
         is_empty("taken away");
         let files = create(&disks, &array, config(), quiet()).expect("nothing is in its way");
         drop(files);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use destage_cache::Served;
-use destage_exec::{Accepted, Files, FilesError};
+use destage_exec::{AcceptedLosses, FileExecutor, FilesError};
 use destage_plan::{Dev, HostOp, HostRequest, Refusal};
 use destage_raid::Level;
 use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
@@ -27,7 +27,7 @@ fn put(folder: &Path, contents: &FileContents, names: &[&str]) {
     }
 }
 
-fn write(files: &mut Files<Box<dyn Served>>, sizes: &ArraySizes, content: &mut ExpectedContent, tag: u64) {
+fn write(files: &mut FileExecutor<Box<dyn Served>>, sizes: &ArraySizes, content: &mut ExpectedContent, tag: u64) {
     for page in 0..20 {
         let offset = page * 7 % sizes.pages * sizes.page;
         let request = HostRequest { tag: tag + page, op: HostOp::Write, offset, len: sizes.page, fua: true };
@@ -52,7 +52,11 @@ impl TwoSnapshots {
     }
 
     /// Takes them before and after a service in which that happens.
-    fn around(cache_name: &str, in_order: bool, happens: impl FnOnce(&mut Files<Box<dyn Served>>, &Path)) -> Self {
+    fn around(
+        cache_name: &str,
+        in_order: bool,
+        happens: impl FnOnce(&mut FileExecutor<Box<dyn Served>>, &Path),
+    ) -> Self {
         let array = Array { cache: cache(cache_name), ..Array::new(Level::Raid5, 4) };
         let (folder, sizes) = (folder(), array.sizes());
         let mut content = ExpectedContent::new(sizes);
@@ -75,19 +79,19 @@ impl TwoSnapshots {
     }
 
     /// Opens it with older copies of these files.
-    fn open_with(&self, names: &[&str]) -> Result<Files<Box<dyn Served>>, FilesError> {
+    fn open_with(&self, names: &[&str]) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
         let all: Vec<&str> = self.new.keys().map(String::as_str).collect();
         put(self.folder.path(), &self.new, &all);
         put(self.folder.path(), &self.old, names);
-        reopen(|| Files::open(self.array.controller(), self.array.files(self.folder.path())))
+        reopen(|| FileExecutor::open(self.array.controller(), self.array.files(self.folder.path())))
     }
 
-    fn resynchronise(&self, data: bool) -> Result<Files<Box<dyn Served>>, FilesError> {
-        self.resynchronise_with(Accepted { data, notes: false })
+    fn resynchronise(&self, data: bool) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+        self.resynchronise_with(AcceptedLosses { data, notes: false })
     }
 
-    fn resynchronise_with(&self, accepted: Accepted) -> Result<Files<Box<dyn Served>>, FilesError> {
-        reopen(|| Files::resynchronise(self.array.controller(), self.array.files(self.folder.path()), accepted))
+    fn resynchronise_with(&self, accepted: AcceptedLosses) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+        reopen(|| FileExecutor::resynchronise(self.array.controller(), self.array.files(self.folder.path()), accepted))
     }
 
     /// Checks that these are named as older than those.
@@ -192,7 +196,7 @@ fn a_member_that_was_taken_out_does_not_stand_in_the_way_of_accepted_losses() {
     let error = snapshots.resynchronise(true).expect_err("the newer NVRAM may tell what the member held");
     assert!(matches!(error, FilesError::Behind { .. }), "{error}");
     assert!(contents(snapshots.folder.path())["nvram"] == before["nvram"], "it is made anew");
-    let all = Accepted { data: true, notes: true };
+    let all = AcceptedLosses { data: true, notes: true };
     let mut files = snapshots.resynchronise_with(all).expect("it goes on");
     assert!(!files.answers(Dev(2)));
     assert_holds(&mut files, &snapshots.content, "without the member");

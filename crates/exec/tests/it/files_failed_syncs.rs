@@ -5,7 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use destage_cache::Served;
-use destage_exec::{Completion, Existing, Fault, Files, FilesError, Io, Recording, Survival, SyncPoint};
+use destage_exec::{
+    CrashSurvival, ExistingFiles, FileExecutor, FilesError, IoBackend, IoFault, RecordingOs, RequestCompletion,
+    SyncPoint,
+};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
@@ -23,10 +26,14 @@ const FOLDER: &str = "/array";
 const FLUSH: HostRequest = HostRequest { tag: 998, op: HostOp::Flush, offset: 0, len: 0, fua: false };
 
 /// An array that was written to, at rest.
-fn filled(array: &Array) -> (Recording, Files<Box<dyn Served>>, ExpectedContent) {
+fn filled(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn Served>>, ExpectedContent) {
     let os = recording();
-    let made =
-        Files::create_on(Arc::new(os.clone()), array.controller(), array.files(Path::new(FOLDER)), Existing::Refuse);
+    let made = FileExecutor::create_on(
+        Arc::new(os.clone()),
+        array.controller(),
+        array.files(Path::new(FOLDER)),
+        ExistingFiles::Refuse,
+    );
     let (mut files, mut content) = (made.expect("a new array"), ExpectedContent::new(array.sizes()));
     for tag in 0..8 {
         assert!(write(array, &mut files, &mut content, tag, false).expect("it is served").ok);
@@ -38,18 +45,18 @@ fn filled(array: &Array) -> (Recording, Files<Box<dyn Served>>, ExpectedContent)
     (os, files, content)
 }
 
-fn open(array: &Array, left: &Recording) -> Files<Box<dyn Served>> {
-    let opened = Files::open_on(Arc::new(left.clone()), array.controller(), array.files(Path::new(FOLDER)));
+fn open(array: &Array, left: &RecordingOs) -> FileExecutor<Box<dyn Served>> {
+    let opened = FileExecutor::open_on(Arc::new(left.clone()), array.controller(), array.files(Path::new(FOLDER)));
     opened.expect("the array is there")
 }
 
 fn write(
     array: &Array,
-    files: &mut Files<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn Served>>,
     content: &mut ExpectedContent,
     tag: u64,
     fua: bool,
-) -> Result<Completion, FilesError> {
+) -> Result<RequestCompletion, FilesError> {
     let request = HostRequest { tag, op: HostOp::Write, offset: tag % 8 * 512, len: 512, fua };
     let bytes = data(&request, array.sector);
     content.apply(&request, &bytes);
@@ -57,7 +64,11 @@ fn write(
 }
 
 /// Has a request served, without threads.
-fn answer(files: &mut Files<Box<dyn Served>>, request: HostRequest, bytes: Vec<u8>) -> Result<Completion, FilesError> {
+fn answer(
+    files: &mut FileExecutor<Box<dyn Served>>,
+    request: HostRequest,
+    bytes: Vec<u8>,
+) -> Result<RequestCompletion, FilesError> {
     files.submit(request, bytes)?;
     loop {
         if let Some(completion) = files.poll()? {
@@ -67,16 +78,16 @@ fn answer(files: &mut Files<Box<dyn Served>>, request: HostRequest, bytes: Vec<u
     }
 }
 
-fn holds(files: &mut Files<Box<dyn Served>>, content: &ExpectedContent) -> bool {
+fn holds(files: &mut FileExecutor<Box<dyn Served>>, content: &ExpectedContent) -> bool {
     let len = content.bytes().len() as u64;
     let read = HostRequest { tag: 999, op: HostOp::Read, offset: 0, len, fua: false };
     let completion = answer(files, read, Vec::new()).expect("it is served");
     completion.ok && *completion.bytes == *content.bytes()
 }
 
-fn a_device_whose_sync_fails_has_failed(io: Io) {
+fn a_device_whose_sync_fails_has_failed(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
-    let faults = [Fault::Broken, Fault::NoRoom];
+    let faults = [IoFault::Broken, IoFault::NoRoom];
     for (at, fault) in [SyncPoint::Fua, SyncPoint::Flush].into_iter().flat_map(|at| faults.map(|fault| (at, fault))) {
         let (os, mut files, mut content) = filled(&array);
         let before = os.syncs().get(&at).copied().unwrap_or(0);
@@ -96,7 +107,7 @@ fn a_device_whose_sync_fails_has_failed(io: Io) {
         assert!(holds(&mut files, &content), "{at:?}: served degraded");
 
         // What was answered is there though nothing survives that was not durable.
-        let left = os.cut(Survival::Nothing);
+        let left = os.cut(CrashSurvival::Nothing);
         left.take_away(&array.files(Path::new(FOLDER)).devices[failed.index()].path);
         let mut files = open(&array, &left);
         assert!(holds(&mut files, &content), "{at:?}: after the power failed");
@@ -104,9 +115,9 @@ fn a_device_whose_sync_fails_has_failed(io: Io) {
 }
 
 /// What an earlier process wrote, and this one reads, may never become durable.
-fn a_device_that_cannot_be_made_durable_at_the_start_does_not_answer(io: Io) {
+fn a_device_that_cannot_be_made_durable_at_the_start_does_not_answer(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
-    for fault in [Fault::Broken, Fault::NoRoom] {
+    for fault in [IoFault::Broken, IoFault::NoRoom] {
         let (os, mut files, mut content) = filled(&array);
         assert!(write(&array, &mut files, &mut content, 50, false).expect("it is served").ok);
         let left = os.end(false);
@@ -118,7 +129,7 @@ fn a_device_that_cannot_be_made_durable_at_the_start_does_not_answer(io: Io) {
     }
 }
 
-fn an_executor_whose_nvram_cannot_be_synced_stops(io: Io) {
+fn an_executor_whose_nvram_cannot_be_synced_stops(io: IoBackend) {
     let plain = Array::over(io, Level::Raid5, 4);
     // Data goes into the NVRAM.
     let cached = Array { cache: cache("wow"), regime: Regime::EveryWrite, ..plain };
@@ -129,7 +140,7 @@ fn an_executor_whose_nvram_cannot_be_synced_stops(io: Io) {
         (SyncPoint::Answer, batched, "/array/nvram"),
     ] {
         let (os, mut files, mut content) = filled(&array);
-        os.fail_sync(at, Fault::Broken);
+        os.fail_sync(at, IoFault::Broken);
         let before = os.syncs().get(&at).copied().unwrap_or(0);
         // A row of which no intent is set.
         let request =

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_cache::{HostCacheInfo, Medium, Served, host_caches_of};
-use destage_exec::{Accepted, Files, Io, Recording};
+use destage_exec::{AcceptedLosses, FileExecutor, IoBackend, RecordingOs};
 use destage_plan::PageRange;
 use destage_raid::Level;
 use destage_raid::array::ArrayConfig;
@@ -58,7 +58,7 @@ enum DamageFate {
 /// Holds an array that was ended, to be damaged again and again.
 struct EndedArray {
     array: Array,
-    os: Recording,
+    os: RecordingOs,
     /// Gives what it held before the last writes, and what it holds.
     before: Vec<u8>,
     content: Vec<u8>,
@@ -67,8 +67,12 @@ struct EndedArray {
 
 impl EndedArray {
     fn new(info: &'static HostCacheInfo, end: ArrayEnd, breaks: Option<u8>) -> Self {
-        let array =
-            Array { cache: info, cache_pages: 160, hurries: false, ..Array::over(Io::Threads, Level::Raid5, MEMBERS) };
+        let array = Array {
+            cache: info,
+            cache_pages: 160,
+            hurries: false,
+            ..Array::over(IoBackend::Threads, Level::Raid5, MEMBERS)
+        };
         let mut filled = FilledArray::new(array);
         assert!(filled.holds(), "{}", info.name);
         let before = filled.content.bytes().to_vec();
@@ -124,23 +128,23 @@ impl EndedArray {
     }
 
     /// Opens what is in a recording as the service does, with all losses accepted or none; the refusal if there is one.
-    fn open(&self, os: &Recording, accepts: bool) -> Result<Files<Box<dyn Served>>, String> {
+    fn open(&self, os: &RecordingOs, accepts: bool) -> Result<FileExecutor<Box<dyn Served>>, String> {
         let holds_data = self.array.cache.holds_dirty || self.array.cache.medium == Medium::Nvram;
-        let accepted = Accepted { data: accepts || !holds_data, notes: accepts };
+        let accepted = AcceptedLosses { data: accepts || !holds_data, notes: accepts };
         let losses = if accepts { vec![PageRange::ALL] } else { Vec::new() };
         let controller = self
             .array
             .spec()
             .build(&ArrayConfig { accepted_losses: losses, ..self.array.config() }, self.array.cache_pages);
         let (controller, config) = (controller.expect("an array that can be"), self.array.files(Path::new(FOLDER)));
-        let opened = Files::resynchronise_on(Arc::new(os.clone()), controller, config, accepted);
+        let opened = FileExecutor::resynchronise_on(Arc::new(os.clone()), controller, config, accepted);
         let mut files = opened.map_err(|error| error.to_string())?;
         files.wait_ready().map_err(|error| error.to_string())?;
         Ok(files)
     }
 
     /// Serves what is in a recording, and says what became of it. What is refused names the way on, and goes on that way.
-    fn serve(&self, os: Recording, what: &str) -> DamageFate {
+    fn serve(&self, os: RecordingOs, what: &str) -> DamageFate {
         let (files, mut fate) = match self.open(&os, false) {
             Ok(files) => (files, DamageFate::Unseen),
             Err(why) => {
@@ -183,7 +187,7 @@ impl EndedArray {
         fate
     }
 
-    fn is_consistent(&self, os: &Recording) -> bool {
+    fn is_consistent(&self, os: &RecordingOs) -> bool {
         let content = |dev| os.content(&member(Path::new(FOLDER), dev)).expect("it is there");
         let members: Vec<_> = (0..MEMBERS).map(content).collect();
         let len = (self.array.member_pages * self.array.page) as usize;

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_cache::Served;
-use destage_exec::{Existing, Files, FilesConfig, FilesError, Io, SuccessionPhase, SuccessorLabelling, SyncPoint};
+use destage_exec::{
+    ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend, SuccessionPhase, SuccessorLabelling, SyncPoint,
+};
 use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, Out, Step, StepSet};
 use destage_raid::Level;
 use destage_testkit::ScriptedController;
@@ -37,18 +39,18 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Nothing takes longer than this that does not wait for ever.
 const LIMIT: Duration = Duration::from_secs(8);
 
-fn array(io: Io) -> Array {
+fn array(io: IoBackend) -> Array {
     Array { depth: 8, ..Array::over(io, Level::Raid5, 4) }
 }
 
-fn config(io: Io, folder: &Path) -> FilesConfig {
+fn config(io: IoBackend, folder: &Path) -> FilesConfig {
     FilesConfig { patience: PATIENCE, ..array(io).files(folder) }
 }
 
 /// An array with content, at rest.
-fn filled(io: Io, os: &Probe, folder: &Path) -> (Files<Box<dyn Served>>, ExpectedContent) {
+fn filled(io: IoBackend, os: &Probe, folder: &Path) -> (FileExecutor<Box<dyn Served>>, ExpectedContent) {
     let controller = array(io).controller();
-    let files = Files::create_on(Arc::new(os.clone()), controller, config(io, folder), Existing::Refuse);
+    let files = FileExecutor::create_on(Arc::new(os.clone()), controller, config(io, folder), ExistingFiles::Refuse);
     let mut files = files.expect("a new array");
     let mut content = ExpectedContent::new(array(io).sizes());
     for tag in 0..20 {
@@ -61,8 +63,8 @@ fn filled(io: Io, os: &Probe, folder: &Path) -> (Files<Box<dyn Served>>, Expecte
     (files, content)
 }
 
-fn open(io: Io, os: &Probe, folder: &Path) -> Result<Files<Box<dyn Served>>, FilesError> {
-    Files::open_on(Arc::new(os.clone()), array(io).controller(), config(io, folder))
+fn open(io: IoBackend, os: &Probe, folder: &Path) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+    FileExecutor::open_on(Arc::new(os.clone()), array(io).controller(), config(io, folder))
 }
 
 /// A page that lies on the first member.
@@ -71,14 +73,14 @@ fn write(tag: u64) -> HostRequest {
 }
 
 /// What hung has come to an end: the array can be opened again, and holds what it must.
-fn opens_again(io: Io, os: &Probe, folder: &Path, content: &ExpectedContent) {
+fn opens_again(io: IoBackend, os: &Probe, folder: &Path, content: &ExpectedContent) {
     os.release();
     let mut files = reopen(|| open(io, os, folder)).expect("the array is there");
     assert_holds(&mut files, content, "opened again");
     drop(files.stop_clean().expect("it stops"));
 }
 
-fn dropping_leaves_threads_that_hang_and_they_keep_the_array(io: Io) {
+fn dropping_leaves_threads_that_hang_and_they_keep_the_array(io: IoBackend) {
     for call in [Call::Write, Call::Sync(SyncPoint::Flush)] {
         let (os, folder) = (Probe::default(), folder());
         let (mut files, mut content) = filled(io, &os, folder.path());
@@ -109,7 +111,7 @@ fn dropping_leaves_threads_that_hang_and_they_keep_the_array(io: Io) {
     }
 }
 
-fn a_clean_stop_says_which_file_hangs(io: Io) {
+fn a_clean_stop_says_which_file_hangs(io: IoBackend) {
     for (point, file) in [(SyncPoint::Flush, "dev2"), (SyncPoint::Intents, "intents")] {
         let (os, folder) = (Probe::default(), folder());
         let (files, content) = filled(io, &os, folder.path());
@@ -126,7 +128,7 @@ fn a_clean_stop_says_which_file_hangs(io: Io) {
     }
 }
 
-fn opening_and_making_say_which_file_hangs(io: Io) {
+fn opening_and_making_say_which_file_hangs(io: IoBackend) {
     let (os, folder) = (Probe::default(), folder());
     let (files, content) = filled(io, &os, folder.path());
     drop(files.stop_clean().expect("it stops"));
@@ -150,13 +152,17 @@ fn opening_and_making_say_which_file_hangs(io: Io) {
     let other = destage_testkit::folder();
     let path = member(other.path(), 2);
     os.hang(&path, Call::Sync(SyncPoint::CreateDevice));
-    let made =
-        Files::create_on(Arc::new(os.clone()), array(io).controller(), config(io, other.path()), Existing::Refuse);
+    let made = FileExecutor::create_on(
+        Arc::new(os.clone()),
+        array(io).controller(),
+        config(io, other.path()),
+        ExistingFiles::Refuse,
+    );
     assert!(matches!(made.expect_err("it hangs"), FilesError::Hangs(other) if other == path));
     os.release();
 }
 
-fn replacing_says_that_the_new_file_hangs_and_another_is_taken(io: Io) {
+fn replacing_says_that_the_new_file_hangs_and_another_is_taken(io: IoBackend) {
     let (os, folder) = (Probe::default(), folder());
     let (mut files, content) = filled(io, &os, folder.path());
     // The last while it is labelled.
@@ -200,7 +206,7 @@ fn replacing_says_that_the_new_file_hangs_and_another_is_taken(io: Io) {
     os.release();
 }
 
-fn a_successor_that_hangs_over_its_label_is_not_waited_for(io: Io) {
+fn a_successor_that_hangs_over_its_label_is_not_waited_for(io: IoBackend) {
     for call in [Call::Write, Call::Sync(SyncPoint::Successor)] {
         let (os, folder) = (Probe::default(), folder());
         let (mut files, content) = filled(io, &os, folder.path());
@@ -244,7 +250,7 @@ fn a_successor_that_hangs_over_its_label_is_not_waited_for(io: Io) {
     }
 }
 
-fn a_file_is_asked_whether_it_answers(io: Io) {
+fn a_file_is_asked_whether_it_answers(io: IoBackend) {
     let (os, folder) = (Probe::default(), folder());
     let (mut files, content) = filled(io, &os, folder.path());
     let new = folder.path().join("new");
@@ -268,7 +274,7 @@ fn a_file_is_asked_whether_it_answers(io: Io) {
     os.release();
 }
 
-fn commands_of_one_device_are_carried_out_at_the_same_time(io: Io) {
+fn commands_of_one_device_are_carried_out_at_the_same_time(io: IoBackend) {
     let (os, folder) = (Probe::default(), folder());
     let (mut files, content) = filled(io, &os, folder.path());
     // Four pages of the first chunk, each with a read of its own.
@@ -283,11 +289,15 @@ fn commands_of_one_device_are_carried_out_at_the_same_time(io: Io) {
     assert!(files.errors().next().is_none(), "all four were at work together");
 }
 
-fn pages_are_read_and_written_from_where_direct_io_wants_them(io: Io) {
+fn pages_are_read_and_written_from_where_direct_io_wants_them(io: IoBackend) {
     let (os, folder) = (Probe::default(), folder());
     let array = Array { page: 4096, sector: 512, ..array(io) };
-    let files =
-        Files::create_on(Arc::new(os.clone()), array.controller(), array.files(folder.path()), Existing::Refuse);
+    let files = FileExecutor::create_on(
+        Arc::new(os.clone()),
+        array.controller(),
+        array.files(folder.path()),
+        ExistingFiles::Refuse,
+    );
     let mut files = files.expect("a new array");
     let mut content = ExpectedContent::new(array.sizes());
     for tag in 0..40 {
@@ -303,7 +313,7 @@ fn pages_are_read_and_written_from_where_direct_io_wants_them(io: Io) {
 }
 
 /// Whichever of the two ends first says what was wrong with the device; the other says what came of it.
-fn the_first_error_of_a_device_is_kept(io: Io) {
+fn the_first_error_of_a_device_is_kept(io: IoBackend) {
     for first in [Call::Read, Call::Write] {
         let (os, folder) = (Probe::default(), folder());
         drop(scribe::create(folder.path()));
@@ -320,7 +330,7 @@ fn the_first_error_of_a_device_is_kept(io: Io) {
             let dst = out.tmp(op, 1);
             out.step(op, Step::Read { ext, dst }, StepSet::EMPTY);
         });
-        let mut files = Files::open_on(Arc::new(os.clone()), script, config).expect("the array is there");
+        let mut files = FileExecutor::open_on(Arc::new(os.clone()), script, config).expect("the array is there");
         assert!(files.answers(Dev(0)) && files.errors().next().is_none());
         memory.set_len(0).expect("it can be cut");
         fcntl_add_seals(&memory, SealFlags::WRITE).expect("it can be sealed");

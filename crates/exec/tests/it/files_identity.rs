@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use destage_cache::Served;
-use destage_exec::{Existing, Files, FilesConfig, FilesError, Io};
+use destage_exec::{ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
@@ -37,7 +37,7 @@ fn made(array: &Array, folder: &Path) -> ExpectedContent {
     content
 }
 
-fn write(files: &mut Files<Box<dyn Served>>, sizes: &ArraySizes, content: &mut ExpectedContent, tag: u64) {
+fn write(files: &mut FileExecutor<Box<dyn Served>>, sizes: &ArraySizes, content: &mut ExpectedContent, tag: u64) {
     let request = HostRequest { tag, op: HostOp::Write, offset: 0, len: sizes.pages * sizes.page, fua: false };
     let bytes = data(&request, sizes.sector);
     content.apply(&request, &bytes);
@@ -45,20 +45,20 @@ fn write(files: &mut Files<Box<dyn Served>>, sizes: &ArraySizes, content: &mut E
 }
 
 fn error(array: &Array, folder: &Path) -> FilesError {
-    Files::open(array.controller(), array.files(folder)).expect_err("one file is not the array's")
+    FileExecutor::open(array.controller(), array.files(folder)).expect_err("one file is not the array's")
 }
 
-fn why(files: &Files<Box<dyn Served>>, dev: Dev) -> String {
+fn why(files: &FileExecutor<Box<dyn Served>>, dev: Dev) -> String {
     let error = files.errors().find(|(which, _)| *which == dev).expect("the device does not answer");
     error.1.to_string()
 }
 
-fn an_array_that_is_described_as_something_else_is_refused(io: Io) {
+fn an_array_that_is_described_as_something_else_is_refused(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     let about = |text: &str| FilesConfig { about: text.to_owned(), ..array.files(folder.path()) };
     let made = "level = raid5\nchunk = 64KiB\n";
-    let files = Files::create(array.controller(), about(made), Existing::Refuse).expect("an array");
+    let files = FileExecutor::create(array.controller(), about(made), ExistingFiles::Refuse).expect("an array");
     drop(files.stop_clean().expect("the array stops"));
     for (text, found, expected) in [
         ("level = raid5\nchunk = 4KiB\n", "chunk = 64KiB", "chunk = 4KiB"),
@@ -67,18 +67,18 @@ fn an_array_that_is_described_as_something_else_is_refused(io: Io) {
         ("level = raid5\nchunk = 64KiB\npage = 4KiB\n", "nothing", "page = 4KiB"),
     ] {
         // As long as the label is, so that the files are.
-        let error = Files::open(array.controller(), about(text)).expect_err("it is another array").to_string();
+        let error = FileExecutor::open(array.controller(), about(text)).expect_err("it is another array").to_string();
         let right = format!(
             "{} was made with {found}; it cannot be opened with {expected}",
             member(folder.path(), 0).display()
         );
         assert_eq!(error, right);
     }
-    let files = Files::open(array.controller(), about(made)).expect("it is this array");
+    let files = FileExecutor::open(array.controller(), about(made)).expect("it is this array");
     assert_eq!(files.errors().count(), 0);
 }
 
-fn a_member_of_another_length_counts_as_missing(io: Io) {
+fn a_member_of_another_length_counts_as_missing(io: IoBackend) {
     for length in [-1, 1, -512, 4096, i64::MIN] {
         let array = Array::over(io, Level::Raid5, 4);
         let (folder, sizes) = (folder(), array.sizes());
@@ -104,12 +104,12 @@ fn a_member_of_another_length_counts_as_missing(io: Io) {
     }
 }
 
-fn bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused(io: Io) {
+fn bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     let mut config = array.files(folder.path());
     config.devices.iter_mut().for_each(|device| device.offset = 8192);
-    let mut files = Files::create(array.controller(), config.clone(), Existing::Refuse).expect("an array");
+    let mut files = FileExecutor::create(array.controller(), config.clone(), ExistingFiles::Refuse).expect("an array");
     let sizes = array.sizes();
     let mut content = ExpectedContent::new(sizes);
     write(&mut files, &sizes, &mut content, 1);
@@ -118,7 +118,7 @@ fn bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused(io: Io)
     assert!(bytes[..8192].iter().all(|byte| *byte == 0) && bytes[8192..].iter().any(|byte| *byte != 0));
     bytes[..8192].fill(7);
     fs::write(member(folder.path(), 1), &bytes).expect("a member");
-    let mut files = Files::open(array.controller(), config.clone()).expect("nobody looks at them");
+    let mut files = FileExecutor::open(array.controller(), config.clone()).expect("nobody looks at them");
     assert_holds(&mut files, &content, "behind what is before");
     write(&mut files, &sizes, &mut content, 2);
     drop(files.stop_clean().expect("the array stops"));
@@ -130,7 +130,7 @@ fn bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused(io: Io)
     let crc = crc32c::crc32c(&bytes[label..label + 508]);
     bytes[label + 508..label + 512].copy_from_slice(&crc.to_le_bytes());
     fs::write(member(folder.path(), 1), &bytes).expect("a member");
-    let error = Files::open(array.controller(), config).expect_err("it is another version").to_string();
+    let error = FileExecutor::open(array.controller(), config).expect_err("it is another version").to_string();
     assert!(error.contains("the label's version") && error.contains("is 1; it must be 4"), "{error}");
 }
 
@@ -141,12 +141,12 @@ fn permute(folder: &Path, places: [u8; 4]) {
     (0..).zip(places).for_each(|(dev, place)| fs::rename(aside(dev), member(folder, place)).expect("it is there"));
 }
 
-fn order(files: &Files<Box<dyn Served>>, folder: &Path) -> [u8; 4] {
+fn order(files: &FileExecutor<Box<dyn Served>>, folder: &Path) -> [u8; 4] {
     let place = |dev: usize| (0..4).find(|place| files.config().devices[dev].path == member(folder, *place));
     [0, 1, 2, 3].map(|dev| place(dev).expect("a place"))
 }
 
-fn members_that_changed_places_are_found_by_their_labels(io: Io) {
+fn members_that_changed_places_are_found_by_their_labels(io: IoBackend) {
     for places in [[2, 1, 0, 3], [1, 2, 3, 0], [3, 2, 1, 0]] {
         let array = Array::over(io, Level::Raid5, 4);
         let (folder, sizes) = (folder(), array.sizes());
@@ -159,9 +159,9 @@ fn members_that_changed_places_are_found_by_their_labels(io: Io) {
         drop(files.stop_clean().expect("the array stops"));
         // NVRAM and intents are lost, and each member has marks.
         fs::remove_file(folder.path().join("nvram")).expect("it is there");
-        let accepted = destage_exec::Accepted { data: true, notes: true };
+        let accepted = destage_exec::AcceptedLosses { data: true, notes: true };
         let config = array.files(folder.path());
-        let mut files = Files::resynchronise(array.controller(), config, accepted).expect("the array is there");
+        let mut files = FileExecutor::resynchronise(array.controller(), config, accepted).expect("the array is there");
         assert_eq!((order(&files, folder.path()), files.errors().count()), (places, 0));
         assert_holds(&mut files, &content, "each found without the NVRAM");
         drop(files.stop_clean().expect("the array stops"));
@@ -176,7 +176,7 @@ fn members_that_changed_places_are_found_by_their_labels(io: Io) {
     }
 }
 
-fn members_that_changed_places_are_found_though_one_is_not_there(io: Io) {
+fn members_that_changed_places_are_found_though_one_is_not_there(io: IoBackend) {
     for what in ["missing", "unlabelled", "longer", "shorter"] {
         let array = Array::over(io, Level::Raid5, 4);
         let folder = folder();
@@ -207,7 +207,7 @@ fn members_that_changed_places_are_found_though_one_is_not_there(io: Io) {
     }
 }
 
-fn a_copy_in_the_place_of_another_member_is_refused(io: Io) {
+fn a_copy_in_the_place_of_another_member_is_refused(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     let content = made(&array, folder.path());
@@ -224,7 +224,7 @@ fn a_copy_in_the_place_of_another_member_is_refused(io: Io) {
     assert_holds(&mut array.open(folder.path()), &content, "nothing was changed");
 }
 
-fn a_member_of_another_array_is_refused_though_the_array_has_the_same_number(io: Io) {
+fn a_member_of_another_array_is_refused_though_the_array_has_the_same_number(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let (ours, theirs) = (folder(), folder());
     made(&array, ours.path());
@@ -234,7 +234,7 @@ fn a_member_of_another_array_is_refused_though_the_array_has_the_same_number(io:
     assert!(message.contains("dev1 is device 1 of another array; in its place must be member 1"), "{message}");
 }
 
-fn a_file_that_was_replaced_is_not_taken_for_the_one_that_replaced_it(io: Io) {
+fn a_file_that_was_replaced_is_not_taken_for_the_one_that_replaced_it(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     let sizes = array.sizes();
@@ -262,7 +262,7 @@ fn a_file_that_was_replaced_is_not_taken_for_the_one_that_replaced_it(io: Io) {
     assert_holds(&mut files, &content, "with it");
 }
 
-fn what_takes_a_members_place_is_not_it_before_the_loss_is_noted(io: Io) {
+fn what_takes_a_members_place_is_not_it_before_the_loss_is_noted(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     let content = made(&array, folder.path());
@@ -290,7 +290,7 @@ fn what_takes_a_members_place_is_not_it_before_the_loss_is_noted(io: Io) {
     assert_holds(&mut files, &content, "with it");
 }
 
-fn a_member_that_was_away_while_the_array_went_on_has_missed_writes(io: Io) {
+fn a_member_that_was_away_while_the_array_went_on_has_missed_writes(io: IoBackend) {
     let array = Array::over(io, Level::Raid6, 5);
     let folder = folder();
     let sizes = array.sizes();
@@ -309,7 +309,7 @@ fn a_member_that_was_away_while_the_array_went_on_has_missed_writes(io: Io) {
     assert_holds(&mut files, &content, "without it");
 }
 
-fn a_file_without_a_label_counts_as_not_there(io: Io) {
+fn a_file_without_a_label_counts_as_not_there(io: IoBackend) {
     let array = Array::over(io, Level::Raid1, 2);
     let folder = folder();
     let content = made(&array, folder.path());
@@ -320,7 +320,7 @@ fn a_file_without_a_label_counts_as_not_there(io: Io) {
         bytes[at] ^= 1;
         fs::write(&path, &bytes).expect("it can be written");
         let controller = array.controller();
-        let mut files = Files::open(controller, array.files(folder.path())).expect("one copy is enough");
+        let mut files = FileExecutor::open(controller, array.files(folder.path())).expect("one copy is enough");
         assert!(!files.answers(Dev(1)) && why(&files, Dev(1)).contains("it has no label"), "byte {at}");
         assert_holds(&mut files, &content, "without it");
         bytes[at] ^= 1;
@@ -337,13 +337,15 @@ fn unlabelled(array: &Array, from: &Path, to: &Path) {
     }
 }
 
-fn members_with_content_are_adopted_as_they_are(io: Io) {
+fn members_with_content_are_adopted_as_they_are(io: IoBackend) {
     for (level, members) in [(Level::Raid0, 3), (Level::Raid1, 3), (Level::Raid5, 4), (Level::Raid6, 5)] {
         let array = Array::over(io, level, members);
         let (first, second) = (folder(), folder());
         let content = made(&array, first.path());
         unlabelled(&array, first.path(), second.path());
-        let adopt = |config| Files::create(array.controller(), config, Existing::Adopt(DevSet::first(members.into())));
+        let adopt = |config| {
+            FileExecutor::create(array.controller(), config, ExistingFiles::Adopt(DevSet::first(members.into())))
+        };
         let mut files = adopt(array.files(second.path())).expect("they are adopted");
         assert_holds(&mut files, &content, "adopted");
         drop(files.stop_clean().expect("the array stops"));
@@ -369,12 +371,13 @@ fn members_with_content_are_adopted_as_they_are(io: Io) {
     }
 }
 
-fn what_cannot_be_adopted_stays_as_it_is(io: Io) {
+fn what_cannot_be_adopted_stays_as_it_is(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let (first, second) = (folder(), folder());
     let content = made(&array, first.path());
     unlabelled(&array, first.path(), second.path());
-    let adopt = |devices| Files::create(array.controller(), array.files(second.path()), Existing::Adopt(devices));
+    let adopt =
+        |devices| FileExecutor::create(array.controller(), array.files(second.path()), ExistingFiles::Adopt(devices));
     let refused = |what: &str| {
         let error = adopt(DevSet::first(4)).expect_err(what);
         assert!(!second.path().join("nvram").exists(), "{what}: nothing is made");

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 
 use destage_cache::{Medium, host_caches};
-use destage_exec::{Existing, Files, FilesError, Io};
+use destage_exec::{ExistingFiles, FileExecutor, FilesError, IoBackend};
 use destage_plan::{Controller, Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 use destage_raid::Level;
 use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data, draw, folder, soak};
@@ -60,7 +60,7 @@ impl Crashed {
 
 /// Serves requests for a while and crashes with some under way.
 fn work_and_crash<C: Controller>(
-    mut files: Files<C>,
+    mut files: FileExecutor<C>,
     dice: &mut TestRng,
     sizes: &ArraySizes,
     content: ExpectedContent,
@@ -138,7 +138,7 @@ fn crashes(array: &Array, seed: u64, lives: u64) {
     }
 }
 
-fn arrays(io: Io) -> [Array; 4] {
+fn arrays(io: IoBackend) -> [Array; 4] {
     let array = |level, members| Array { depth: 8, ..Array::over(io, level, members) };
     let large = |array| Array { page: 4096, sector: 512, member_pages: 16, ..array };
     [array(Level::Raid0, 3), array(Level::Raid1, 3), array(Level::Raid5, 4), large(array(Level::Raid6, 5))]
@@ -148,7 +148,7 @@ fn lives() -> u64 {
     if soak() { 2_000 } else { 20 }
 }
 
-fn acknowledged_writes_survive_crashes_under_every_cache(io: Io) {
+fn acknowledged_writes_survive_crashes_under_every_cache(io: IoBackend) {
     for (cache, seeds) in host_caches().zip((1..).step_by(10)) {
         for (array, seed) in arrays(io).iter().zip(seeds..).filter(|(array, _)| (cache.serves)(array.level)) {
             crashes(&Array { cache, ..*array }, seed, lives());
@@ -158,7 +158,7 @@ fn acknowledged_writes_survive_crashes_under_every_cache(io: Io) {
 
 /// Serves requests one by one.
 fn work<C: Controller>(
-    files: &mut Files<C>,
+    files: &mut FileExecutor<C>,
     dice: &mut TestRng,
     sizes: &ArraySizes,
     content: &mut ExpectedContent,
@@ -182,7 +182,7 @@ fn work<C: Controller>(
     }
 }
 
-fn a_member_that_fails_at_work_is_done_without_and_filled_again(io: Io) {
+fn a_member_that_fails_at_work_is_done_without_and_filled_again(io: IoBackend) {
     for (array, seed) in arrays(io).iter().zip(21..).filter(|(array, _)| array.level != Level::Raid0) {
         let folder = folder();
         let sizes = array.sizes();
@@ -194,7 +194,7 @@ fn a_member_that_fails_at_work_is_done_without_and_filled_again(io: Io) {
             let (dev, path) = (Dev(round), member(folder.path(), round));
             let mut config = array.files(folder.path());
             config.devices[dev.index()].options.breaks_after = Some(dice.within(1, 60));
-            let mut files = Files::open(array.controller(), config).expect("the array is there");
+            let mut files = FileExecutor::open(array.controller(), config).expect("the array is there");
             while files.answers(dev) {
                 work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 1);
             }
@@ -222,7 +222,7 @@ fn a_member_that_fails_at_work_is_done_without_and_filled_again(io: Io) {
     }
 }
 
-fn a_crash_while_a_member_is_filled_goes_on_where_it_was_noted(io: Io) {
+fn a_crash_while_a_member_is_filled_goes_on_where_it_was_noted(io: IoBackend) {
     let array = Array { depth: 8, member_pages: 512, ..Array::over(io, Level::Raid5, 4) };
     let folder = folder();
     let sizes = array.sizes();
@@ -250,14 +250,14 @@ fn a_crash_while_a_member_is_filled_goes_on_where_it_was_noted(io: Io) {
     assert_holds(&mut files, &content, "after the filling");
 }
 
-fn a_lost_cache_costs_nothing(io: Io) {
+fn a_lost_cache_costs_nothing(io: IoBackend) {
     let array = Array { cache: cache("write-through"), ..Array::over(io, Level::Raid5, 4) };
     let folder = folder();
     let sizes = array.sizes();
     let (mut dice, mut content, mut tag) = (TestRng::new(41), ExpectedContent::new(sizes), 0);
     let mut config = array.files(folder.path());
     config.devices[4].options.breaks_after = Some(150);
-    let mut files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
+    let mut files = FileExecutor::create(array.controller(), config, ExistingFiles::Refuse).expect("a new array");
     while files.answers(Dev(4)) {
         work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 1);
     }
@@ -271,7 +271,7 @@ fn a_lost_cache_costs_nothing(io: Io) {
     assert_holds(&mut files, &content, "with a new cache");
 }
 
-fn why_members_do_not_answer_is_told_until_they_are_replaced(io: Io) {
+fn why_members_do_not_answer_is_told_until_they_are_replaced(io: IoBackend) {
     let array = Array::over(io, Level::Raid6, 5);
     let folder = folder();
     let sizes = array.sizes();
@@ -287,7 +287,7 @@ fn why_members_do_not_answer_is_told_until_they_are_replaced(io: Io) {
     let cut = fs::File::options().write(true).open(member(folder.path(), 2)).expect("the file is there");
     cut.set_len(512).expect("it can be cut");
     assert_holds(&mut files, &content, "without two members");
-    let told = |files: &Files<_>| -> Vec<_> {
+    let told = |files: &FileExecutor<_>| -> Vec<_> {
         let told = |(dev, error): (Dev, &FilesError)| match error {
             FilesError::Io { path, what, source } if *path == member(folder.path(), dev.0) => {
                 (dev, *what, source.kind())
@@ -308,7 +308,7 @@ fn why_members_do_not_answer_is_told_until_they_are_replaced(io: Io) {
     assert_holds(&mut files, &content, "with the members filled");
 }
 
-fn a_member_whose_making_was_cut_short_counts_as_not_there(io: Io) {
+fn a_member_whose_making_was_cut_short_counts_as_not_there(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     let sizes = array.sizes();
@@ -327,7 +327,7 @@ fn a_member_whose_making_was_cut_short_counts_as_not_there(io: Io) {
     assert_holds(&mut files, &content, "with the member");
 }
 
-fn too_many_lost_members_are_refused(io: Io) {
+fn too_many_lost_members_are_refused(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     drop(array.create(folder.path()));
@@ -347,7 +347,7 @@ fn too_many_lost_members_are_refused(io: Io) {
     assert!(matches!(files.submit(request, Vec::new()), Err(FilesError::Stopped)));
 }
 
-fn requests_may_come_before_the_array_is_recovered(io: Io) {
+fn requests_may_come_before_the_array_is_recovered(io: IoBackend) {
     let array = Array { depth: 8, ..Array::over(io, Level::Raid5, 4) };
     let folder = folder();
     let mut files = array.create(folder.path());

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use destage_cache::host_caches;
-use destage_exec::{Accepted, BadBytes, Files, FilesError, Io};
+use destage_exec::{AcceptedLosses, BadBytes, FileExecutor, FilesError, IoBackend};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 use destage_raid::Level;
 use destage_testkit::{TestRng, data};
@@ -54,7 +54,7 @@ fn go_on(filled: &mut FilledArray) {
     }
 }
 
-fn write_back_keeps_the_page_of_such_a_row_alone(io: Io) {
+fn write_back_keeps_the_page_of_such_a_row_alone(io: IoBackend) {
     let cached = Array {
         cache: cache("write-back"),
         cache_pages: 160,
@@ -94,7 +94,7 @@ fn write_back_keeps_the_page_of_such_a_row_alone(io: Io) {
 }
 
 /// Writes parts and wholes of such a row and of others beside it, over every cache, and reads them.
-fn every_cache_goes_on_beside_such_a_row(io: Io) {
+fn every_cache_goes_on_beside_such_a_row(io: IoBackend) {
     let mut refused = 0;
     for cache in host_caches().filter(|cache| (cache.serves)(Level::Raid5)) {
         for seed in 0..12 {
@@ -157,7 +157,7 @@ fn every_cache_goes_on_beside_such_a_row(io: Io) {
 }
 
 /// Spoils pages of more rows than notes of missing pages may take of the NVRAM, and has another member filled.
-fn noted(io: Io) -> FilledArray {
+fn noted(io: IoBackend) -> FilledArray {
     let mut filled = FilledArray::new(Array::over(io, Level::Raid5, MEMBERS));
     for row in 0..20 {
         filled.spoil(1, 3 * row, BadBytes::UntilWritten);
@@ -171,7 +171,7 @@ fn missing(filled: &FilledArray) -> usize {
     filled.files.engine().controller().array().missing().count()
 }
 
-fn a_rebuild_waits_once_so_many_pages_are_noted_as_missing(io: Io) {
+fn a_rebuild_waits_once_so_many_pages_are_noted_as_missing(io: IoBackend) {
     let mut filled = noted(io);
     let quarter = filled.array.config().nv_slots as usize / 4;
     assert_eq!(missing(&filled), quarter, "a quarter of the slots");
@@ -189,19 +189,20 @@ fn a_rebuild_waits_once_so_many_pages_are_noted_as_missing(io: Io) {
     assert!(filled.holds() && missing(&filled) == 0);
 }
 
-fn notes_of_missing_pages_are_given_up_by_order_alone(io: Io) {
+fn notes_of_missing_pages_are_given_up_by_order_alone(io: IoBackend) {
     let filled = noted(io);
     let config = filled.files.config().clone();
     let FilledArray { array, os, files, .. } = filled;
     drop(files);
     os.take_away(Path::new("/array/nvram"));
     let resynchronise =
-        |accepted| Files::resynchronise_on(Arc::new(os.clone()), array.controller(), config.clone(), accepted);
-    let error = resynchronise(Accepted { data: true, notes: false }).expect_err("what is lost is noted there alone");
+        |accepted| FileExecutor::resynchronise_on(Arc::new(os.clone()), array.controller(), config.clone(), accepted);
+    let error =
+        resynchronise(AcceptedLosses { data: true, notes: false }).expect_err("what is lost is noted there alone");
     assert!(matches!(&error, FilesError::LostForGood { notes: true, .. }), "{error}");
     assert!(error.to_string().contains("accept-losses"), "{error}");
     assert!(os.content(Path::new("/array/nvram")).is_none(), "nothing is made for it");
     // With them it is lost which rows are filled: what the member held of marked rows is named.
-    let files = resynchronise(Accepted { data: true, notes: true }).expect("that is accepted");
+    let files = resynchronise(AcceptedLosses { data: true, notes: true }).expect("that is accepted");
     assert!(matches!(files.status(), Status::Refused(Refusal::WriteHole { .. })), "{:?}", files.status());
 }

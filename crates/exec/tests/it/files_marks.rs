@@ -5,7 +5,7 @@ use std::path::Path;
 
 use destage_cache::Medium;
 use destage_cache::Served;
-use destage_exec::{Accepted, Files, FilesError};
+use destage_exec::{AcceptedLosses, FileExecutor, FilesError};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
@@ -14,10 +14,10 @@ use proptest::prelude::*;
 
 use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
 
-const ALL: Accepted = Accepted { data: true, notes: true };
+const ALL: AcceptedLosses = AcceptedLosses { data: true, notes: true };
 
 fn write(
-    files: &mut Files<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn Served>>,
     sizes: &ArraySizes,
     content: &mut ExpectedContent,
     pages: &[u64],
@@ -38,9 +38,13 @@ fn lose(folder: &Path, names: &[&str]) {
     }
 }
 
-fn resynchronise(array: &Array, folder: &Path, accepted: Accepted) -> Result<Files<Box<dyn Served>>, FilesError> {
+fn resynchronise(
+    array: &Array,
+    folder: &Path,
+    accepted: AcceptedLosses,
+) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
     // Whatever another test starts has for a moment what is open here.
-    reopen(|| Files::resynchronise(array.controller(), array.files(folder), accepted))
+    reopen(|| FileExecutor::resynchronise(array.controller(), array.files(folder), accepted))
 }
 
 #[test]
@@ -63,10 +67,10 @@ fn what_members_have_marked_is_made_consistent_and_nothing_else() {
         fs::write(&path, &bytes).expect("a member");
         let before = fs::read(member(folder.path(), 0)).expect("a member");
         lose(folder.path(), names);
-        let error = Files::open(array.controller(), array.files(folder.path())).expect_err("they are not there");
+        let error = FileExecutor::open(array.controller(), array.files(folder.path())).expect_err("they are not there");
         assert!(matches!(error, FilesError::Missing(_)), "{error}");
         let mut files =
-            resynchronise(&array, folder.path(), Accepted { data: true, notes: false }).expect("it goes on");
+            resynchronise(&array, folder.path(), AcceptedLosses { data: true, notes: false }).expect("it goes on");
         let done = files.resynchronised().cloned().expect("they were lost");
         assert_eq!(done.lost, names.iter().map(|name| folder.path().join(name)).collect::<Vec<_>>());
         assert_eq!(
@@ -145,7 +149,7 @@ fn intents_that_are_lost_alone_cost_nothing_of_the_nvram() {
         if !matches!(how, LostIntents::Removed) {
             fs::write(&path, &bytes).expect("a file");
         }
-        let mut files = resynchronise(&array, folder.path(), Accepted::default()).expect(&what);
+        let mut files = resynchronise(&array, folder.path(), AcceptedLosses::default()).expect(&what);
         assert!(files.resynchronised().is_none(), "{what}: the NVRAM is kept");
         let told = files.damaged_intents().expect("it is told").clone();
         assert_eq!((told.errors.len(), told.of), (1, 64), "{what}: {told:?}");
@@ -200,14 +204,14 @@ fn what_comes_back_after_it_was_taken_for_lost_is_refused() {
         for name in back {
             fs::write(folder.path().join(name), &old[usize::from(*name == "intents")]).expect("a file");
         }
-        let error = Files::open(array.controller(), array.files(folder.path())).expect_err("it is an old one");
+        let error = FileExecutor::open(array.controller(), array.files(folder.path())).expect_err("it is an old one");
         match &error {
             FilesError::Behind { older, .. } => assert_eq!(older.len(), 2, "{error}"),
             FilesError::Outdated { found: 0, expected, .. } => assert_eq!(*expected, epoch, "{error}"),
             _ => panic!("{error}"),
         }
         // It is as good as lost, once more.
-        let mut files = resynchronise(&array, folder.path(), Accepted::default()).expect("the members have all");
+        let mut files = resynchronise(&array, folder.path(), AcceptedLosses::default()).expect("the members have all");
         assert!(files.resynchronised().is_some());
         assert_holds(&mut files, &content, "without the old one");
         drop(files.stop_clean().expect("the array stops"));
@@ -228,14 +232,14 @@ fn what_only_the_nvram_had_is_lost_by_order_alone() {
         // In order: nothing is there that is nowhere else.
         drop(files.stop_clean().expect("the array stops"));
         lose(folder.path(), &["nvram", "intents"]);
-        let mut files = resynchronise(&array, folder.path(), Accepted::default()).expect("nothing is lost");
+        let mut files = resynchronise(&array, folder.path(), AcceptedLosses::default()).expect("nothing is lost");
         let done = files.resynchronised().expect("they were lost");
         assert_eq!((done.rows, done.data_lost), (0, false), "{name}");
         assert_holds(&mut files, &content, "after an end in order");
         write(&mut files, &sizes, &mut content, &[5], 200);
         drop(files);
         lose(folder.path(), &["nvram"]);
-        let error = resynchronise(&array, folder.path(), Accepted::default()).expect_err("something may be lost");
+        let error = resynchronise(&array, folder.path(), AcceptedLosses::default()).expect_err("something may be lost");
         assert!(matches!(&error, FilesError::LostForGood { data: true, notes: false, .. }), "{error}");
         assert!(error.to_string().contains("writes that were answered and are on no member"), "{error}");
         assert!(!folder.path().join("nvram").exists(), "nothing is changed by that");

@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 
 use destage_cache::Served;
-use destage_exec::{BadBytes, Existing, Fault, Files, FilesConfig, FilesError, Io, Slip, Traffic};
+use destage_exec::{
+    BadBytes, DeviceTraffic, ExecutorFault, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend, IoFault,
+};
 use destage_plan::{DevSet, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_testkit::{data, folder};
@@ -15,17 +17,17 @@ use crate::loop_device::LoopDevice;
 
 /// Puts neighbours on the same member: chunks of a page, over which a request of many pages comes round again and again.
 fn striped(level: Level, members: u8) -> Array {
-    Array { chunk: 1, depth: 32, ..Array::over(Io::Ring, level, members) }
+    Array { chunk: 1, depth: 32, ..Array::over(IoBackend::Ring, level, members) }
 }
 
-fn merges(files: &Files<Box<dyn Served>>) -> [u64; 4] {
-    let sum = |of: fn(&Traffic) -> u64| files.traffic().map(|traffic| of(&traffic)).sum();
+fn merges(files: &FileExecutor<Box<dyn Served>>) -> [u64; 4] {
+    let sum = |of: fn(&DeviceTraffic) -> u64| files.traffic().map(|traffic| of(&traffic)).sum();
     [sum(|of| of.reads), sum(|of| of.read_merges), sum(|of| of.writes), sum(|of| of.write_merges)]
 }
 
 /// Reads all of an array with a bad sector in the middle of what one member is asked for. Returns how many of its pages were
 /// made anew.
-fn bad_pages_of_a_merged_read(slip: Option<Slip>) -> u64 {
+fn bad_pages_of_a_merged_read(slip: Option<ExecutorFault>) -> u64 {
     let mut filled = FilledArray::new(striped(Level::Raid5, 4));
     filled.os.plant(slip);
     filled.spoil(0, 6, BadBytes::UntilWritten);
@@ -39,13 +41,14 @@ fn bad_pages_of_a_merged_read(slip: Option<Slip>) -> u64 {
 fn a_bad_sector_in_a_merged_read_costs_one_page() {
     assert_eq!(bad_pages_of_a_merged_read(None), 1);
     // The planted fault: whoever believes an error of all parts makes them all anew.
-    assert!(bad_pages_of_a_merged_read(Some(Slip::MergedErrorOfAll)) > 1);
+    assert!(bad_pages_of_a_merged_read(Some(ExecutorFault::MergedErrorOfAll)) > 1);
 }
 
 /// Each result that goes to the wrong part is seen at once by whoever reads again.
 #[test]
 fn planted_faults_of_merged_reads_are_seen() {
-    let slips = [Slip::MergedShort, Slip::MergedErrorOfFirst, Slip::MergedExchanged].map(Some);
+    let slips =
+        [ExecutorFault::MergedShort, ExecutorFault::MergedErrorOfFirst, ExecutorFault::MergedExchanged].map(Some);
     for slip in slips.into_iter().chain([None]) {
         let mut filled = FilledArray::new(striped(Level::Raid5, 4));
         filled.spoil(0, 6, BadBytes::UntilWritten);
@@ -60,7 +63,7 @@ fn no_room_for_a_part_stops_the_array_and_costs_nothing_else() {
     for operations in 0..24 {
         let mut filled = FilledArray::new(striped(Level::Raid5, 4));
         let len = 12 * filled.array.page;
-        filled.os.fail_after(operations, Fault::NoRoom);
+        filled.os.fail_after(operations, IoFault::NoRoom);
         let request = HostRequest { tag: 1, op: HostOp::Write, offset: 0, len, fua: false };
         let bytes = data(&request, filled.array.sector);
         filled.files.submit(request, bytes.clone()).expect("in range");
@@ -132,7 +135,7 @@ fn status_counts_what_reaches_the_device() {
         }
         config
     };
-    let mut files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
+    let mut files = FileExecutor::create(array.controller(), config, ExistingFiles::Refuse).expect("a new array");
     files.settle().expect("it is ready");
     let kernel =
         || devices.iter().map(LoopDevice::commands).reduce(|one, two| std::array::from_fn(|at| one[at] + two[at]));

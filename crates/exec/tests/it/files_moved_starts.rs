@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_exec::{Accepted, BadBytes, Files, FilesError, NvramPlace};
+use destage_exec::{AcceptedLosses, BadBytes, FileExecutor, FilesError, NvramPlace};
 use destage_plan::Dev;
 use destage_raid::array::Regime;
 
 use crate::moving_array::{CACHE, CACHES, MovingArray, accepted, check, config, home, open, spare};
 
-const ALL: Accepted = Accepted { data: true, notes: true };
+const ALL: AcceptedLosses = AcceptedLosses { data: true, notes: true };
 
 /// Lists what may be wrong with the device.
 const WAYS: [&str; 4] = ["missing", "broken", "unreadable", "another"];
 
-fn spoil(moving: &MovingArray, os: &destage_exec::Recording, way: &str) {
+fn spoil(moving: &MovingArray, os: &destage_exec::RecordingOs, way: &str) {
     match way {
         "missing" => os.take_away(&home()),
         "broken" => os.set_broken(&home(), true),
@@ -85,7 +85,7 @@ fn a_start_without_the_device_goes_on_where_nothing_is_lost() {
                 let mut later = config(&moving.array);
                 later.devices[4].path = "/array/new".into();
                 let os = Arc::new(left);
-                let opened = Files::resynchronise_on(os, moving.array.controller(), later, accepted(name));
+                let opened = FileExecutor::resynchronise_on(os, moving.array.controller(), later, accepted(name));
                 let mut files = opened.expect("the array is there");
                 assert!(files.resynchronised().is_none() && files.answers(CACHE), "{name} {way}");
                 assert_eq!(check(&mut files, &mut moving.model, false).expect("it is served"), 0, "{name} {way}");
@@ -137,6 +137,7 @@ fn without_a_spare_place_the_device_is_made_anew_or_waited_for() {
     let mut none = config(&moving.array);
     none.spare_nvram = None;
     let os = Arc::new(left);
-    let error = Files::resynchronise_on(os, moving.array.controller(), none, accepted("kdd")).expect_err("it is away");
+    let error =
+        FileExecutor::resynchronise_on(os, moving.array.controller(), none, accepted("kdd")).expect_err("it is away");
     assert!(matches!(error, FilesError::NvramAway { .. }), "{error}");
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use destage_cache::Served;
-use destage_exec::{Existing, Fault, Files, FilesConfig, FilesError, Io, NvramPlace, Slip, SyncPoint};
+use destage_exec::{
+    ExecutorFault, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend, IoFault, NvramPlace, SyncPoint,
+};
 use destage_raid::Level;
 use destage_raid::array::Regime;
 use destage_testkit::{ExpectedContent, TestRng, data, draw, folder};
@@ -98,7 +100,7 @@ fn a_device_that_fails_at_any_operation_costs_nothing_but_itself() {
 }
 
 /// Cuts the move of a device that fails after so many requests, at every operation, by the end of the process and of the power.
-fn cut_at(name: &str, regime: Regime, begin: u64, slip: Option<Slip>, tally: &mut MomentTally) {
+fn cut_at(name: &str, regime: Regime, begin: u64, slip: Option<ExecutorFault>, tally: &mut MomentTally) {
     let mut moving = MovingArray::of(array(name, regime), begin, slip);
     moving.work(begin).expect("it is served");
     let operations = moving.os.operations();
@@ -118,7 +120,7 @@ fn cut_at(name: &str, regime: Regime, begin: u64, slip: Option<Slip>, tally: &mu
 }
 
 /// Cuts the move, and what comes after it, where the device stays the cache's: a file that was to replace it is refused.
-fn cut_kept(name: &str, begin: u64, slip: Option<Slip>) {
+fn cut_kept(name: &str, begin: u64, slip: Option<ExecutorFault>) {
     let mut moving = MovingArray::of(array(name, Regime::EveryWrite), begin, slip);
     moving.work(begin).expect("it is served");
     moving.settle().expect("it comes to rest");
@@ -154,7 +156,7 @@ fn a_cut_at_any_operation_of_the_move_loses_nothing() {
 #[test]
 fn every_sync_of_the_move_is_missed_when_it_is_left_out() {
     for point in [SyncPoint::MovedNvram, SyncPoint::MovedFolder, SyncPoint::MovedRoster] {
-        let slip = Some(Slip::Missing(point));
+        let slip = Some(ExecutorFault::Missing(point));
         // What write-back notes of pages that are lost, and what kdd has staged.
         let is_found = |(name, begin): &(&str, u64)| {
             let cut = || cut_at(name, Regime::EveryWrite, *begin, slip, &mut MomentTally::default());
@@ -179,19 +181,19 @@ fn a_spare_place_that_cannot_be_had_stops_the_array() {
                 "spare exists already"
             }
             1 => {
-                moving.os.fail_sync(SyncPoint::CreateNvram, Fault::NoRoom);
+                moving.os.fail_sync(SyncPoint::CreateNvram, IoFault::NoRoom);
                 "spare: cannot write it: No space left on device"
             }
             2 => {
-                moving.os.fail_sync(SyncPoint::MovedNvram, Fault::Broken);
+                moving.os.fail_sync(SyncPoint::MovedNvram, IoFault::Broken);
                 "spare: cannot make it durable"
             }
             3 => {
-                moving.os.fail_sync(SyncPoint::MovedFolder, Fault::Broken);
+                moving.os.fail_sync(SyncPoint::MovedFolder, IoFault::Broken);
                 "cannot make its names durable"
             }
             _ => {
-                moving.os.fail_sync(SyncPoint::MovedRoster, Fault::Broken);
+                moving.os.fail_sync(SyncPoint::MovedRoster, IoFault::Broken);
                 "intents: cannot note which files are the devices'"
             }
         };
@@ -217,7 +219,7 @@ fn a_spare_place_that_cannot_be_had_stops_the_array() {
 fn what_an_earlier_move_has_left_is_overwritten() {
     let mut moving = MovingArray::new("kdd", Regime::Flush, 1);
     moving.work(25).expect("it is served");
-    moving.os.fail_sync(SyncPoint::MovedFolder, Fault::Broken);
+    moving.os.fail_sync(SyncPoint::MovedFolder, IoFault::Broken);
     moving.os.set_broken(&home(), true);
     moving.work(30).expect_err("there is no other place");
     let mut model = moving.model.clone();
@@ -321,7 +323,13 @@ backend_tests! {
 }
 
 /// Holds an array in real files, and requests.
-fn fill(files: &mut Files<Box<dyn Served>>, content: &mut ExpectedContent, array: &Array, seed: u64, requests: u64) {
+fn fill(
+    files: &mut FileExecutor<Box<dyn Served>>,
+    content: &mut ExpectedContent,
+    array: &Array,
+    seed: u64,
+    requests: u64,
+) {
     let (mut dice, sizes) = (TestRng::new(seed), array.sizes());
     for tag in 0..requests {
         let request = draw(&mut dice, &sizes, tag);
@@ -333,21 +341,22 @@ fn fill(files: &mut Files<Box<dyn Served>>, content: &mut ExpectedContent, array
     }
 }
 
-fn real(io: Io, name: &str, folder: &Path) -> (Array, FilesConfig) {
+fn real(io: IoBackend, name: &str, folder: &Path) -> (Array, FilesConfig) {
     let array = Array { cache: cache(name), cache_pages: 64, ..Array::over(io, Level::Raid5, 4) };
     let nvram = NvramPlace::Behind(CACHE);
     let config = FilesConfig { nvram, spare_nvram: Some(folder.join("spare")), ..array.files(folder) };
     (array, config)
 }
 
-fn a_device_of_a_real_array_fails(io: Io) {
+fn a_device_of_a_real_array_fails(io: IoBackend) {
     for name in ["write-through", "kdd"] {
         for breaks_after in [1, 7, 40] {
             let folder = folder();
             let (array, config) = real(io, name, folder.path());
             let mut breaks = config.clone();
             breaks.devices[4].options.breaks_after = Some(breaks_after);
-            let mut files = Files::create(array.controller(), breaks, Existing::Refuse).expect("a new array");
+            let mut files =
+                FileExecutor::create(array.controller(), breaks, ExistingFiles::Refuse).expect("a new array");
             let mut content = ExpectedContent::new(array.sizes());
             fill(&mut files, &mut content, &array, 1, 150);
             assert!(!files.answers(CACHE), "{name}: it has failed");
@@ -358,7 +367,7 @@ fn a_device_of_a_real_array_fails(io: Io) {
             drop(files);
             let mut later = config.clone();
             later.devices[4].path = folder.path().join("new");
-            let opened = reopen(|| Files::open(array.controller(), later.clone()));
+            let opened = reopen(|| FileExecutor::open(array.controller(), later.clone()));
             let mut files = opened.expect("the array is there, though the configuration names the device");
             assert!(files.answers(CACHE));
             assert_holds(&mut files, &content, name);
@@ -367,12 +376,13 @@ fn a_device_of_a_real_array_fails(io: Io) {
 }
 
 /// Lets the thread that hangs go on, which changes nothing.
-fn a_sync_of_the_nvram_that_hangs_is_left(io: Io) {
+fn a_sync_of_the_nvram_that_hangs_is_left(io: IoBackend) {
     for call in [Call::Write, Call::Sync(SyncPoint::Ahead)] {
         let (os, folder) = (Probe::default(), folder());
         let (array, config) = real(io, "kdd", folder.path());
         let config = FilesConfig { device_timeout: Some(Duration::from_millis(250)), ..config };
-        let made = Files::create_on(Arc::new(os.clone()), array.controller(), config.clone(), Existing::Refuse);
+        let made =
+            FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config.clone(), ExistingFiles::Refuse);
         let (mut files, mut content) = (made.expect("a new array"), ExpectedContent::new(array.sizes()));
         fill(&mut files, &mut content, &array, 1, 60);
         let path = member(folder.path(), 4);
@@ -385,7 +395,7 @@ fn a_sync_of_the_nvram_that_hangs_is_left(io: Io) {
         fill(&mut files, &mut content, &array, 3, 60);
         assert_holds(&mut files, &content, "when it has gone on");
         drop(files);
-        let opened = reopen(|| Files::open_on(Arc::new(os.clone()), array.controller(), config.clone()));
+        let opened = reopen(|| FileExecutor::open_on(Arc::new(os.clone()), array.controller(), config.clone()));
         let mut files = opened.expect("the array is there");
         assert!(files.resynchronised().is_none());
         assert_holds(&mut files, &content, "in the next life");

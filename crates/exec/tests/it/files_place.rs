@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_cache::Served;
-use destage_exec::{Accepted, Existing, Fault, Files, FilesConfig, FilesError, NvramPlace, Recording, SyncPoint};
+use destage_exec::{
+    AcceptedLosses, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoFault, NvramPlace, RecordingOs, SyncPoint,
+};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::Regime;
@@ -17,10 +19,10 @@ use crate::loop_device::LoopDevice;
 use crate::scribe::{self, Found, PAGE, PAGES, Scribe, put, request};
 
 const CACHE: Dev = Dev(4);
-const NOTHING: Accepted = Accepted { data: false, notes: false };
+const NOTHING: AcceptedLosses = AcceptedLosses { data: false, notes: false };
 /// Of caches that have nothing that is on no member.
-const DATA: Accepted = Accepted { data: true, notes: false };
-const ALL: Accepted = Accepted { data: true, notes: true };
+const DATA: AcceptedLosses = AcceptedLosses { data: true, notes: false };
+const ALL: AcceptedLosses = AcceptedLosses { data: true, notes: true };
 
 fn array(name: &str, regime: Regime) -> Array {
     Array { cache: cache(name), cache_pages: 64, regime, ..Array::new(Level::Raid5, 4) }
@@ -31,21 +33,25 @@ fn behind(array: &Array, folder: &Path) -> FilesConfig {
     FilesConfig { nvram: NvramPlace::Behind(CACHE), ..array.files(folder) }
 }
 
-fn create(array: &Array, folder: &Path) -> Files<Box<dyn Served>> {
-    Files::create(array.controller(), behind(array, folder), Existing::Refuse).expect("a new array")
+fn create(array: &Array, folder: &Path) -> FileExecutor<Box<dyn Served>> {
+    FileExecutor::create(array.controller(), behind(array, folder), ExistingFiles::Refuse).expect("a new array")
 }
 
-fn open(array: &Array, folder: &Path) -> Result<Files<Box<dyn Served>>, FilesError> {
-    Files::open(array.controller(), behind(array, folder))
+fn open(array: &Array, folder: &Path) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+    FileExecutor::open(array.controller(), behind(array, folder))
 }
 
-fn resynchronise(array: &Array, config: FilesConfig, accepted: Accepted) -> Result<Files<Box<dyn Served>>, FilesError> {
-    Files::resynchronise(array.controller(), config, accepted)
+fn resynchronise(
+    array: &Array,
+    config: FilesConfig,
+    accepted: AcceptedLosses,
+) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+    FileExecutor::resynchronise(array.controller(), config, accepted)
 }
 
 /// Requests of all kinds, and what then must be there.
 fn fill(
-    files: &mut Files<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn Served>>,
     content: &mut ExpectedContent,
     sizes: &ArraySizes,
     seed: u64,
@@ -86,7 +92,8 @@ fn a_journal_behind_the_label_is_that_of_a_file_from_byte_to_byte() {
     let label_end = own.file_bytes(0);
     assert_eq!(label_end, PAGE + 512 + 2 * 512, "without an NVRAM behind it");
     let from = label_end.next_multiple_of(4096);
-    let mut files = Files::create(Scribe::new(&Arc::default()), config(), Existing::Refuse).expect("a new array");
+    let mut files =
+        FileExecutor::create(Scribe::new(&Arc::default()), config(), ExistingFiles::Refuse).expect("a new array");
     // Round and round.
     for turn in 0..60 {
         for page in 0..PAGES {
@@ -106,7 +113,7 @@ fn a_journal_behind_the_label_is_that_of_a_file_from_byte_to_byte() {
     assert!(nvram.written_bytes > 5 * ring, "{} bytes of a ring of {ring} come round", nvram.written_bytes);
     assert!(!folder.path().join("nvram").exists());
     let found = Arc::new(std::sync::Mutex::new(Found::default()));
-    drop(Files::open(Scribe::new(&found), config()).expect("the array is there"));
+    drop(FileExecutor::open(Scribe::new(&found), config()).expect("the array is there"));
     let expected = found.lock().expect("it was told").clone();
     assert_eq!(expected.slots.len(), PAGES as usize);
     // The same bytes, in a file: those behind the journal, up to a whole 4096, are none of it.
@@ -116,12 +123,13 @@ fn a_journal_behind_the_label_is_that_of_a_file_from_byte_to_byte() {
     fs::write(scribe::nvram(folder.path()), journal).expect("a file");
     let whole = fs::OpenOptions::new().write(true).open(&dev).expect("a file");
     whole.set_len(label_end).expect("a file");
-    let error = Files::open(Scribe::new(&found), scribe::config(folder.path())).expect_err("the file is too long");
+    let error =
+        FileExecutor::open(Scribe::new(&found), scribe::config(folder.path())).expect_err("the file is too long");
     let FilesError::Size { expected: wanted, .. } = error else { panic!("{error}") };
     let file = fs::OpenOptions::new().write(true).open(scribe::nvram(folder.path())).expect("a file");
     assert_eq!(wanted.next_multiple_of(4096), ring);
     file.set_len(wanted).expect("a file");
-    drop(Files::open(Scribe::new(&found), scribe::config(folder.path())).expect("the array is there"));
+    drop(FileExecutor::open(Scribe::new(&found), scribe::config(folder.path())).expect("the array is there"));
     assert_eq!(*found.lock().expect("it was told"), expected);
 }
 
@@ -152,7 +160,7 @@ fn what_was_answered_is_there_after_the_process_has_ended() {
             let mut config = behind(&array, folder.path());
             // Past the memory of the operating system, which the NVRAM beside it is not.
             config.devices[4].options.direct = life % 2 == 0;
-            let opened = reopen(|| Files::open(array.controller(), config.clone()));
+            let opened = reopen(|| FileExecutor::open(array.controller(), config.clone()));
             files = opened.expect("the array is there");
             assert!(files.resynchronised().is_none());
             assert_holds(&mut files, &content, name);
@@ -166,11 +174,13 @@ fn a_place_that_is_none_is_refused() {
     let (array, folder) = (array("kdd", Regime::Flush), folder());
     for (dev, says) in [(Dev(3), "device of the nvram = 3"), (Dev(5), "device of the nvram = 5")] {
         let config = FilesConfig { nvram: NvramPlace::Behind(dev), ..array.files(folder.path()) };
-        let error = Files::create(array.controller(), config, Existing::Refuse).expect_err("it is no cache's device");
+        let error = FileExecutor::create(array.controller(), config, ExistingFiles::Refuse)
+            .expect_err("it is no cache's device");
         assert!(error.to_string().contains(says), "{error}");
     }
     let config = FilesConfig { nvram: "/dev/no-such-device".into(), ..array.files(folder.path()) };
-    let error = Files::create(array.controller(), config, Existing::Refuse).expect_err("there is no such device");
+    let error =
+        FileExecutor::create(array.controller(), config, ExistingFiles::Refuse).expect_err("there is no such device");
     assert!(matches!(error, FilesError::NoSuchDevice(_)), "{error}");
     // Who serves it has the array for itself, and its device stays.
     let mut files = create(&array, folder.path());
@@ -284,12 +294,12 @@ fn without_its_device_it_goes_on_at_another_place() {
             assert_eq!(files.answers(CACHE), way != 0, "a cache's device of its own is not there");
             fill(&mut files, &mut content, &array.sizes(), 2, 60);
             drop(files);
-            let mut files = Files::open(array.controller(), config.clone()).expect("the array is there");
+            let mut files = FileExecutor::open(array.controller(), config.clone()).expect("the array is there");
             assert_holds(&mut files, &content, name);
             drop(files);
             // What comes back is not the array's any more.
             fs::rename(folder.path().join("gone"), &config.devices[4].path).expect("a file");
-            match Files::open(array.controller(), config.clone()) {
+            match FileExecutor::open(array.controller(), config.clone()) {
                 // The file is longer, by the NVRAM behind it.
                 Ok(mut files) if way == 0 => {
                     assert!(!files.answers(CACHE), "{name}");
@@ -353,10 +363,10 @@ fn it_moves_between_two_ends_in_order() {
 }
 
 /// An array without threads that was written to.
-fn recorded(array: &Array) -> (Recording, Files<Box<dyn Served>>, ExpectedContent) {
+fn recorded(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn Served>>, ExpectedContent) {
     let os = recording();
     let config = behind(array, Path::new("/array"));
-    let made = Files::create_on(Arc::new(os.clone()), array.controller(), config, Existing::Refuse);
+    let made = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config, ExistingFiles::Refuse);
     let (mut files, mut content) = (made.expect("a new array"), ExpectedContent::new(array.sizes()));
     for tag in 0..8 {
         let request = HostRequest { tag, op: HostOp::Write, offset: tag * 512, len: 512, fua: true };
@@ -367,7 +377,7 @@ fn recorded(array: &Array) -> (Recording, Files<Box<dyn Served>>, ExpectedConten
     (os, files, content)
 }
 
-fn answer(files: &mut Files<Box<dyn Served>>, request: HostRequest, bytes: Vec<u8>) -> Result<bool, FilesError> {
+fn answer(files: &mut FileExecutor<Box<dyn Served>>, request: HostRequest, bytes: Vec<u8>) -> Result<bool, FilesError> {
     files.submit(request, bytes)?;
     loop {
         if let Some(completion) = files.poll()? {
@@ -376,7 +386,7 @@ fn answer(files: &mut Files<Box<dyn Served>>, request: HostRequest, bytes: Vec<u
     }
 }
 
-fn holds(files: &mut Files<Box<dyn Served>>, content: &ExpectedContent) {
+fn holds(files: &mut FileExecutor<Box<dyn Served>>, content: &ExpectedContent) {
     let len = 8 * 512;
     files
         .submit(HostRequest { tag: 999, op: HostOp::Read, offset: 0, len, fua: false }, Vec::new())
@@ -390,7 +400,7 @@ fn holds(files: &mut Files<Box<dyn Served>>, content: &ExpectedContent) {
 }
 
 /// Writes until it stops; over what, and that it says nothing more.
-fn stops(files: &mut Files<Box<dyn Served>>, array: &Array) -> FilesError {
+fn stops(files: &mut FileExecutor<Box<dyn Served>>, array: &Array) -> FilesError {
     for tag in 100..200 {
         let offset = tag % 40 * 512;
         let request = HostRequest { tag, op: HostOp::Write, offset, len: 512, fua: tag % 3 == 0 };
@@ -411,7 +421,7 @@ fn what_fails_on_its_device_stops_everything() {
         // A sync of the NVRAM or of the device failed: what the device shows is not what it has.
         for at in [SyncPoint::Commit, SyncPoint::Fua, SyncPoint::Flush] {
             let (os, mut files, content) = recorded(&array);
-            os.fail_sync(at, Fault::Broken);
+            os.fail_sync(at, IoFault::Broken);
             let stopped = stops_or_not(&mut files, &array, &os);
             let Some(error) = stopped else { continue };
             struck += 1;
@@ -419,9 +429,10 @@ fn what_fails_on_its_device_stops_everything() {
             drop(files);
             let left = os.end(false);
             let config = || behind(&array, Path::new("/array"));
-            let error = Files::open_on(Arc::new(left.clone()), array.controller(), config()).expect_err("it is away");
+            let error =
+                FileExecutor::open_on(Arc::new(left.clone()), array.controller(), config()).expect_err("it is away");
             assert!(matches!(error, FilesError::NvramAway { .. }), "{name} {at:?}: {error}");
-            let again = Files::resynchronise_on(Arc::new(left), array.controller(), config(), DATA);
+            let again = FileExecutor::resynchronise_on(Arc::new(left), array.controller(), config(), DATA);
             let mut files = again.expect("members have all that was answered");
             holds(&mut files, &content);
         }
@@ -433,7 +444,8 @@ fn what_fails_on_its_device_stops_everything() {
         assert!(matches!(&error, FilesError::Io { path: of, .. } if *of == path), "{name}: {error}");
         drop(files);
         let left = os.end(false);
-        let opened = || Files::open_on(Arc::new(left.clone()), array.controller(), behind(&array, Path::new("/array")));
+        let opened =
+            || FileExecutor::open_on(Arc::new(left.clone()), array.controller(), behind(&array, Path::new("/array")));
         let error = opened().expect_err("it does not answer");
         assert!(matches!(error, FilesError::NvramAway { .. }), "{name}: {error}");
         left.set_broken(&path, false);
@@ -444,7 +456,7 @@ fn what_fails_on_its_device_stops_everything() {
 }
 
 /// As [`stops`], if the fault that was asked for strikes the NVRAM's device.
-fn stops_or_not(files: &mut Files<Box<dyn Served>>, array: &Array, os: &Recording) -> Option<FilesError> {
+fn stops_or_not(files: &mut FileExecutor<Box<dyn Served>>, array: &Array, os: &RecordingOs) -> Option<FilesError> {
     for tag in 100..200 {
         let offset = tag % 40 * 512;
         let request = HostRequest { tag, op: HostOp::Write, offset, len: 512, fua: true };
@@ -467,11 +479,11 @@ fn a_device_that_cannot_be_made_durable_at_the_start_loses_it() {
     for (at, lost) in [(SyncPoint::OpenDevice, true), (SyncPoint::OpenNvram, false), (SyncPoint::EventCount, false)] {
         let left = os.end(false);
         let config = || behind(&array, Path::new("/array"));
-        let opened = || Files::open_on(Arc::new(left.clone()), array.controller(), config());
+        let opened = || FileExecutor::open_on(Arc::new(left.clone()), array.controller(), config());
         // Members are opened before it.
         let mut tries = 0;
         loop {
-            left.fail_sync(at, Fault::Broken);
+            left.fail_sync(at, IoFault::Broken);
             let opened = opened();
             tries += 1;
             match left.struck() {
@@ -497,23 +509,23 @@ fn a_device_that_cannot_be_made_durable_at_the_start_loses_it() {
 }
 
 /// The sync of the device itself fails, when those of the members were done.
-fn only_the_last(array: &Array, os: &Recording, content: &ExpectedContent) {
+fn only_the_last(array: &Array, os: &RecordingOs, content: &ExpectedContent) {
     let config = || behind(array, Path::new("/array"));
     let mut found = false;
     for operations in 0..200 {
         let left = os.end(false);
-        left.fail_after(operations, Fault::Broken);
-        let opened = Files::open_on(Arc::new(left.clone()), array.controller(), config());
+        left.fail_after(operations, IoFault::Broken);
+        let opened = FileExecutor::open_on(Arc::new(left.clone()), array.controller(), config());
         let struck = left.struck();
         left.take_fault();
         drop(opened);
         if struck.is_none_or(|path| path != Path::new("/array/dev4")) {
             continue;
         }
-        match Files::open_on(Arc::new(left.clone()), array.controller(), config()) {
+        match FileExecutor::open_on(Arc::new(left.clone()), array.controller(), config()) {
             Ok(mut files) => holds(&mut files, content),
             Err(FilesError::NvramAway { .. }) => {
-                let again = Files::resynchronise_on(Arc::new(left), array.controller(), config(), DATA);
+                let again = FileExecutor::resynchronise_on(Arc::new(left), array.controller(), config(), DATA);
                 holds(&mut again.expect("members have all"), content);
                 found = true;
             }
@@ -544,9 +556,10 @@ fn block_devices_hold_it_alone_or_beside_the_cache() {
             }
             config
         };
-        let error = Files::create(array.controller(), config(&small.0), Existing::Refuse).expect_err("it is too small");
+        let error = FileExecutor::create(array.controller(), config(&small.0), ExistingFiles::Refuse)
+            .expect_err("it is too small");
         assert!(matches!(error, FilesError::Size { found: 4096, .. }), "{error}");
-        let make = || Files::create(array.controller(), config(&device.0), Existing::Refuse);
+        let make = || FileExecutor::create(array.controller(), config(&device.0), ExistingFiles::Refuse);
         let mut raw = fs::OpenOptions::new().write(true).open(&device.0).expect("a device");
         raw.write_all(&[7; 512]).expect("room");
         let error = make().expect_err("it holds something");
@@ -558,11 +571,11 @@ fn block_devices_hold_it_alone_or_beside_the_cache() {
         for life in 0..3 {
             fill(&mut files, &mut content, &array.sizes(), life, 80);
             drop(files);
-            let opened = reopen(|| Files::open(array.controller(), config(&device.0)));
+            let opened = reopen(|| FileExecutor::open(array.controller(), config(&device.0)));
             files = opened.expect("the array is there");
             assert_holds(&mut files, &content, "on a block device");
         }
-        let error = Files::open(array.controller(), config(&device.0)).expect_err("it is in use");
+        let error = FileExecutor::open(array.controller(), config(&device.0)).expect_err("it is in use");
         let busy = matches!(&error, FilesError::InUse(_)) || error.to_string().contains("busy");
         assert!(busy, "{error}");
         drop(files);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_cache::Served;
-use destage_exec::{Completion, Existing, Fault, Files, FilesError, Io, Recording};
+use destage_exec::{ExistingFiles, FileExecutor, FilesError, IoBackend, IoFault, RecordingOs, RequestCompletion};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_testkit::{ExpectedContent, data, folder};
@@ -18,7 +18,7 @@ backend_tests! {
 }
 
 /// Writes all of an array.
-fn fill(files: &mut Files<Box<dyn Served>>, array: &Array) -> ExpectedContent {
+fn fill(files: &mut FileExecutor<Box<dyn Served>>, array: &Array) -> ExpectedContent {
     let sizes = array.sizes();
     let mut content = ExpectedContent::new(sizes);
     let len = sizes.stripe * sizes.page;
@@ -32,7 +32,7 @@ fn fill(files: &mut Files<Box<dyn Served>>, array: &Array) -> ExpectedContent {
 }
 
 /// Serves one request; of a recording time goes on by what is done alone.
-fn answer(files: &mut Files<Box<dyn Served>>, request: HostRequest, data: Vec<u8>) -> Completion {
+fn answer(files: &mut FileExecutor<Box<dyn Served>>, request: HostRequest, data: Vec<u8>) -> RequestCompletion {
     files.submit(request, data).expect("a request in range");
     loop {
         if let Some(completion) = files.poll().expect("the array is served") {
@@ -42,7 +42,7 @@ fn answer(files: &mut Files<Box<dyn Served>>, request: HostRequest, data: Vec<u8
 }
 
 /// Checks that a refusal costs no member, though whatever is there may be overwritten.
-fn a_file_that_another_serves_takes_no_devices_place(io: Io) {
+fn a_file_that_another_serves_takes_no_devices_place(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let (ours, theirs) = (folder(), folder());
     let _others = array.create(theirs.path());
@@ -55,13 +55,13 @@ fn a_file_that_another_serves_takes_no_devices_place(io: Io) {
 }
 
 /// Checks that an array in a recording holds what it must.
-fn assert_recorded(files: &mut Files<Box<dyn Served>>, content: &ExpectedContent, when: &str) {
+fn assert_recorded(files: &mut FileExecutor<Box<dyn Served>>, content: &ExpectedContent, when: &str) {
     let len = files.engine().shape().bytes();
     let read = answer(files, HostRequest { tag: u64::MAX, op: HostOp::Read, offset: 0, len, fua: false }, Vec::new());
     assert!(read.ok && read.bytes[..] == *content.bytes(), "{when}");
 }
 
-fn a_file_that_holds_something_takes_no_devices_place(io: Io) {
+fn a_file_that_holds_something_takes_no_devices_place(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let (ours, theirs) = (folder(), folder());
     drop(array.create(theirs.path()).stop_clean().expect("the array stops"));
@@ -119,17 +119,21 @@ fn a_file_that_holds_something_takes_no_devices_place(io: Io) {
 }
 
 /// An array in a recording that is full, and what it holds.
-fn recorded(array: &Array) -> (Recording, Files<Box<dyn Served>>, ExpectedContent) {
+fn recorded(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn Served>>, ExpectedContent) {
     let os = recording();
-    let files =
-        Files::create_on(Arc::new(os.clone()), array.controller(), array.files(Path::new("/array")), Existing::Refuse);
+    let files = FileExecutor::create_on(
+        Arc::new(os.clone()),
+        array.controller(),
+        array.files(Path::new("/array")),
+        ExistingFiles::Refuse,
+    );
     let mut files = files.expect("a new array");
     let content = fill(&mut files, array);
     (os, files, content)
 }
 
 /// Lets an array come to rest, or to a fault of another file than this one; time goes on by what is done alone.
-fn rest(os: &Recording, files: &mut Files<Box<dyn Served>>, new: &Path) -> Result<(), FilesError> {
+fn rest(os: &RecordingOs, files: &mut FileExecutor<Box<dyn Served>>, new: &Path) -> Result<(), FilesError> {
     while !files.is_idle() || files.engine().controller().array().is_rebuilding() {
         if os.struck().is_some_and(|struck| struck != new) {
             break;
@@ -147,7 +151,7 @@ fn without_room_for_all_of_it_nothing_is_given_up() {
     rest(&os, &mut files, new).expect("it comes to rest");
     let mut refused = 0;
     loop {
-        os.fail_after(refused, Fault::NoRoom);
+        os.fail_after(refused, IoFault::NoRoom);
         let replaced = files.replace(Dev(1), new);
         // From here on the old file is none of the array's.
         if !files.answers(Dev(1)) || os.struck().is_none_or(|struck| struck != new) {
@@ -161,7 +165,7 @@ fn without_room_for_all_of_it_nothing_is_given_up() {
     assert!(refused > 2, "room is looked for first");
     drop(files);
     os.take_fault();
-    let files = Files::open_on(Arc::new(os.clone()), array.controller(), array.files(Path::new("/array")));
+    let files = FileExecutor::open_on(Arc::new(os.clone()), array.controller(), array.files(Path::new("/array")));
     assert_recorded(&mut files.expect("the array is there"), &content, "in the end");
 }
 
@@ -173,7 +177,7 @@ fn a_device_without_room_to_be_filled_fails_alone() {
     for operations in 0.. {
         let (os, mut files, content) = recorded(&array);
         files.replace(Dev(1), new).expect("there is room");
-        os.fail_after(operations, Fault::NoRoom);
+        os.fail_after(operations, IoFault::NoRoom);
         let settled = rest(&os, &mut files, new);
         if os.take_fault() {
             assert!(operations > 8, "it is filled by more operations than these");
@@ -196,7 +200,7 @@ fn a_device_without_room_to_be_filled_fails_alone() {
         drop(files.stop_clean().expect("the array stops"));
         let mut config = array.files(Path::new("/array"));
         config.devices[1].path = new.to_owned();
-        let files = Files::open_on(Arc::new(os.clone()), array.controller(), config);
+        let files = FileExecutor::open_on(Arc::new(os.clone()), array.controller(), config);
         let mut files = files.expect("the next start does without it");
         assert!(!files.answers(Dev(1)));
         files.replace(Dev(1), new).expect("there is room again");
@@ -207,7 +211,7 @@ fn a_device_without_room_to_be_filled_fails_alone() {
 }
 
 /// Returns the members that are lost or not filled by the newest marks on any member, durable or not.
-fn unfilled_by_marks(os: &Recording, paths: &[PathBuf]) -> DevSet {
+fn unfilled_by_marks(os: &RecordingOs, paths: &[PathBuf]) -> DevSet {
     let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     let mut newest = (0, 0);
     for content in paths.iter().filter_map(|path| os.content(path)) {

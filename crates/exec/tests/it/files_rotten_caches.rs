@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use destage_exec::{BadBytes, Io};
+use destage_exec::{BadBytes, IoBackend};
 use destage_plan::{Dev, HostOp, HostRequest, PageFate};
 use destage_raid::Level;
 
@@ -28,7 +28,7 @@ const DEV: u8 = MEMBERS;
 const ROTTEN: usize = 16;
 
 /// Makes an array behind a cache that holds much of it, and of which some pages were changed since, a sector each.
-fn cached(io: Io, name: &str) -> FilledArray {
+fn cached(io: IoBackend, name: &str) -> FilledArray {
     let cached =
         Array { cache: cache(name), cache_pages: 160, hurries: false, ..Array::over(io, Level::Raid5, MEMBERS) };
     let mut filled = FilledArray::new(cached);
@@ -91,7 +91,7 @@ fn restart(filled: FilledArray) -> FilledArray {
 }
 
 /// Repeats the field case: a bit is flipped in pages with deltas, and in others.
-fn flipped_bits_of_a_cache_cost_nothing(io: Io) {
+fn flipped_bits_of_a_cache_cost_nothing(io: IoBackend) {
     for name in CACHES {
         let mut filled = cached(io, name);
         let pages = written_pages(&filled);
@@ -108,7 +108,7 @@ fn flipped_bits_of_a_cache_cost_nothing(io: Io) {
     }
 }
 
-fn what_rots_while_an_array_is_stopped_costs_nothing(io: Io) {
+fn what_rots_while_an_array_is_stopped_costs_nothing(io: IoBackend) {
     for name in ["leavo", "kdd", "write-back"] {
         let filled = cached(io, name);
         let mut filled = restart(filled);
@@ -122,7 +122,7 @@ fn what_rots_while_an_array_is_stopped_costs_nothing(io: Io) {
     }
 }
 
-fn pages_of_a_cache_that_cannot_be_read_cost_nothing(io: Io) {
+fn pages_of_a_cache_that_cannot_be_read_cost_nothing(io: IoBackend) {
     for name in CACHES {
         let mut filled = cached(io, name);
         for page in written_pages(&filled) {
@@ -137,7 +137,7 @@ fn pages_of_a_cache_that_cannot_be_read_cost_nothing(io: Io) {
     }
 }
 
-fn more_pages_than_are_allowed_cost_the_cache(io: Io) {
+fn more_pages_than_are_allowed_cost_the_cache(io: IoBackend) {
     let mut filled = cached(io, "write-through");
     let checksums = filled.files.engine().controller().checksums().expect("it has a device");
     let pages: Vec<u64> = (0..filled.array.cache_pages).filter(|page| checksums.get(*page).is_some()).collect();
@@ -176,7 +176,7 @@ fn rot_dirty(filled: &mut FilledArray, page: u64) -> u64 {
     at as u64 / bytes
 }
 
-fn a_dirty_page_that_rots_fails_until_it_is_written(io: Io) {
+fn a_dirty_page_that_rots_fails_until_it_is_written(io: IoBackend) {
     let mut filled = cached(io, "write-back");
     let (page, bytes) = (17, filled.array.page);
     let place = rot_dirty(&mut filled, page);
@@ -196,7 +196,7 @@ fn a_dirty_page_that_rots_fails_until_it_is_written(io: Io) {
     assert!(filled.holds() && filled.reports().is_empty());
 }
 
-fn a_dirty_page_that_rots_stays_lost_over_a_restart(io: Io) {
+fn a_dirty_page_that_rots_stays_lost_over_a_restart(io: IoBackend) {
     let mut filled = cached(io, "write-back");
     let (page, bytes) = (17, filled.array.page);
     rot_dirty(&mut filled, page);
@@ -212,7 +212,7 @@ fn a_dirty_page_that_rots_stays_lost_over_a_restart(io: Io) {
     assert!(filled.holds() && filled.reports().is_empty());
 }
 
-fn a_dirty_page_that_can_be_read_again_is_written_back(io: Io) {
+fn a_dirty_page_that_can_be_read_again_is_written_back(io: IoBackend) {
     let mut filled = cached(io, "write-back");
     let (page, bytes) = (17, filled.array.page);
     let place = rot_dirty(&mut filled, page);

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use destage_cache::host_caches_of;
-use destage_exec::Io;
+use destage_exec::IoBackend;
 use destage_plan::{
     BadPage, Column, Dev, DevSet, HostOp, HostRequest, PageFate, PageReport, Row, Rows, ScrubOrder, ScrubTally,
 };
@@ -70,7 +70,7 @@ fn report(dev: Dev, page: u64, fate: PageFate) -> PageReport {
     PageReport { page: BadPage { dev, page }, fate }
 }
 
-fn a_sound_array_has_no_mismatch_whatever_its_cache_delays(io: Io) {
+fn a_sound_array_has_no_mismatch_whatever_its_cache_delays(io: IoBackend) {
     for (level, members) in LEVELS {
         for cache in host_caches_of(level) {
             let mut filled = FilledArray::new(Array { cache, cache_pages: 160, ..Array::over(io, level, members) });
@@ -87,7 +87,7 @@ fn a_sound_array_has_no_mismatch_whatever_its_cache_delays(io: Io) {
     }
 }
 
-fn each_page_that_differs_is_named_and_nothing_is_changed(io: Io) {
+fn each_page_that_differs_is_named_and_nothing_is_changed(io: IoBackend) {
     for (level, members) in LEVELS {
         let mut filled = FilledArray::new(Array::over(io, level, members));
         let geometry = filled.array.geometry();
@@ -125,7 +125,7 @@ fn each_page_that_differs_is_named_and_nothing_is_changed(io: Io) {
     }
 }
 
-fn a_repair_writes_what_the_data_makes_and_makes_it_durable(io: Io) {
+fn a_repair_writes_what_the_data_makes_and_makes_it_durable(io: IoBackend) {
     for (level, members) in LEVELS {
         let mut filled = FilledArray::new(Array::over(io, level, members));
         let flush = HostRequest { tag: 0, op: HostOp::Flush, offset: 0, len: 0, fua: false };
@@ -144,7 +144,7 @@ fn a_repair_writes_what_the_data_makes_and_makes_it_durable(io: Io) {
     }
 }
 
-fn stale_parity_is_compared_with_what_it_covers(io: Io) {
+fn stale_parity_is_compared_with_what_it_covers(io: IoBackend) {
     for name in ["kdd", "leavo"] {
         for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 5)] {
             let kept =
@@ -171,7 +171,7 @@ fn stale_parity_is_compared_with_what_it_covers(io: Io) {
     }
 }
 
-fn a_degraded_array_is_compared_as_far_as_it_can_be(io: Io) {
+fn a_degraded_array_is_compared_as_far_as_it_can_be(io: IoBackend) {
     for (level, members) in LEVELS {
         let mut filled = FilledArray::new(Array::over(io, level, members));
         filled.os.set_broken(&member(Path::new(FOLDER), 1), true);
@@ -199,7 +199,7 @@ fn a_degraded_array_is_compared_as_far_as_it_can_be(io: Io) {
     }
 }
 
-fn a_bad_page_found_by_a_scrub_is_made_anew(io: Io) {
+fn a_bad_page_found_by_a_scrub_is_made_anew(io: IoBackend) {
     for (level, members) in LEVELS {
         let mut filled = FilledArray::new(Array::over(io, level, members));
         let sound = filled.members();
@@ -219,7 +219,7 @@ fn a_bad_page_found_by_a_scrub_is_made_anew(io: Io) {
     }
 }
 
-fn a_member_that_is_lost_meanwhile_ends_nothing(io: Io) {
+fn a_member_that_is_lost_meanwhile_ends_nothing(io: IoBackend) {
     for (level, members) in LEVELS {
         let mut filled = FilledArray::new(Array::over(io, level, members));
         filled.begin_scrub(0, 64, true);
@@ -235,7 +235,7 @@ fn a_member_that_is_lost_meanwhile_ends_nothing(io: Io) {
     }
 }
 
-fn an_array_may_stop_while_rows_are_compared(io: Io) {
+fn an_array_may_stop_while_rows_are_compared(io: IoBackend) {
     let mut filled = FilledArray::new(Array::over(io, Level::Raid5, 4));
     filled.damage(filled.holder(9, Column(3)), 9);
     filled.begin_scrub(0, 64, true);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use destage_cache::Served;
-use destage_exec::{Buffer, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io};
+use destage_exec::{AlignedBuffer, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend};
 use destage_plan::{
     Buf, Column, Dev, Ext, HostOp, HostRequest, List, NvPut, NvSlot, Out, Quota, RangeError, Step, StepSet,
 };
@@ -35,7 +35,7 @@ const fn request(tag: u64, op: HostOp, offset: u64, len: u64) -> HostRequest {
     HostRequest { tag, op, offset, len, fua: false }
 }
 
-fn ten_thousand_small_requests_at_a_time(io: Io) {
+fn ten_thousand_small_requests_at_a_time(io: IoBackend) {
     let array = Array {
         depth: 32,
         member_pages: 512,
@@ -50,7 +50,7 @@ fn ten_thousand_small_requests_at_a_time(io: Io) {
     let mut dice = TestRng::new(1);
     let count = if soak() { 1_000_000 } else { 10_000 };
     // Requests that meet take effect in the order of submission.
-    let mut buffers: Vec<Buffer> = Vec::new();
+    let mut buffers: Vec<AlignedBuffer> = Vec::new();
     let (mut submitted, mut answered, mut most) = (0, 0, 0);
     while answered < count {
         while submitted < count && files.unanswered() < 256 {
@@ -73,14 +73,14 @@ fn ten_thousand_small_requests_at_a_time(io: Io) {
     assert_holds(&mut files, &content, "after all");
 }
 
-fn settings_that_cannot_be_are_named(io: Io) {
+fn settings_that_cannot_be_are_named(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     drop(array.create(folder.path()));
     let refused = |change: &dyn Fn(&mut FilesConfig), message: &str| {
         let mut config = array.files(folder.path());
         change(&mut config);
-        let error = Files::open(array.controller(), config).expect_err("it is wrong");
+        let error = FileExecutor::open(array.controller(), config).expect_err("it is wrong");
         assert_eq!(error.to_string(), message);
     };
     refused(&|config| config.devices.clear(), "devices = 0; there must be between 1 and 64");
@@ -115,15 +115,15 @@ fn pages_of(path: &Path, len: usize) -> Vec<u8> {
 }
 
 /// RAID-0 whose first member is slow, and does one thing at a time.
-fn slow_first(io: Io, delay: Duration, folder: &Path) -> (Array, Files<Box<dyn Served>>) {
+fn slow_first(io: IoBackend, delay: Duration, folder: &Path) -> (Array, FileExecutor<Box<dyn Served>>) {
     let array = Array { depth: 8, chunk: 1, ..Array::over(io, Level::Raid0, 2) };
     let mut config = array.files(folder);
     config.devices[0].options = DeviceOptions { delay, workers: 1, ..DeviceOptions::default() };
-    let files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
+    let files = FileExecutor::create(array.controller(), config, ExistingFiles::Refuse).expect("a new array");
     (array, files)
 }
 
-fn requests_overtake_those_for_a_slow_device(io: Io) {
+fn requests_overtake_those_for_a_slow_device(io: IoBackend) {
     let folder = folder();
     let delay = Duration::from_millis(300);
     let (array, mut files) = slow_first(io, delay, folder.path());
@@ -137,7 +137,7 @@ fn requests_overtake_those_for_a_slow_device(io: Io) {
     assert!(begin.elapsed() >= 2 * delay, "the slow one was slow");
 }
 
-fn what_was_not_begun_before_a_crash_never_happens(io: Io) {
+fn what_was_not_begun_before_a_crash_never_happens(io: IoBackend) {
     let folder = folder();
     let (array, mut files) = slow_first(io, Duration::from_millis(100), folder.path());
     let ArraySizes { page, .. } = array.sizes();
@@ -153,14 +153,14 @@ fn what_was_not_begun_before_a_crash_never_happens(io: Io) {
 /// A mirror whose second device begins each step later, with twenty writes under way; what they
 /// will have written.
 fn written_with_a_slow_second(
-    io: Io,
+    io: IoBackend,
     delay: Duration,
     folder: &Path,
-) -> (Array, Files<Box<dyn Served>>, ExpectedContent) {
+) -> (Array, FileExecutor<Box<dyn Served>>, ExpectedContent) {
     let array = Array { depth: 8, ..Array::over(io, Level::Raid1, 2) };
     let mut config = array.files(folder);
     config.devices[1].options.delay = delay;
-    let mut files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
+    let mut files = FileExecutor::create(array.controller(), config, ExistingFiles::Refuse).expect("a new array");
     let sizes = array.sizes();
     let mut content = ExpectedContent::new(sizes);
     for tag in 0..20 {
@@ -172,7 +172,7 @@ fn written_with_a_slow_second(
     (array, files, content)
 }
 
-fn a_replaced_device_gets_no_steps_of_the_old_one(io: Io) {
+fn a_replaced_device_gets_no_steps_of_the_old_one(io: IoBackend) {
     let folder = folder();
     let (_, mut files, content) = written_with_a_slow_second(io, Duration::from_millis(30), folder.path());
     let other = folder.path().join("other");
@@ -186,7 +186,7 @@ fn a_replaced_device_gets_no_steps_of_the_old_one(io: Io) {
     assert_eq!(pages_of(&member(folder.path(), 0), content.bytes().len()), content.bytes());
 }
 
-fn a_device_that_hangs_is_replaced_and_not_waited_for(io: Io) {
+fn a_device_that_hangs_is_replaced_and_not_waited_for(io: IoBackend) {
     let folder = folder();
     let (array, mut files, content) = written_with_a_slow_second(io, Duration::from_secs(15), folder.path());
     let begin = Instant::now();
@@ -210,7 +210,7 @@ fn a_device_that_hangs_is_replaced_and_not_waited_for(io: Io) {
     assert!(begin.elapsed() < Duration::from_secs(10), "nobody waited for the thread: {:?}", begin.elapsed());
     assert_eq!(pages_of(&other, content.bytes().len()), content.bytes());
     let error =
-        Files::open(array.controller(), array.files(folder.path())).expect_err("a thread may still write to it");
+        FileExecutor::open(array.controller(), array.files(folder.path())).expect_err("a thread may still write to it");
     assert!(matches!(error, FilesError::InUse(path) if path == own));
 }
 
@@ -234,7 +234,7 @@ fn nothing_but_the_port_touches_the_operating_system() {
     assert!(looked_at > 12, "{looked_at} sources");
 }
 
-fn trimmed_pages_are_zeros_on_the_members(io: Io) {
+fn trimmed_pages_are_zeros_on_the_members(io: IoBackend) {
     let array = Array { page: 4096, sector: 512, ..Array::over(io, Level::Raid1, 2) };
     let folder = folder();
     let mut files = array.create(folder.path());
@@ -247,7 +247,7 @@ fn trimmed_pages_are_zeros_on_the_members(io: Io) {
     assert_eq!(bytes.len() as u64, (array.member_pages + 5) * 4096, "holes do not shorten the file");
 }
 
-fn a_clean_stop_leaves_nothing_to_recover(io: Io) {
+fn a_clean_stop_leaves_nothing_to_recover(io: IoBackend) {
     let array = Array { depth: 4, ..Array::over(io, Level::Raid6, 5) };
     let folder = folder();
     let mut files = array.create(folder.path());
@@ -261,7 +261,7 @@ fn a_clean_stop_leaves_nothing_to_recover(io: Io) {
     assert_eq!(files.engine().controller().array().stats().recovered_rows, 0);
 }
 
-fn what_would_tell_files_to_collect_is_refused_at_the_start(io: Io) {
+fn what_would_tell_files_to_collect_is_refused_at_the_start(io: IoBackend) {
     let cache = destage_cache::host_cache("ggc+none").expect("it is registered");
     let array = Array { cache, ..Array::over(io, Level::Raid5, 3) };
     let folder = folder();
@@ -269,7 +269,7 @@ fn what_would_tell_files_to_collect_is_refused_at_the_start(io: Io) {
     assert!(error.to_string().contains("files cannot be; serve the array without ggc+"), "{error}");
 }
 
-fn draining_writes_the_cache_back_while_requests_are_served(io: Io) {
+fn draining_writes_the_cache_back_while_requests_are_served(io: IoBackend) {
     let array = Array { cache: cache("lawc"), depth: 4, ..Array::over(io, Level::Raid5, 3) };
     let folder = folder();
     let mut files = array.create(folder.path());
@@ -292,7 +292,7 @@ fn draining_writes_the_cache_back_while_requests_are_served(io: Io) {
     assert_eq!(held.count(), 0, "everything is on the members");
 }
 
-fn requests_that_cannot_be_are_refused_and_change_nothing(io: Io) {
+fn requests_that_cannot_be_are_refused_and_change_nothing(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
     let mut files = array.create(folder.path());
@@ -313,18 +313,18 @@ fn requests_that_cannot_be_are_refused_and_change_nothing(io: Io) {
     assert_eq!(files.poll().expect("it is served").map(|completion| completion.tag), Some(5));
 }
 
-fn files_in_the_way_in_use_or_used_twice_are_refused(io: Io) {
+fn files_in_the_way_in_use_or_used_twice_are_refused(io: IoBackend) {
     let array = Array::over(io, Level::Raid5, 4);
     let folder = folder();
-    let create = |existing| Files::create(array.controller(), array.files(folder.path()), existing);
+    let create = |existing| FileExecutor::create(array.controller(), array.files(folder.path()), existing);
     let in_the_way = member(folder.path(), 2);
     std::fs::write(&in_the_way, b"precious").expect("a file");
-    assert!(matches!(create(Existing::Refuse), Err(FilesError::Exists(path)) if path == in_the_way));
+    assert!(matches!(create(ExistingFiles::Refuse), Err(FilesError::Exists(path)) if path == in_the_way));
     assert_eq!(std::fs::read(&in_the_way).expect("it is there"), b"precious");
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing else was made");
-    let mut files = create(Existing::Overwrite).expect("a new array");
-    assert!(matches!(create(Existing::Overwrite), Err(FilesError::InUse(_))));
-    assert!(matches!(Files::open(array.controller(), array.files(folder.path())), Err(FilesError::InUse(_))));
+    let mut files = create(ExistingFiles::Overwrite).expect("a new array");
+    assert!(matches!(create(ExistingFiles::Overwrite), Err(FilesError::InUse(_))));
+    assert!(matches!(FileExecutor::open(array.controller(), array.files(folder.path())), Err(FilesError::InUse(_))));
     for other in [member(folder.path(), 3), folder.path().join("nvram"), folder.path().join("intents")] {
         let error = files.replace(Dev(2), &other).expect_err("it is in use");
         assert!(matches!(error, FilesError::Same(..) | FilesError::Size { .. }), "{error}");
@@ -334,13 +334,13 @@ fn files_in_the_way_in_use_or_used_twice_are_refused(io: Io) {
     let elsewhere = self::folder();
     let mut thief = array.files(elsewhere.path());
     thief.devices[1].path = member(folder.path(), 1);
-    let stolen = Files::create(array.controller(), thief, Existing::Overwrite);
+    let stolen = FileExecutor::create(array.controller(), thief, ExistingFiles::Overwrite);
     assert!(matches!(stolen, Err(FilesError::InUse(path)) if path == member(folder.path(), 1)));
     drop(files);
     let open = |change: &dyn Fn(&mut FilesConfig)| {
         let mut config = array.files(folder.path());
         change(&mut config);
-        Files::open(array.controller(), config).expect_err("it is wrong")
+        FileExecutor::open(array.controller(), config).expect_err("it is wrong")
     };
     assert!(matches!(open(&|config| config.devices[1].path = member(folder.path(), 0)), FilesError::Same(..)));
     assert!(matches!(open(&|config| config.intents = folder.path().join("no")), FilesError::Missing(_)));
@@ -350,7 +350,8 @@ fn files_in_the_way_in_use_or_used_twice_are_refused(io: Io) {
         FilesError::Size { found: 36_352, expected: 36_864, .. }
     ));
     assert!(matches!(open(&|config| folder.path().clone_into(&mut config.devices[0].path)), FilesError::Io { .. }));
-    let missing = Files::create(array.controller(), array.files(&folder.path().join("no")), Existing::Refuse);
+    let missing =
+        FileExecutor::create(array.controller(), array.files(&folder.path().join("no")), ExistingFiles::Refuse);
     assert!(matches!(missing, Err(FilesError::Io { what: "make it", .. })));
 }
 
@@ -384,7 +385,8 @@ fn a_controller_that_asks_for_what_is_not_there_is_stopped() {
                 out.step(op, Step::NvCommit { puts, frees: List::EMPTY }, StepSet::EMPTY);
             }
         });
-        let mut files = Files::create(script, scribe::config(folder.path()), Existing::Refuse).expect("a new array");
+        let mut files =
+            FileExecutor::create(script, scribe::config(folder.path()), ExistingFiles::Refuse).expect("a new array");
         let error = match files.submit(request(1, HostOp::Write, 0, 512), vec![0; 512]) {
             Err(error) => error,
             Ok(()) => files.wait().expect_err("the controller is at fault"),

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_exec::{Existing, Files, FilesConfig, FilesError};
+use destage_exec::{ExistingFiles, FileExecutor, FilesConfig, FilesError};
 use destage_plan::{Frag, HostOp, HostRequest, List, NvPut, NvSlot, Out, Row, Rows, Shape, Step, StepSet, Tag};
 use destage_testkit::{ScriptedController, TestRng, folder, soak};
 use proptest::prelude::*;
@@ -45,7 +45,7 @@ impl Model {
 
 impl Model {
     /// Of slots that this life found.
-    fn assert_read(&self, files: &mut Files<Scribe>) {
+    fn assert_read(&self, files: &mut FileExecutor<Scribe>) {
         for (page, bytes) in &self.slots {
             let (read, kept) = (serve(files, request(HostOp::Read, *page), Vec::new()), whole_sectors(bytes));
             assert_eq!(read[..kept.len()], *kept);
@@ -60,7 +60,7 @@ fn bits(intents: &[Rows]) -> Vec<bool> {
 }
 
 /// Does something of all that can be done, here and in the model.
-fn act(dice: &mut TestRng, files: &mut Files<Scribe>, model: &mut Model) {
+fn act(dice: &mut TestRng, files: &mut FileExecutor<Scribe>, model: &mut Model) {
     let page = dice.below(PAGES);
     match dice.below(6) {
         4 | 5 if page + 1 < PAGES => {
@@ -132,7 +132,7 @@ fn steps_take_effect_in_the_order_of_issue_at_every_depth() {
             out.step(op, Step::Ack { frag: frag.id, pages: 1, ok: true }, puts | set | cleared);
             out.close(op);
         });
-        let mut files = Files::create(script, config, Existing::Refuse).expect("a new array");
+        let mut files = FileExecutor::create(script, config, ExistingFiles::Refuse).expect("a new array");
         files.submit(request(HostOp::Flush, 0), Vec::new()).expect("a request in range");
         assert!(files.wait().expect("it is served").is_some_and(|completion| completion.ok));
         drop(files);
@@ -271,7 +271,13 @@ fn opens_more(now: &Found, than: &Found) -> bool {
 }
 
 /// Checks that what was found is this, but for the bytes of slots that are told of as damaged; the others hold what they did.
-fn assert_holds(files: &mut Files<Scribe>, now: &Found, found: &Found, content: &BTreeMap<u32, Vec<u8>>, what: &str) {
+fn assert_holds(
+    files: &mut FileExecutor<Scribe>,
+    now: &Found,
+    found: &Found,
+    content: &BTreeMap<u32, Vec<u8>>,
+    what: &str,
+) {
     assert_eq!((&now.slots, &now.intents), (&found.slots, &found.intents), "{what}");
     for (slot, bytes) in content.iter().filter(|(slot, _)| now.damaged.iter().all(|other| other.index != **slot)) {
         let read = serve(files, request(HostOp::Read, u64::from(*slot)), Vec::new());
@@ -280,7 +286,7 @@ fn assert_holds(files: &mut Files<Scribe>, now: &Found, found: &Found, content: 
 }
 
 /// Returns the whole sectors of the bytes in each slot.
-fn content(files: &mut Files<Scribe>, found: &Found) -> BTreeMap<u32, Vec<u8>> {
+fn content(files: &mut FileExecutor<Scribe>, found: &Found) -> BTreeMap<u32, Vec<u8>> {
     let whole = |(slot, tag): &(NvSlot, Tag)| {
         let len = number(tag, 16, 4) as usize / 64 * 64;
         (slot.index, serve(files, request(HostOp::Read, u64::from(slot.index)), Vec::new())[..len].to_vec())
@@ -587,7 +593,7 @@ fn files_of_another_array_or_shape_are_refused_by_name() {
     let refused = |change: fn(&mut FilesConfig), file: &Path, message: &str| {
         let mut config = scribe::config(folder.path());
         change(&mut config);
-        let error = Files::open(Scribe::new(&Arc::default()), config).expect_err("it is another");
+        let error = FileExecutor::open(Scribe::new(&Arc::default()), config).expect_err("it is another");
         assert_eq!(error.to_string(), format!("{}{message}", file.display()));
     };
     refused(
@@ -613,7 +619,7 @@ fn files_of_another_array_or_shape_are_refused_by_name() {
     for rows in [10_001, 20_000] {
         let mut config = scribe::config(folder.path());
         config.rows = rows;
-        let error = Files::open(Scribe::new(&Arc::default()), config).expect_err("it has other rows");
+        let error = FileExecutor::open(Scribe::new(&Arc::default()), config).expect_err("it has other rows");
         let message = "was made with rows = 10000, as the number of rows at byte 24 says; it cannot be opened with";
         assert_eq!(error.to_string(), format!("{} {message} rows = {rows}", intents.display()));
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use destage_cache::{Served, host_caches_of};
 use destage_exec::{
-    BadBytes, DroppedSuccessor, Fault, Files, FilesError, Io, SuccessionPhase, SuccessorLabelling, SyncPoint,
+    BadBytes, DroppedSuccessor, FileExecutor, FilesError, IoBackend, IoFault, SuccessionPhase, SuccessorLabelling,
+    SyncPoint,
 };
 use destage_plan::{Dev, DevSet, HostOp, HostRequest};
 use destage_raid::Level;
@@ -40,7 +41,7 @@ fn fresh(number: u32) -> PathBuf {
     Path::new(FOLDER).join(format!("fresh{number}"))
 }
 
-fn array(io: Io, level: Level, members: u8) -> Array {
+fn array(io: IoBackend, level: Level, members: u8) -> Array {
     Array { member_pages: 192, chunk: 8, ..Array::over(io, level, members) }
 }
 
@@ -57,7 +58,7 @@ impl BusyArray {
         Self { filled: FilledArray::new(array), dice: TestRng::new(seed), asked: Vec::new(), tag: 1 }
     }
 
-    fn files(&mut self) -> &mut Files<Box<dyn Served>> {
+    fn files(&mut self) -> &mut FileExecutor<Box<dyn Served>> {
         &mut self.filled.files
     }
 
@@ -151,7 +152,7 @@ impl BusyArray {
     }
 }
 
-fn a_successor_holds_what_its_member_holds(io: Io) {
+fn a_successor_holds_what_its_member_holds(io: IoBackend) {
     for (level, members) in LEVELS {
         for of_level in host_caches_of(level) {
             for seed in 0..if soak() { 40 } else { 2 } {
@@ -210,7 +211,7 @@ fn assert_dropped(
     assert!(again.filled.holds(), "seed {seed}: once more");
 }
 
-fn a_successor_that_breaks_costs_nothing(io: Io) {
+fn a_successor_that_breaks_costs_nothing(io: IoBackend) {
     for seed in 0..if soak() { 400 } else { 24 } {
         let (level, members) = LEVELS[seed as usize % LEVELS.len()];
         let breaks = |busy: &BusyArray, path: &Path| busy.filled.os.set_broken(path, true);
@@ -218,7 +219,7 @@ fn a_successor_that_breaks_costs_nothing(io: Io) {
     }
 }
 
-fn a_successor_that_hangs_costs_nothing(io: Io) {
+fn a_successor_that_hangs_costs_nothing(io: IoBackend) {
     for seed in 0..if soak() { 200 } else { 12 } {
         let (level, members) = LEVELS[seed as usize % LEVELS.len()];
         let array = Array { device_timeout: Some(Duration::from_millis(5)), ..array(io, level, members) };
@@ -227,14 +228,14 @@ fn a_successor_that_hangs_costs_nothing(io: Io) {
     }
 }
 
-fn a_successor_without_room_costs_nothing(io: Io) {
+fn a_successor_without_room_costs_nothing(io: IoBackend) {
     let mut struck = 0;
     for seed in 0..if soak() { 2000 } else { 120 } {
         let mut busy = BusyArray::new(array(io, Level::Raid5, 4), seed);
         let path = fresh(0);
         busy.files().begin_succession(Dev(1), &path).expect("it is copied");
         // Reads alone: what is written is what is copied.
-        busy.filled.os.fail_after(seed % 60, Fault::NoRoom);
+        busy.filled.os.fail_after(seed % 60, IoFault::NoRoom);
         while let Some((.., SuccessionPhase::Copying)) = busy.files().succession() {
             busy.poll();
         }
@@ -251,12 +252,12 @@ fn a_successor_without_room_costs_nothing(io: Io) {
     assert!(struck > 20, "{struck} have no room");
 }
 
-fn a_successor_that_cannot_be_made_durable_costs_nothing(io: Io) {
+fn a_successor_that_cannot_be_made_durable_costs_nothing(io: IoBackend) {
     for point in [SyncPoint::Successor, SyncPoint::ReplaceFolder] {
         let mut busy = BusyArray::new(array(io, Level::Raid0, 3), 4);
         busy.files().begin_succession(Dev(1), &fresh(0)).expect("it is copied");
         assert!(busy.is_copied());
-        busy.filled.os.fail_sync(point, Fault::Broken);
+        busy.filled.os.fail_sync(point, IoFault::Broken);
         assert_eq!(busy.files().label_successor().expect("it serves"), SuccessorLabelling::Dropped, "{point:?}");
         let dropped = busy.dropped();
         assert!(!dropped.is_fit && matches!(dropped.why, FilesError::Io { .. }), "{dropped:?}");
@@ -267,7 +268,7 @@ fn a_successor_that_cannot_be_made_durable_costs_nothing(io: Io) {
     }
 }
 
-fn pages_that_the_member_cannot_read_come_from_the_others(io: Io) {
+fn pages_that_the_member_cannot_read_come_from_the_others(io: IoBackend) {
     for (level, members) in &LEVELS[1..] {
         for kind in [BadBytes::UntilWritten, BadBytes::Unreadable] {
             for name in ["none", "kdd", "lawc"] {
@@ -298,7 +299,7 @@ fn pages_that_the_member_cannot_read_come_from_the_others(io: Io) {
     }
 }
 
-fn a_page_that_nothing_makes_up_keeps_the_member_in_its_place(io: Io) {
+fn a_page_that_nothing_makes_up_keeps_the_member_in_its_place(io: IoBackend) {
     for (level, members) in [(Level::Raid0, 3), (Level::Raid5, 4)] {
         let mut busy = BusyArray::new(array(io, level, members), 1);
         busy.filled.spoil(1, 100, BadBytes::UntilWritten);
@@ -323,7 +324,7 @@ fn a_page_that_nothing_makes_up_keeps_the_member_in_its_place(io: Io) {
     }
 }
 
-fn a_member_that_is_lost_meanwhile_is_lost_as_always(io: Io) {
+fn a_member_that_is_lost_meanwhile_is_lost_as_always(io: IoBackend) {
     for seed in 0..12 {
         let (level, members) = LEVELS[1..][seed as usize % 4];
         let mut busy = BusyArray::new(array(io, level, members), seed);
@@ -356,7 +357,7 @@ fn a_member_that_is_lost_meanwhile_is_lost_as_always(io: Io) {
     }
 }
 
-fn a_degraded_array_and_one_without_redundancy_are_copied(io: Io) {
+fn a_degraded_array_and_one_without_redundancy_are_copied(io: IoBackend) {
     for (level, members, broken) in [(Level::Raid5, 4, 1), (Level::Raid6, 5, 2), (Level::Raid1, 3, 2)] {
         let mut busy = BusyArray::new(array(io, level, members), 5);
         for dev in 1..=broken {
@@ -383,13 +384,13 @@ fn open_with(busy: BusyArray, path: &Path) -> FilledArray {
     let mut config = files.config().clone();
     path.clone_into(&mut config.devices[1].path);
     drop(files);
-    let files = Files::open_on(Arc::new(os.clone()), array.controller(), config).expect("the array is there");
+    let files = FileExecutor::open_on(Arc::new(os.clone()), array.controller(), config).expect("the array is there");
     let mut filled = FilledArray { array, os, files, content };
     filled.rest();
     filled
 }
 
-fn labelled(io: Io, level: Level, members: u8) -> BusyArray {
+fn labelled(io: IoBackend, level: Level, members: u8) -> BusyArray {
     let mut busy = BusyArray::new(array(io, level, members), 9);
     busy.files().begin_succession(Dev(1), &fresh(0)).expect("it is copied");
     assert!(busy.is_copied(), "it is copied");
@@ -399,7 +400,7 @@ fn labelled(io: Io, level: Level, members: u8) -> BusyArray {
     busy
 }
 
-fn either_file_is_the_members_until_the_next_write(io: Io) {
+fn either_file_is_the_members_until_the_next_write(io: IoBackend) {
     for (level, members) in LEVELS {
         for path in [member(Path::new(FOLDER), 1), fresh(0)] {
             let mut busy = labelled(io, level, members);
@@ -417,7 +418,7 @@ fn either_file_is_the_members_until_the_next_write(io: Io) {
             let mut config = files.config().clone();
             config.devices[1].path = other;
             drop(files);
-            let files = Files::open_on(Arc::new(os), array.controller(), config);
+            let files = FileExecutor::open_on(Arc::new(os), array.controller(), config);
             match files {
                 Ok(files) => {
                     let why = files.errors().map(|(dev, why)| (dev, why.to_string())).collect::<Vec<_>>();
@@ -429,7 +430,7 @@ fn either_file_is_the_members_until_the_next_write(io: Io) {
     }
 }
 
-fn a_successor_that_was_left_has_missed_writes(io: Io) {
+fn a_successor_that_was_left_has_missed_writes(io: IoBackend) {
     let mut busy = BusyArray::new(array(io, Level::Raid5, 4), 2);
     busy.files().begin_succession(Dev(1), &fresh(0)).expect("it is copied");
     (0..10).for_each(|_| busy.go_on());
@@ -439,7 +440,7 @@ fn a_successor_that_was_left_has_missed_writes(io: Io) {
     assert_eq!(opened.lost(), DevSet::one(Dev(1)));
 }
 
-fn one_member_is_copied_at_a_time(io: Io) {
+fn one_member_is_copied_at_a_time(io: IoBackend) {
     let mut busy = BusyArray::new(array(io, Level::Raid5, 4), 2);
     let own = member(Path::new(FOLDER), 1);
     let refused = |busy: &mut BusyArray, dev: u8, path: &Path| {
@@ -463,7 +464,7 @@ fn one_member_is_copied_at_a_time(io: Io) {
     assert!(busy.filled.holds());
 }
 
-fn a_stop_drops_the_successor(io: Io) {
+fn a_stop_drops_the_successor(io: IoBackend) {
     let mut busy = BusyArray::new(array(io, Level::Raid5, 4), 2);
     busy.files().begin_succession(Dev(1), &fresh(0)).expect("it is copied");
     (0..5).for_each(|_| busy.go_on());

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use destage_exec::{Existing, Files, Io};
+use destage_exec::{ExistingFiles, FileExecutor, IoBackend};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 
@@ -18,10 +18,14 @@ fn write(tag: u64) -> HostRequest {
 
 #[test]
 fn the_panic_of_a_thread_is_the_main_loops() {
-    let array = Array::over(Io::Threads, Level::Raid5, 4);
+    let array = Array::over(IoBackend::Threads, Level::Raid5, 4);
     let (folder, os) = (folder(), Probe::default());
-    let files =
-        Files::create_on(Arc::new(os.clone()), array.controller(), array.files(folder.path()), Existing::Refuse);
+    let files = FileExecutor::create_on(
+        Arc::new(os.clone()),
+        array.controller(),
+        array.files(folder.path()),
+        ExistingFiles::Refuse,
+    );
     let mut files = files.expect("a new array");
     assert!(serve(&mut files, write(0), vec![1; 512]).ok);
     files.settle().expect("it comes to rest");
@@ -41,11 +45,11 @@ fn the_panic_of_a_thread_is_the_main_loops() {
 
 #[test]
 fn threads_that_ended_as_they_were_told_have_not_panicked() {
-    let array = Array::over(Io::Threads, Level::Raid5, 4);
+    let array = Array::over(IoBackend::Threads, Level::Raid5, 4);
     let folder = folder();
     let mut config = array.files(folder.path());
     config.devices[1].options.breaks_after = Some(5);
-    let mut files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
+    let mut files = FileExecutor::create(array.controller(), config, ExistingFiles::Refuse).expect("a new array");
     for tag in 0..40 {
         assert!(serve(&mut files, write(tag % 16), vec![tag as u8; 512]).ok, "{tag}");
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_cache::Served;
-use destage_exec::{Existing, Files, FilesConfig, FilesError, Io, SyncPoint};
+use destage_exec::{ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend, SyncPoint};
 use destage_plan::{Controller, Dev, DevSet, HostOp, HostRequest};
 use destage_raid::Level;
 use destage_testkit::{ExpectedContent, data, folder};
@@ -35,7 +35,7 @@ const TIMEOUT: Duration = Duration::from_millis(250);
 /// Bounds what does not wait for ever.
 const LIMIT: Duration = Duration::from_secs(8);
 
-fn array(io: Io, level: Level, members: u8) -> Array {
+fn array(io: IoBackend, level: Level, members: u8) -> Array {
     Array { depth: 8, device_timeout: Some(TIMEOUT), ..Array::over(io, level, members) }
 }
 
@@ -44,7 +44,7 @@ struct HangingArray {
     array: Array,
     os: Probe,
     folder: tempfile::TempDir,
-    files: Files<Box<dyn Served>>,
+    files: FileExecutor<Box<dyn Served>>,
     content: ExpectedContent,
     tag: u64,
 }
@@ -61,7 +61,7 @@ impl HangingArray {
     fn unwritten(array: Array) -> Self {
         let (os, folder) = (Probe::default(), folder());
         let config = array.files(folder.path());
-        let files = Files::create_on(Arc::new(os.clone()), array.controller(), config, Existing::Refuse);
+        let files = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config, ExistingFiles::Refuse);
         let content = ExpectedContent::new(array.sizes());
         Self { array, os, folder, files: files.expect("a new array"), content, tag: 0 }
     }
@@ -111,11 +111,12 @@ impl HangingArray {
     }
 }
 
-fn opened(os: &Probe, array: &Array, config: &FilesConfig) -> Files<Box<dyn Served>> {
-    reopen(|| Files::open_on(Arc::new(os.clone()), array.controller(), config.clone())).expect("the array is there")
+fn opened(os: &Probe, array: &Array, config: &FilesConfig) -> FileExecutor<Box<dyn Served>> {
+    reopen(|| FileExecutor::open_on(Arc::new(os.clone()), array.controller(), config.clone()))
+        .expect("the array is there")
 }
 
-fn a_member_without_an_answer_is_failed_and_what_it_does_later_changes_nothing(io: Io) {
+fn a_member_without_an_answer_is_failed_and_what_it_does_later_changes_nothing(io: IoBackend) {
     for (call, op) in
         [(Call::Write, HostOp::Write), (Call::Read, HostOp::Read), (Call::Sync(SyncPoint::Flush), HostOp::Flush)]
     {
@@ -151,7 +152,7 @@ fn a_member_without_an_answer_is_failed_and_what_it_does_later_changes_nothing(i
 }
 
 /// Fails a device by its first error; what else it has in flight may never end.
-fn a_device_that_failed_with_commands_in_flight_holds_nothing_up(io: Io) {
+fn a_device_that_failed_with_commands_in_flight_holds_nothing_up(io: IoBackend) {
     let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
     let path = member(hanging.path(), 0);
     hanging.os.hang(&path, Call::Write);
@@ -185,7 +186,7 @@ fn a_device_that_failed_with_commands_in_flight_holds_nothing_up(io: Io) {
     hanging.os.release();
 }
 
-fn its_own_file_does_not_take_its_place_while_commands_are_in_flight(io: Io) {
+fn its_own_file_does_not_take_its_place_while_commands_are_in_flight(io: IoBackend) {
     let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
     let path = member(hanging.path(), 1);
     hanging.os.hang(&path, Call::Write);
@@ -209,7 +210,7 @@ fn its_own_file_does_not_take_its_place_while_commands_are_in_flight(io: Io) {
     assert_holds(&mut hanging.files, &hanging.content, "with its own file again");
 }
 
-fn requests_fail_that_wait_for_a_member_without_which_data_would_be_lost(io: Io) {
+fn requests_fail_that_wait_for_a_member_without_which_data_would_be_lost(io: IoBackend) {
     let mut hanging = HangingArray::new(array(io, Level::Raid0, 2));
     let (chunk, path) = (hanging.stripe() / 2, member(hanging.path(), 0));
     hanging.os.hang(&path, Call::Read);
@@ -237,7 +238,7 @@ fn requests_fail_that_wait_for_a_member_without_which_data_would_be_lost(io: Io)
     assert_holds(&mut files, &hanging.content, "nothing was given up");
 }
 
-fn no_more_requests_are_kept_than_there_is_room_for(io: Io) {
+fn no_more_requests_are_kept_than_there_is_room_for(io: IoBackend) {
     let mut hanging = HangingArray::new(array(io, Level::Raid0, 2));
     hanging.os.hang(&member(hanging.path(), 0), Call::Read);
     let depth = hanging.array.depth;
@@ -261,7 +262,7 @@ fn no_more_requests_are_kept_than_there_is_room_for(io: Io) {
     assert_holds(&mut hanging.files, &hanging.content, "with the member again");
 }
 
-fn nvram_or_intents_without_an_answer_stop_the_array(io: Io) {
+fn nvram_or_intents_without_an_answer_stop_the_array(io: IoBackend) {
     for (file, call) in [("intents", Call::Write), ("nvram", Call::Write)] {
         let with_nvram = Array { cache: cache("wow"), hurries: false, ..array(io, Level::Raid5, 4) };
         let mut hanging =
@@ -290,7 +291,7 @@ fn nvram_or_intents_without_an_answer_stop_the_array(io: Io) {
     }
 }
 
-fn an_array_stops_without_the_member_that_hangs(io: Io) {
+fn an_array_stops_without_the_member_that_hangs(io: IoBackend) {
     let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
     let config = hanging.config();
     hanging.write(0, 512);
@@ -311,7 +312,7 @@ fn an_array_stops_without_the_member_that_hangs(io: Io) {
     }
 }
 
-fn an_array_without_a_limit_fails_no_member_when_it_ends(io: Io) {
+fn an_array_without_a_limit_fails_no_member_when_it_ends(io: IoBackend) {
     let mut hanging = HangingArray::new(Array { device_timeout: None, ..array(io, Level::Raid5, 4) });
     let config = hanging.config();
     hanging.os.hang(&member(hanging.path(), 0), Call::Read);
@@ -331,7 +332,7 @@ fn an_array_without_a_limit_fails_no_member_when_it_ends(io: Io) {
 }
 
 /// Counts time from when a command is given to the device, and no longer than it has one.
-fn a_slow_member_is_kept(io: Io) {
+fn a_slow_member_is_kept(io: IoBackend) {
     let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
     let begin = Instant::now();
     while begin.elapsed() < 3 * TIMEOUT {
@@ -353,7 +354,7 @@ fn a_slow_member_is_kept(io: Io) {
 }
 
 /// Counts time without threads, so that limits are exact.
-fn members_and_caches_are_given_up_at_the_limit_and_not_before(io: Io) {
+fn members_and_caches_are_given_up_at_the_limit_and_not_before(io: IoBackend) {
     for name in ["none", "write-around", "write-through", "leavo", "kdd", "write-back"] {
         // That of write-back has data that no member has as soon as it is asked to write.
         for dev in 0..if ["none", "write-back"].contains(&name) { 4 } else { 5 } {
@@ -390,7 +391,7 @@ fn members_and_caches_are_given_up_at_the_limit_and_not_before(io: Io) {
     }
 }
 
-fn a_cache_that_alone_has_data_is_kept(io: Io) {
+fn a_cache_that_alone_has_data_is_kept(io: IoBackend) {
     let back = Array { cache: cache("write-back"), cache_pages: 160, hurries: false, ..array(io, Level::Raid5, 4) };
     let mut filled = FilledArray::new(back);
     assert!(filled.write(0, 4096).ok);
@@ -407,7 +408,7 @@ fn a_cache_that_alone_has_data_is_kept(io: Io) {
 }
 
 /// Loses a member: only the cache tells what the parity of stale rows does not cover.
-fn a_cache_is_kept_that_a_lost_member_needs(io: Io) {
+fn a_cache_is_kept_that_a_lost_member_needs(io: IoBackend) {
     for name in ["kdd", "leavo"] {
         let delayed = Array { cache: cache(name), cache_pages: 160, hurries: false, ..array(io, Level::Raid6, 5) };
         let mut filled = FilledArray::new(delayed);
@@ -433,7 +434,7 @@ fn a_cache_is_kept_that_a_lost_member_needs(io: Io) {
     }
 }
 
-fn without_a_limit_a_member_is_waited_for(io: Io) {
+fn without_a_limit_a_member_is_waited_for(io: IoBackend) {
     let mut hanging = HangingArray::new(Array { device_timeout: None, ..array(io, Level::Raid5, 4) });
     hanging.os.hang(&member(hanging.path(), 0), Call::Read);
     let (read, _) = hanging.next(HostOp::Read, 0, 512);

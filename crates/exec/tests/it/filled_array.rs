@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use destage_cache::Served;
-use destage_exec::{BadBytes, Completion, Existing, Files, Recording};
+use destage_exec::{BadBytes, ExistingFiles, FileExecutor, RecordingOs, RequestCompletion};
 use destage_plan::{DevSet, HostOp, HostRequest, PageReport};
 use destage_testkit::{ExpectedContent, data};
 
@@ -16,8 +16,8 @@ pub const FOLDER: &str = "/array";
 /// Holds an array in a recording, whose every byte was written.
 pub struct FilledArray {
     pub array: Array,
-    pub os: Recording,
-    pub files: Files<Box<dyn Served>>,
+    pub os: RecordingOs,
+    pub files: FileExecutor<Box<dyn Served>>,
     pub content: ExpectedContent,
 }
 
@@ -26,7 +26,7 @@ impl FilledArray {
     pub fn new(array: Array) -> Self {
         let (array, os) = (Array { depth: 8, ..array }, recording());
         let config = array.files(Path::new(FOLDER));
-        let files = Files::create_on(Arc::new(os.clone()), array.controller(), config, Existing::Refuse);
+        let files = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config, ExistingFiles::Refuse);
         let content = ExpectedContent::new(array.sizes());
         let mut filled = Self { files: files.expect("a new array"), array, os, content };
         let len = filled.content.bytes().len() as u64;
@@ -45,11 +45,11 @@ impl FilledArray {
         self.open_after(|files| drop(files.stop_clean().expect("it stops")))
     }
 
-    fn open_after(self, end: impl FnOnce(Files<Box<dyn Served>>)) -> Self {
+    fn open_after(self, end: impl FnOnce(FileExecutor<Box<dyn Served>>)) -> Self {
         let Self { array, os, files, content } = self;
         let config = files.config().clone();
         end(files);
-        let opened = Files::open_on(Arc::new(os.clone()), array.controller(), config);
+        let opened = FileExecutor::open_on(Arc::new(os.clone()), array.controller(), config);
         let mut again = Self { files: opened.expect("the array is there"), array, os, content };
         again.rest();
         again
@@ -61,7 +61,7 @@ impl FilledArray {
         self.os.spoil(&member(Path::new(FOLDER), dev), offset + sector..offset + 2 * sector, kind);
     }
 
-    pub fn serve(&mut self, request: HostRequest, bytes: Vec<u8>) -> Completion {
+    pub fn serve(&mut self, request: HostRequest, bytes: Vec<u8>) -> RequestCompletion {
         self.files.submit(request, bytes).expect("a request in range");
         loop {
             if let Some(completion) = self.files.poll().expect("the array is served") {
@@ -70,14 +70,14 @@ impl FilledArray {
         }
     }
 
-    pub fn write(&mut self, offset: u64, len: u64) -> Completion {
+    pub fn write(&mut self, offset: u64, len: u64) -> RequestCompletion {
         let request = HostRequest { tag: offset, op: HostOp::Write, offset, len, fua: false };
         let bytes = data(&request, self.array.sector);
         self.content.apply(&request, &bytes);
         self.serve(request, bytes)
     }
 
-    pub fn read(&mut self, offset: u64, len: u64) -> Completion {
+    pub fn read(&mut self, offset: u64, len: u64) -> RequestCompletion {
         self.serve(HostRequest { tag: 1 << 40, op: HostOp::Read, offset, len, fua: false }, Vec::new())
     }
 

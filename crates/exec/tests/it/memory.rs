@@ -1,6 +1,8 @@
 //! The devices of the in-memory executor, and what a cut leaves, seen through a mirror.
 
-use destage_exec::{Conduct, CutChoice, Disk, Memory, NoCheck, Pick, Remains, Violation};
+use destage_exec::{
+    CrashRemains, CutChoice, DiskImage, ExecutorConduct, MemoryExecutor, MemoryViolation, NextStep, NoCheck,
+};
 use destage_plan::{
     Class, Control, Controller, Dev, Event, Ext, HostNotice, HostOp, HostRequest, Out, Row, Shape, Status, Step,
     StepSet,
@@ -18,9 +20,9 @@ fn shape() -> Shape {
     Shape::new(PAGE, SECTOR, STRIPE, STRIPE, PAGES).expect("a shape that can be")
 }
 
-fn fresh(members: u8) -> Memory<Mirror> {
-    let remains = Remains::fresh((0..members).map(|_| (PAGES * PAGE) as usize));
-    Memory::start(Mirror::new(members), remains, shape(), 8)
+fn fresh(members: u8) -> MemoryExecutor<Mirror> {
+    let remains = CrashRemains::fresh((0..members).map(|_| (PAGES * PAGE) as usize));
+    MemoryExecutor::start(Mirror::new(members), remains, shape(), 8)
 }
 
 /// Every page that is asked for keeps these sectors, and so many steps of the NVRAM come through.
@@ -39,16 +41,16 @@ fn request(tag: u64, op: HostOp, sector: u64, sectors: u64, fua: bool) -> HostRe
     HostRequest { tag, op, offset: sector * SECTOR, len: sectors * SECTOR, fua }
 }
 
-fn write(memory: &mut Memory<Mirror>, tag: u64, sector: u64, sectors: u64, byte: u8, fua: bool) {
+fn write(memory: &mut MemoryExecutor<Mirror>, tag: u64, sector: u64, sectors: u64, byte: u8, fua: bool) {
     let data = vec![byte; (sectors * SECTOR) as usize];
     memory.submit(request(tag, HostOp::Write, sector, sectors, fua), &data).expect("a write in range");
 }
 
 /// Runs until nothing is under way; the tags that were answered, in order.
-fn drain(memory: &mut Memory<Mirror>) -> Vec<u64> {
+fn drain(memory: &mut MemoryExecutor<Mirror>) -> Vec<u64> {
     let mut acked = Vec::new();
     while !memory.is_idle() {
-        memory.run(Pick::Oldest, &Copies(2)).expect("no violation");
+        memory.run(NextStep::Oldest, &Copies(2)).expect("no violation");
         while let Some(notice) = memory.next_notice() {
             if let HostNotice::Acked { tag, ok } = notice {
                 assert!(ok);
@@ -59,11 +61,11 @@ fn drain(memory: &mut Memory<Mirror>) -> Vec<u64> {
     acked
 }
 
-fn read(memory: &mut Memory<Mirror>, sector: u64, sectors: u64) -> Vec<u8> {
+fn read(memory: &mut MemoryExecutor<Mirror>, sector: u64, sectors: u64) -> Vec<u8> {
     memory.submit(request(u64::MAX, HostOp::Read, sector, sectors, false), &[]).expect("a read in range");
     let mut found = Vec::new();
     while !memory.is_idle() {
-        memory.run(Pick::Oldest, &Copies(2)).expect("no violation");
+        memory.run(NextStep::Oldest, &Copies(2)).expect("no violation");
         while let Some(notice) = memory.next_notice() {
             if matches!(notice, HostNotice::Acked { .. }) {
                 found = memory.request_bytes(u64::MAX).to_vec();
@@ -88,7 +90,7 @@ fn what_was_not_flushed_may_be_lost_sector_by_sector_and_what_was_flushed_may_no
         assert_eq!(sectors, [1, 2, 2, 1]);
     }
     assert_eq!(remains.nvram.intents.iter().collect::<Vec<_>>(), [Row(0)]);
-    let mut memory = Memory::start(Mirror::new(2), remains, shape(), 8);
+    let mut memory = MemoryExecutor::start(Mirror::new(2), remains, shape(), 8);
     assert_eq!(memory.status(), Status::Starting);
     let page = read(&mut memory, 0, 4);
     assert_eq!(page.chunks(SECTOR as usize).map(|sector| sector[0]).collect::<Vec<_>>(), [1, 2, 2, 1]);
@@ -96,7 +98,7 @@ fn what_was_not_flushed_may_be_lost_sector_by_sector_and_what_was_flushed_may_no
 }
 
 /// The first bytes of the sectors of the first page.
-fn first_page(disk: &Disk) -> Vec<u8> {
+fn first_page(disk: &DiskImage) -> Vec<u8> {
     disk.image.chunks(SECTOR as usize).take(4).map(|sector| sector[0]).collect()
 }
 
@@ -114,7 +116,7 @@ fn what_is_in_flight_may_be_there_in_part() {
         let data = if op == HostOp::Write { vec![2; PAGE as usize] } else { Vec::new() };
         memory.submit(request(2, op, 0, 4, fua), &data).expect("a request in range");
         while memory.runnable() < 2 {
-            memory.run(Pick::Oldest, &Copies(2)).expect("no violation");
+            memory.run(NextStep::Oldest, &Copies(2)).expect("no violation");
         }
         for (keep, expected) in [(0, [1; 4]), (0b0101, found), (u128::MAX, [found[0]; 4])] {
             let remains = memory.cut(&mut Keep(keep, usize::MAX));
@@ -138,7 +140,7 @@ fn a_durable_write_takes_earlier_ones_of_its_pages_with_it() {
     let all = memory.cut(&mut Keep(u128::MAX, 0));
     let none = memory.cut(&mut Keep(0, 0));
     for disk in 0..2 {
-        let first = |remains: &Remains, page: usize| remains.disks[disk].image[page * PAGE as usize];
+        let first = |remains: &CrashRemains, page: usize| remains.disks[disk].image[page * PAGE as usize];
         assert_eq!(
             (first(&all, 0), first(&all, 1)),
             (2, 1),
@@ -158,7 +160,7 @@ fn a_flush_covers_what_was_done_before_it_was_issued() {
     // The two flushes were issued first; let the write overtake them.
     let flushes = 2;
     while memory.runnable() > flushes {
-        memory.run(Pick::At(flushes), &Copies(2)).expect("no violation");
+        memory.run(NextStep::At(flushes), &Copies(2)).expect("no violation");
     }
     assert_eq!(drain(&mut memory), [3, 2]);
     let none = memory.cut(&mut Keep(0, 0));
@@ -198,20 +200,20 @@ fn an_executor_that_forgets_a_flush_is_found_when_the_intent_is_cleared() {
     let mut omitted = false;
     memory.set_tamper(Box::new(move |_, step| {
         if matches!(step, Step::FlushDev { .. }) && !std::mem::replace(&mut omitted, true) {
-            return Conduct::Omit;
+            return ExecutorConduct::Omit;
         }
-        Conduct::Honest
+        ExecutorConduct::Honest
     }));
     write(&mut memory, 1, 0, 4, 1, false);
     drain(&mut memory);
     memory.control(Control::Clean);
     let found = loop {
-        match memory.run(Pick::Oldest, &Copies(2)) {
+        match memory.run(NextStep::Oldest, &Copies(2)) {
             Ok(_) => assert!(!memory.is_idle(), "the forgotten flush was not found"),
             Err(violation) => break violation,
         }
     };
-    assert!(matches!(found, Violation::Unflushed { row: Row(0), .. }), "{found}");
+    assert!(matches!(found, MemoryViolation::Unflushed { row: Row(0), .. }), "{found}");
 }
 
 struct Dice(Xoshiro256PlusPlus);
@@ -241,14 +243,16 @@ fn a_mirror_cut_anywhere_reads_old_or_new_sectors_the_same_ever_after() {
             for _ in 0..dice.0.next_u64() % 40 {
                 if memory.runnable() > 0 {
                     let at = dice.0.next_u64() as usize % memory.runnable();
-                    memory.run(Pick::At(at), &Copies(2)).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+                    memory
+                        .run(NextStep::At(at), &Copies(2))
+                        .unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
                 }
             }
             let remains = memory.cut(&mut dice);
-            memory = Memory::start(Mirror::new(2), remains, shape(), 8);
+            memory = MemoryExecutor::start(Mirror::new(2), remains, shape(), 8);
             let first = read(&mut memory, 0, PAGES * 4);
             let remains = memory.cut(&mut dice);
-            memory = Memory::start(Mirror::new(2), remains, shape(), 8);
+            memory = MemoryExecutor::start(Mirror::new(2), remains, shape(), 8);
             assert_eq!(first, read(&mut memory, 0, PAGES * 4), "seed {seed}");
         }
     }
@@ -288,7 +292,7 @@ impl Controller for Sum {
 #[test]
 fn as_many_pages_are_summed_up_as_a_plan_can_read() {
     for pages in [0_u16, 1, 30, 31, 32, 33, 61] {
-        let mut remains = Remains::fresh([(usize::from(pages) + 1) * PAGE as usize]);
+        let mut remains = CrashRemains::fresh([(usize::from(pages) + 1) * PAGE as usize]);
         let mut expected = vec![0; PAGE as usize];
         for (at, byte) in remains.disks[0].image.iter_mut().enumerate() {
             *byte = (at * 7 + at / 64 * 13) as u8;
@@ -296,9 +300,9 @@ fn as_many_pages_are_summed_up_as_a_plan_can_read() {
                 expected[at % PAGE as usize] ^= *byte;
             }
         }
-        let mut memory = Memory::start(Sum { pages }, remains, shape(), 1);
+        let mut memory = MemoryExecutor::start(Sum { pages }, remains, shape(), 1);
         while !memory.is_idle() {
-            memory.run(Pick::Oldest, &NoCheck).expect("no violation");
+            memory.run(NextStep::Oldest, &NoCheck).expect("no violation");
         }
         let left = memory.cut(&mut Keep(0, 0));
         assert_eq!(left.disks[0].image[usize::from(pages) * PAGE as usize..], expected, "of {pages} pages");

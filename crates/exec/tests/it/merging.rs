@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use destage_exec::{
-    Buffer, Entries, Entry, LockedFile, MergeRole, Operation, Os, Presence, RealOs, RequestMerger, SyncPoint, Tag,
-    tell_parts,
+    AlignedBuffer, FileOp, LockedFile, MergeRole, OperationTag, OsInterface, PathPresence, RealOs, RequestMerger,
+    RingEntries, RingEntry, SyncPoint, tell_parts,
 };
 use destage_testkit::folder;
 use proptest::collection::vec;
@@ -52,23 +52,23 @@ impl DrawnCommand {
         (writes || also_writes) && one.start < two.end && two.start < one.end
     }
 
-    fn entry(self, number: usize, file: &Arc<LockedFile>) -> Entry {
+    fn entry(self, number: usize, file: &Arc<LockedFile>) -> RingEntry {
         let (role, operation, blocks) = match self {
-            Self::Read(at, len) => (MergeRole::Single, Operation::Read { offset: (at * BLOCK) as u64 }, len),
-            Self::Write(at, len) => (MergeRole::Single, Operation::Write { offset: (at * BLOCK) as u64 }, len),
-            Self::BarredWrite(at, len) => (MergeRole::Barred, Operation::Write { offset: (at * BLOCK) as u64 }, len),
+            Self::Read(at, len) => (MergeRole::Single, FileOp::Read { offset: (at * BLOCK) as u64 }, len),
+            Self::Write(at, len) => (MergeRole::Single, FileOp::Write { offset: (at * BLOCK) as u64 }, len),
+            Self::BarredWrite(at, len) => (MergeRole::Barred, FileOp::Write { offset: (at * BLOCK) as u64 }, len),
             Self::Punch(at, len) => {
                 let (offset, len) = ((at * BLOCK) as u64, (len * BLOCK) as u64);
-                (MergeRole::Single, Operation::PunchHole { offset, len }, 0)
+                (MergeRole::Single, FileOp::PunchHole { offset, len }, 0)
             }
-            Self::Sync => (MergeRole::Single, Operation::Sync(SyncPoint::Flush), 0),
+            Self::Sync => (MergeRole::Single, FileOp::Sync(SyncPoint::Flush), 0),
         };
-        let mut bytes = Buffer::zeroed((blocks + 1) * BLOCK);
+        let mut bytes = AlignedBuffer::zeroed((blocks + 1) * BLOCK);
         bytes.fill(number as u8 + 1);
         // Not all of the buffer: what lies before is another command's.
         let (bytes, range) = (Arc::new(bytes), BLOCK..(blocks + 1) * BLOCK);
-        let tag = Tag { dev: 0, life: 0, command: number as u32 };
-        Entry { role, tag, file: Arc::clone(file), operation, bytes, range }
+        let tag = OperationTag { dev: 0, life: 0, command: number as u32 };
+        RingEntry { role, tag, file: Arc::clone(file), operation, bytes, range }
     }
 }
 
@@ -94,20 +94,20 @@ fn streams() -> impl Strategy<Value = Vec<DrawnCommand>> {
 
 /// Does what entries ask for one after the other, those that follow others in one call with them. Returns them in the order in
 /// which they were given at first.
-fn done(mut entries: Entries) -> Vec<Entry> {
+fn done(mut entries: RingEntries) -> Vec<RingEntry> {
     let (mut ended, all) = (VecDeque::new(), entries.len());
     while let Some(mut first) = entries.pop_front() {
         let mut parts: Vec<_> = entries.drain(..first.parts() - 1).collect();
         if parts.is_empty() {
             let (file, range) = (Arc::clone(&first.file), first.range.clone());
             let result = match first.operation {
-                Operation::Read { offset } => {
+                FileOp::Read { offset } => {
                     let bytes = Arc::get_mut(&mut first.bytes).expect("nobody else has it");
                     file.read_exact_at(&mut bytes[range], offset)
                 }
-                Operation::Write { offset } => file.write_all_at(&first.bytes[range], offset),
-                Operation::PunchHole { offset, len } => file.punch_hole(offset, len),
-                Operation::Sync(_) => Ok(()),
+                FileOp::Write { offset } => file.write_all_at(&first.bytes[range], offset),
+                FileOp::PunchHole { offset, len } => file.punch_hole(offset, len),
+                FileOp::Sync(_) => Ok(()),
             };
             result.expect("it is done");
             ended.push_back((first, Ok(0)));
@@ -116,7 +116,7 @@ fn done(mut entries: Entries) -> Vec<Entry> {
         parts.insert(0, first);
         let (file, operation) = (Arc::clone(&parts[0].file), parts[0].operation);
         let result = match operation {
-            Operation::Read { offset } => {
+            FileOp::Read { offset } => {
                 let mut buffers: Vec<_> = parts
                     .iter_mut()
                     .map(|part| {
@@ -126,7 +126,7 @@ fn done(mut entries: Entries) -> Vec<Entry> {
                     .collect();
                 file.read_vectored_at(&mut buffers, offset)
             }
-            Operation::Write { offset } => {
+            FileOp::Write { offset } => {
                 let buffers: Vec<_> =
                     parts.iter().map(|part| io::IoSlice::new(&part.bytes[part.range.clone()])).collect();
                 file.write_vectored_at(&buffers, offset)
@@ -143,7 +143,7 @@ fn done(mut entries: Entries) -> Vec<Entry> {
 
 /// Makes a file whose blocks differ.
 fn file(path: &Path) -> Arc<LockedFile> {
-    let file = RealOs.open(path, Presence::New).expect("a file");
+    let file = RealOs.open(path, PathPresence::New).expect("a file");
     for block in 0..BLOCKS {
         file.write_all_at(&[200 + block as u8; BLOCK], (block * BLOCK) as u64).expect("it is written");
     }
@@ -173,7 +173,8 @@ fn neighbours(asked: &[DrawnCommand]) -> u64 {
 fn check(asked: &[DrawnCommand]) -> Result<(), TestCaseError> {
     let folder = folder();
     let (plain, merged) = (file(&folder.path().join("plain")), file(&folder.path().join("merged")));
-    let entries = |file| asked.iter().zip(0..).map(|(asked, number)| asked.entry(number, file)).collect::<Entries>();
+    let entries =
+        |file| asked.iter().zip(0..).map(|(asked, number)| asked.entry(number, file)).collect::<RingEntries>();
     let (expected, mut given) = (entries(&plain), entries(&merged));
     let counts = RequestMerger::default().merge(&mut given);
     let order: Vec<_> = given.iter().map(|entry| entry.tag.command as usize).collect();
@@ -235,7 +236,7 @@ proptest! {
     #[test]
     fn each_part_is_told_whether_it_is_whole(lens in vec(1..5_usize, 2..8), done in 0..40_usize) {
         let os = recording();
-        let file = LockedFile::new(os.open(Path::new("/f"), Presence::New).expect("a file"), false);
+        let file = LockedFile::new(os.open(Path::new("/f"), PathPresence::New).expect("a file"), false);
         let parts = || lens.iter().zip(0..).map(|(len, number)| DrawnCommand::Write(0, *len).entry(number, &file));
         let (done, mut told) = (done.min(lens.iter().sum()), VecDeque::new());
         tell_parts(parts(), &Ok(done * BLOCK), &mut told);
@@ -257,7 +258,7 @@ proptest! {
 #[test]
 fn merged_operations_are_bounded() {
     let folder = folder();
-    let file = LockedFile::new(RealOs.open(&folder.path().join("file"), Presence::New).expect("a file"), false);
+    let file = LockedFile::new(RealOs.open(&folder.path().join("file"), PathPresence::New).expect("a file"), false);
     // So many parts, of so many bytes each.
     for (parts, bytes, runs) in [
         (2050, 512, vec![1024, 1024, 2]),
@@ -265,19 +266,19 @@ fn merged_operations_are_bounded() {
         (3, 33 << 10, vec![]),
         (3, 2 << 20, vec![]),
     ] {
-        let buffer = Arc::new(Buffer::zeroed(bytes));
-        let mut entries: Entries = (0..parts)
-            .map(|command| Entry {
+        let buffer = Arc::new(AlignedBuffer::zeroed(bytes));
+        let mut entries: RingEntries = (0..parts)
+            .map(|command| RingEntry {
                 role: MergeRole::Single,
-                tag: Tag { dev: 0, life: 0, command },
+                tag: OperationTag { dev: 0, life: 0, command },
                 file: Arc::clone(&file),
-                operation: Operation::Write { offset: u64::from(command) * bytes as u64 },
+                operation: FileOp::Write { offset: u64::from(command) * bytes as u64 },
                 bytes: Arc::clone(&buffer),
                 range: 0..bytes,
             })
             .collect();
         let counts = RequestMerger::default().merge(&mut entries);
-        let found: Vec<_> = entries.iter().map(Entry::parts).filter(|parts| *parts > 1).collect();
+        let found: Vec<_> = entries.iter().map(RingEntry::parts).filter(|parts| *parts > 1).collect();
         assert_eq!(found, runs, "{parts} of {bytes}");
         assert_eq!(counts.writes, runs.iter().map(|run| *run as u64 - 1).sum::<u64>());
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use destage_cache::Served;
 use destage_exec::{
-    Accepted, Completion, Existing, Files, FilesConfig, FilesError, Moment, NvramPlace, Recording, Slip,
+    AcceptedLosses, CrashPoint, ExecutorFault, ExistingFiles, FileExecutor, FilesConfig, FilesError, NvramPlace,
+    RecordingOs, RequestCompletion,
 };
 use destage_plan::{Dev, HostOp, HostRequest, Status};
 use destage_raid::Level;
@@ -41,12 +42,16 @@ pub fn config(array: &Array) -> FilesConfig {
 }
 
 /// Returns what a cache may lose without anybody's leave.
-pub const fn accepted(name: &str) -> Accepted {
-    Accepted { data: !matches!(name.as_bytes(), b"write-back"), notes: false }
+pub const fn accepted(name: &str) -> AcceptedLosses {
+    AcceptedLosses { data: !matches!(name.as_bytes(), b"write-back"), notes: false }
 }
 
-pub fn open(os: &Recording, array: &Array, accepted: Accepted) -> Result<Files<Box<dyn Served>>, FilesError> {
-    Files::resynchronise_on(Arc::new(os.clone()), array.controller(), config(array), accepted)
+pub fn open(
+    os: &RecordingOs,
+    array: &Array,
+    accepted: AcceptedLosses,
+) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+    FileExecutor::resynchronise_on(Arc::new(os.clone()), array.controller(), config(array), accepted)
 }
 
 /// Holds what a client knows of each page.
@@ -119,7 +124,7 @@ impl ClientModel {
         (HostRequest { tag, op: HostOp::Write, offset, len, fua }, content(page, tag))
     }
 
-    pub fn answered(&mut self, completion: &Completion, every_write: bool) {
+    pub fn answered(&mut self, completion: &RequestCompletion, every_write: bool) {
         let tag = completion.tag;
         match self.requests.remove(&tag).expect("it was asked") {
             ClientRequest::Write { page, fua } => {
@@ -164,9 +169,9 @@ pub fn version_of(page: u64, found: &[u8], mut versions: RangeInclusive<u64>) ->
 
 /// Serves an array in memory, with what its client knows.
 pub struct MovingArray {
-    pub os: Recording,
+    pub os: RecordingOs,
     pub array: Array,
-    pub files: Files<Box<dyn Served>>,
+    pub files: FileExecutor<Box<dyn Served>>,
     pub model: ClientModel,
     dice: TestRng,
     /// Keeps what is left at moments, with what was known then.
@@ -181,17 +186,18 @@ impl MovingArray {
         Self::of(array(name, regime), seed, None)
     }
 
-    pub fn of(array: Array, seed: u64, slip: Option<Slip>) -> Self {
+    pub fn of(array: Array, seed: u64, slip: Option<ExecutorFault>) -> Self {
         let os = recording();
         os.plant(slip);
-        let made = Files::create_on(Arc::new(os.clone()), array.controller(), config(&array), Existing::Refuse);
+        let made =
+            FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config(&array), ExistingFiles::Refuse);
         let files = made.expect("a new array");
         let (model, dice) = (ClientModel::default(), TestRng::new(seed));
         Self { os, array, files, model, dice, trail: Vec::new(), may_fail: false, failed: 0 }
     }
 
     /// Goes on with an array that was opened.
-    pub fn with(os: Recording, array: Array, files: Files<Box<dyn Served>>, mut model: ClientModel) -> Self {
+    pub fn with(os: RecordingOs, array: Array, files: FileExecutor<Box<dyn Served>>, mut model: ClientModel) -> Self {
         // What was under way is answered no more.
         model.requests.clear();
         Self { os, array, files, model, dice: TestRng::new(99), trail: Vec::new(), may_fail: false, failed: 0 }
@@ -259,14 +265,18 @@ impl MovingArray {
 
 /// Keeps what is left at a moment, with what was known then.
 pub struct EndedMoment {
-    pub moment: Moment,
+    pub moment: CrashPoint,
     pub model: ClientModel,
     /// Tells that the NVRAM lay in its spare place by then.
     pub has_moved: bool,
 }
 
 /// Checks what an array has; the pages that fail are counted.
-pub fn check(files: &mut Files<Box<dyn Served>>, model: &mut ClientModel, power: bool) -> Result<u64, FilesError> {
+pub fn check(
+    files: &mut FileExecutor<Box<dyn Served>>,
+    model: &mut ClientModel,
+    power: bool,
+) -> Result<u64, FilesError> {
     let mut failed = 0;
     while files.status() == Status::Starting {
         files.poll()?;

@@ -1,13 +1,13 @@
 //! The NVRAM's content: slots by their uses, and sets of rows.
 
-use destage_exec::{Nvram, RowSet};
+use destage_exec::{MemoryNvram, RowSet};
 use destage_plan::{NvHeld, NvSlot, Row, Rows};
 
 #[test]
 fn memory_ends_with_the_life_and_is_no_slot_of_the_nvram() {
     let held = NvSlot { index: NvSlot::FIRST_IN_MEMORY, generation: 1 };
     let kept = NvSlot { index: 0, generation: 1 };
-    let mut nvram = Nvram::default();
+    let mut nvram = MemoryNvram::default();
     nvram.put(held, [1; 24], b"held");
     nvram.put_copy(kept, [2; 24], held, 2);
     assert_eq!((nvram.bytes(held), nvram.bytes(kept)), (&b"held"[..], &b"he"[..]));
@@ -40,7 +40,7 @@ fn ranges_join_rows_that_follow_each_other() {
 
 #[test]
 fn a_slot_is_known_by_its_generation() {
-    let mut nvram = Nvram::default();
+    let mut nvram = MemoryNvram::default();
     let (first, second) = (NvSlot { index: 2, generation: 1 }, NvSlot { index: 2, generation: 2 });
     nvram.put(first, [7; 24], b"page");
     assert_eq!(nvram.bytes(first), b"page");
@@ -57,7 +57,7 @@ fn a_slot_is_known_by_its_generation() {
 #[test]
 #[should_panic(expected = "is the name of the use before this one")]
 fn each_use_of_a_slot_has_a_generation_of_its_own() {
-    let mut nvram = Nvram::default();
+    let mut nvram = MemoryNvram::default();
     let slot = NvSlot { index: 0, generation: 1 };
     nvram.put(slot, [7; 24], b"page");
     nvram.free(slot);

@@ -11,7 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use destage_exec::{Buffer, Ended, Entries, Entry, Identity, Operation, Os, OsFile, Presence, RealOs, Ring, SyncPoint};
+use destage_exec::{
+    AlignedBuffer, EndedOperation, FileIdentity, FileOp, IoRing, OsFile, OsInterface, PathPresence, RealOs,
+    RingEntries, RingEntry, SyncPoint,
+};
 
 /// What can hang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,8 +122,8 @@ impl Probe {
     }
 
     fn look(&self, bytes: &[u8]) {
-        if bytes.len().is_multiple_of(Buffer::ALIGN) {
-            let is_aligned = bytes.as_ptr().addr().is_multiple_of(Buffer::ALIGN);
+        if bytes.len().is_multiple_of(AlignedBuffer::ALIGN) {
+            let is_aligned = bytes.as_ptr().addr().is_multiple_of(AlignedBuffer::ALIGN);
             let counter = if is_aligned { &self.shared.aligned } else { &self.shared.unaligned };
             counter.fetch_add(1, Ordering::Relaxed);
         }
@@ -131,11 +134,11 @@ impl Probe {
 #[derive(Debug)]
 struct ProbedRing {
     os: Probe,
-    ring: Box<dyn Ring>,
+    ring: Box<dyn IoRing>,
     /// Ends that hang.
-    held: VecDeque<Ended>,
+    held: VecDeque<EndedOperation>,
     /// Reads that wait for each other, since when.
-    reads: Vec<Ended>,
+    reads: Vec<EndedOperation>,
     meet_by: Option<Instant>,
     /// Always readable: who holds ends back is asked again and again.
     awake: (UnixStream, UnixStream),
@@ -150,12 +153,12 @@ impl ProbedRing {
     }
 
     /// What hangs of it, if it does.
-    fn hangs(&self, entry: &Entry) -> bool {
+    fn hangs(&self, entry: &RingEntry) -> bool {
         let call = match entry.operation {
-            Operation::Read { .. } => Call::Read,
-            Operation::Write { .. } => Call::Write,
-            Operation::Sync(at) => Call::Sync(at),
-            Operation::PunchHole { .. } => return false,
+            FileOp::Read { .. } => Call::Read,
+            FileOp::Write { .. } => Call::Write,
+            FileOp::Sync(at) => Call::Sync(at),
+            FileOp::PunchHole { .. } => return false,
         };
         let file = entry.file.identity().ok();
         let same = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino())) == file;
@@ -163,17 +166,17 @@ impl ProbedRing {
     }
 }
 
-impl Ring for ProbedRing {
-    fn submit(&mut self, entries: &mut Entries) -> io::Result<()> {
+impl IoRing for ProbedRing {
+    fn submit(&mut self, entries: &mut RingEntries) -> io::Result<()> {
         for entry in &*entries {
-            if matches!(entry.operation, Operation::Read { .. } | Operation::Write { .. }) {
+            if matches!(entry.operation, FileOp::Read { .. } | FileOp::Write { .. }) {
                 self.os.look(&entry.bytes[entry.range.clone()]);
             }
         }
         self.ring.submit(entries)
     }
 
-    fn reap(&mut self, into: &mut VecDeque<Ended>) {
+    fn reap(&mut self, into: &mut VecDeque<EndedOperation>) {
         let mut ended = std::mem::take(&mut self.held);
         let hung = ended.len();
         self.ring.reap(&mut ended);
@@ -181,7 +184,7 @@ impl Ring for ProbedRing {
         for ended in ended {
             if self.hangs(&ended.0) {
                 self.held.push_back(ended);
-            } else if meet > 0 && matches!(ended.0.operation, Operation::Read { .. }) {
+            } else if meet > 0 && matches!(ended.0.operation, FileOp::Read { .. }) {
                 self.reads.push(ended);
             } else {
                 into.push_back(ended);
@@ -217,7 +220,7 @@ impl Ring for ProbedRing {
     }
 }
 
-impl Os for Probe {
+impl OsInterface for Probe {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         RealOs.exists(path)
     }
@@ -226,13 +229,13 @@ impl Os for Probe {
         RealOs.is_block_device(path)
     }
 
-    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
+    fn open(&self, path: &Path, presence: PathPresence) -> io::Result<Arc<dyn OsFile>> {
         self.pass(path, Call::Open);
         let file = RealOs.open(path, presence)?;
         Ok(Arc::new(ProbedFile { os: self.clone(), file, path: path.to_owned() }))
     }
 
-    fn ring(&self, operations: u32) -> io::Result<Box<dyn Ring>> {
+    fn ring(&self, operations: u32) -> io::Result<Box<dyn IoRing>> {
         Ok(Box::new(ProbedRing::new(self.clone(), operations)?))
     }
 
@@ -273,7 +276,7 @@ impl OsFile for ProbedFile {
         self.file.capacity()
     }
 
-    fn identity(&self) -> io::Result<Identity> {
+    fn identity(&self) -> io::Result<FileIdentity> {
         self.file.identity()
     }
 

@@ -4,52 +4,54 @@ use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_exec::{Chance, Fault, Os, OsFile, Presence, Recording, Slip, Survival, SyncPoint};
+use destage_exec::{
+    CrashChance, CrashSurvival, ExecutorFault, IoFault, OsFile, OsInterface, PathPresence, RecordingOs, SyncPoint,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Says yes to everything that survives by chance.
 struct Kind;
 
-impl Chance for Kind {
+impl CrashChance for Kind {
     fn below(&mut self, _: u64) -> u64 {
         0
     }
 }
 
-fn file(os: &Recording) -> Arc<dyn OsFile> {
-    os.open(Path::new("/a/b"), Presence::Either).expect("a file")
+fn file(os: &RecordingOs) -> Arc<dyn OsFile> {
+    os.open(Path::new("/a/b"), PathPresence::Either).expect("a file")
 }
 
 #[test]
 fn only_what_was_synced_is_certain() {
-    let os = Recording::new(|_| Box::new(Kind));
+    let os = RecordingOs::new(|_| Box::new(Kind));
     let made = file(&os);
     made.set_len(4).expect("room");
     made.sync_all(SyncPoint::CreateDevice).expect("it is synced");
-    assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")), None, "its name is not durable");
+    assert_eq!(os.cut(CrashSurvival::Nothing).content(Path::new("/a/b")), None, "its name is not durable");
     os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
     made.write_all_at(b"one", 0).expect("room");
-    assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&[0; 4][..]));
-    assert_eq!(os.cut(Survival::Everything).content(Path::new("/a/b")).as_deref(), Some(&b"one\0"[..]));
-    assert_eq!(os.end(false).cut(Survival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&[0; 4][..]));
+    assert_eq!(os.cut(CrashSurvival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&[0; 4][..]));
+    assert_eq!(os.cut(CrashSurvival::Everything).content(Path::new("/a/b")).as_deref(), Some(&b"one\0"[..]));
+    assert_eq!(os.end(false).cut(CrashSurvival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&[0; 4][..]));
     made.set_len(8).expect("room");
     made.sync_data(SyncPoint::Flush).expect("it is synced");
-    assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")).map(|bytes| bytes.len()), Some(4));
+    assert_eq!(os.cut(CrashSurvival::Nothing).content(Path::new("/a/b")).map(|bytes| bytes.len()), Some(4));
     made.sync_all(SyncPoint::Flush).expect("it is synced");
-    assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&b"one\0\0\0\0\0"[..]));
+    assert_eq!(os.cut(CrashSurvival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&b"one\0\0\0\0\0"[..]));
 }
 
 #[test]
 fn a_sync_covers_what_was_done_before_it_began() {
-    let os = Recording::new(|_| Box::new(Kind));
+    let os = RecordingOs::new(|_| Box::new(Kind));
     let made = file(&os);
     os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
     made.write_all_at(b"one", 0).expect("room");
     made.sync_begins();
     made.write_all_at(b"two", 3).expect("room");
     made.sync_data(SyncPoint::Flush).expect("it is synced");
-    let found = |os: &Recording| os.cut(Survival::Nothing).content(Path::new("/a/b"));
+    let found = |os: &RecordingOs| os.cut(CrashSurvival::Nothing).content(Path::new("/a/b"));
     assert_eq!(found(&os).as_deref(), Some(&b"one"[..]));
     // One that nobody said begins covers all; so does that of a process which comes later.
     made.sync_begins();
@@ -57,7 +59,7 @@ fn a_sync_covers_what_was_done_before_it_began() {
     file(&later).sync_data(SyncPoint::Flush).expect("it is synced");
     assert_eq!(found(&later).as_deref(), Some(&b"onetwo"[..]));
     // The planted fault.
-    os.plant(Some(Slip::OwnAlone));
+    os.plant(Some(ExecutorFault::OwnAlone));
     made.asked_by(1);
     made.write_all_at(b"six", 6).expect("room");
     made.sync_begins();
@@ -67,20 +69,20 @@ fn a_sync_covers_what_was_done_before_it_began() {
 
 #[test]
 fn who_is_beside_hears_of_a_failed_sync_once_and_syncs_on_its_own_account() {
-    let os = Recording::new(|_| Box::new(Kind));
+    let os = RecordingOs::new(|_| Box::new(Kind));
     os.set_sector_before(Path::new("/a/b"), 512, 2);
     let made = file(&os);
     os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
-    let beside = os.open(Path::new("/a/b"), Presence::Beside).expect("it is there");
+    let beside = os.open(Path::new("/a/b"), PathPresence::Beside).expect("it is there");
     // A sync of the one that is under way says nothing of what the other has covered.
     made.write_all_at(b"one", 0).expect("room");
     made.sync_begins();
     beside.write_all_at(b"two", 3).expect("room");
     beside.sync_data(SyncPoint::Commit).expect("it is synced");
-    let found = |os: &Recording| os.cut(Survival::Nothing).content(Path::new("/a/b"));
+    let found = |os: &RecordingOs| os.cut(CrashSurvival::Nothing).content(Path::new("/a/b"));
     assert_eq!(found(&os).as_deref(), Some(&b"onetwo"[..]));
     made.sync_data(SyncPoint::Flush).expect("it is synced");
-    os.fail_after(0, Fault::Broken);
+    os.fail_after(0, IoFault::Broken);
     assert!(made.sync_data(SyncPoint::Flush).is_err());
     assert!(beside.sync_data(SyncPoint::Commit).is_err(), "it is told as well");
     beside.sync_data(SyncPoint::Commit).expect("once");
@@ -92,30 +94,30 @@ fn a_success_after_a_failed_sync_says_nothing() {
     /// Lets nothing survive.
     struct Unkind;
 
-    impl Chance for Unkind {
+    impl CrashChance for Unkind {
         fn below(&mut self, n: u64) -> u64 {
             n - 1
         }
     }
 
-    let os = Recording::new(|_| Box::new(Unkind));
+    let os = RecordingOs::new(|_| Box::new(Unkind));
     let made = file(&os);
     os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
     made.write_all_at(b"one", 0).expect("room");
-    os.fail_after(0, Fault::NoRoom);
+    os.fail_after(0, IoFault::NoRoom);
     assert!(made.sync_all(SyncPoint::Flush).is_err());
     made.sync_all(SyncPoint::Flush).expect("nothing is left to be synced");
     assert_eq!(os.content(Path::new("/a/b")).as_deref(), Some(&b"one"[..]), "a read shows it");
-    assert_eq!(os.cut(Survival::Everything).content(Path::new("/a/b")).as_deref(), Some(&b""[..]), "it is gone");
+    assert_eq!(os.cut(CrashSurvival::Everything).content(Path::new("/a/b")).as_deref(), Some(&b""[..]), "it is gone");
 }
 
 #[test]
 fn a_fault_of_one_buffer_of_several_comes_again_when_it_is_written_alone() {
-    let os = Recording::new(|_| Box::new(Kind));
+    let os = RecordingOs::new(|_| Box::new(Kind));
     let made = file(&os);
     let buffers = [IoSlice::new(b"one"), IoSlice::new(b"two"), IoSlice::new(b"six")];
     assert_eq!(made.write_vectored_at(&buffers, 0).ok(), Some(9));
-    os.fail_after(1, Fault::NoRoom);
+    os.fail_after(1, IoFault::NoRoom);
     assert!(made.write_vectored_at(&buffers, 9).is_err(), "the second fails");
     made.write_all_at(b"one", 9).expect("nothing is wrong with the first");
     assert!(made.write_all_at(b"two", 12).is_err(), "somebody hears of it");
@@ -151,7 +153,7 @@ proptest! {
     /// Holds a file and what is left of it at every moment against plain bytes.
     #[test]
     fn a_file_is_its_bytes_and_what_is_left_of_it_stays_so(operations in vec(file_operation(), 1..24)) {
-        let os = Recording::new(|_| Box::new(Kind));
+        let os = RecordingOs::new(|_| Box::new(Kind));
         let (made, mut expected, mut left) = (file(&os), Vec::new(), Vec::new());
         for operation in operations {
             match operation {

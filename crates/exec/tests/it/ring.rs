@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_exec::{
-    Buffer, Ended, Entry, Existing, Files, FilesConfig, FilesError, Io, LockedFile, MergeRole, Operation, Os, OsFile,
-    Presence, RealOs, Ring, Tag,
+    AlignedBuffer, EndedOperation, ExistingFiles, FileExecutor, FileOp, FilesConfig, FilesError, IoBackend, IoRing,
+    LockedFile, MergeRole, OperationTag, OsFile, OsInterface, PathPresence, RealOs, RingEntry,
 };
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
@@ -20,21 +20,21 @@ use crate::probe::Probe;
 use destage_testkit::folder;
 
 /// A read that hangs until something is written into the pipe.
-fn hanging() -> (Entry, Arc<dyn OsFile>, std::io::PipeWriter) {
+fn hanging() -> (RingEntry, Arc<dyn OsFile>, std::io::PipeWriter) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     let file: Arc<dyn OsFile> = Arc::new(File::from(OwnedFd::from(reader)));
-    let entry = Entry {
+    let entry = RingEntry {
         role: MergeRole::Single,
-        tag: Tag { dev: 0, life: 1, command: 0 },
+        tag: OperationTag { dev: 0, life: 1, command: 0 },
         file: LockedFile::new(Arc::clone(&file), false),
-        operation: Operation::Read { offset: 0 },
-        bytes: Arc::new(Buffer::zeroed(4096)),
+        operation: FileOp::Read { offset: 0 },
+        bytes: Arc::new(AlignedBuffer::zeroed(4096)),
         range: 0..4096,
     };
     (entry, file, writer)
 }
 
-fn ring() -> Option<Box<dyn Ring>> {
+fn ring() -> Option<Box<dyn IoRing>> {
     let ring = RealOs.ring(8);
     ring.map_err(|why| eprintln!("skipped: there is no io_uring here: {why}")).ok()
 }
@@ -70,15 +70,15 @@ fn what_ends_is_given_back_with_what_it_read() {
 fn several_entries_are_one_operation_and_each_is_given_back() {
     let Some(mut ring) = ring() else { return };
     let folder = folder();
-    let os_file = RealOs.open(&folder.path().join("file"), Presence::New).expect("a file");
+    let os_file = RealOs.open(&folder.path().join("file"), PathPresence::New).expect("a file");
     let file = LockedFile::new(os_file, false);
-    let ended = |ring: &mut Box<dyn Ring>, write: bool| {
-        let entries = (0..3_u32).map(|command| Entry {
+    let ended = |ring: &mut Box<dyn IoRing>, write: bool| {
+        let entries = (0..3_u32).map(|command| RingEntry {
             role: if command == 0 { MergeRole::First(3) } else { MergeRole::Follows },
-            tag: Tag { dev: 0, life: 1, command },
+            tag: OperationTag { dev: 0, life: 1, command },
             file: Arc::clone(&file),
-            operation: if write { Operation::Write { offset: 512 } } else { Operation::Read { offset: 512 } },
-            bytes: Arc::new(Buffer::from(vec![if write { command as u8 + 1 } else { 0 }; 1024])),
+            operation: if write { FileOp::Write { offset: 512 } } else { FileOp::Read { offset: 512 } },
+            bytes: Arc::new(AlignedBuffer::from(vec![if write { command as u8 + 1 } else { 0 }; 1024])),
             // The second half of a buffer of two.
             range: 512..1024,
         });
@@ -91,7 +91,8 @@ fn several_entries_are_one_operation_and_each_is_given_back() {
         assert_eq!((ended.len(), ring.under_way()), (3, 0));
         ended
     };
-    let whole = |ended: VecDeque<Ended>| ended.into_iter().map(|(entry, result)| (entry, result.expect("it is done")));
+    let whole =
+        |ended: VecDeque<EndedOperation>| ended.into_iter().map(|(entry, result)| (entry, result.expect("it is done")));
     assert!(whole(ended(&mut ring, true)).all(|(_, bytes)| bytes == 512));
     for (number, (entry, bytes)) in whole(ended(&mut ring, false)).enumerate() {
         assert_eq!((entry.tag.command as usize, bytes), (number, 512));
@@ -133,9 +134,9 @@ fn what_the_kernel_has_in_flight_keeps_the_array_locked_when_it_is_dropped() {
     let array = Array::over(io, Level::Raid5, 4);
     let (folder, os) = (folder(), Probe::default());
     let config = || FilesConfig { patience, ..array.files(folder.path()) };
-    let files = Files::create_on(Arc::new(os.clone()), array.controller(), config(), Existing::Refuse);
+    let files = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config(), ExistingFiles::Refuse);
     let mut files = files.expect("a new array");
-    assert_eq!(files.io(), Io::Ring);
+    assert_eq!(files.io(), IoBackend::Ring);
     let request = |tag, op| HostRequest { tag, op, offset: 0, len: 512, fua: false };
     assert!(serve(&mut files, request(1, HostOp::Write), vec![7; 512]).ok);
     files.settle().expect("it comes to rest");
@@ -147,7 +148,7 @@ fn what_the_kernel_has_in_flight_keeps_the_array_locked_when_it_is_dropped() {
     drop(files);
     assert!(begin.elapsed() >= patience, "it is waited for");
     // The files themselves, of which none is a pipe.
-    let open = || Files::open(array.controller(), config());
+    let open = || FileExecutor::open(array.controller(), config());
     let error = open().expect_err("the kernel may still fill its bytes");
     assert!(matches!(error, FilesError::InUse(_)), "{error}");
     writer.write_all(&[0; 512]).expect("the kernel reads");
@@ -172,7 +173,7 @@ fn what_was_abandoned_in_the_kernel_changes_nothing() {
     let array = Array { device_timeout: Some(limit), ..Array::over(io, Level::Raid5, 4) };
     let (folder, os) = (folder(), Probe::default());
     let config = || FilesConfig { patience, ..array.files(folder.path()) };
-    let files = Files::create_on(Arc::new(os.clone()), array.controller(), config(), Existing::Refuse);
+    let files = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config(), ExistingFiles::Refuse);
     let mut files = files.expect("a new array");
     let request = |tag, op| HostRequest { tag, op, offset: 0, len: 512, fua: false };
     assert!(serve(&mut files, request(1, HostOp::Write), vec![7; 512]).ok);
@@ -199,7 +200,7 @@ fn what_was_abandoned_in_the_kernel_changes_nothing() {
     drop(files.stop_clean().expect("it stops"));
     let mut config = config();
     config.devices[0].path = new;
-    let files = Files::open_on(Arc::new(os.clone()), array.controller(), config.clone());
+    let files = FileExecutor::open_on(Arc::new(os.clone()), array.controller(), config.clone());
     let mut files = files.expect("the array is there");
     os.read_from_now(&config.devices[0].path);
     let read = serve(&mut files, request(21, HostOp::Read), Vec::new());
@@ -207,7 +208,7 @@ fn what_was_abandoned_in_the_kernel_changes_nothing() {
     let begin = Instant::now();
     drop(files);
     assert!(begin.elapsed() < patience, "nobody waits for it");
-    let mut files = Files::open(array.controller(), config).expect("it keeps nobody from the array");
+    let mut files = FileExecutor::open(array.controller(), config).expect("it keeps nobody from the array");
     assert!(!files.answers(Dev(0)), "its own file is locked, and has missed writes");
     assert_eq!(serve(&mut files, request(22, HostOp::Read), Vec::new()).bytes[..], [19; 512]);
     second.write_all(&[99; 256]).expect("the kernel reads");

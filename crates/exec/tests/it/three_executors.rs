@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use destage_cache::{Medium, host_caches};
-use destage_exec::{Files, Memory, NoCheck, Pick, Remains};
+use destage_exec::{CrashRemains, FileExecutor, MemoryExecutor, NextStep, NoCheck};
 use destage_plan::{Control, Controller, Dev, HostNotice, HostOp, HostRequest, Nanos, StepKind};
 use destage_raid::Level;
 use destage_sim::array::{Device, Executor as Simulated, FixedTimes, StepTimes};
@@ -25,7 +25,7 @@ trait Executor {
     fn counts(&self) -> [u64; StepKind::ALL.len()];
 }
 
-impl<C: Controller> Executor for Files<C> {
+impl<C: Controller> Executor for FileExecutor<C> {
     fn serve(&mut self, requests: &[(HostRequest, Vec<u8>)]) -> Answers {
         for (request, data) in requests {
             self.submit(*request, data.clone()).expect("a request in range");
@@ -46,7 +46,7 @@ impl<C: Controller> Executor for Files<C> {
 
 /// In memory; steps end in the order of their latencies or, with dice, in any.
 struct InMemory<C> {
-    memory: Memory<C>,
+    memory: MemoryExecutor<C>,
     dice: Option<TestRng>,
 }
 
@@ -69,8 +69,8 @@ impl<C: Controller> Executor for InMemory<C> {
             }
             let runnable = self.memory.runnable() as u64;
             let pick = match &mut self.dice {
-                Some(dice) if runnable > 0 => Pick::At(dice.below(runnable) as usize),
-                _ => Pick::Earliest,
+                Some(dice) if runnable > 0 => NextStep::At(dice.below(runnable) as usize),
+                _ => NextStep::Earliest,
             };
             self.memory.run(pick, &NoCheck).expect("the controller goes on");
         }
@@ -84,7 +84,7 @@ impl<C: Controller> Executor for InMemory<C> {
 impl<C: Controller> InMemory<C> {
     fn new(array: &Array, controller: C, dice: Option<TestRng>) -> Self {
         let bytes = array.device_pages().into_iter().map(|pages| (pages * array.page) as usize);
-        Self { memory: Memory::start(controller, Remains::fresh(bytes), array.shape(), array.depth), dice }
+        Self { memory: MemoryExecutor::start(controller, CrashRemains::fresh(bytes), array.shape(), array.depth), dice }
     }
 }
 

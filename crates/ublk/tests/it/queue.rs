@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use destage_exec::Buffer;
+use destage_exec::AlignedBuffer;
 use destage_ublk::abi::{
     DESCRIPTOR_BYTES, IO_FUA, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, RESULT_NEED_GET_DATA, RESULT_OK,
     RequestDescriptor,
@@ -42,11 +42,11 @@ impl QueueKernel for ScriptKernel {
         self.0.borrow_mut().given.push(DriverCommand::Fetch(tag));
     }
 
-    fn receive(&mut self, tag: u16, room: Buffer) {
+    fn receive(&mut self, tag: u16, room: AlignedBuffer) {
         self.0.borrow_mut().given.push(DriverCommand::Room(tag, room.len()));
     }
 
-    fn answer(&mut self, tag: u16, result: i32, data: Buffer) {
+    fn answer(&mut self, tag: u16, result: i32, data: AlignedBuffer) {
         self.0.borrow_mut().given.push(DriverCommand::Answer(tag, result, data.len()));
     }
 
@@ -66,7 +66,7 @@ impl QueueKernel for ScriptKernel {
         self.0.borrow().described.expect("it is described").encode()
     }
 
-    fn take_answered(&mut self) -> Option<Buffer> {
+    fn take_answered(&mut self) -> Option<AlignedBuffer> {
         None
     }
 
@@ -94,7 +94,7 @@ impl ScriptedQueue {
     }
 
     /// Has the driver say this of a tag, and returns what the queue makes of it.
-    fn tell(&mut self, tag: u16, result: i32, room: Buffer) -> Option<QueueEvent> {
+    fn tell(&mut self, tag: u16, result: i32, room: AlignedBuffer) -> Option<QueueEvent> {
         self.script.borrow_mut().told.push_back(KernelEvent { tag, result, room });
         self.queue.next_event()
     }
@@ -102,7 +102,7 @@ impl ScriptedQueue {
     fn come(&mut self, tag: u16, op: u8, first: u64, sectors: u32) -> Option<QueueEvent> {
         self.script.borrow_mut().described = Some(RequestDescriptor { op, flags: IO_FUA, sectors, first });
         let result = if op == OP_WRITE { RESULT_NEED_GET_DATA } else { RESULT_OK };
-        self.tell(tag, result, Buffer::new())
+        self.tell(tag, result, AlignedBuffer::new())
     }
 }
 
@@ -115,12 +115,12 @@ fn a_read_brings_its_bytes_with_the_answer() {
     let mut scripted = ScriptedQueue::new();
     let Some(QueueEvent::Came(read)) = scripted.come(1, OP_READ, 8, 16) else { panic!("a read") };
     assert_eq!(read, request(1, BlockOp::Read, 4096, 8192));
-    scripted.queue.answer(&read, Ok(Buffer::zeroed(8192)));
+    scripted.queue.answer(&read, Ok(AlignedBuffer::zeroed(8192)));
     let Some(QueueEvent::Came(read)) = scripted.come(1, OP_READ, 0, 1) else { panic!("a read") };
     scripted.queue.answer(&read, Err(Errno::IO));
     let Some(QueueEvent::Came(read)) = scripted.come(1, OP_READ, 0, 2) else { panic!("a read") };
     // What is shorter than was asked for is no answer.
-    scripted.queue.answer(&read, Ok(Buffer::zeroed(512)));
+    scripted.queue.answer(&read, Ok(AlignedBuffer::zeroed(512)));
     assert_eq!(
         scripted.given(),
         [DriverCommand::Answer(1, 8192, 8192), DriverCommand::Answer(1, -5, 0), DriverCommand::Answer(1, -5, 0)]
@@ -132,15 +132,15 @@ fn a_write_has_its_bytes_once_there_is_room_for_them() {
     let mut scripted = ScriptedQueue::new();
     let Some(QueueEvent::Came(write)) = scripted.come(0, OP_WRITE, 990, 10) else { panic!("a write") };
     assert_eq!(write, request(0, BlockOp::Write, 990 * 512, 5120));
-    scripted.queue.receive(0, Buffer::zeroed(5120));
+    scripted.queue.receive(0, AlignedBuffer::zeroed(5120));
     // Taken back and sent again.
-    let again = scripted.tell(0, RESULT_NEED_GET_DATA, Buffer::zeroed(5120));
+    let again = scripted.tell(0, RESULT_NEED_GET_DATA, AlignedBuffer::zeroed(5120));
     let Some(QueueEvent::Replaced(write, room)) = again else { panic!("the write again") };
     assert_eq!((write, room.len()), (request(0, BlockOp::Write, 990 * 512, 5120), 5120));
-    scripted.queue.receive(0, Buffer::zeroed(5120));
+    scripted.queue.receive(0, AlignedBuffer::zeroed(5120));
     // Fewer bytes than were asked for.
     scripted.script.borrow_mut().described = Some(RequestDescriptor { op: OP_WRITE, flags: 0, sectors: 4, first: 990 });
-    let received = scripted.tell(0, RESULT_OK, Buffer::zeroed(5120));
+    let received = scripted.tell(0, RESULT_OK, AlignedBuffer::zeroed(5120));
     let Some(QueueEvent::Received(write, bytes)) = received else { panic!("a write") };
     assert_eq!((write.len, bytes.len()), (2048, 2048));
     scripted.queue.answer(&write, Ok(bytes));
@@ -155,15 +155,15 @@ fn a_write_has_its_bytes_once_there_is_room_for_them() {
 fn a_tag_whose_write_was_taken_back_may_have_another_request() {
     let mut scripted = ScriptedQueue::new();
     assert!(scripted.come(0, OP_WRITE, 0, 8).is_some());
-    scripted.queue.receive(0, Buffer::zeroed(4096));
+    scripted.queue.receive(0, AlignedBuffer::zeroed(4096));
     scripted.script.borrow_mut().described = Some(RequestDescriptor { op: OP_READ, flags: 0, sectors: 16, first: 0 });
-    let replaced = scripted.tell(0, RESULT_OK, Buffer::zeroed(4096));
+    let replaced = scripted.tell(0, RESULT_OK, AlignedBuffer::zeroed(4096));
     let Some(QueueEvent::Replaced(read, _)) = replaced else { panic!("a read") };
-    scripted.queue.answer(&read, Ok(Buffer::zeroed(8192)));
+    scripted.queue.answer(&read, Ok(AlignedBuffer::zeroed(8192)));
     assert_eq!(scripted.given(), [DriverCommand::Room(0, 4096), DriverCommand::Answer(0, 8192, 8192)]);
     // A refusal of the driver's is kept; that the device is stopped is none.
-    assert!(scripted.tell(1, -19, Buffer::new()).is_none() && scripted.queue.failure().is_none());
-    assert!(scripted.tell(0, -22, Buffer::new()).is_none());
+    assert!(scripted.tell(1, -19, AlignedBuffer::new()).is_none() && scripted.queue.failure().is_none());
+    assert!(scripted.tell(0, -22, AlignedBuffer::new()).is_none());
     assert_eq!(scripted.queue.failure(), Some(Errno::INVAL));
 }
 
@@ -174,7 +174,7 @@ fn what_has_no_bytes_is_answered_without() {
         let sectors = if op == OP_FLUSH { 0 } else { 8 };
         let Some(QueueEvent::Came(came)) = scripted.come(0, op, 0, sectors) else { panic!("a request") };
         assert_eq!(came.op, described);
-        scripted.queue.answer(&came, Ok(Buffer::new()));
+        scripted.queue.answer(&came, Ok(AlignedBuffer::new()));
     }
     assert_eq!(scripted.given(), [DriverCommand::Answer(0, 0, 0), DriverCommand::Answer(0, 0, 0)]);
 }
@@ -202,8 +202,8 @@ fn a_queue_is_over_when_all_its_tags_have_ended() {
     const ABORT: i32 = -19;
     let mut scripted = ScriptedQueue::new();
     assert!(scripted.come(0, OP_WRITE, 0, 8).is_some());
-    scripted.queue.receive(0, Buffer::zeroed(4096));
-    assert!(scripted.tell(0, ABORT, Buffer::zeroed(4096)).is_none() && !scripted.queue.is_over());
+    scripted.queue.receive(0, AlignedBuffer::zeroed(4096));
+    assert!(scripted.tell(0, ABORT, AlignedBuffer::zeroed(4096)).is_none() && !scripted.queue.is_over());
     assert!(scripted.queue.take_spare().is_some(), "its room is free");
-    assert!(scripted.tell(1, ABORT, Buffer::new()).is_none() && scripted.queue.is_over());
+    assert!(scripted.tell(1, ABORT, AlignedBuffer::new()).is_none() && scripted.queue.is_over());
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use destage_cache::{CacheFigure, Served, host_cache, serve};
-use destage_exec::{Conduct, Latency, Memory, NoCheck, Pick, Remains};
+use destage_exec::{CrashRemains, ExecutorConduct, MemoryExecutor, NextStep, NoCheck, StepLatency};
 use destage_plan::{Column, Dev, HostNotice, HostOp, HostRequest, Issue, Nanos, Row, Shape as Host, Step};
 use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data};
 
@@ -12,7 +12,7 @@ use crate::model::{Extent, FIGURES, Frag, Model};
 
 /// Cache and model side by side.
 pub struct Pair {
-    pub memory: Memory<Box<dyn Served>>,
+    pub memory: MemoryExecutor<Box<dyn Served>>,
     pub model: Model,
     pub sizes: ArraySizes,
     counted: &'static [CacheFigure],
@@ -56,18 +56,18 @@ impl Pair {
         let sizes = ArraySizes { sector: SECTOR, page: PAGE, stripe, pages: geometry.data_pages() };
         let shape = Host::new(PAGE, SECTOR, stripe, stripe, geometry.data_pages()).expect("a tiny array");
         let controller = serve(&case.cache, &config, case.pages).expect("a cache that can be");
-        let remains = Remains::fresh((0..case.shape.members).map(|_| (geometry.member_pages() * PAGE) as usize));
-        let mut memory = Memory::prepare(controller, remains, shape, 256);
+        let remains = CrashRemains::fresh((0..case.shape.members).map(|_| (geometry.member_pages() * PAGE) as usize));
+        let mut memory = MemoryExecutor::prepare(controller, remains, shape, 256);
         let none = Nanos(0);
         let read = if case.quick_reads { none } else { LONG };
-        memory.set_latency(Latency { read, write: LONG, flush: none, quick: none, page: none });
+        memory.set_latency(StepLatency { read, write: LONG, flush: none, quick: none, page: none });
         let issued = Arc::new(Mutex::new(Vec::new()));
         let list = Arc::clone(&issued);
         memory.set_tamper(Box::new(move |issue, step| {
             if step.dev().is_some() {
                 list.lock().expect("nobody panics over it").push((issue, *step));
             }
-            Conduct::Honest
+            ExecutorConduct::Honest
         }));
         memory.set_collectors(geometry.member_set());
         memory.begin();
@@ -144,7 +144,7 @@ impl Pair {
             if self.memory.runnable() == slow {
                 break;
             }
-            self.run(Pick::Earliest);
+            self.run(NextStep::Earliest);
         }
         self.model.run_quick();
     }
@@ -154,7 +154,7 @@ impl Pair {
         extent(step).is_some_and(|(reads, _)| !reads || !self.quick_reads)
     }
 
-    fn run(&mut self, pick: Pick) {
+    fn run(&mut self, pick: NextStep) {
         let ran = self.memory.run(pick, &NoCheck).expect("the controller goes on");
         if let Some(ran) = ran
             && ran.step.dev().is_some()
@@ -174,7 +174,7 @@ impl Pair {
         let step = extent(&self.flight[at].1);
         let before = self.flight[..at].iter().filter(|(_, other)| extent(other) == step).count();
         let (reads, extent) = step.expect("all else has ended");
-        self.run(Pick::At(at));
+        self.run(NextStep::At(at));
         self.model.now = self.memory.now().0;
         self.model.end_of(reads, extent, before);
     }
@@ -190,7 +190,7 @@ impl Pair {
     pub fn wait(&mut self) -> bool {
         let timer = self.memory.engine().next_timer().is_some_and(|at| at < LONG);
         if timer {
-            self.run(Pick::Earliest);
+            self.run(NextStep::Earliest);
             self.model.now = self.memory.now().0;
             self.model.timer();
         }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use destage_cache::{CacheFigure, Served, host_cache, serve};
-use destage_exec::{Conduct, Memory, NoCheck, Pick, Remains};
+use destage_exec::{CrashRemains, ExecutorConduct, MemoryExecutor, NextStep, NoCheck};
 use destage_plan::{Column, Control, Dev, Ext, HostNotice, HostOp, HostRequest, Issue, Row, Shape as Host, Step};
 use destage_raid::Geometry;
 use destage_raid::array::{Change, Delta, DeltaPlace, Source, Sources};
@@ -23,7 +23,7 @@ use crate::tier_model::{Model, Op, State, build};
 
 /// Cache and model side by side.
 pub struct Pair {
-    memory: Memory<Box<dyn Served>>,
+    memory: MemoryExecutor<Box<dyn Served>>,
     model: Box<dyn Model>,
     shape: Shape,
     geometry: Geometry,
@@ -61,14 +61,14 @@ impl Pair {
         let controller = serve(&case.cache, &config, first + case.params.pages).expect("a cache that can be");
         let members = (0..k + m).map(|_| geometry.member_pages());
         let devices = members.chain([first + case.params.pages]).map(|pages| (pages * PAGE) as usize);
-        let mut memory = Memory::prepare(controller, Remains::fresh(devices), host, 1);
+        let mut memory = MemoryExecutor::prepare(controller, CrashRemains::fresh(devices), host, 1);
         let issued = Arc::new(Mutex::new(Vec::new()));
         let list = Arc::clone(&issued);
         memory.set_tamper(Box::new(move |issue, step| {
             if step.dev().is_some() {
                 list.lock().expect("nobody panics over it").push((issue, *step));
             }
-            Conduct::Honest
+            ExecutorConduct::Honest
         }));
         memory.begin();
         let mut pair = Self {
@@ -245,7 +245,7 @@ impl Pair {
         let asked = self.model.clean_all();
         self.cleaned = cleaned_by(&asked);
         while self.memory.engine().controller().stale_rows() > 0 {
-            if self.memory.run(Pick::Earliest, &NoCheck).expect("it goes on").is_none()
+            if self.memory.run(NextStep::Earliest, &NoCheck).expect("it goes on").is_none()
                 && self.memory.engine().next_timer().is_none()
             {
                 return Err("idle, and rows stay stale".to_owned());
@@ -297,7 +297,7 @@ impl Pair {
                 at = (0..at).min_by_key(|at| order(self.flight[*at])).expect("something is in flight");
                 self.flight.remove(at);
             }
-            self.memory.run(Pick::At(at), &NoCheck).expect("the controller goes on");
+            self.memory.run(NextStep::At(at), &NoCheck).expect("the controller goes on");
             self.note_issues();
         }
     }

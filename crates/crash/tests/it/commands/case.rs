@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use destage_crash::{Dice, caught};
 use destage_engine::{ArrayDescription, ArrayMaking, ArrayState, BlockBackend, NvramPart};
-use destage_exec::{Moment, Os, Recording, Slip};
+use destage_exec::{CrashPoint, ExecutorFault, OsInterface, RecordingOs};
 
 use super::killed::{AllowedLosses, CutTally, LossKind, look, make_again, replacement, taking_out};
 use super::knowledge::ClientKnowledge;
@@ -100,12 +100,12 @@ pub struct KilledCommand<'a> {
     pub cache: &'a str,
     pub seed: u64,
     /// Names a fault of the code that is tried, from the command on.
-    pub slip: Option<Slip>,
+    pub slip: Option<ExecutorFault>,
 }
 
 /// Holds what a command leaves at some of its operations, with what was known then.
 struct CommandTrail {
-    ends: Vec<(Moment, ClientKnowledge)>,
+    ends: Vec<(CrashPoint, ClientKnowledge)>,
     /// Counts the operations of the command.
     operations: u64,
     /// Numbers the operation before which all of them were done.
@@ -136,13 +136,13 @@ impl KilledCommand<'_> {
 
     fn look(
         &self,
-        moment: Moment,
+        moment: CrashPoint,
         known: ClientKnowledge,
         is_done: bool,
         allowed: AllowedLosses,
         tally: &mut CutTally,
     ) -> Result<(), String> {
-        let Moment { operations, power, left } = moment;
+        let CrashPoint { operations, power, left } = moment;
         (tally.ends, tally.cuts) = (tally.ends + 1, tally.cuts + u64::from(power));
         let dice = Dice::part(self.seed ^ operations, self.case as u64);
         caught(|| {
@@ -158,7 +158,7 @@ impl KilledCommand<'_> {
     }
 
     /// Begins the command: the ends before these operations of it are kept.
-    fn begin(&self, os: &Recording, window: &Range<u64>) -> u64 {
+    fn begin(&self, os: &RecordingOs, window: &Range<u64>) -> u64 {
         let begin = os.operations();
         os.plant(self.slip);
         os.keep_ends_before(begin + window.start..begin + window.end);
@@ -169,7 +169,7 @@ impl KilledCommand<'_> {
     fn trail(&self, window: Range<u64>) -> CommandTrail {
         let mut dice = Dice::part(self.seed, self.case as u64);
         let chance = dice.draw();
-        let os = Recording::new(move |n| Box::new(Dice::part(chance, n)));
+        let os = RecordingOs::new(move |n| Box::new(Dice::part(chance, n)));
         prepare(&os, self.cache);
         match self.case {
             CommandCase::Create | CommandCase::CreateOver | CommandCase::Adopt => self.make(&os, dice, &window),
@@ -186,16 +186,16 @@ impl KilledCommand<'_> {
     /// Ends a trail: if its last operation is in the window, what it leaves after that belongs to it.
     fn end(
         &self,
-        os: &Recording,
+        os: &RecordingOs,
         begin: u64,
         window: &Range<u64>,
         known: &ClientKnowledge,
-        mut ends: Vec<(Moment, ClientKnowledge)>,
+        mut ends: Vec<(CrashPoint, ClientKnowledge)>,
     ) -> CommandTrail {
         os.keep_ends_before(0..0);
         let operations = os.operations() - begin;
         if window.contains(&operations) {
-            let last = |power| Moment { operations: os.operations(), power, left: os.end(power) };
+            let last = |power| CrashPoint { operations: os.operations(), power, left: os.end(power) };
             ends.extend([false, true].map(|power| (last(power), known.clone())));
         }
         let losses = match self.case {
@@ -216,7 +216,7 @@ impl KilledCommand<'_> {
     }
 
     /// Makes an array with content, of which some may be in the cache alone.
-    fn filled(&self, cache: &str, os: &Recording, mut dice: Dice) -> ServedArray {
+    fn filled(&self, cache: &str, os: &RecordingOs, mut dice: Dice) -> ServedArray {
         let description = description(cache, self.seed, 1);
         let known = ClientKnowledge::fresh(&description);
         make(os, &description);
@@ -227,7 +227,7 @@ impl KilledCommand<'_> {
     }
 
     /// Gives an order to an array that is served.
-    fn order(&self, os: &Recording, dice: Dice, window: &Range<u64>) -> CommandTrail {
+    fn order(&self, os: &RecordingOs, dice: Dice, window: &Range<u64>) -> CommandTrail {
         let mut served = self.filled(self.cache, os, dice);
         let lost = match self.case {
             CommandCase::ReplaceLost | CommandCase::ReplaceOwn => Some("member 1"),
@@ -278,9 +278,9 @@ impl KilledCommand<'_> {
     }
 
     /// Makes an array.
-    fn make(&self, os: &Recording, dice: Dice, window: &Range<u64>) -> CommandTrail {
+    fn make(&self, os: &RecordingOs, dice: Dice, window: &Range<u64>) -> CommandTrail {
         let new = description(self.cache, self.seed, 2);
-        let shared: Arc<dyn Os> = Arc::new(os.clone());
+        let shared: Arc<dyn OsInterface> = Arc::new(os.clone());
         let old = description(self.cache, self.seed, 1);
         let (known, how) = match self.case {
             CommandCase::Create => (ClientKnowledge::fresh(&new), ArrayMaking::New),
@@ -297,7 +297,7 @@ impl KilledCommand<'_> {
     }
 
     /// Leaves members with data and parity, as md would: nothing behind them, and nothing else.
-    fn adoptable(&self, os: &Recording, dice: Dice) -> ClientKnowledge {
+    fn adoptable(&self, os: &RecordingOs, dice: Dice) -> ClientKnowledge {
         let served = self.filled("none", os, dice);
         let (_, known, _) = served.stop();
         let pages = (OFFSET + description("none", self.seed, 1).array.member_size.0) as usize;
@@ -313,7 +313,7 @@ impl KilledCommand<'_> {
     }
 
     /// Starts an array.
-    fn start(&self, os: &Recording, dice: Dice, window: &Range<u64>) -> CommandTrail {
+    fn start(&self, os: &RecordingOs, dice: Dice, window: &Range<u64>) -> CommandTrail {
         let mut served = self.filled(self.cache, os, dice.clone());
         let (left, mut known) = match self.case {
             CommandCase::Start | CommandCase::StartDegraded => {
@@ -361,7 +361,7 @@ impl KilledCommand<'_> {
     }
 
     /// Checks that the description of a command that was answered says what that has done.
-    fn check_description(&self, left: &Recording) {
+    fn check_description(&self, left: &RecordingOs) {
         let text = left.content(&described()).map(|text| String::from_utf8(text).expect("it is text"));
         let found = ArrayDescription::parse(&text.expect("there is a description"), &described()).expect("it is whole");
         let is_made = matches!(self.case, CommandCase::Create | CommandCase::CreateOver | CommandCase::Adopt);
@@ -381,7 +381,7 @@ impl KilledCommand<'_> {
     /// Goes on with what is left.
     fn go_on(
         &self,
-        left: &Recording,
+        left: &RecordingOs,
         power: bool,
         mut known: ClientKnowledge,
         dice: Dice,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use destage_crash::Dice;
 use destage_engine::{ArrayDescription, ArrayMaking, ArrayState, BlockBackend, DescriptionError, DeviceReplacement};
-use destage_exec::{FilesError, Recording};
+use destage_exec::{FilesError, RecordingOs};
 
 use destage_raid::Level;
 
@@ -75,7 +75,7 @@ impl CutTally {
 
 /// Starts what is left; if that is refused, goes the way that the refusal names.
 pub fn start(
-    os: &Recording,
+    os: &RecordingOs,
     known: ClientKnowledge,
     dice: Dice,
     allowed: AllowedLosses,
@@ -107,7 +107,7 @@ pub fn start(
 
 /// Looks at what is left: it is served, with the content that it must have; what is lost is replaced; and after that it
 /// can do without any member.
-pub fn look(os: &Recording, known: ClientKnowledge, mut dice: Dice, allowed: AllowedLosses, tally: &mut CutTally) {
+pub fn look(os: &RecordingOs, known: ClientKnowledge, mut dice: Dice, allowed: AllowedLosses, tally: &mut CutTally) {
     let mut served = start(os, known, dice.clone(), allowed, tally);
     tally.served += 1;
     served.read_all();
@@ -155,8 +155,8 @@ pub fn look(os: &Recording, known: ClientKnowledge, mut dice: Dice, allowed: All
 
 /// Makes an array of which only parts are there, as whoever runs it would: what is in the way is moved away, if it is none
 /// of what must stay.
-pub fn make_again(os: &Recording, description: &ArrayDescription, how: ArrayMaking<'_>, stays: &[PathBuf]) {
-    let os_again: Arc<dyn destage_exec::Os> = Arc::new(os.clone());
+pub fn make_again(os: &RecordingOs, description: &ArrayDescription, how: ArrayMaking<'_>, stays: &[PathBuf]) {
+    let os_again: Arc<dyn destage_exec::OsInterface> = Arc::new(os.clone());
     for _ in 0..16 {
         let in_the_way = match description.make_on(&os_again, &described(), how) {
             Ok(_) => return,

@@ -11,7 +11,7 @@ mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use destage_exec::{Slip, SyncPoint};
+use destage_exec::{ExecutorFault, SyncPoint};
 use rayon::prelude::*;
 
 use case::{CommandCase, KilledCommand};
@@ -102,7 +102,7 @@ const MISSED: [(SyncPoint, CommandCase, &str); 13] = [
 #[test]
 fn every_sync_of_a_command_is_missed_when_it_is_left_out() {
     let found = MISSED.into_par_iter().map(|(point, case, cache)| {
-        let command = KilledCommand { case, cache, seed: 0, slip: Some(Slip::Missing(point)) };
+        let command = KilledCommand { case, cache, seed: 0, slip: Some(ExecutorFault::Missing(point)) };
         (point, case, command.cut_everywhere().err())
     });
     let found: Vec<_> = found.collect();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use destage_crash::{Change, Dice, SECTOR, sector_bytes, value_of};
 use destage_engine::{
-    Accepted, ArrayBackend, ArrayDescription, ArrayMaking, ArrayPart, ArrayState, BlockBackend, ByteSize, CachePart,
-    DeviceReplacement, IoPart, NvramPart, ReplaceOutcome, Uuid,
+    AcceptedLosses, ArrayBackend, ArrayDescription, ArrayMaking, ArrayPart, ArrayState, BlockBackend, ByteSize,
+    CachePart, DeviceReplacement, IoPart, NvramPart, ReplaceOutcome, Uuid,
 };
-use destage_exec::{Completion, Moment, Os, Recording};
+use destage_exec::{CrashPoint, OsInterface, RecordingOs, RequestCompletion};
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::Level;
 use destage_raid::array::{ParityMethod, Regime};
@@ -68,7 +68,7 @@ pub fn description(cache: &str, seed: u64, uuid: u128) -> ArrayDescription {
 }
 
 /// Has the files of an array's devices written by pages, and what of the NVRAM lies on the cache's by sectors of 512 bytes.
-pub fn prepare(os: &Recording, cache: &str) {
+pub fn prepare(os: &RecordingOs, cache: &str) {
     let folder = Path::new("/array");
     for name in (0..MEMBERS).map(|member| format!("member{member}")).chain(FRESH.map(str::to_owned)) {
         os.set_sector(&folder.join(name), PAGE);
@@ -84,8 +84,8 @@ pub fn prepare(os: &Recording, cache: &str) {
 }
 
 /// Makes a new array.
-pub fn make(os: &Recording, description: &ArrayDescription) {
-    let shared: Arc<dyn Os> = Arc::new(os.clone());
+pub fn make(os: &RecordingOs, description: &ArrayDescription) {
+    let shared: Arc<dyn OsInterface> = Arc::new(os.clone());
     description.make_on(&shared, &described(), ArrayMaking::New).expect("it can be made");
 }
 
@@ -97,21 +97,21 @@ pub struct RefusedStart {
 
 /// Serves an array.
 pub struct ServedArray {
-    pub os: Recording,
+    pub os: RecordingOs,
     pub array: ArrayBackend,
     pub known: ClientKnowledge,
     pub dice: Dice,
     /// Keeps what was left at each operation, with what was known then.
-    pub ends: Vec<(Moment, ClientKnowledge)>,
+    pub ends: Vec<(CrashPoint, ClientKnowledge)>,
 }
 
 impl ServedArray {
     /// Opens the array, and waits until it is put right.
-    pub fn open(os: &Recording, known: ClientKnowledge, dice: Dice, accepts: bool) -> Result<Self, RefusedStart> {
+    pub fn open(os: &RecordingOs, known: ClientKnowledge, dice: Dice, accepts: bool) -> Result<Self, RefusedStart> {
         let path = described();
         let text = os.content(&path).map(|text| String::from_utf8(text).expect("it is text"));
         let opened = ArrayDescription::parse(&text.expect("there is a description"), &path).and_then(|description| {
-            let accepted = Accepted { data: accepts, notes: accepts };
+            let accepted = AcceptedLosses { data: accepts, notes: accepts };
             ArrayBackend::open_on(Arc::new(os.clone()), description, &path, accepted)
         });
         let ready = opened.map_err(|error| error.to_string()).and_then(|mut array| {
@@ -185,7 +185,7 @@ impl ServedArray {
         Ok(())
     }
 
-    fn answered(&mut self, completion: &Completion) {
+    fn answered(&mut self, completion: &RequestCompletion) {
         let at = self.known.asked.iter().position(|asked| asked.tag == completion.tag).expect("it was asked");
         let asked = self.known.asked.swap_remove(at);
         let may_fail = self.known.has_given_up || asked.op != HostOp::Flush && self.known.is_given_up(&asked);
@@ -296,7 +296,7 @@ impl ServedArray {
     }
 
     /// Stops it, as `destage stop` does.
-    pub fn stop(mut self) -> (Recording, ClientKnowledge, Vec<(Moment, ClientKnowledge)>) {
+    pub fn stop(mut self) -> (RecordingOs, ClientKnowledge, Vec<(CrashPoint, ClientKnowledge)>) {
         self.settle();
         let Self { os, array, mut known, mut ends, .. } = self;
         array.stop().expect("it stops");
@@ -306,7 +306,7 @@ impl ServedArray {
     }
 
     /// Ends it as the end of the process or of the power does.
-    pub fn finish(mut self, power: bool) -> (Recording, ClientKnowledge) {
+    pub fn finish(mut self, power: bool) -> (RecordingOs, ClientKnowledge) {
         // What the process had written is durable when the next has opened it, and the power may fail before that.
         self.known.end(true);
         (self.os.end(power), self.known)

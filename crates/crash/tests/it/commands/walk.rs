@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use destage_crash::{Dice, caught};
 use destage_engine::{BlockBackend, DescribedArray, ScrubRequest, ScrubState, ScrubStatus};
-use destage_exec::{BadBytes, Fault, Recording};
+use destage_exec::{BadBytes, IoFault, RecordingOs};
 use destage_plan::{Dev, DevSet, HostOp, Row};
 
 use super::killed::{AllowedLosses, CutTally, LossKind, replacement, start, taking_out};
@@ -133,7 +133,7 @@ impl WalkState {
     }
 
     /// Starts an array again.
-    fn open(mut self, os: &Recording, known: ClientKnowledge) -> RandomWalk {
+    fn open(mut self, os: &RecordingOs, known: ClientKnowledge) -> RandomWalk {
         let dice = Dice::new(self.dice.draw());
         let served = start(os, known, dice, self.allowed(), &mut CutTally::default());
         self.reads_alone = self.dice.one_in(5);
@@ -143,7 +143,7 @@ impl WalkState {
         walk
     }
 
-    fn fresh_file(&mut self, os: &Recording) -> String {
+    fn fresh_file(&mut self, os: &RecordingOs) -> String {
         self.fresh += 1;
         let path = format!("/array/fresh{}", self.fresh);
         os.set_sector(Path::new(&path), PAGE);
@@ -155,7 +155,7 @@ impl RandomWalk {
     fn begin(cache: &'static str, seed: u64, notes: Rc<RefCell<Vec<String>>>) -> Self {
         let mut dice = Dice::part(seed, u64::MAX - 20);
         let chance = dice.draw();
-        let os = Recording::new(move |n| Box::new(Dice::part(chance, n)));
+        let os = RecordingOs::new(move |n| Box::new(Dice::part(chance, n)));
         prepare(&os, cache);
         let description = description(cache, seed, 1);
         make(&os, &description);
@@ -345,7 +345,7 @@ impl RandomWalk {
         if !self.is_whole() || self.state.reads_alone || self.has_device() {
             return self;
         }
-        self.served.os.fail_after(self.state.dice.below(30), Fault::NoRoom);
+        self.served.os.fail_after(self.state.dice.below(30), IoFault::NoRoom);
         let mut stopped = None;
         for _ in 0..60 {
             if self.served.asked() < 4 {

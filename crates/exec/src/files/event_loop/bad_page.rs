@@ -6,25 +6,25 @@ use destage_plan::{BadPage, Controller, Dev, Ext, PageFate, PageReport, Step, St
 use rustix::io::Errno;
 
 use super::device::PageSearch;
-use super::executor::Files;
+use super::executor::FileExecutor;
 use crate::bytes::checksum;
 use crate::files::error::FilesError;
-use crate::files::io::backend::Backend;
-use crate::files::io::command::{Command, Failure, Work};
+use crate::files::io::backend::CommandBackend;
+use crate::files::io::command::{CommandFailure, DeviceAction, DeviceCommand};
 
 /// Bounds the reports that are kept until somebody asks for them.
 const MOST_REPORTS: usize = 1 << 10;
 
 /// Returns true if an error says that a device, or a file system, cannot read what was asked for, and not that it is gone:
 /// an error of the medium, of integrity, or just of I/O, as most say.
-fn is_of_medium(failure: &Failure) -> bool {
+fn is_of_medium(failure: &CommandFailure) -> bool {
     matches!(
         Errno::from_io_error(&failure.source),
         Some(Errno::IO | Errno::NODATA | Errno::ILSEQ | Errno::BADMSG | Errno::UCLEAN)
     )
 }
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Returns the first page of what was read that is not what was written there, if checksums of it are kept.
     pub(super) fn mismatch(&mut self, ext: Ext, bytes: &[u8]) -> Option<BadPage> {
         let dev = ext.dev();
@@ -46,9 +46,9 @@ impl<C: Controller> Files<C> {
     pub(super) fn search_bad_page(
         &mut self,
         dev: Dev,
-        command: Command,
-        done: Result<(), Failure>,
-    ) -> Option<(Command, Result<(), Failure>)> {
+        command: DeviceCommand,
+        done: Result<(), CommandFailure>,
+    ) -> Option<(DeviceCommand, Result<(), CommandFailure>)> {
         let Some(issue) = command.issue else { return Some((command, done)) };
         if let (Step::Write { ext, .. }, Err(failure)) = (self.engine.step(issue), &done)
             && self.engine.out().is_attempt(issue.op)
@@ -65,7 +65,7 @@ impl<C: Controller> Files<C> {
         let (Step::Read { ext, .. } | Step::Duplicate { ext, .. }) = *self.engine.step(issue) else {
             return Some((command, done));
         };
-        let Work::Read { offset } = command.work else { return Some((command, done)) };
+        let DeviceAction::Read { offset } = command.work else { return Some((command, done)) };
         let failed = self.devices[dev.index()].failed;
         let may_miss_pages = self.may_miss_pages(dev);
         let searches = &mut self.devices[dev.index()].searches;
@@ -85,7 +85,7 @@ impl<C: Controller> Files<C> {
                 let search = searches.swap_remove(at);
                 let page = self.engine.shape().page_bytes() as usize;
                 let range = search.start..search.start + usize::from(search.pages) * page;
-                Some((Command { range, ..command }, Ok(())))
+                Some((DeviceCommand { range, ..command }, Ok(())))
             }
             (known, Err(failure)) => {
                 if !may_miss_pages || !is_of_medium(&failure) {
@@ -145,17 +145,17 @@ impl<C: Controller> Files<C> {
         self.page_reports.pop_front()
     }
 
-    fn try_page(&mut self, dev: Dev, at: usize, command: Command) {
+    fn try_page(&mut self, dev: Dev, at: usize, command: DeviceCommand) {
         let page = self.engine.shape().page_bytes();
         self.note_sent(dev, command.issue);
         let device = &mut self.devices[dev.index()];
         let search = &device.searches[at];
         let before = u64::from(search.at) * page;
         let start = search.start + before as usize;
-        let work = Work::Read { offset: search.offset + before };
+        let work = DeviceAction::Read { offset: search.offset + before };
         device.traffic.reads += 1;
         device.traffic.read_bytes += page;
         let backend = device.backend.as_mut().expect("a device that answers has a backend");
-        backend.send(Command { work, range: start..start + page as usize, ..command });
+        backend.send(DeviceCommand { work, range: start..start + page as usize, ..command });
     }
 }

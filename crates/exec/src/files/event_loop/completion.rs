@@ -6,16 +6,16 @@ use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, Step, StepOutcome};
 
-use super::executor::Files;
+use super::executor::FileExecutor;
 use super::nvram_move::MoveReason;
 use crate::files::error::FilesError;
-use crate::files::io::backend::Backend;
+use crate::files::io::backend::CommandBackend;
 use crate::files::io::command;
-use crate::files::io::command::{Failure, Work};
+use crate::files::io::command::{CommandFailure, DeviceAction};
 use crate::files::io::device::DeviceBackend;
-use crate::files::nvram::store::{Change, Command, StoreFailure};
+use crate::files::nvram::store::{NvramChange, NvramCommand, StoreFailure};
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     pub(super) fn take_in(&mut self) -> Result<(), FilesError> {
         self.reap();
         self.take_store_results()?;
@@ -51,7 +51,7 @@ impl<C: Controller> Files<C> {
             let Some(issue) = command.issue else {
                 self.bytes.give_back(command.bytes);
                 self.spare_lists.push(command.lists.emptied());
-                if let Change::EventCount(number) = command.change {
+                if let NvramChange::EventCount(number) = command.change {
                     self.counted = number;
                 } else {
                     self.group_commit.synced();
@@ -60,13 +60,13 @@ impl<C: Controller> Files<C> {
                 continue;
             };
             self.bytes.change_nvram(&self.engine, issue);
-            if !self.config.every_write && matches!(command.change, Change::Commit { .. }) {
+            if !self.config.every_write && matches!(command.change, NvramChange::Commit { .. }) {
                 self.group_commit.commit(self.now());
             }
             if command.is_covered && self.group_commit.is_open() {
                 self.commits_durable()?;
             }
-            if let Change::Intent { set } = command.change {
+            if let NvramChange::Intent { set } = command.change {
                 let rows = &command.lists.rows;
                 if set {
                     for rows in rows {
@@ -86,8 +86,8 @@ impl<C: Controller> Files<C> {
 
     /// Takes in that the store did not make a change. If it failed over the NVRAM on a device that is made anew elsewhere.
     #[cold]
-    fn note_store_failure(&mut self, command: Command, failure: StoreFailure) -> Result<(), FilesError> {
-        let Command { issue, change, bytes, lists, .. } = command;
+    fn note_store_failure(&mut self, command: NvramCommand, failure: StoreFailure) -> Result<(), FilesError> {
+        let NvramCommand { issue, change, bytes, lists, .. } = command;
         let StoreFailure { source, is_of_intents } = failure;
         let path = if is_of_intents { &self.config.intents } else { self.config.nvram_path() };
         let is_full = source.kind() == io::ErrorKind::StorageFull;
@@ -98,7 +98,7 @@ impl<C: Controller> Files<C> {
             return Err(self.stop(error));
         }
         // Either event count is right, whichever a start reads.
-        let is_spoiled = spoiled && !matches!(change, Change::EventCount(_));
+        let is_spoiled = spoiled && !matches!(change, NvramChange::EventCount(_));
         self.leave_home(if is_spoiled { MoveReason::Spoiled } else { MoveReason::Failed }, error)?;
         self.bytes.give_back(bytes);
         self.spare_lists.push(lists.emptied());
@@ -135,10 +135,10 @@ impl<C: Controller> Files<C> {
                 let Some(ended) = self.search_bad_page(dev, command, done) else { continue };
                 ended
             };
-            let command::Command { issue, work, bytes, .. } = command;
+            let command::DeviceCommand { issue, work, bytes, .. } = command;
             let failed = match done {
                 Ok(()) => self.devices[dev.index()].failed,
-                Err(Failure { source, no_room }) => {
+                Err(CommandFailure { source, no_room }) => {
                     let path = self.config.devices[dev.index()].path.clone();
                     // A full file system is not a broken member: with room again nothing is lost. One that is being
                     // filled holds nothing that the others do not know.
@@ -148,7 +148,7 @@ impl<C: Controller> Files<C> {
                     }
                     if self.config.home() == Some(dev.index()) {
                         let what = "use the device that the NVRAM lies on";
-                        let spoiled = matches!(work, Work::Flush | Work::Write { fua: true, .. });
+                        let spoiled = matches!(work, DeviceAction::Flush | DeviceAction::Write { fua: true, .. });
                         let reason = if spoiled { MoveReason::Spoiled } else { MoveReason::Failed };
                         self.leave_home(reason, FilesError::Io { path, what, source })?;
                         self.bytes.give_back(bytes);
@@ -171,7 +171,7 @@ impl<C: Controller> Files<C> {
                 continue;
             }
             let Some(issue) = issue else {
-                if matches!(work, Work::List { .. }) {
+                if matches!(work, DeviceAction::List { .. }) {
                     self.bad_pages.ended(dev);
                 } else {
                     self.marks.ended(dev);
@@ -256,7 +256,7 @@ impl<C: Controller> Files<C> {
         let blocked = std::mem::take(&mut device.blocked).into_iter().map(|(_, issue)| issue);
         let backlog = std::mem::take(&mut device.backlog).into_iter().chain(blocked);
         let unbegun = device.backend.as_mut().map(DeviceBackend::close).unwrap_or_default();
-        for command::Command { issue, bytes, .. } in unbegun {
+        for command::DeviceCommand { issue, bytes, .. } in unbegun {
             self.devices[dev.index()].forget(issue);
             if let Some(issue) = issue {
                 self.bytes.give_back(bytes);

@@ -7,18 +7,18 @@ use std::sync::{Arc, Weak};
 
 use destage_plan::{Issue, Nanos};
 
-use super::successor::Successor;
+use super::successor::SuccessorDevice;
 use super::watch::InFlight;
 use crate::files::error::FilesError;
-use crate::files::io::backend::Backend;
+use crate::files::io::backend::CommandBackend;
 use crate::files::io::device::DeviceBackend;
-use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::file::{FileIdentity, OsFile};
 use crate::files::io::merge::MergeCounts;
 
 /// What a device was asked for in this life, as far as it was sent there. A list of buffers that goes
 /// there in one command is one write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub struct DeviceTraffic {
     /// Counts the commands that read, as they reach the device.
     pub reads: u64,
     /// Counts the reads of plans that were merged with others before they left.
@@ -47,7 +47,7 @@ pub struct Traffic {
     pub mismatches: u64,
 }
 
-impl Traffic {
+impl DeviceTraffic {
     /// Notes the commands that were merged with others, and those that are asked for once more by themselves.
     pub(super) const fn note_merges(&mut self, merged: MergeCounts, again: MergeCounts) {
         self.reads = self.reads + again.reads - merged.reads;
@@ -70,7 +70,7 @@ pub(super) struct PageSearch {
     pub(super) at: u16,
 }
 
-pub(super) struct Device {
+pub(super) struct FileDevice {
     pub(super) backend: Option<DeviceBackend>,
     /// Steps that the backend has, and a write of marks and one of the list of bad pages; the oldest are mostly first.
     pub(super) under_way: VecDeque<InFlight>,
@@ -84,13 +84,13 @@ pub(super) struct Device {
     pub(super) searches: Vec<PageSearch>,
     pub(super) failed: bool,
     /// Holds the file that is to take its place, if there is one.
-    pub(super) successor: Option<Box<Successor>>,
+    pub(super) successor: Option<Box<SuccessorDevice>>,
     /// Tells that nothing is sent to it for now: its successor is about to take its place.
     pub(super) is_held: bool,
     /// Why it failed: its first error.
     pub(super) error: Option<FilesError>,
     /// Its file while it is open.
-    pub(super) file: Option<Identity>,
+    pub(super) file: Option<FileIdentity>,
     /// Names the file that was left to commands that had no answer.
     pub(super) abandoned: Option<AbandonedFile>,
     /// Holds it open, too, for what is told it besides commands.
@@ -99,12 +99,12 @@ pub(super) struct Device {
     pub(super) left: Option<Weak<dyn OsFile>>,
     /// If it was to be read and written directly: how memory must be aligned for that, or why it is not.
     pub(super) direct: Option<io::Result<u64>>,
-    pub(super) traffic: Traffic,
+    pub(super) traffic: DeviceTraffic,
 }
 
 /// Names a file that was left to commands that had no answer.
 pub(super) struct AbandonedFile {
-    pub(super) identity: Identity,
+    pub(super) identity: FileIdentity,
     pub(super) path: PathBuf,
     /// Is there as long as a command holds the file open.
     pub(super) file: Weak<dyn OsFile>,
@@ -117,7 +117,7 @@ impl AbandonedFile {
     }
 }
 
-impl Device {
+impl FileDevice {
     /// Refuses a file that commands which were left behind are still in flight to.
     pub(super) fn check_not_at_work(&self, path: &Path) -> Result<(), FilesError> {
         match &self.abandoned {

@@ -2,13 +2,13 @@
 
 use destage_plan::{Controller, Dev, HostNotice, HostOp, Issue, Status, Step, StepOutcome};
 
-use super::executor::Files;
-use super::request::{Completion, Request};
-use crate::buffer::Buffer;
+use super::executor::FileExecutor;
+use super::request::{InFlightRequest, RequestCompletion};
+use crate::buffer::AlignedBuffer;
 use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Begins the steps that may begin, and takes in what became of requests.
     pub(super) fn go_on(&mut self) -> Result<(), FilesError> {
         if self.engine.status() == Status::Ready {
@@ -50,7 +50,7 @@ impl<C: Controller> Files<C> {
         // Their bytes are still in use, though not for them.
         for (tag, ok) in answered.drain(..) {
             let read = self.requests[tag as usize].as_ref().is_some_and(|request| request.op == HostOp::Read);
-            let bytes = if ok && read { self.bytes.copy_host(tag) } else { Buffer::new() };
+            let bytes = if ok && read { self.bytes.copy_host(tag) } else { AlignedBuffer::new() };
             self.answer(tag, ok, bytes);
         }
         self.answered = answered;
@@ -106,7 +106,7 @@ impl<C: Controller> Files<C> {
         Ok(())
     }
 
-    fn answer(&mut self, id: u64, ok: bool, mut bytes: Buffer) {
+    fn answer(&mut self, id: u64, ok: bool, mut bytes: AlignedBuffer) {
         let request = self.requests[id as usize].take().expect("a request is answered once");
         if request.is_expired {
             return self.forget_expired(request.bytes);
@@ -114,12 +114,12 @@ impl<C: Controller> Files<C> {
         if !ok || request.op != HostOp::Read {
             bytes.clear();
         }
-        let completion = Completion { tag: request.tag, ok, bytes };
+        let completion = RequestCompletion { tag: request.tag, ok, bytes };
         self.acknowledge(&request, completion);
     }
 
     /// Answers a request, at once or when what it tells of is durable.
-    fn acknowledge(&mut self, request: &Request, completion: Completion) {
+    fn acknowledge(&mut self, request: &InFlightRequest, completion: RequestCompletion) {
         let until = match request.op {
             HostOp::Flush => self.group_commit.flush(self.blocked.back().map(|answer| answer.0)),
             HostOp::Read => 0,

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use destage_plan::{Controller, Dev};
 
-use super::device::Device;
-use super::executor::Files;
+use super::device::FileDevice;
+use super::executor::FileExecutor;
 use super::nvram_move::MoveReason;
 use crate::files::error::FilesError;
-use crate::files::io::backend::Backend;
+use crate::files::io::backend::CommandBackend;
 use crate::files::io::device::DeviceBackend;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::patience::patiently;
 use crate::files::layout::event_count::EventCount;
-use crate::files::nvram::store::{Change, Command};
+use crate::files::nvram::store::{NvramChange, NvramCommand};
 use crate::files::open::label;
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Gives all files the event count that was announced when they were opened.
     pub(super) fn settle_event_count(&mut self) -> Result<(), FilesError> {
         let count = self.roster.event_count();
@@ -51,7 +51,7 @@ impl<C: Controller> Files<C> {
     /// either. If one of them cannot be written the count stays as it is: no file falls behind.
     pub(super) fn count_shutdown(&mut self) -> Result<(), FilesError> {
         let is_at_work =
-            |device: &Device| !device.failed && device.backend.as_ref().is_some_and(DeviceBackend::is_busy);
+            |device: &FileDevice| !device.failed && device.backend.as_ref().is_some_and(DeviceBackend::is_busy);
         self.until(|files| !files.store.is_busy() && !files.devices.iter().any(is_at_work))?;
         let EventCount { to: last, .. } = self.roster.event_count();
         let next = last + 1;
@@ -69,8 +69,8 @@ impl<C: Controller> Files<C> {
         if self.counted != number {
             let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
             self.note_stored(None);
-            let change = Change::EventCount(number);
-            self.store.send(Command { issue: None, change, bytes, lists, is_covered: false });
+            let change = NvramChange::EventCount(number);
+            self.store.send(NvramCommand { issue: None, change, bytes, lists, is_covered: false });
         }
         self.until(|files| files.counted == number)
     }

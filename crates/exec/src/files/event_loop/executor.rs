@@ -8,44 +8,44 @@ use std::{fmt, io};
 
 use destage_plan::{Controller, DevSet, Engine, Issue, Nanos, PageReport, ScrubTally, StepOutcome};
 
-use super::clock::Clock;
-use super::device::Device;
+use super::clock::LoopClock;
+use super::device::FileDevice;
 use super::nvram_move::NvramMove;
-use super::request::{Completion, Request};
+use super::request::{InFlightRequest, RequestCompletion};
 use super::successor::DroppedSuccessor;
 use super::watch::{StoredChange, TimeoutWatch};
-use crate::bytes::Bytes;
+use crate::bytes::BufferTable;
 use crate::files::bad_page_lists::BadPageLists;
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
-use crate::files::io::backend::Backend;
+use crate::files::io::backend::CommandBackend;
 use crate::files::io::command;
-use crate::files::io::file::{Identity, OsFile};
-use crate::files::io::os::Os;
-use crate::files::io::port::Wakeup;
-use crate::files::io::ring::Ended;
+use crate::files::io::file::{FileIdentity, OsFile};
+use crate::files::io::os::OsInterface;
+use crate::files::io::port::LoopWakeup;
+use crate::files::io::ring::EndedOperation;
 use crate::files::io::state_file::StateFile;
 use crate::files::io::threads::pool::WorkerPool;
 use crate::files::io::uring::shared::SharedRing;
-use crate::files::layout::roster::Roster;
+use crate::files::layout::roster::MemberRoster;
 use crate::files::nvram::group_commit::GroupCommit;
-use crate::files::nvram::region::Region;
+use crate::files::nvram::region::FileRegion;
 use crate::files::nvram::store;
-use crate::files::nvram::store::{Accounts, IntentsGate, Lists, Store};
-use crate::files::open::opened::{DamagedIntents, DamagedNvram, Resynchronised};
+use crate::files::nvram::store::{IntentsGate, StateAccounts, StateStore, StepLists};
+use crate::files::open::opened::{ArrayResync, DamagedIntents, DamagedNvram};
 
 /// Serves an array in files.
-pub struct Files<C> {
-    pub(super) os: Arc<dyn Os>,
+pub struct FileExecutor<C> {
+    pub(super) os: Arc<dyn OsInterface>,
     pub(super) engine: Engine<C>,
-    pub(super) bytes: Bytes,
+    pub(super) bytes: BufferTable,
     pub(super) config: FilesConfig,
-    pub(super) devices: Vec<Device>,
-    pub(super) store: WorkerPool<Store>,
+    pub(super) devices: Vec<FileDevice>,
+    pub(super) store: WorkerPool<StateStore>,
     /// What the store has written.
-    pub(super) accounts: Accounts,
-    pub(super) roster: Roster,
+    pub(super) accounts: StateAccounts,
+    pub(super) roster: MemberRoster,
     /// The file that it is in: that of the intents.
     pub(super) roster_file: Arc<StateFile>,
     /// Says why the files of the NVRAM and of the intents go through the page cache, if they were not to.
@@ -70,7 +70,7 @@ pub struct Files<C> {
     pub(super) bad_pages: BadPageLists,
     /// Names the members whose lists of bad pages were damaged at the start.
     pub(super) damaged_lists: DevSet,
-    pub(super) resynchronised: Option<Resynchronised>,
+    pub(super) resynchronised: Option<ArrayResync>,
     pub(super) damaged: Option<DamagedIntents>,
     pub(super) damaged_nvram: Option<DamagedNvram>,
     /// The ring, if one serves devices.
@@ -78,25 +78,25 @@ pub struct Files<C> {
     /// Why none does, if nobody asked for threads.
     pub(super) no_ring: Option<io::Error>,
     /// The NVRAM and the intents.
-    pub(super) state: [Identity; 2],
+    pub(super) state: [FileIdentity; 2],
     /// The NVRAM if it lies on a device.
-    pub(super) home: Option<Arc<Region>>,
+    pub(super) home: Option<Arc<FileRegion>>,
     /// Holds what waits while the NVRAM leaves that device.
     pub(super) moving: Option<NvramMove>,
     /// Names the device that it has left, which a store that hangs may still write to.
-    pub(super) left_home: Option<(PathBuf, Weak<Region>)>,
-    pub(super) wakeup: Arc<Wakeup>,
+    pub(super) left_home: Option<(PathBuf, Weak<FileRegion>)>,
+    pub(super) wakeup: Arc<LoopWakeup>,
     /// By the number that the engine knows them by: the callers' tags may come twice.
-    pub(super) requests: Vec<Option<Request>>,
+    pub(super) requests: Vec<Option<InFlightRequest>>,
     pub(super) free: Vec<u64>,
     /// Requests that were acknowledged, and whether they were served, while notices are read.
     pub(super) answered: Vec<(u64, bool)>,
     pub(super) unanswered: usize,
-    /// Counts the requests until buffers are [tidied](Bytes::tidy).
+    /// Counts the requests until buffers are [tidied](BufferTable::tidy).
     pub(super) until_tidy: u32,
     /// Answers that wait for commits to be durable: for how many.
-    pub(super) blocked: VecDeque<(u64, Completion)>,
-    pub(super) completions: VecDeque<Completion>,
+    pub(super) blocked: VecDeque<(u64, RequestCompletion)>,
+    pub(super) completions: VecDeque<RequestCompletion>,
     /// Lists what became of pages that members could not read, and nobody has heard of.
     pub(super) page_reports: VecDeque<PageReport>,
     pub(super) clean: bool,
@@ -109,22 +109,22 @@ pub struct Files<C> {
     /// Counts what the last comparison has found, unless that was fetched.
     pub(super) scrubbed: Option<ScrubTally>,
     pub(super) stopped: bool,
-    pub(super) clock: Clock,
-    pub(super) device_results: VecDeque<command::Done>,
-    pub(super) ended: VecDeque<Ended>,
-    pub(super) store_results: VecDeque<store::Done>,
-    pub(super) spare_lists: Vec<Lists>,
+    pub(super) clock: LoopClock,
+    pub(super) device_results: VecDeque<command::EndedCommand>,
+    pub(super) ended: VecDeque<EndedOperation>,
+    pub(super) store_results: VecDeque<store::EndedChange>,
+    pub(super) spare_lists: Vec<StepLists>,
     /// Held until every thread has ended, hence the last: nobody else may open the array while
     /// something is still written.
     pub(super) lock: Arc<dyn OsFile>,
 }
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Time since the beginning of this life.
     pub(super) fn now(&self) -> Nanos {
         match self.clock {
-            Clock::Real(begin) => Nanos(begin.elapsed().as_nanos() as u64),
-            Clock::Virtual(now) => now,
+            LoopClock::Real(begin) => Nanos(begin.elapsed().as_nanos() as u64),
+            LoopClock::Virtual(now) => now,
         }
     }
 
@@ -145,15 +145,15 @@ impl<C: Controller> Files<C> {
     }
 }
 
-impl<C> Files<C> {
+impl<C> FileExecutor<C> {
     /// Lets all threads end with what they are at work on.
     fn close(&mut self) {
         self.store.close();
-        self.devices.iter_mut().flat_map(Device::backends_mut).for_each(|backend| drop(backend.close()));
+        self.devices.iter_mut().flat_map(FileDevice::backends_mut).for_each(|backend| drop(backend.close()));
     }
 }
 
-impl<C> Drop for Files<C> {
+impl<C> Drop for FileExecutor<C> {
     fn drop(&mut self) {
         // All at once; then each is waited for, but not for ever. Who hangs keeps the array's lock.
         self.close();
@@ -174,7 +174,7 @@ impl<C> Drop for Files<C> {
     }
 }
 
-impl<C> fmt::Debug for Files<C> {
+impl<C> fmt::Debug for FileExecutor<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Files")
             .field("unanswered", &self.unanswered)

@@ -22,8 +22,8 @@ mod timeout;
 mod turn;
 mod watch;
 
-pub use device::Traffic;
-pub use executor::Files;
+pub use device::DeviceTraffic;
+pub use executor::FileExecutor;
 pub use replace::FileProbe;
-pub use request::Completion;
+pub use request::RequestCompletion;
 pub use successor::{DroppedSuccessor, SuccessionPhase, SuccessorLabelling};

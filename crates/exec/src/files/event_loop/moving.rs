@@ -17,19 +17,19 @@ use std::time::{Duration, Instant};
 
 use destage_plan::{Controller, Dev, DevSet, Issue, NvPut, StepOutcome};
 
-use super::executor::Files;
+use super::executor::FileExecutor;
 use super::nvram_move::{MovePhase, MoveReason, NvramMove};
 use crate::files::config::NvramPlace;
 use crate::files::error::FilesError;
-use crate::files::io::backend::Backend;
-use crate::files::io::file::{Identity, SyncPoint};
+use crate::files::io::backend::CommandBackend;
+use crate::files::io::file::{FileIdentity, SyncPoint};
 use crate::files::io::patience::patiently;
 use crate::files::io::threads::pool::WorkerPool;
 use crate::files::layout::journal::ArrayEpoch;
 use crate::files::layout::record::JournalCommit;
 use crate::files::nvram::intents::IntentsFile;
 use crate::files::nvram::journal::NvramFile;
-use crate::files::nvram::store::Store;
+use crate::files::nvram::store::StateStore;
 use crate::files::open::folders::{folder, sync_folder};
 use crate::files::open::prepare::make_nvram;
 use crate::files::open::replacement::state_goes_direct;
@@ -40,7 +40,7 @@ const PORTION: usize = 1 << 20;
 /// Bounds the slots of them.
 const PORTION_SLOTS: usize = 1 << 12;
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Returns true while the NVRAM leaves the device that it lies on: the store must be given nothing.
     pub const fn is_moving(&self) -> bool {
         self.moving.is_some()
@@ -162,7 +162,7 @@ impl<C: Controller> Files<C> {
     }
 
     /// Makes the file of the NVRAM with all that is in it, durably, with its name.
-    fn make_spare(&mut self, path: &Path, epoch: u32) -> Result<(NvramFile, Identity), FilesError> {
+    fn make_spare(&mut self, path: &Path, epoch: u32) -> Result<(NvramFile, FileIdentity), FilesError> {
         let (config, at, patience) = (self.config.with_nvram_in(path), path.to_owned(), self.config.patience);
         let stamp = (ArrayEpoch { drawn: self.roster.origin().drawn, epoch }, self.roster.event_count().to);
         let mut made = patiently(&self.os, path, patience, move |os| {
@@ -203,11 +203,11 @@ impl<C: Controller> Files<C> {
     }
 
     /// Has a new store serve the NVRAM in its spare place. The old one writes nothing more but to the device.
-    fn adopt_nvram(&mut self, nvram: NvramFile, identity: Identity, path: &Path) -> Result<(), FilesError> {
+    fn adopt_nvram(&mut self, nvram: NvramFile, identity: FileIdentity, path: &Path) -> Result<(), FilesError> {
         let (written, syncs) = nvram.borne();
         self.accounts[0].add(0, written, syncs);
         let intents = IntentsFile::resume(Arc::clone(&self.roster_file), self.config.rows, &self.bytes.nvram().intents);
-        let store = Store::resume(nvram, intents, Arc::clone(&self.accounts));
+        let store = StateStore::resume(nvram, intents, Arc::clone(&self.accounts));
         self.store_gate = store.gate();
         let new = if self.os.is_in_line() {
             Ok(WorkerPool::in_line(self.config.depth, vec![store]))

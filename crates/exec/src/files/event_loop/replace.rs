@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
 use super::device::AbandonedFile;
-use super::executor::Files;
-use crate::files::config::{DeviceOptions, Existing};
+use super::executor::FileExecutor;
+use crate::files::config::{DeviceOptions, ExistingFiles};
 use crate::files::error::FilesError;
-use crate::files::io::backend::Backend;
+use crate::files::io::backend::CommandBackend;
 use crate::files::io::device::{DeviceBackend, start_device};
-use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::file::{FileIdentity, OsFile};
 use crate::files::io::metadata::identity;
-use crate::files::io::os::Presence;
+use crate::files::io::os::PathPresence;
 use crate::files::io::patience::{FileWork, patiently};
-use crate::files::nvram::region::Region;
+use crate::files::nvram::region::FileRegion;
 use crate::files::open::label::LabelStamp;
 use crate::files::open::replacement::ReplacedPlace;
 use crate::files::open::{identify, replacement};
@@ -41,7 +41,7 @@ impl fmt::Debug for FileProbe {
     }
 }
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Begins to ask a file whether it answers, before it is to take a device's place. Whatever else is wrong with it is said
     /// when it does. None where there are no threads.
     ///
@@ -54,7 +54,7 @@ impl<C: Controller> Files<C> {
         }
         let at = path.to_owned();
         let work = FileWork::begin(&self.os, path, move |os| {
-            if let Ok(file) = os.open(&at, Presence::Beside) {
+            if let Ok(file) = os.open(&at, PathPresence::Beside) {
                 drop(file.read_exact_at(&mut [0; 512], 0));
             }
             Ok(())
@@ -78,7 +78,7 @@ impl<C: Controller> Files<C> {
     /// is then. If the NVRAM lies on the device and has no [spare place](crate::FilesConfig::spare_nvram). If it is the device's own, and a thread is still at work on it after the configured
     /// patience; the device has failed then. If the new file hangs. If the executor has stopped, or does now.
     pub fn replace(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
-        self.replace_by(dev, path, Existing::Refuse)
+        self.replace_by(dev, path, ExistingFiles::Refuse)
     }
 
     /// Does what [`replace`](Self::replace) does with a file that may hold anything: it is overwritten.
@@ -86,7 +86,7 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// As [`replace`](Self::replace).
     pub fn replace_over(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
-        self.replace_by(dev, path, Existing::Overwrite)
+        self.replace_by(dev, path, ExistingFiles::Overwrite)
     }
 
     /// Takes a device out: it counts as failed from now on, and its file is the array's no more. Nothing takes its place.
@@ -118,11 +118,11 @@ impl<C: Controller> Files<C> {
         Ok(())
     }
 
-    fn replace_by(&mut self, dev: Dev, path: &Path, existing: Existing) -> Result<(), FilesError> {
+    fn replace_by(&mut self, dev: Dev, path: &Path, existing: ExistingFiles) -> Result<(), FilesError> {
         self.advance()?;
         self.check_replaceable(dev)?;
         self.clear_home(dev)?;
-        let is_left = |(left, region): &(PathBuf, Weak<Region>)| left == path && region.strong_count() > 0;
+        let is_left = |(left, region): &(PathBuf, Weak<FileRegion>)| left == path && region.strong_count() > 0;
         if self.left_home.as_ref().is_some_and(is_left) {
             return Err(FilesError::AtWork(path.to_owned()));
         }
@@ -232,7 +232,7 @@ impl<C: Controller> Files<C> {
     }
 
     /// Returns the array's files beside that of this device.
-    pub(super) fn used_beside(&self, dev: Dev) -> Vec<(Identity, PathBuf)> {
+    pub(super) fn used_beside(&self, dev: Dev) -> Vec<(FileIdentity, PathBuf)> {
         let devices = self.devices.iter().zip(&self.config.devices).zip(0..);
         let devices = devices.filter(|(_, other)| *other != dev.0);
         let devices = devices.filter_map(|((device, config), _)| Some((device.file?, config.path.clone())));

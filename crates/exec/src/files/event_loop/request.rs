@@ -2,11 +2,11 @@
 
 use destage_plan::{HostOp, Nanos};
 
-use crate::buffer::Buffer;
+use crate::buffer::AlignedBuffer;
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completion {
+pub struct RequestCompletion {
     /// The request's tag.
     pub tag: u64,
     /// Whether it was served; if not, nothing is known of the range's content beyond its being old
@@ -14,11 +14,11 @@ pub struct Completion {
     pub ok: bool,
     /// Of a read that was served: what it read. Else empty: the buffer that came with the request,
     /// to be used again, unless it is in use for something else that the request led to.
-    pub bytes: Buffer,
+    pub bytes: AlignedBuffer,
 }
 
 /// A request that is under way.
-pub(super) struct Request {
+pub(super) struct InFlightRequest {
     pub(super) tag: u64,
     pub(super) op: HostOp,
     pub(super) fua: bool,

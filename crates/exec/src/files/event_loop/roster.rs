@@ -2,13 +2,13 @@
 
 use destage_plan::{Controller, DevSet};
 
-use super::executor::Files;
+use super::executor::FileExecutor;
 use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::patience::patiently;
 use crate::files::nvram::intents::sync_roster;
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// The files that these devices had are theirs no more, whether they answer again or not.
     pub(super) fn distrust(&mut self, devs: DevSet) -> Result<(), FilesError> {
         self.standing_in -= devs;

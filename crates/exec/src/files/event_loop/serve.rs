@@ -6,25 +6,25 @@ use std::time::Duration;
 use destage_plan::{Control, Controller, HostOp, HostRequest, ScrubOrder, ScrubTally, Status};
 use rustix::fd::BorrowedFd;
 
-use super::executor::Files;
-use super::request::{Completion, Request};
-use crate::buffer::Buffer;
+use super::executor::FileExecutor;
+use super::request::{InFlightRequest, RequestCompletion};
+use crate::buffer::AlignedBuffer;
 use crate::files::error::FilesError;
 
 /// Sets after how many requests buffers are tidied.
 pub(super) const TIDY: u32 = 1024;
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Takes a request; it waits if the array is still being recovered. `data` is what a write
     /// writes; of a read its content does not matter, and what was read comes back in it or in
-    /// another. A [`Buffer`] is handed on as it is, anything else is copied into one. Requests may
+    /// another. A [`AlignedBuffer`] is handed on as it is, anything else is copied into one. Requests may
     /// have the same tag.
     ///
     /// # Errors
     /// If the request cannot be served, in which case nothing happens, or the executor has stopped.
-    pub fn submit(&mut self, request: HostRequest, data: impl Into<Buffer>) -> Result<(), FilesError> {
+    pub fn submit(&mut self, request: HostRequest, data: impl Into<AlignedBuffer>) -> Result<(), FilesError> {
         self.check()?;
-        let mut data: Buffer = data.into();
+        let mut data: AlignedBuffer = data.into();
         if request.op != HostOp::Flush {
             self.engine.shape().check(request.offset, request.len)?;
         }
@@ -33,7 +33,7 @@ impl<C: Controller> Files<C> {
         }
         if self.is_full_of_expired() {
             data.clear();
-            self.completions.push_back(Completion { tag: request.tag, ok: false, bytes: data });
+            self.completions.push_back(RequestCompletion { tag: request.tag, ok: false, bytes: data });
             return Ok(());
         }
         let id = self.free.pop().unwrap_or_else(|| {
@@ -45,8 +45,14 @@ impl<C: Controller> Files<C> {
         }
         let (now, bytes) = (self.now(), data.len() as u64);
         self.bytes.host_buffer(id, data);
-        self.requests[id as usize] =
-            Some(Request { tag: request.tag, op: request.op, fua: request.fua, since: now, bytes, is_expired: false });
+        self.requests[id as usize] = Some(InFlightRequest {
+            tag: request.tag,
+            op: request.op,
+            fua: request.fua,
+            since: now,
+            bytes,
+            is_expired: false,
+        });
         self.unanswered += 1;
         self.until_tidy = self.until_tidy.checked_sub(1).unwrap_or_else(|| {
             self.bytes.tidy(&self.engine);
@@ -61,14 +67,14 @@ impl<C: Controller> Files<C> {
     ///
     /// # Errors
     /// If the executor has stopped, or does now.
-    pub fn poll(&mut self) -> Result<Option<Completion>, FilesError> {
+    pub fn poll(&mut self) -> Result<Option<RequestCompletion>, FilesError> {
         self.turn();
         self.advance()?;
         Ok(self.completions.pop_front())
     }
 
     /// The next request that was answered and not fetched; nothing else happens.
-    pub fn next_completion(&mut self) -> Option<Completion> {
+    pub fn next_completion(&mut self) -> Option<RequestCompletion> {
         self.completions.pop_front()
     }
 
@@ -76,7 +82,7 @@ impl<C: Controller> Files<C> {
     ///
     /// # Errors
     /// If the executor has stopped, or does now; if the controller refuses to start.
-    pub fn wait(&mut self) -> Result<Option<Completion>, FilesError> {
+    pub fn wait(&mut self) -> Result<Option<RequestCompletion>, FilesError> {
         loop {
             if let Some(completion) = self.poll()? {
                 return Ok(Some(completion));
@@ -190,7 +196,7 @@ impl<C: Controller> Files<C> {
     ///
     /// # Errors
     /// As [`wait`](Self::wait), or if a file hangs; the next start is an unclean one then.
-    pub fn stop_clean(mut self) -> Result<Vec<Completion>, FilesError> {
+    pub fn stop_clean(mut self) -> Result<Vec<RequestCompletion>, FilesError> {
         self.drop_successors()?;
         self.begin_end();
         self.until(|files| files.engine.status() == Status::Ready && files.unanswered == 0)?;

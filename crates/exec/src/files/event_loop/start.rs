@@ -9,48 +9,48 @@ use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, Engine, Nanos, Start, Status};
 
-use super::clock::Clock;
-use super::device::{Device, Traffic};
-use super::executor::Files;
+use super::clock::LoopClock;
+use super::device::{DeviceTraffic, FileDevice};
+use super::executor::FileExecutor;
 use super::serve::TIDY;
 use super::watch::TimeoutWatch;
-use crate::bytes::Bytes;
+use crate::bytes::BufferTable;
 use crate::files::bad_page_lists::BadPageLists;
-use crate::files::config::{Accepted, Existing, FilesConfig};
+use crate::files::config::{AcceptedLosses, ExistingFiles, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::device::{start_device, start_ring};
 use crate::files::io::metadata::{OPEN, identity};
-use crate::files::io::os::Os;
+use crate::files::io::os::OsInterface;
 use crate::files::io::patience::patiently;
-use crate::files::io::port::Wakeup;
+use crate::files::io::port::LoopWakeup;
 use crate::files::io::real::RealOs;
 use crate::files::io::threads::pool::WorkerPool;
 use crate::files::nvram::group_commit::GroupCommit;
 use crate::files::open::create::ZeroingWatch;
 use crate::files::open::force::MemberFreshness;
-use crate::files::open::opened::Opened;
+use crate::files::open::opened::OpenedArray;
 use crate::files::open::spare_nvram::{in_spare_place, spare_file};
 use crate::files::open::{assemble, create, force, order, overwrite, recover, replacement};
 
 /// Opens an array whose NVRAM may lie in its spare place by now, and whose members may be in each other's places; returns the
 /// configuration if it is another one.
 fn open_in_place(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
-    open: impl Fn(&dyn Os, &FilesConfig) -> Result<Opened, FilesError>,
-) -> Result<(Opened, Option<FilesConfig>), FilesError> {
+    open: impl Fn(&dyn OsInterface, &FilesConfig) -> Result<OpenedArray, FilesError>,
+) -> Result<(OpenedArray, Option<FilesConfig>), FilesError> {
     let Some(placed) = in_spare_place(os, config)? else { return order::open_in_order(os, config, open) };
     let (opened, ordered) = order::open_in_order(os, &placed, open)?;
     Ok((opened, ordered.or(Some(placed))))
 }
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Makes the files of a new array, of zeros unless they keep what they hold, and serves it. Their folders must exist.
     ///
     /// # Errors
     /// If a file exists and must not be overwritten, is in use, or cannot be made; if one that keeps what it holds is not
     /// there, or has no room for a label behind it. If none was to be overwritten, none is left that was made.
-    pub fn create(controller: C, config: FilesConfig, existing: Existing) -> Result<Self, FilesError> {
+    pub fn create(controller: C, config: FilesConfig, existing: ExistingFiles) -> Result<Self, FilesError> {
         Self::create_on(Arc::new(RealOs), controller, config, existing)
     }
 
@@ -59,10 +59,10 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// As [`create`](Self::create).
     pub fn create_on(
-        os: Arc<dyn Os>,
+        os: Arc<dyn OsInterface>,
         controller: C,
         config: FilesConfig,
-        existing: Existing,
+        existing: ExistingFiles,
     ) -> Result<Self, FilesError> {
         Self::create_watched_on(os, controller, config, existing, Box::new(|_| ControlFlow::Continue(())))
     }
@@ -72,10 +72,10 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// As [`create`](Self::create); if `watch` breaks off.
     pub fn create_watched_on(
-        os: Arc<dyn Os>,
+        os: Arc<dyn OsInterface>,
         controller: C,
         config: FilesConfig,
-        existing: Existing,
+        existing: ExistingFiles,
         mut watch: ZeroingWatch,
     ) -> Result<Self, FilesError> {
         let is_made = Arc::new(AtomicBool::new(false));
@@ -93,8 +93,8 @@ impl<C: Controller> Files<C> {
 
     /// Takes away what [`create`](Self::create) has made, which nobody serves: its files, and its labels on block devices. What cannot
     /// be removed stays, and so does what was overwritten.
-    pub fn unmake(os: &dyn Os, config: &FilesConfig, existing: Existing) {
-        if existing != Existing::Overwrite {
+    pub fn unmake(os: &dyn OsInterface, config: &FilesConfig, existing: ExistingFiles) {
+        if existing != ExistingFiles::Overwrite {
             create::unmake(os, config, existing);
         }
     }
@@ -105,7 +105,11 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// If there can be no such new array; if a file that the old array names is another's by its number, in use, or cannot be read; if the new one has a file or
     /// block device that holds something and is no part of the old one.
-    pub fn check_given_up(os: &dyn Os, old: &FilesConfig, new: &FilesConfig) -> Result<Existing, FilesError> {
+    pub fn check_given_up(
+        os: &dyn OsInterface,
+        old: &FilesConfig,
+        new: &FilesConfig,
+    ) -> Result<ExistingFiles, FilesError> {
         new.check()?;
         overwrite::check(os, old, new)
     }
@@ -114,7 +118,7 @@ impl<C: Controller> Files<C> {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn find_spare_nvram<'a>(os: &dyn Os, config: &'a FilesConfig) -> Result<Option<&'a Path>, FilesError> {
+    pub fn find_spare_nvram<'a>(os: &dyn OsInterface, config: &'a FilesConfig) -> Result<Option<&'a Path>, FilesError> {
         Ok(spare_file(os, config)?.and(config.spare()))
     }
 
@@ -153,17 +157,17 @@ impl<C: Controller> Files<C> {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_on(os: Arc<dyn Os>, controller: C, config: FilesConfig) -> Result<Self, FilesError> {
+    pub fn open_on(os: Arc<dyn OsInterface>, controller: C, config: FilesConfig) -> Result<Self, FilesError> {
         Self::start_with(os, controller, config, |os, config| open_in_place(os, config, assemble::open))
     }
 
     /// Serves an array whose NVRAM or intents are lost: they are made anew, and the rows that the members have marked are
-    /// made consistent. What else is lost with them has to be [accepted](Accepted). What a cache's device holds is none of
+    /// made consistent. What else is lost with them has to be [accepted](AcceptedLosses). What a cache's device holds is none of
     /// the array's any more. One on which the NVRAM lies is made anew, be it another one that is empty or not there; if it is not there, or cannot be read, the NVRAM goes to its [spare place](FilesConfig::spare_nvram), if there is one. If nothing is lost this is [`open`](Self::open).
     ///
     /// # Errors
     /// As [`open`](Self::open); if something is lost that was not accepted, or no member has marks.
-    pub fn resynchronise(controller: C, config: FilesConfig, accepted: Accepted) -> Result<Self, FilesError> {
+    pub fn resynchronise(controller: C, config: FilesConfig, accepted: AcceptedLosses) -> Result<Self, FilesError> {
         Self::resynchronise_on(Arc::new(RealOs), controller, config, accepted)
     }
 
@@ -172,21 +176,23 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// As [`resynchronise`](Self::resynchronise).
     pub fn resynchronise_on(
-        os: Arc<dyn Os>,
+        os: Arc<dyn OsInterface>,
         controller: C,
         config: FilesConfig,
-        accepted: Accepted,
+        accepted: AcceptedLosses,
     ) -> Result<Self, FilesError> {
-        let open = move |os: &dyn Os, config: &FilesConfig| recover::resynchronise(os, config, accepted);
+        let open = move |os: &dyn OsInterface, config: &FilesConfig| recover::resynchronise(os, config, accepted);
         Self::start_with(os, controller, config, move |os, config| open_in_place(os, config, open))
     }
 
     /// Opens the files, on a thread that may be left behind, and begins to serve them.
     fn start_with(
-        os: Arc<dyn Os>,
+        os: Arc<dyn OsInterface>,
         controller: C,
         config: FilesConfig,
-        open: impl FnOnce(&dyn Os, &FilesConfig) -> Result<(Opened, Option<FilesConfig>), FilesError> + Send + 'static,
+        open: impl FnOnce(&dyn OsInterface, &FilesConfig) -> Result<(OpenedArray, Option<FilesConfig>), FilesError>
+        + Send
+        + 'static,
     ) -> Result<Self, FilesError> {
         config.check()?;
         let asked = config.clone();
@@ -196,8 +202,13 @@ impl<C: Controller> Files<C> {
         Self::start(os, controller, spare.unwrap_or(config), opened)
     }
 
-    fn start(os: Arc<dyn Os>, controller: C, config: FilesConfig, opened: Opened) -> Result<Self, FilesError> {
-        let wakeup = Arc::new(Wakeup::default());
+    fn start(
+        os: Arc<dyn OsInterface>,
+        controller: C,
+        config: FilesConfig,
+        opened: OpenedArray,
+    ) -> Result<Self, FilesError> {
+        let wakeup = Arc::new(LoopWakeup::default());
         let (mut ring, no_ring) = start_ring(&*os, &config, &wakeup)?;
         let mut devices = Vec::with_capacity(opened.devices.len());
         for (dev, file) in opened.devices.into_iter().enumerate() {
@@ -212,7 +223,7 @@ impl<C: Controller> Files<C> {
                 file.as_ref().map(|file| replacement::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
             let backend = file.map(|file| start_device(&os, &config, dev, file, &wakeup, ring.as_mut())).transpose()?;
             let (under_way, backlog, blocked) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
-            devices.push(Device {
+            devices.push(FileDevice {
                 searches: Vec::new(),
                 successor: None,
                 is_held: false,
@@ -228,7 +239,7 @@ impl<C: Controller> Files<C> {
                 handle,
                 left: None,
                 direct,
-                traffic: Traffic::default(),
+                traffic: DeviceTraffic::default(),
             });
         }
         let damaged_lists =
@@ -254,7 +265,7 @@ impl<C: Controller> Files<C> {
             bad_pages: BadPageLists::new(&config, opened.bad_pages),
             damaged_lists,
             engine: Engine::new(controller, shape, config.depth),
-            bytes: Bytes::new(shape.page_bytes(), shape.sector_bytes(), opened.nvram),
+            bytes: BufferTable::new(shape.page_bytes(), shape.sector_bytes(), opened.nvram),
             config,
             devices,
             store,
@@ -296,7 +307,7 @@ impl<C: Controller> Files<C> {
             scrubbing: false,
             scrubbed: None,
             stopped: false,
-            clock: if os.is_in_line() { Clock::Virtual(Nanos::ZERO) } else { Clock::Real(Instant::now()) },
+            clock: if os.is_in_line() { LoopClock::Virtual(Nanos::ZERO) } else { LoopClock::Real(Instant::now()) },
             os,
             device_results: VecDeque::new(),
             ended: VecDeque::new(),

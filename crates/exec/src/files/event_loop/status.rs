@@ -4,14 +4,14 @@ use std::io;
 
 use destage_plan::{Controller, Dev, DevSet, Engine, Status};
 
-use super::device::Traffic;
-use super::executor::Files;
-use crate::files::config::{FilesConfig, Io};
+use super::device::DeviceTraffic;
+use super::executor::FileExecutor;
+use crate::files::config::{FilesConfig, IoBackend};
 use crate::files::error::FilesError;
 use crate::files::nvram::store::StateTraffic;
-use crate::files::open::opened::{DamagedIntents, DamagedNvram, Resynchronised};
+use crate::files::open::opened::{ArrayResync, DamagedIntents, DamagedNvram};
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Whether a device answers.
     pub fn answers(&self, dev: Dev) -> bool {
         self.devices.get(dev.index()).is_some_and(|device| !device.failed)
@@ -62,7 +62,7 @@ impl<C: Controller> Files<C> {
     }
 
     /// What was made anew at the start because it was lost.
-    pub const fn resynchronised(&self) -> Option<&Resynchronised> {
+    pub const fn resynchronised(&self) -> Option<&ArrayResync> {
         self.resynchronised.as_ref()
     }
 
@@ -92,9 +92,9 @@ impl<C: Controller> Files<C> {
         !self.group_commit.is_open()
     }
 
-    /// Who asks the operating system for what devices do; never [`Io::Auto`].
-    pub const fn io(&self) -> Io {
-        if self.ring.is_some() { Io::Ring } else { Io::Threads }
+    /// Who asks the operating system for what devices do; never [`IoBackend::Auto`].
+    pub const fn io(&self) -> IoBackend {
+        if self.ring.is_some() { IoBackend::Ring } else { IoBackend::Threads }
     }
 
     /// Why there is no ring, if one would have been taken.
@@ -119,7 +119,7 @@ impl<C: Controller> Files<C> {
     }
 
     /// What each device was asked for in this life.
-    pub fn traffic(&self) -> impl Iterator<Item = Traffic> {
+    pub fn traffic(&self) -> impl Iterator<Item = DeviceTraffic> {
         self.devices.iter().map(|device| device.traffic)
     }
 

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use destage_plan::{Buf, Controller, Dev, Ext, Issue, Step};
 
-use super::executor::Files;
+use super::executor::FileExecutor;
 use crate::bytes::checksum;
 use crate::files::error::FilesError;
-use crate::files::io::backend::Backend;
+use crate::files::io::backend::CommandBackend;
 use crate::files::io::command;
-use crate::files::io::command::Work;
+use crate::files::io::command::DeviceAction;
 use crate::files::io::device::DeviceBackend;
 use crate::files::io::file::SyncPoint;
 use crate::files::layout::{bad_page_list, event_count};
 use crate::files::nvram::store;
-use crate::files::nvram::store::{Change, Command};
+use crate::files::nvram::store::{NvramChange, NvramCommand};
 
 /// Whether a step has an effect that a loss of power leaves.
 const fn lasts(step: &Step) -> bool {
@@ -22,7 +22,7 @@ const fn lasts(step: &Step) -> bool {
     !matches!(step, Step::Read { .. } | Step::MetaRead { .. } | Step::Duplicate { src: Buf::None, .. })
 }
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Has a step wait if commits that were done before it was issued are not durable; whether it does.
     pub(super) fn blocks_on_durability(&mut self, dev: Dev, issue: Issue) -> bool {
         let waits = self.group_commit.is_open() && lasts(self.engine.step(issue));
@@ -62,23 +62,23 @@ impl<C: Controller> Files<C> {
                 let (offset, len) = place(ext);
                 traffic.reads += 1;
                 traffic.read_bytes += len;
-                (Work::Read { offset }, (self.bytes.lend(len as usize), 0..len as usize))
+                (DeviceAction::Read { offset }, (self.bytes.lend(len as usize), 0..len as usize))
             }
             Step::Write { ext, .. } | Step::WriteList { ext, .. } | Step::MetaWrite { ext, .. } => {
                 let (offset, len) = place(ext);
                 traffic.writes += 1;
                 traffic.fua += u64::from(step.is_fua());
                 traffic.written_bytes += len;
-                (Work::Write { offset, fua: step.is_fua() }, self.bytes.handed(&self.engine, issue.op, &step))
+                (DeviceAction::Write { offset, fua: step.is_fua() }, self.bytes.handed(&self.engine, issue.op, &step))
             }
             Step::Trim { ext } => {
                 let (offset, len) = place(ext);
                 traffic.trims += 1;
-                (Work::Trim { offset, len }, (self.bytes.lend(0), 0..0))
+                (DeviceAction::Trim { offset, len }, (self.bytes.lend(0), 0..0))
             }
             Step::FlushDev { .. } => {
                 traffic.flushes += 1;
-                (Work::Flush, (self.bytes.lend(0), 0..0))
+                (DeviceAction::Flush, (self.bytes.lend(0), 0..0))
             }
             ref other => unreachable!("{other:?} is no step of a device"),
         };
@@ -88,7 +88,7 @@ impl<C: Controller> Files<C> {
         {
             checksum::keep(checksums, ext, &bytes[range.clone()]);
         }
-        if !matches!(work, Work::Read { .. }) {
+        if !matches!(work, DeviceAction::Read { .. }) {
             self.give_successor(dev, issue, work, &bytes, range.clone());
         }
         let (bytes, range) = match self.devices[dev.index()].direct {
@@ -97,7 +97,7 @@ impl<C: Controller> Files<C> {
         };
         self.note_sent(dev, Some(issue));
         let backend = self.devices[dev.index()].backend.as_mut().expect("a device that answers has a backend");
-        backend.send(command::Command { issue: Some(issue), work, bytes, range });
+        backend.send(command::DeviceCommand { issue: Some(issue), work, bytes, range });
     }
 
     /// Gives the store what waits for it, as far as members have marked its rows, and has them mark more. Before any
@@ -148,7 +148,7 @@ impl<C: Controller> Files<C> {
             device.traffic.mark_bytes += place.len() as u64;
             let (range, bytes) = (0..place.len(), Arc::new(place));
             let backend = device.backend.as_mut().expect("it has room");
-            backend.send(command::Command { issue: None, work: Work::List { offset }, bytes, range });
+            backend.send(command::DeviceCommand { issue: None, work: DeviceAction::List { offset }, bytes, range });
             self.note_sent(dev, None);
         }
     }
@@ -170,7 +170,7 @@ impl<C: Controller> Files<C> {
             device.traffic.marks += 1;
             device.traffic.mark_bytes += bytes.len() as u64;
             let range = 0..bytes.len();
-            backend.send(command::Command { issue: None, work: Work::Mark { offset }, bytes, range });
+            backend.send(command::DeviceCommand { issue: None, work: DeviceAction::Mark { offset }, bytes, range });
             self.note_sent(dev, None);
         }
     }
@@ -186,16 +186,16 @@ impl<C: Controller> Files<C> {
                     other => panic!("{other:?} is no slot of the NVRAM"),
                 }));
                 let durable = self.config.every_write || self.group_commit.commits_at_once();
-                (Change::Commit { durable }, self.bytes.puts(&self.engine, issue.op, puts))
+                (NvramChange::Commit { durable }, self.bytes.puts(&self.engine, issue.op, puts))
             }
             Step::Intent { rows, set } => {
                 lists.rows.extend_from_slice(self.engine.rows(issue.op, rows));
-                (Change::Intent { set }, self.bytes.lend(0))
+                (NvramChange::Intent { set }, self.bytes.lend(0))
             }
             ref other => unreachable!("{other:?} is no step of the NVRAM"),
         };
         self.note_stored(Some(issue));
-        self.store.send(store::Command { issue: Some(issue), change, bytes, lists, is_covered: false });
+        self.store.send(store::NvramCommand { issue: Some(issue), change, bytes, lists, is_covered: false });
     }
 
     /// Gives the store the sync that is wanted, or that is due.
@@ -210,7 +210,13 @@ impl<C: Controller> Files<C> {
         if let Some(at) = self.group_commit.begin_sync() {
             let (lists, bytes) = (self.spare_lists.pop().unwrap_or_default(), self.bytes.lend(0));
             self.note_stored(None);
-            self.store.send(Command { issue: None, change: Change::Sync(at), bytes, lists, is_covered: false });
+            self.store.send(NvramCommand {
+                issue: None,
+                change: NvramChange::Sync(at),
+                bytes,
+                lists,
+                is_covered: false,
+            });
         }
     }
 

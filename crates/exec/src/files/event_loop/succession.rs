@@ -14,26 +14,26 @@ use std::time::{Duration, Instant};
 use destage_plan::{BadPage, Buf, Control, Controller, CopyEnd, CopyOutcome, Dev, Issue, Status, Step, StepOutcome};
 
 use super::device::AbandonedFile;
-use super::executor::Files;
+use super::executor::FileExecutor;
 use super::replace::lock;
 use super::successor::{
-    ActiveCopy, DroppedSuccessor, QueuedCommand, SuccessionPhase, Successor, SuccessorLabelling, overlap,
+    ActiveCopy, DroppedSuccessor, QueuedCommand, SuccessionPhase, SuccessorDevice, SuccessorLabelling, overlap,
 };
 use super::watch::InFlight;
-use crate::bytes::Handle;
-use crate::files::config::{DeviceOptions, Existing, FilesConfig};
+use crate::bytes::SharedBuffer;
+use crate::files::config::{DeviceOptions, ExistingFiles, FilesConfig};
 use crate::files::error::FilesError;
-use crate::files::io::backend::Backend;
-use crate::files::io::command::{Command, Failure, Work};
+use crate::files::io::backend::CommandBackend;
+use crate::files::io::command::{CommandFailure, DeviceAction, DeviceCommand};
 use crate::files::io::device::start_device;
 use crate::files::io::metadata::identity;
-use crate::files::io::os::Os;
+use crate::files::io::os::OsInterface;
 use crate::files::io::patience::{FileWork, patiently};
 use crate::files::open::label::LabelStamp;
 use crate::files::open::replacement;
 use crate::files::open::replacement::{ReplacedPlace, SuccessorLabel};
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Gives a member that answers a successor, which must be what a [replacement](Self::replace) must be. The member stays
     /// what it is until the successor [takes its place](Self::begin_hand_over).
     ///
@@ -42,7 +42,7 @@ impl<C: Controller> Files<C> {
     /// the file cannot be opened or made, holds something, or is another of the array's. If the executor has stopped, or
     /// does now.
     pub fn begin_succession(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
-        self.give_successor_by(dev, path, Existing::Refuse)
+        self.give_successor_by(dev, path, ExistingFiles::Refuse)
     }
 
     /// Does what [`begin_succession`](Self::begin_succession) does with a file that may hold anything: it is overwritten.
@@ -50,10 +50,10 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// As [`begin_succession`](Self::begin_succession).
     pub fn begin_succession_over(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
-        self.give_successor_by(dev, path, Existing::Overwrite)
+        self.give_successor_by(dev, path, ExistingFiles::Overwrite)
     }
 
-    fn give_successor_by(&mut self, dev: Dev, path: &Path, existing: Existing) -> Result<(), FilesError> {
+    fn give_successor_by(&mut self, dev: Dev, path: &Path, existing: ExistingFiles) -> Result<(), FilesError> {
         self.advance()?;
         self.check_replaceable(dev)?;
         if let Some((_, path, _)) = self.succession() {
@@ -87,7 +87,7 @@ impl<C: Controller> Files<C> {
         let direct = replacement::go_direct(&self.os, &config, dev.index(), path, &file)?;
         let (number, wakeup) = (dev.index(), Arc::clone(&self.wakeup));
         let backend = start_device(&self.os, &config, number, Arc::clone(&file), &wakeup, self.ring.as_mut())?;
-        let successor = Successor { direct, ..Successor::new(path.to_owned(), file, identity, backend) };
+        let successor = SuccessorDevice { direct, ..SuccessorDevice::new(path.to_owned(), file, identity, backend) };
         self.devices[number].successor = Some(Box::new(successor));
         let now = self.now();
         self.engine.control(now, Control::Copy(dev));
@@ -186,7 +186,7 @@ impl<C: Controller> Files<C> {
         let successor = self.devices[dev.index()].successor.as_mut()?;
         // It keeps the file's lock, should nobody wait for it.
         let (known, locked) = (Some(successor.identity), Arc::clone(&successor.file));
-        let label = move |os: &dyn Os| {
+        let label = move |os: &dyn OsInterface| {
             let file = replacement::open_beside(os, &at, known)?;
             let label = SuccessorLabel::Whole { stamp, heir_of, marks };
             let labelled = replacement::label_successor(os, &*file, &config, &label, dev.index(), &at);
@@ -237,7 +237,7 @@ impl<C: Controller> Files<C> {
     pub fn hand_over(&mut self) -> Result<(), FilesError> {
         let Some((dev, ..)) = self.succession() else { return Ok(()) };
         let Some(successor) = self.devices[dev.index()].successor.take() else { return Ok(()) };
-        let Successor { path, file, identity, backend, direct, .. } = *successor;
+        let SuccessorDevice { path, file, identity, backend, direct, .. } = *successor;
         self.config = self.successor_config(dev, &path);
         let device = &mut self.devices[dev.index()];
         let old = device.backend.replace(backend);
@@ -319,7 +319,7 @@ impl<C: Controller> Files<C> {
         } else {
             successor.backend.end(Instant::now() + self.config.patience, None);
         }
-        let Successor { path, queue, ended, copies, waiting, .. } = *successor;
+        let SuccessorDevice { path, queue, ended, copies, waiting, .. } = *successor;
         for queued in queue {
             self.bytes.give_back(queued.command.bytes);
         }
@@ -361,12 +361,12 @@ impl<C: Controller> Files<C> {
     }
 
     /// Takes what a member has in pages that are to be copied.
-    pub(super) fn copy_read(&mut self, dev: Dev, issue: Issue, bytes: Handle) {
+    pub(super) fn copy_read(&mut self, dev: Dev, issue: Issue, bytes: SharedBuffer) {
         let range = 0..bytes.len();
         self.write_copy(dev, issue, bytes, range);
     }
 
-    fn write_copy(&mut self, dev: Dev, issue: Issue, bytes: Handle, range: Range<usize>) {
+    fn write_copy(&mut self, dev: Dev, issue: Issue, bytes: SharedBuffer, range: Range<usize>) {
         let copies = self.devices[dev.index()].successor.as_mut().map(|successor| &mut successor.copies);
         let Some(copy) = copies.and_then(|copies| copies.iter_mut().find(|copy| copy.issue == issue)) else {
             // The successor that it was read for is dropped.
@@ -375,27 +375,34 @@ impl<C: Controller> Files<C> {
         };
         copy.is_read = true;
         let offset = self.config.devices[dev.index()].offset + copy.ext.first() * self.engine.shape().page_bytes();
-        let work = Work::Write { offset, fua: false };
-        self.queue_for_successor(dev, Command { issue: Some(issue), work, bytes, range }, None);
+        let work = DeviceAction::Write { offset, fua: false };
+        self.queue_for_successor(dev, DeviceCommand { issue: Some(issue), work, bytes, range }, None);
     }
 
     /// Gives the successor of a device, if there is one, what the device is given.
-    pub(super) fn give_successor(&mut self, dev: Dev, issue: Issue, work: Work, bytes: &Handle, range: Range<usize>) {
+    pub(super) fn give_successor(
+        &mut self,
+        dev: Dev,
+        issue: Issue,
+        work: DeviceAction,
+        bytes: &SharedBuffer,
+        range: Range<usize>,
+    ) {
         let Some(successor) = &mut self.devices[dev.index()].successor else { return };
         successor.owed.push(issue);
-        let command = Command { issue: Some(issue), work, bytes: Arc::clone(bytes), range };
+        let command = DeviceCommand { issue: Some(issue), work, bytes: Arc::clone(bytes), range };
         let writes = self.engine.step(issue).changes();
         self.queue_for_successor(dev, command, writes);
     }
 
-    fn queue_for_successor(&mut self, dev: Dev, command: Command, writes: Option<destage_plan::Ext>) {
+    fn queue_for_successor(&mut self, dev: Dev, command: DeviceCommand, writes: Option<destage_plan::Ext>) {
         let Some(successor) = &mut self.devices[dev.index()].successor else { return };
-        let Command { issue, work, bytes, range } = command;
+        let DeviceCommand { issue, work, bytes, range } = command;
         let (bytes, range) = match successor.direct {
             Some(Ok(align)) => self.bytes.aligned(bytes, range, align as usize),
             _ => (bytes, range),
         };
-        successor.queue.push_back(QueuedCommand { command: Command { issue, work, bytes, range }, writes });
+        successor.queue.push_back(QueuedCommand { command: DeviceCommand { issue, work, bytes, range }, writes });
         self.send_to_successor(dev);
     }
 
@@ -445,7 +452,7 @@ impl<C: Controller> Files<C> {
             let issue = command.issue.expect("it is given steps alone");
             successor.forget(issue);
             self.bytes.give_back(command.bytes);
-            if let Err(Failure { source, .. }) = done {
+            if let Err(CommandFailure { source, .. }) = done {
                 let why = FilesError::Io { path: successor.path.clone(), what: command.work.what(), source };
                 self.drop_successor(dev, why, false);
                 continue;

@@ -9,10 +9,10 @@ use destage_plan::{Dev, Ext, Issue, Nanos, StepOutcome};
 
 use super::watch::InFlight;
 use crate::files::error::FilesError;
-use crate::files::io::backend::Backend;
-use crate::files::io::command::Command;
+use crate::files::io::backend::CommandBackend;
+use crate::files::io::command::DeviceCommand;
 use crate::files::io::device::DeviceBackend;
-use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::file::{FileIdentity, OsFile};
 use crate::files::io::patience::FileWork;
 
 /// Says how far a successor has come.
@@ -60,7 +60,7 @@ pub(super) struct ActiveCopy {
 
 /// Holds a command that waits for room, or for a copy of pages that it writes.
 pub(super) struct QueuedCommand {
-    pub(super) command: Command,
+    pub(super) command: DeviceCommand,
     /// Names the pages that it writes, unless it is a copy of them.
     pub(super) writes: Option<Ext>,
 }
@@ -69,10 +69,10 @@ pub(super) struct QueuedCommand {
 ///
 /// The device is given its steps as without it. Whatever changes something is given to the successor as well, and is done
 /// when both have done it.
-pub(super) struct Successor {
+pub(super) struct SuccessorDevice {
     pub(super) path: PathBuf,
     pub(super) file: Arc<dyn OsFile>,
-    pub(super) identity: Identity,
+    pub(super) identity: FileIdentity,
     pub(super) backend: DeviceBackend,
     pub(super) direct: Option<io::Result<u64>>,
     /// Lists the commands that the backend has.
@@ -91,8 +91,8 @@ pub(super) struct Successor {
     pub(super) labelling: Option<FileWork<()>>,
 }
 
-impl Successor {
-    pub(super) fn new(path: PathBuf, file: Arc<dyn OsFile>, identity: Identity, backend: DeviceBackend) -> Self {
+impl SuccessorDevice {
+    pub(super) fn new(path: PathBuf, file: Arc<dyn OsFile>, identity: FileIdentity, backend: DeviceBackend) -> Self {
         Self {
             path,
             file,

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use destage_plan::{Controller, Dev, DevSet, Issue, Nanos};
 
-use super::executor::Files;
+use super::executor::FileExecutor;
 use super::nvram_move::MoveReason;
-use super::request::Completion;
+use super::request::RequestCompletion;
 use super::watch::{InFlight, StoredChange};
-use crate::buffer::Buffer;
+use crate::buffer::AlignedBuffer;
 use crate::files::error::FilesError;
 
 /// Sets how often a device that hangs is looked at, and the requests that wait meanwhile.
@@ -21,7 +21,7 @@ const LOOK: Nanos = Nanos(1_000_000_000);
 /// Bounds the bytes of requests that have failed while their steps are in flight. With more, new requests fail at once.
 const MAX_EXPIRED_BYTES: u64 = 64 << 20;
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Notes that a device is given a command now.
     pub(super) fn note_sent(&mut self, dev: Dev, issue: Option<Issue>) {
         let since = self.now();
@@ -127,7 +127,7 @@ impl<C: Controller> Files<C> {
         if hangs {
             self.expire_requests(now, limit);
         }
-        let devices = self.devices.iter().filter(|device| !device.hangs).filter_map(super::device::Device::oldest);
+        let devices = self.devices.iter().filter(|device| !device.hangs).filter_map(super::device::FileDevice::oldest);
         let successors = self.devices.iter().filter_map(|device| device.successor.as_ref()?.oldest());
         let due = devices.chain(successors).chain(self.store_since()).min().map(|oldest| oldest + limit);
         self.timeout.next = due.into_iter().chain(hangs.then(|| now + LOOK)).min();
@@ -160,13 +160,14 @@ impl<C: Controller> Files<C> {
 
     /// Answers requests with an error that wait for longer than a device may take. Their steps are in flight all the same.
     fn expire_requests(&mut self, now: Nanos, limit: Nanos) {
-        let late = |request: &&mut super::request::Request| !request.is_expired && now.since(request.since) >= limit;
+        let late =
+            |request: &&mut super::request::InFlightRequest| !request.is_expired && now.since(request.since) >= limit;
         for request in self.requests.iter_mut().flatten().filter(late) {
             request.is_expired = true;
             self.timeout.expired += 1;
             self.timeout.expired_bytes += request.bytes;
             self.unanswered -= 1;
-            self.completions.push_back(Completion { tag: request.tag, ok: false, bytes: Buffer::new() });
+            self.completions.push_back(RequestCompletion { tag: request.tag, ok: false, bytes: AlignedBuffer::new() });
         }
     }
 

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use destage_plan::{Controller, Nanos, Status};
 
-use super::clock::Clock;
-use super::device::Device;
-use super::executor::Files;
+use super::clock::LoopClock;
+use super::device::FileDevice;
+use super::executor::FileExecutor;
 use crate::files::error::FilesError;
-use crate::files::io::backend::Backend;
+use crate::files::io::backend::CommandBackend;
 use crate::files::io::device::DeviceBackend;
 use crate::files::io::uring::shared::SharedRing;
 
-impl<C: Controller> Files<C> {
+impl<C: Controller> FileExecutor<C> {
     /// Takes in what threads have done and lets timers go off; does not wait.
     pub(super) fn advance(&mut self) -> Result<(), FilesError> {
         self.check()?;
@@ -68,12 +68,12 @@ impl<C: Controller> Files<C> {
         if self.stirs() {
             return false;
         }
-        if !matches!(self.clock, Clock::Virtual(_)) {
+        if !matches!(self.clock, LoopClock::Virtual(_)) {
             return false;
         }
         let next = self.next_timer();
-        let Clock::Virtual(now) = &mut self.clock else { return false };
-        let devices = self.devices.iter().flat_map(Device::backends).filter(|backend| backend.ready() > 0).count();
+        let LoopClock::Virtual(now) = &mut self.clock else { return false };
+        let devices = self.devices.iter().flat_map(FileDevice::backends).filter(|backend| backend.ready() > 0).count();
         let store = self.store.ready();
         let waiting = self.ring.as_ref().map_or(0, |ring| ring.inner().ready());
         if devices == 0 && store == 0 && waiting == 0 {
@@ -89,7 +89,8 @@ impl<C: Controller> Files<C> {
             }
             return true;
         }
-        let mut backends = self.devices.iter_mut().flat_map(Device::backends_mut).filter(|backend| backend.ready() > 0);
+        let mut backends =
+            self.devices.iter_mut().flat_map(FileDevice::backends_mut).filter(|backend| backend.ready() > 0);
         match backends.nth(chosen) {
             // Threads, too, are ahead of the main loop by more than one operation.
             Some(backend) => {

@@ -8,7 +8,7 @@ use super::file::OsFile;
 
 /// An I/O backend: takes commands in order and ends them in any. It is known by its type wherever it is used, so that no
 /// call of it is a dynamic one.
-pub(crate) trait Backend {
+pub(crate) trait CommandBackend {
     /// What it is told.
     type Command;
     /// What it answers.

@@ -8,12 +8,12 @@ use destage_plan::Issue;
 use rustix::io::Errno;
 
 use super::file::OsFile;
-use crate::buffer::Buffer;
-use crate::bytes::Handle;
+use crate::buffer::AlignedBuffer;
+use crate::bytes::SharedBuffer;
 
 /// What is to be done. Offsets and lengths are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum DeviceAction {
     /// Fills the bytes of the command from here on.
     Read { offset: u64 },
     /// Writes the bytes of the command to here.
@@ -28,7 +28,7 @@ pub(crate) enum Work {
     Flush,
 }
 
-impl Work {
+impl DeviceAction {
     /// What is tried, as errors call it.
     pub(crate) const fn what(self) -> &'static str {
         match self {
@@ -44,19 +44,19 @@ impl Work {
 
 /// A step on the device with its bytes.
 #[derive(Debug)]
-pub(crate) struct Command {
+pub(crate) struct DeviceCommand {
     /// Whose it is; none if it is the executor's own.
     pub(crate) issue: Option<Issue>,
-    pub(crate) work: Work,
+    pub(crate) work: DeviceAction,
     /// What is written, or a buffer that nobody else has, to be filled.
-    pub(crate) bytes: Handle,
+    pub(crate) bytes: SharedBuffer,
     /// Which of these bytes.
     pub(crate) range: Range<usize>,
 }
 
 /// Why a command failed.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     pub(crate) source: io::Error,
     /// There was no room, and nothing is lost but what this command was to write. Not so if making
     /// it durable failed, for whatever reason: what was written before may be gone then, and a
@@ -65,10 +65,10 @@ pub(crate) struct Failure {
 }
 
 /// A command that is done, and how it ended.
-pub(crate) type Done = (Command, Result<(), Failure>);
+pub(crate) type EndedCommand = (DeviceCommand, Result<(), CommandFailure>);
 
 /// Zeros that are written at a time where the file system makes no holes.
-pub(crate) static ZEROS: LazyLock<Handle> = LazyLock::new(|| Arc::new(Buffer::zeroed(64 << 10)));
+pub(crate) static ZEROS: LazyLock<SharedBuffer> = LazyLock::new(|| Arc::new(AlignedBuffer::zeroed(64 << 10)));
 
 /// Writes zeros to a range of a file where no hole can be made.
 pub(crate) fn write_zeros(file: &dyn OsFile, Range { mut start, end }: Range<u64>) -> io::Result<()> {
@@ -80,11 +80,11 @@ pub(crate) fn write_zeros(file: &dyn OsFile, Range { mut start, end }: Range<u64
     Ok(())
 }
 
-pub(crate) fn failed(source: io::Error) -> Failure {
-    Failure { source, no_room: false }
+pub(crate) fn failed(source: io::Error) -> CommandFailure {
+    CommandFailure { source, no_room: false }
 }
 
-pub(crate) fn not_written(source: io::Error) -> Failure {
+pub(crate) fn not_written(source: io::Error) -> CommandFailure {
     let no_room = matches!(Errno::from_io_error(&source), Some(Errno::NOSPC | Errno::DQUOT));
-    Failure { source, no_room }
+    CommandFailure { source, no_room }
 }

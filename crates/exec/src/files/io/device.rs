@@ -5,19 +5,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::backend::Backend;
-use super::command::{Command, Done};
+use super::backend::CommandBackend;
+use super::command::{DeviceCommand, EndedCommand};
 use super::file::OsFile;
 use super::merge::MergeCounts;
-use super::os::Os;
+use super::os::OsInterface;
 use super::patience::patiently;
-use super::port::Wakeup;
+use super::port::LoopWakeup;
 use super::ring::LockedFile;
 use super::threads::device::DeviceFile;
 use super::threads::pool::WorkerPool;
 use super::uring::device::UringDevice;
 use super::uring::shared::SharedRing;
-use crate::files::config::{FilesConfig, Io};
+use crate::files::config::{FilesConfig, IoBackend};
 use crate::files::error::FilesError;
 
 /// Who serves a device.
@@ -26,9 +26,9 @@ pub(crate) enum DeviceBackend {
     Uring(UringDevice),
 }
 
-impl Backend for DeviceBackend {
-    type Command = Command;
-    type Done = Done;
+impl CommandBackend for DeviceBackend {
+    type Command = DeviceCommand;
+    type Done = EndedCommand;
 
     fn has_room(&self) -> bool {
         match self {
@@ -51,7 +51,7 @@ impl Backend for DeviceBackend {
         }
     }
 
-    fn send(&mut self, command: Command) {
+    fn send(&mut self, command: DeviceCommand) {
         match self {
             Self::Threads(pool) => pool.send(command),
             Self::Uring(ring) => ring.send(command),
@@ -79,14 +79,14 @@ impl Backend for DeviceBackend {
         }
     }
 
-    fn results(&mut self, into: &mut VecDeque<Done>) {
+    fn results(&mut self, into: &mut VecDeque<EndedCommand>) {
         match self {
             Self::Threads(pool) => pool.results(into),
             Self::Uring(ring) => ring.results(into),
         }
     }
 
-    fn close(&mut self) -> VecDeque<Command> {
+    fn close(&mut self) -> VecDeque<DeviceCommand> {
         match self {
             Self::Threads(pool) => pool.close(),
             Self::Uring(ring) => ring.close(),
@@ -134,17 +134,17 @@ impl DeviceBackend {
 
 /// Starts the ring; the second value says why there is none though one was wanted.
 pub(crate) fn start_ring(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
-    wakeup: &Wakeup,
+    wakeup: &LoopWakeup,
 ) -> Result<(Option<SharedRing>, Option<io::Error>), FilesError> {
-    if config.io == Io::Threads {
+    if config.io == IoBackend::Threads {
         return Ok((None, None));
     }
     let operations = config.depth.saturating_mul(config.devices.len() + 1).min(1 << 15) as u32;
     match (os.ring(operations).and_then(|ring| SharedRing::new(ring, wakeup)), config.io) {
         (Ok(ring), _) => Ok((Some(ring), None)),
-        (Err(why), Io::Ring) => Err(FilesError::NoRing(why)),
+        (Err(why), IoBackend::Ring) => Err(FilesError::NoRing(why)),
         (Err(why), _) => Ok((None, Some(why))),
     }
 }
@@ -152,11 +152,11 @@ pub(crate) fn start_ring(
 /// Starts to serve a device by the ring, if there is one and the device is not told to be slow; else by threads, or by
 /// the main loop itself where the operating system has none.
 pub(crate) fn start_device(
-    os: &Arc<dyn Os>,
+    os: &Arc<dyn OsInterface>,
     config: &FilesConfig,
     dev: usize,
     file: Arc<dyn OsFile>,
-    wakeup: &Arc<Wakeup>,
+    wakeup: &Arc<LoopWakeup>,
     ring: Option<&mut SharedRing>,
 ) -> Result<DeviceBackend, FilesError> {
     let (options, path) = (config.devices[dev].options, &config.devices[dev].path);

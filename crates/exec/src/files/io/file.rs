@@ -7,7 +7,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use rustix::fd::BorrowedFd;
 
 /// What tells a file from all others: its file system and its number there.
-pub type Identity = (u64, u64);
+pub type FileIdentity = (u64, u64);
 
 /// Every place where the executor makes something durable: each says for what, so that a test can
 /// leave it out and see that it is missed.
@@ -116,7 +116,7 @@ impl SyncPoint {
 
 /// Names what must not be believed of the NVRAM's file, or of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum UntrustedFile {
     /// A record that was written in part.
     Torn,
     /// One that lies where the next must, and was written before the last start, which has not found it.
@@ -151,7 +151,7 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     }
 
     /// Which file it is.
-    fn identity(&self) -> io::Result<Identity>;
+    fn identity(&self) -> io::Result<FileIdentity>;
 
     /// Takes it for this open file alone, as long as it is open.
     fn try_lock(&self) -> Result<(), TryLockError>;
@@ -159,7 +159,7 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     /// Lets others take it, though it may be open a little longer. Nothing more is asked of it.
     fn unlock(&self) {}
 
-    /// What a [`Ring`](crate::Ring) of the kernel's knows it by, if it does. The same as long as the file is open.
+    /// What a [`IoRing`](crate::IoRing) of the kernel's knows it by, if it does. The same as long as the file is open.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -240,7 +240,7 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     }
 
     /// Whether a fault is planted: this is believed. Only files without threads know.
-    fn believes(&self, _what: Unfit) -> bool {
+    fn believes(&self, _what: UntrustedFile) -> bool {
         false
     }
 

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::ring::{Entries, Entry, MergeRole, Operation};
+use super::ring::{FileOp, MergeRole, RingEntries, RingEntry};
 
 /// Bounds the bytes of a command that is merged. A longer one gains nothing, and would be told of only when its neighbours are.
 const MAX_PART: usize = 32 << 10;
@@ -44,11 +44,11 @@ struct ByteSpan {
 
 impl ByteSpan {
     /// Returns that of an entry, unless it does something else.
-    fn of(entry: &Entry, index: usize) -> Option<Self> {
+    fn of(entry: &RingEntry, index: usize) -> Option<Self> {
         let (offset, writes) = match entry.operation {
-            Operation::Read { offset } => (offset, false),
-            Operation::Write { offset } => (offset, true),
-            Operation::PunchHole { .. } | Operation::Sync(_) => return None,
+            FileOp::Read { offset } => (offset, false),
+            FileOp::Write { offset } => (offset, true),
+            FileOp::PunchHole { .. } | FileOp::Sync(_) => return None,
         };
         let end = offset + entry.range.len() as u64;
         let can_merge = entry.role == MergeRole::Single && entry.range.len() <= MAX_PART;
@@ -59,7 +59,7 @@ impl ByteSpan {
 impl RequestMerger {
     /// Merges what it can of these entries of one file. Neighbours come to stand behind each other, in order of their offsets.
     /// Nothing passes a hole that is made, a sync, or a write of the same bytes.
-    pub fn merge(&mut self, entries: &mut Entries) -> MergeCounts {
+    pub fn merge(&mut self, entries: &mut RingEntries) -> MergeCounts {
         let mut counts = MergeCounts::default();
         if entries.len() < 2 {
             return counts;
@@ -80,7 +80,7 @@ impl RequestMerger {
     }
 
     /// Merges reads and writes.
-    fn merge_spans(&mut self, entries: &mut [Entry], counts: &mut MergeCounts) {
+    fn merge_spans(&mut self, entries: &mut [RingEntry], counts: &mut MergeCounts) {
         let in_order = self.spans.is_sorted_by_key(|span| span.offset);
         if !in_order {
             self.spans.sort_unstable_by_key(|span| (span.offset, span.index));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::file::{Identity, OsFile};
+use super::file::{FileIdentity, OsFile};
 use crate::files::error::FilesError;
 
 /// What is tried, as errors call it.
@@ -20,6 +20,6 @@ pub(crate) fn capacity(file: &dyn OsFile, path: &Path) -> Result<Option<u64>, Fi
 }
 
 /// Which file this is.
-pub(crate) fn identity(file: &dyn OsFile, path: &Path) -> Result<Identity, FilesError> {
+pub(crate) fn identity(file: &dyn OsFile, path: &Path) -> Result<FileIdentity, FilesError> {
     file.identity().map_err(FilesError::io(path, "ask for its number"))
 }

@@ -1,6 +1,6 @@
 //! What the executor asks of the operating system: everything that `files` does to a file goes
-//! through [`Os`] and [`OsFile`]. Real files are one ([`RealOs`](crate::RealOs)), files in memory
-//! of which any part can be lost another ([`Recording`](crate::Recording)).
+//! through [`OsInterface`] and [`OsFile`]. Real files are one ([`RealOs`](crate::RealOs)), files in memory
+//! of which any part can be lost another ([`RecordingOs`](crate::RecordingOs)).
 
 use std::fmt;
 use std::io;
@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::file::{OsFile, SyncPoint};
-use super::ring::Ring;
+use super::ring::IoRing;
 
 /// Which file is meant by a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
+pub enum PathPresence {
     /// One that is there.
     There,
     /// One that is not there, and is made.
@@ -24,7 +24,7 @@ pub enum Presence {
 }
 
 /// An operating system.
-pub trait Os: fmt::Debug + Send + Sync {
+pub trait OsInterface: fmt::Debug + Send + Sync {
     /// Whether there is something at a path.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
@@ -32,7 +32,7 @@ pub trait Os: fmt::Debug + Send + Sync {
     fn is_block_device(&self, path: &Path) -> bool;
 
     /// Opens a file to be read and written.
-    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>>;
+    fn open(&self, path: &Path, presence: PathPresence) -> io::Result<Arc<dyn OsFile>>;
 
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -53,7 +53,7 @@ pub trait Os: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If it has none.
-    fn ring(&self, _operations: u32) -> io::Result<Box<dyn Ring>> {
+    fn ring(&self, _operations: u32) -> io::Result<Box<dyn IoRing>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -10,17 +10,17 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::file::{OsFile, SyncPoint};
-use super::os::{Os, Presence};
+use super::os::{OsInterface, PathPresence};
 use crate::files::error::FilesError;
 
 /// Does some work that begins with the file or folder at `path`, but waits for no file longer than
 /// `patience`. What is left behind drops its result, with all files and locks in it, if it ever
 /// comes to an end.
 pub(crate) fn patiently<T: Send + 'static>(
-    os: &Arc<dyn Os>,
+    os: &Arc<dyn OsInterface>,
     path: &Path,
     patience: Duration,
-    work: impl FnOnce(&dyn Os) -> Result<T, FilesError> + Send + 'static,
+    work: impl FnOnce(&dyn OsInterface) -> Result<T, FilesError> + Send + 'static,
 ) -> Result<T, FilesError> {
     if os.is_in_line() {
         return work(&**os);
@@ -48,12 +48,12 @@ pub(crate) struct FileWork<T> {
 impl<T: Send + 'static> FileWork<T> {
     /// Begins some work with the file or folder at `path`.
     pub(crate) fn begin(
-        os: &Arc<dyn Os>,
+        os: &Arc<dyn OsInterface>,
         path: &Path,
-        work: impl FnOnce(&dyn Os) -> Result<T, FilesError> + Send + 'static,
+        work: impl FnOnce(&dyn OsInterface) -> Result<T, FilesError> + Send + 'static,
     ) -> Result<Self, FilesError> {
         let at = Arc::new(Mutex::new((0, path.to_owned())));
-        let watched = Watched { os: Arc::clone(os), at: Arc::clone(&at) };
+        let watched = WatchedFile { os: Arc::clone(os), at: Arc::clone(&at) };
         let (sender, receiver) = sync_channel(1);
         let thread = Builder::new().name("destage-asks".to_owned()).spawn(move || drop(sender.send(work(&watched))));
         let thread = Some(thread.map_err(FilesError::io(path, "start a thread for it"))?);
@@ -94,20 +94,20 @@ impl<T: Send + 'static> FileWork<T> {
 
 /// An operating system, and with which file it has to do.
 #[derive(Debug)]
-struct Watched {
-    os: Arc<dyn Os>,
+struct WatchedFile {
+    os: Arc<dyn OsInterface>,
     /// Counts how often it was asked for a file or folder or told that one goes on, and names which.
     at: Arc<Mutex<(u64, PathBuf)>>,
 }
 
-impl Watched {
+impl WatchedFile {
     fn note(&self, path: &Path) {
         let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
         *at = (at.0 + 1, path.to_owned());
     }
 }
 
-impl Os for Watched {
+impl OsInterface for WatchedFile {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.note(path);
         self.os.exists(path)
@@ -118,7 +118,7 @@ impl Os for Watched {
         self.os.is_block_device(path)
     }
 
-    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
+    fn open(&self, path: &Path, presence: PathPresence) -> io::Result<Arc<dyn OsFile>> {
         self.note(path);
         self.os.open(path, presence)
     }

@@ -16,19 +16,19 @@ use super::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Wakes the main loop. It stays signalled until it is heard, so that none is lost between a look at
 /// the ports and the wait.
 #[derive(Default)]
-pub struct Wakeup {
+pub struct LoopWakeup {
     signalled: Mutex<bool>,
     heard: Condvar,
     /// Wakes a main loop that waits for other things too.
-    waker: OnceLock<Waker>,
+    waker: OnceLock<WakeCallback>,
     /// Wakes one that waits for a ring of the kernel too.
-    ring_waker: OnceLock<Waker>,
+    ring_waker: OnceLock<WakeCallback>,
 }
 
 /// What is called at the first signal since the wake-up was heard last.
-pub type Waker = Box<dyn Fn() + Send + Sync>;
+pub type WakeCallback = Box<dyn Fn() + Send + Sync>;
 
-impl Wakeup {
+impl LoopWakeup {
     /// Wakes the main loop.
     pub fn signal(&self) {
         let before = std::mem::replace(&mut *lock(&self.signalled), true);
@@ -40,14 +40,14 @@ impl Wakeup {
 
     /// Has this called at each signal that is the first since it was [heard](Self::hear); only the
     /// first such call counts.
-    pub fn wake_with(&self, waker: Waker) {
+    pub fn wake_with(&self, waker: WakeCallback) {
         drop(self.waker.set(waker));
         // An earlier signal called nobody.
         self.signal();
     }
 
     /// As [`wake_with`](Self::wake_with), and beside it: the executor's own.
-    pub fn wake_also_with(&self, waker: Waker) {
+    pub fn wake_also_with(&self, waker: WakeCallback) {
         drop(self.ring_waker.set(waker));
         self.signal();
     }
@@ -77,13 +77,13 @@ impl Wakeup {
     }
 }
 
-impl fmt::Debug for Wakeup {
+impl fmt::Debug for LoopWakeup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wakeup").field("signalled", &*lock(&self.signalled)).finish_non_exhaustive()
     }
 }
 
-struct State<T, R> {
+struct PortState<T, R> {
     commands: VecDeque<T>,
     results: VecDeque<R>,
     closed: bool,
@@ -92,18 +92,18 @@ struct State<T, R> {
 }
 
 /// Commands to the threads of a pool, and their results.
-pub struct Port<T, R> {
-    state: Mutex<State<T, R>>,
+pub struct CommandPort<T, R> {
+    state: Mutex<PortState<T, R>>,
     work: Condvar,
-    wakeup: Arc<Wakeup>,
+    wakeup: Arc<LoopWakeup>,
 }
 
-impl<T, R> Port<T, R> {
+impl<T, R> CommandPort<T, R> {
     /// A port with room for `depth` commands and as many results. Its owner has no more than that
     /// under way at a time.
-    pub fn new(depth: usize, wakeup: Arc<Wakeup>) -> Self {
+    pub fn new(depth: usize, wakeup: Arc<LoopWakeup>) -> Self {
         let (commands, results) = (VecDeque::with_capacity(depth), VecDeque::with_capacity(depth));
-        let state = State { commands, results, closed: false, ended: 0 };
+        let state = PortState { commands, results, closed: false, ended: 0 };
         Self { state: Mutex::new(state), work: Condvar::new(), wakeup }
     }
 

@@ -14,17 +14,17 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 
-use super::file::{Identity, OsFile, SyncPoint};
-use super::os::{Os, Presence};
-use super::ring::Ring;
-use super::uring::kernel::Uring;
-use crate::buffer::Buffer;
+use super::file::{FileIdentity, OsFile, SyncPoint};
+use super::os::{OsInterface, PathPresence};
+use super::ring::IoRing;
+use super::uring::kernel::KernelRing;
+use crate::buffer::AlignedBuffer;
 
 /// Real files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealOs;
 
-impl Os for RealOs {
+impl OsInterface for RealOs {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         std::fs::exists(path)
     }
@@ -33,24 +33,24 @@ impl Os for RealOs {
         std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
     }
 
-    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
+    fn open(&self, path: &Path, presence: PathPresence) -> io::Result<Arc<dyn OsFile>> {
         let mut options = File::options();
         options.read(true).write(true);
         match presence {
-            Presence::There | Presence::Beside => &mut options,
-            Presence::New => options.create_new(true),
+            PathPresence::There | PathPresence::Beside => &mut options,
+            PathPresence::New => options.create_new(true),
             // Not truncated before it is known to be nobody's.
-            Presence::Either => options.create(true).truncate(false),
+            PathPresence::Either => options.create(true).truncate(false),
         };
         // A block device that is mounted, or in use by another driver, is not opened. Who has it open has seen to that.
-        if presence == Presence::There && self.is_block_device(path) {
+        if presence == PathPresence::There && self.is_block_device(path) {
             options.custom_flags(OFlags::EXCL.bits().cast_signed());
         }
         Ok(Arc::new(options.open(path)?))
     }
 
-    fn ring(&self, operations: u32) -> io::Result<Box<dyn Ring>> {
-        Ok(Box::new(Uring::new(operations)?))
+    fn ring(&self, operations: u32) -> io::Result<Box<dyn IoRing>> {
+        Ok(Box::new(KernelRing::new(operations)?))
     }
 
     fn draw(&self) -> [u8; 16] {
@@ -108,7 +108,7 @@ impl OsFile for File {
         Ok(Some(ioctl_blksszget(self)?.into()))
     }
 
-    fn identity(&self) -> io::Result<Identity> {
+    fn identity(&self) -> io::Result<FileIdentity> {
         let metadata = self.metadata()?;
         if metadata.file_type().is_block_device() {
             // It may have several names, each a file of its own.
@@ -148,14 +148,14 @@ impl OsFile for File {
                 "its blocks have {offset} bytes, and the first page at {first} begins at no multiple of that"
             )));
         }
-        let align = if known && memory > 0 { memory } else { Buffer::ALIGN as u64 };
-        if align > Buffer::ALIGN as u64 {
+        let align = if known && memory > 0 { memory } else { AlignedBuffer::ALIGN as u64 };
+        if align > AlignedBuffer::ALIGN as u64 {
             return Err(refused(format!("it wants memory that is aligned to {align} bytes")));
         }
         let flags = fcntl_getfl(self)?;
         fcntl_setfl(self, flags | OFlags::DIRECT)?;
         // Not every system says what it wants, and not every one that says nothing has it.
-        let tried = FileExt::read_exact_at(self, &mut Buffer::zeroed(page_bytes as usize), first);
+        let tried = FileExt::read_exact_at(self, &mut AlignedBuffer::zeroed(page_bytes as usize), first);
         if tried.as_ref().err().and_then(Errno::from_io_error) == Some(Errno::INVAL) {
             fcntl_setfl(self, flags)?;
             return Err(refused(format!("its file system does not read a page of {page_bytes} bytes directly")));

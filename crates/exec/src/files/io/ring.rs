@@ -1,6 +1,6 @@
 //! What the executor asks of a ring: a queue of operations that the operating system carries out by itself,
 //! without a thread of the executor's for each. The kernel's is one (`uring/kernel.rs`), what a
-//! [`Recording`](crate::Recording) has in place of it another (`recording/queue.rs`).
+//! [`RecordingOs`](crate::RecordingOs) has in place of it another (`recording/queue.rs`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use rustix::fd::BorrowedFd;
 
 use super::file::{OsFile, SyncPoint};
-use crate::bytes::Handle;
+use crate::bytes::SharedBuffer;
 
 /// What is done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum FileOp {
     /// Fills the bytes from here on.
     Read {
         /// Where, in bytes.
@@ -39,7 +39,7 @@ pub enum Operation {
 
 /// Whose an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag {
+pub struct OperationTag {
     /// The device.
     pub dev: u8,
     /// Which of the files that the device had in this life.
@@ -63,22 +63,22 @@ pub enum MergeRole {
 
 /// An operation, with all that it needs until it has ended.
 #[derive(Debug)]
-pub struct Entry {
+pub struct RingEntry {
     /// Says how it goes to the system.
     pub role: MergeRole,
     /// Whose it is.
-    pub tag: Tag,
+    pub tag: OperationTag,
     /// The file.
     pub file: Arc<LockedFile>,
     /// What is done to it.
-    pub operation: Operation,
+    pub operation: FileOp,
     /// What is written, or a buffer that nobody else has, to be filled.
-    pub bytes: Handle,
+    pub bytes: SharedBuffer,
     /// Which of these bytes.
     pub range: Range<usize>,
 }
 
-impl Entry {
+impl RingEntry {
     /// Counts the entries that go to the system as one operation with this one, which is the first of them.
     pub const fn parts(&self) -> usize {
         match self.role {
@@ -129,11 +129,15 @@ impl Drop for LockedFile {
 
 /// An operation that has ended: of reads and writes how many bytes they did, which may be fewer than they were
 /// asked for.
-pub type Ended = (Entry, io::Result<usize>);
+pub type EndedOperation = (RingEntry, io::Result<usize>);
 
 /// Tells each part of a merged operation its own result. The bytes that were done from its beginning on make parts whole.
 /// Of the others nothing is known: after an error they have that error, else they did no bytes.
-pub fn tell_parts(parts: impl Iterator<Item = Entry>, result: &io::Result<usize>, into: &mut VecDeque<Ended>) {
+pub fn tell_parts(
+    parts: impl Iterator<Item = RingEntry>,
+    result: &io::Result<usize>,
+    into: &mut VecDeque<EndedOperation>,
+) {
     let mut left = *result.as_ref().unwrap_or(&0);
     for part in parts {
         let len = part.range.len();
@@ -148,17 +152,17 @@ pub fn tell_parts(parts: impl Iterator<Item = Entry>, result: &io::Result<usize>
 }
 
 /// Carries operations out, in any order. What it was given stays with it until it has ended.
-pub trait Ring: fmt::Debug + Send {
+pub trait IoRing: fmt::Debug + Send {
     /// Gives these to the system, in one call. Those for which there is no room stay where they are. Reads, or writes, that
     /// [follow](MergeRole::Follows) each other are one operation; each ends as one of its own
     /// ([`tell_parts`]).
     ///
     /// # Errors
     /// If nothing can be given to it any more.
-    fn submit(&mut self, entries: &mut Entries) -> io::Result<()>;
+    fn submit(&mut self, entries: &mut RingEntries) -> io::Result<()>;
 
     /// Appends those that have ended.
-    fn reap(&mut self, into: &mut VecDeque<Ended>);
+    fn reap(&mut self, into: &mut VecDeque<EndedOperation>);
 
     /// Counts the entries that have not ended.
     fn under_way(&self) -> usize;
@@ -181,4 +185,4 @@ pub trait Ring: fmt::Debug + Send {
 }
 
 /// Operations on their way to a ring.
-pub type Entries = VecDeque<Entry>;
+pub type RingEntries = VecDeque<RingEntry>;

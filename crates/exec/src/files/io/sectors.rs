@@ -5,11 +5,11 @@ use std::path::Path;
 
 use super::file::OsFile;
 use crate::files::error::FilesError;
-use crate::files::layout::sectors::{SECTOR, Sector};
+use crate::files::layout::sectors::{SECTOR, SectorBuffer};
 
 /// Reads the sector at a place of a file.
-pub(crate) fn read(file: &dyn OsFile, at: u64) -> io::Result<Sector> {
-    let mut sector: Sector = [0; SECTOR];
+pub(crate) fn read(file: &dyn OsFile, at: u64) -> io::Result<SectorBuffer> {
+    let mut sector: SectorBuffer = [0; SECTOR];
     file.read_exact_at(&mut sector, at)?;
     Ok(sector)
 }
@@ -21,7 +21,7 @@ pub(crate) fn is_of(file: &dyn OsFile, at: u64, magic: [u8; 8], array: u64) -> b
 
 /// Reads the sector at the beginning of a file that is so long; none if the file is shorter than
 /// that.
-pub(crate) fn first(file: &dyn OsFile, path: &Path, length: u64) -> Result<Option<Sector>, FilesError> {
+pub(crate) fn first(file: &dyn OsFile, path: &Path, length: u64) -> Result<Option<SectorBuffer>, FilesError> {
     if length < SECTOR as u64 {
         return Ok(None);
     }

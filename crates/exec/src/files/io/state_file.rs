@@ -10,8 +10,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::file::{Identity, OsFile, SyncPoint, Unfit};
-use crate::buffer::Buffer;
+use super::file::{FileIdentity, OsFile, SyncPoint, UntrustedFile};
+use crate::buffer::AlignedBuffer;
 use crate::files::layout::sectors::SECTOR;
 
 /// Reads and writes any bytes of a file of the state.
@@ -29,7 +29,7 @@ struct DirectBlocks {
     /// Bytes of a block; 0 while the file goes through the page cache.
     block: usize,
     /// Holds whole blocks as they are read or will be written.
-    image: Buffer,
+    image: AlignedBuffer,
     /// Keeps the block that was written last, and where it is.
     last: Vec<u8>,
     last_at: Option<u64>,
@@ -37,7 +37,7 @@ struct DirectBlocks {
 
 impl StateFile {
     /// Lists the sizes of blocks that are tried, in bytes: what is written is made of the first one.
-    const BLOCKS: [usize; 2] = [SECTOR, Buffer::ALIGN];
+    const BLOCKS: [usize; 2] = [SECTOR, AlignedBuffer::ALIGN];
 
     /// Wraps an open file, which goes through the page cache until it is told [otherwise](OsFile::set_direct).
     pub(crate) fn new(file: Arc<dyn OsFile>) -> Self {
@@ -122,7 +122,7 @@ impl OsFile for StateFile {
         self.file.block_bytes()
     }
 
-    fn identity(&self) -> io::Result<Identity> {
+    fn identity(&self) -> io::Result<FileIdentity> {
         self.file.identity()
     }
 
@@ -220,7 +220,7 @@ impl OsFile for StateFile {
         self.file.hangs()
     }
 
-    fn believes(&self, what: Unfit) -> bool {
+    fn believes(&self, what: UntrustedFile) -> bool {
         self.file.believes(what)
     }
 

@@ -11,13 +11,13 @@ use super::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What the workers of a device know of its syncs.
 #[derive(Default)]
-pub struct Syncs {
-    state: Mutex<State>,
+pub struct DeviceSyncs {
+    state: Mutex<SyncState>,
     ended: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SyncState {
     /// Syncs that have begun.
     begun: u64,
     /// The number of the last one that succeeded, from 1 on.
@@ -28,12 +28,12 @@ struct State {
 
 /// When a worker asked: the syncs that had begun by then do not cover it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket(u64);
+pub struct SyncTicket(u64);
 
 /// What becomes of a worker that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// It is to sync, and to say how it went ([`Syncs::end`]).
+pub enum SyncTurn {
+    /// It is to sync, and to say how it went ([`DeviceSyncs::end`]).
     Yours,
     /// A sync that began after it asked has succeeded.
     Covered,
@@ -41,10 +41,10 @@ pub enum Turn {
     Failed,
 }
 
-impl Syncs {
+impl DeviceSyncs {
     /// A worker asks for a sync. What it is to cover has ended before.
-    pub fn ask(&self) -> Ticket {
-        Ticket(self.lock().begun)
+    pub fn ask(&self) -> SyncTicket {
+        SyncTicket(self.lock().begun)
     }
 
     /// Whether a sync is under way, so that [`begin`](Self::begin) would wait.
@@ -53,19 +53,19 @@ impl Syncs {
     }
 
     /// Waits while a sync is under way; what becomes of a worker that asked.
-    pub fn begin(&self, ticket: Ticket) -> Turn {
+    pub fn begin(&self, ticket: SyncTicket) -> SyncTurn {
         let mut state = self.lock();
         while state.under_way {
             state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.failed {
-            Turn::Failed
+            SyncTurn::Failed
         } else if state.done > ticket.0 {
-            Turn::Covered
+            SyncTurn::Covered
         } else {
             state.begun += 1;
             state.under_way = true;
-            Turn::Yours
+            SyncTurn::Yours
         }
     }
 
@@ -83,7 +83,7 @@ impl Syncs {
     }
 
     /// No code panics while it holds the lock.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

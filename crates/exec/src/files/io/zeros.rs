@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::file::OsFile;
-use crate::buffer::Buffer;
+use crate::buffer::AlignedBuffer;
 
 /// Limits the bytes that are made zeros at a time: how far it is can be told often, and an end that is asked for comes soon.
 const PIECE: u64 = 64 << 20;
@@ -74,7 +74,7 @@ fn is_refused(error: &io::Error) -> bool {
 }
 
 fn write_zeros(file: &dyn OsFile, Range { mut start, end }: Range<u64>) -> io::Result<()> {
-    let zeros = Buffer::zeroed((end - start).min(WRITE as u64) as usize);
+    let zeros = AlignedBuffer::zeroed((end - start).min(WRITE as u64) as usize);
     while start < end {
         let len = (end - start).min(zeros.len() as u64);
         file.write_all_at(&zeros[..len as usize], start)?;

@@ -18,7 +18,7 @@
 
 use std::collections::BTreeSet;
 
-use super::label::Origin;
+use super::label::ArrayOrigin;
 use super::sectors::{SECTOR, put};
 
 const MAGIC: [u8; 8] = *b"dstgBADP";
@@ -68,7 +68,7 @@ fn checksum(copy: &[u8]) -> u32 {
 }
 
 /// Returns the newer list of both places; none if no copy can be read.
-pub(crate) fn decode(places: &[u8], origin: Origin, dev: usize, rows: u64) -> Option<BadPageList> {
+pub(crate) fn decode(places: &[u8], origin: ArrayOrigin, dev: usize, rows: u64) -> Option<BadPageList> {
     let place_bytes = places.len() / 2;
     if capacity(place_bytes as u64) == 0 {
         return Some(BadPageList::default());
@@ -80,7 +80,7 @@ pub(crate) fn decode(places: &[u8], origin: Origin, dev: usize, rows: u64) -> Op
 }
 
 /// Reads a copy; none if it was cut or is damaged.
-fn read(copy: &[u8], number: u64, origin: Origin, dev: usize, rows: u64) -> Option<BadPageList> {
+fn read(copy: &[u8], number: u64, origin: ArrayOrigin, dev: usize, rows: u64) -> Option<BadPageList> {
     if copy.iter().all(|byte| *byte == 0) {
         return Some(BadPageList::default());
     }

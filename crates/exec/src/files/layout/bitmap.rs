@@ -25,7 +25,7 @@ use std::path::Path;
 
 use destage_plan::{Condition, DevSet, Row, Rows};
 
-use super::sectors::{Reader, SECTOR, Sector, put};
+use super::sectors::{SECTOR, SectorBuffer, SectorReader, put};
 use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
 use crate::nvram::RowSet;
@@ -156,8 +156,8 @@ pub(crate) fn decode(
     offset: u64,
     copy: &[u8],
 ) -> Result<Option<BitmapCopy>, FilesError> {
-    let sector: &Sector = copy[..SECTOR].try_into().expect("a copy is longer than a sector");
-    let reader = Reader::new(path, offset, sector);
+    let sector: &SectorBuffer = copy[..SECTOR].try_into().expect("a copy is longer than a sector");
+    let reader = SectorReader::new(path, offset, sector);
     if sector[..8] != MAGIC || reader.u32(CRC) != checksum(copy) {
         return Ok(None);
     }

@@ -26,9 +26,9 @@
 //!  60   4  CRC-32C of bytes 0 .. 60
 //! ```
 
-use super::label::Origin;
+use super::label::ArrayOrigin;
 use super::sectors::{SECTOR, put};
-use crate::buffer::Buffer;
+use crate::buffer::AlignedBuffer;
 
 const MAGIC: [u8; 8] = *b"dstgEVNT";
 const VERSION: u32 = 1;
@@ -76,8 +76,8 @@ pub(crate) const fn place_bytes(page_bytes: u64) -> u64 {
 }
 
 /// Encodes one of them.
-pub(crate) fn encode(page_bytes: u64, drawn: [u8; 16], dev: usize, count: EventCount) -> Buffer {
-    let mut place = Buffer::zeroed(place_bytes(page_bytes) as usize);
+pub(crate) fn encode(page_bytes: u64, drawn: [u8; 16], dev: usize, count: EventCount) -> AlignedBuffer {
+    let mut place = AlignedBuffer::zeroed(place_bytes(page_bytes) as usize);
     put(&mut place, 0, &MAGIC);
     put(&mut place, 8, &VERSION.to_le_bytes());
     put(&mut place, 12, &(dev as u32).to_le_bytes());
@@ -90,12 +90,12 @@ pub(crate) fn encode(page_bytes: u64, drawn: [u8; 16], dev: usize, count: EventC
 }
 
 /// Returns the newer count of both pages, and which of them has it; none if neither has one, or both are damaged.
-pub(crate) fn decode(pages: &[u8], origin: Origin, dev: usize) -> Option<(EventCount, u64)> {
+pub(crate) fn decode(pages: &[u8], origin: ArrayOrigin, dev: usize) -> Option<(EventCount, u64)> {
     let found = pages.chunks_exact(pages.len() / 2).zip(0..);
     found.filter_map(|(page, place)| Some((read(&page[..RECORD], origin, dev)?, place))).max()
 }
 
-fn read(record: &[u8], origin: Origin, dev: usize) -> Option<EventCount> {
+fn read(record: &[u8], origin: ArrayOrigin, dev: usize) -> Option<EventCount> {
     let u32_at = |at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("four bytes"));
     let u64_at = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
     let is_its_own = record[..8] == MAGIC

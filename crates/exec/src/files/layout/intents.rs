@@ -31,9 +31,9 @@ use std::path::Path;
 use destage_plan::{Row, Rows};
 
 use super::event_count::{COUNT_END, EventCount};
-use super::label::Origin;
-use super::roster::{EPOCH, FROM, ROSTER_END, Roster, TO};
-use super::sectors::{Reader, SECTOR, Sector, is_sealed, put, seal};
+use super::label::ArrayOrigin;
+use super::roster::{EPOCH, FROM, MemberRoster, ROSTER_END, TO};
+use super::sectors::{SECTOR, SectorBuffer, SectorReader, is_sealed, put, seal};
 use crate::files::config::MAX_DEVICES;
 use crate::files::error::FilesError;
 use crate::nvram::RowSet;
@@ -52,7 +52,7 @@ pub(crate) const fn bytes(rows: u64) -> u64 {
     (1 + rows.div_ceil(ROWS)) * SECTOR as u64
 }
 
-fn header(array: u64, rows: u64, epoch: u32) -> Sector {
+fn header(array: u64, rows: u64, epoch: u32) -> SectorBuffer {
     let mut sector = [0; SECTOR];
     put(&mut sector, 0, &MAGIC);
     put(&mut sector, 8, &VERSION.to_le_bytes());
@@ -65,24 +65,29 @@ fn header(array: u64, rows: u64, epoch: u32) -> Sector {
 
 /// Makes the roster, with the rest of the header, of a file for so many rows.
 pub(crate) fn new_roster(
-    origin: Origin,
+    origin: ArrayOrigin,
     rows: u64,
     (epoch, count): (u32, EventCount),
     generations: &[u32; MAX_DEVICES],
-) -> Roster {
-    Roster::new(&header(origin.array, rows, epoch), origin, count, generations)
+) -> MemberRoster {
+    MemberRoster::new(&header(origin.array, rows, epoch), origin, count, generations)
 }
 
 /// Reads the roster from the header of a file that must be for so many rows.
-pub(crate) fn read_roster(path: &Path, sector: &Sector, array: u64, rows: u64) -> Result<Roster, FilesError> {
-    let reader = Reader::new(path, 0, sector);
+pub(crate) fn read_roster(
+    path: &Path,
+    sector: &SectorBuffer,
+    array: u64,
+    rows: u64,
+) -> Result<MemberRoster, FilesError> {
+    let reader = SectorReader::new(path, 0, sector);
     reader.magic(MAGIC)?;
     reader.exactly("the version", 8, reader.u32(8), VERSION)?;
     reader.crc("the header's CRC-32C")?;
     reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
     reader.setting("array", "the array's number", 16, reader.u64(16), array)?;
     reader.setting("rows", "the number of rows", 24, reader.u64(24), rows)?;
-    let roster = Roster::read(sector, array);
+    let roster = MemberRoster::read(sector, array);
     let EventCount { from, to } = roster.event_count();
     if to >= COUNT_END {
         return Err(reader.wrong("the event count", TO, to, format_args!("below {COUNT_END}")));
@@ -95,7 +100,7 @@ pub(crate) fn read_roster(path: &Path, sector: &Sector, array: u64, rows: u64) -
 }
 
 /// Returns true if this is a whole sector of a bitmap, with this number.
-pub(crate) fn is_bitmap(sector: &Sector, index: u64) -> bool {
+pub(crate) fn is_bitmap(sector: &SectorBuffer, index: u64) -> bool {
     is_sealed(sector) && sector[..8] == index.to_le_bytes() && sector[BITS_END..BITS_END + 4] == [0; 4]
 }
 
@@ -103,7 +108,7 @@ pub(crate) fn is_bitmap(sector: &Sector, index: u64) -> bool {
 pub(crate) struct IntentSectors {
     rows: u64,
     /// As they are in the file or will be.
-    sectors: Vec<Sector>,
+    sectors: Vec<SectorBuffer>,
     /// Those to be written.
     dirty: Vec<u64>,
 }
@@ -165,7 +170,7 @@ impl IntentSectors {
     /// Checks a sector, and returns the rows of it that have an intent.
     fn rows_of(&self, index: u64, path: &Path) -> Result<Vec<Row>, FilesError> {
         let sector = &self.sectors[index as usize];
-        let reader = Reader::new(path, (1 + index) * SECTOR as u64, sector);
+        let reader = SectorReader::new(path, (1 + index) * SECTOR as u64, sector);
         reader.crc("the CRC-32C of a bitmap's sector")?;
         reader.exactly("the number of a bitmap's sector", 0, reader.u64(0), index)?;
         reader.zeros(BITS_END)?;

@@ -34,7 +34,7 @@ use std::path::Path;
 
 use super::event_count::COUNT_END;
 use super::record::{SlotLimits, sectors, table_bytes};
-use super::sectors::{Reader, SECTOR, Sector, is_sealed, put, seal};
+use super::sectors::{SECTOR, SectorBuffer, SectorReader, is_sealed, put, seal};
 use crate::files::error::FilesError;
 
 /// What the file begins with.
@@ -70,7 +70,7 @@ pub(crate) struct ArrayEpoch {
 
 /// Which records count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct RecordBounds {
     /// Place of the first one.
     pub(crate) tail: u64,
     /// Place before which all is there, whenever it was written. From there on records of this opening count, up to the
@@ -84,7 +84,7 @@ pub(crate) struct Bounds {
     pub(crate) seal: u64,
 }
 
-impl Bounds {
+impl RecordBounds {
     /// Tells whether these were written before others of the same file.
     const fn is_before(&self, other: &Self) -> bool {
         self.opening < other.opening
@@ -101,7 +101,7 @@ pub(crate) const NO_SEAL: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct FoundHeader {
     pub(crate) epoch: ArrayEpoch,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: RecordBounds,
     /// Says what is wrong with the one that is damaged.
     pub(crate) damaged: Option<FilesError>,
 }
@@ -162,7 +162,7 @@ impl JournalLayout {
     }
 
     /// The first sector.
-    pub(crate) fn header(&self, ArrayEpoch { drawn, epoch }: ArrayEpoch, bounds: Bounds) -> Sector {
+    pub(crate) fn header(&self, ArrayEpoch { drawn, epoch }: ArrayEpoch, bounds: RecordBounds) -> SectorBuffer {
         let mut sector = [0; SECTOR];
         put(&mut sector, 0, &MAGIC);
         put(&mut sector, 8, &VERSION.to_le_bytes());
@@ -183,7 +183,12 @@ impl JournalLayout {
     }
 
     /// Returns what both headers say. One that is damaged is none.
-    pub(crate) fn decode_both(&self, path: &Path, first: &Sector, second: &Sector) -> Result<FoundHeader, FilesError> {
+    pub(crate) fn decode_both(
+        &self,
+        path: &Path,
+        first: &SectorBuffer,
+        second: &SectorBuffer,
+    ) -> Result<FoundHeader, FilesError> {
         let second_offset = self.second_header();
         let found = match (self.decode(path, 0, first), self.decode(path, second_offset, second)) {
             (Ok(one), Ok(other)) if one.0 == other.0 && one.1.is_before(&other.1) => other.into(),
@@ -199,8 +204,13 @@ impl JournalLayout {
     }
 
     /// Returns what a header at this place of the file says.
-    pub(crate) fn decode(&self, path: &Path, offset: u64, sector: &Sector) -> Result<(ArrayEpoch, Bounds), FilesError> {
-        let reader = Reader::new(path, offset, sector);
+    pub(crate) fn decode(
+        &self,
+        path: &Path,
+        offset: u64,
+        sector: &SectorBuffer,
+    ) -> Result<(ArrayEpoch, RecordBounds), FilesError> {
+        let reader = SectorReader::new(path, offset, sector);
         reader.magic(MAGIC)?;
         if is_sealed(sector) && reader.u32(8) < VERSION {
             return Err(FilesError::OlderNvram { path: path.to_owned(), found: reader.u32(8), expected: VERSION });
@@ -214,7 +224,7 @@ impl JournalLayout {
         reader.setting("devices", "the number of devices", 32, reader.u32(32), self.devices)?;
         reader.zeros(96)?;
         let drawn = sector[36..52].try_into().expect("sixteen bytes");
-        let bounds = Bounds {
+        let bounds = RecordBounds {
             tail: reader.u64(56),
             sealed: reader.u64(64),
             opening: reader.u64(72),
@@ -241,8 +251,8 @@ impl JournalLayout {
     }
 }
 
-impl From<(ArrayEpoch, Bounds)> for FoundHeader {
-    fn from((epoch, bounds): (ArrayEpoch, Bounds)) -> Self {
+impl From<(ArrayEpoch, RecordBounds)> for FoundHeader {
+    fn from((epoch, bounds): (ArrayEpoch, RecordBounds)) -> Self {
         Self { epoch, bounds, damaged: None }
     }
 }

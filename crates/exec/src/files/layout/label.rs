@@ -34,7 +34,7 @@ use std::path::Path;
 
 use destage_plan::Dev;
 
-use super::sectors::{Reader, SECTOR, Sector, is_sealed, put, seal};
+use super::sectors::{SECTOR, SectorBuffer, SectorReader, is_sealed, put, seal};
 use crate::files::config::MAX_ABOUT_BYTES;
 use crate::files::error::FilesError;
 
@@ -44,7 +44,7 @@ const VERSION: u32 = 4;
 
 /// What the files of an array have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
+pub(crate) struct ArrayOrigin {
     /// The caller's number of the array.
     pub(crate) array: u64,
     /// Drawn when the array was made.
@@ -67,14 +67,14 @@ pub(crate) const UNFILLED: u32 = 0;
 pub(crate) const NO_HEIR: u32 = 0;
 
 /// Encodes the label of a device of an array that is this.
-pub(crate) fn encode(about: &str, origin: Origin, dev: usize, generation: u32) -> Vec<u8> {
+pub(crate) fn encode(about: &str, origin: ArrayOrigin, dev: usize, generation: u32) -> Vec<u8> {
     encode_heir(about, origin, dev, generation, NO_HEIR)
 }
 
 /// As [`encode`], for a file that holds what the one with the generation `heir_of` holds, and takes its place. A roster that
 /// has that generation means either of them.
-pub(crate) fn encode_heir(about: &str, origin: Origin, dev: usize, generation: u32, heir_of: u32) -> Vec<u8> {
-    let mut sector: Sector = [0; SECTOR];
+pub(crate) fn encode_heir(about: &str, origin: ArrayOrigin, dev: usize, generation: u32, heir_of: u32) -> Vec<u8> {
+    let mut sector: SectorBuffer = [0; SECTOR];
     put(&mut sector, 0, &MAGIC);
     put(&mut sector, 8, &VERSION.to_le_bytes());
     put(&mut sector, 12, &(dev as u32).to_le_bytes());
@@ -92,26 +92,26 @@ pub(crate) fn encode_heir(about: &str, origin: Origin, dev: usize, generation: u
 }
 
 /// Returns true if this is the first sector of a label, of whatever array.
-pub(crate) fn is_whole(sector: &Sector) -> bool {
+pub(crate) fn is_whole(sector: &SectorBuffer) -> bool {
     sector[..8] == MAGIC && is_sealed(sector)
 }
 
 /// Returns the array and the number of the device whose label this is, if it is one.
-pub(crate) fn owner_of(sector: &Sector) -> Option<(Origin, u32)> {
+pub(crate) fn owner_of(sector: &SectorBuffer) -> Option<(ArrayOrigin, u32)> {
     let array = u64::from_le_bytes(sector[16..24].try_into().expect("eight bytes"));
     let drawn = sector[24..40].try_into().expect("sixteen bytes");
     let dev = u32::from_le_bytes(sector[12..16].try_into().expect("four bytes"));
-    is_whole(sector).then_some((Origin { array, drawn }, dev))
+    is_whole(sector).then_some((ArrayOrigin { array, drawn }, dev))
 }
 
 /// Returns what was drawn for the array whose label this is, if it is one of this number and device.
-pub(crate) fn drawn_of(sector: &Sector, array: u64, dev: usize) -> Option<[u8; 16]> {
+pub(crate) fn drawn_of(sector: &SectorBuffer, array: u64, dev: usize) -> Option<[u8; 16]> {
     let (origin, its_dev) = owner_of(sector)?;
     (origin.array == array && its_dev as usize == dev).then_some(origin.drawn)
 }
 
 /// Returns the bytes of the label whose first sector this is, of whatever array; 0 if it is none.
-pub(crate) fn bytes_of(sector: &Sector) -> u64 {
+pub(crate) fn bytes_of(sector: &SectorBuffer) -> u64 {
     if !is_whole(sector) {
         return 0;
     }
@@ -120,11 +120,11 @@ pub(crate) fn bytes_of(sector: &Sector) -> u64 {
 }
 
 /// Checks that a sector at this place, if a label begins with it, is one of this version.
-pub(crate) fn check_version(path: &Path, offset: u64, sector: &Sector) -> Result<(), FilesError> {
+pub(crate) fn check_version(path: &Path, offset: u64, sector: &SectorBuffer) -> Result<(), FilesError> {
     if !is_whole(sector) {
         return Ok(());
     }
-    let reader = Reader::new(path, offset, sector);
+    let reader = SectorReader::new(path, offset, sector);
     reader.exactly("the label's version", 8, reader.u32(8), VERSION)
 }
 
@@ -136,7 +136,7 @@ pub(crate) struct ExpectedLabel<'a> {
     pub(crate) offset: u64,
     /// What the array is.
     pub(crate) about: &'a str,
-    pub(crate) origin: Origin,
+    pub(crate) origin: ArrayOrigin,
     pub(crate) dev: usize,
     /// Counts the array's members; the cache's device is behind them.
     pub(crate) members: usize,
@@ -156,8 +156,8 @@ pub(crate) struct LabelHead {
 impl ExpectedLabel<'_> {
     /// Checks the first sector of a label. The inner error: it was never made to an end. A file of another array or
     /// device is in the wrong place, which nobody meant; one of another version is not understood.
-    pub(crate) fn head(&self, sector: &Sector) -> Result<io::Result<LabelHead>, FilesError> {
-        let reader = Reader::new(self.path, self.offset, sector);
+    pub(crate) fn head(&self, sector: &SectorBuffer) -> Result<io::Result<LabelHead>, FilesError> {
+        let reader = SectorReader::new(self.path, self.offset, sector);
         if let Err(error) = reader.magic(MAGIC).and_then(|()| reader.crc("the label's CRC-32C")) {
             return Ok(Err(none(&error.to_string())));
         }

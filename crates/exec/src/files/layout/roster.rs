@@ -4,14 +4,14 @@
 //! `label.rs` says how it is used, `intents.rs` where in the sector it is.
 
 use super::event_count::EventCount;
-use super::label::Origin;
-use super::sectors::{Sector, put, seal};
+use super::label::ArrayOrigin;
+use super::sectors::{SectorBuffer, put, seal};
 use crate::files::config::MAX_DEVICES;
 
 /// The roster, with the sector that it is a part of.
-pub(crate) struct Roster {
-    header: Sector,
-    origin: Origin,
+pub(crate) struct MemberRoster {
+    header: SectorBuffer,
+    origin: ArrayOrigin,
     event_count: EventCount,
     generations: [u32; MAX_DEVICES],
 }
@@ -27,26 +27,31 @@ pub(crate) const TO: usize = FROM + 8;
 /// Sets where the roster ends, with all of that.
 pub(crate) const ROSTER_END: usize = TO + 8;
 
-impl Roster {
+impl MemberRoster {
     /// The roster of a new array, or of one whose roster is made anew.
-    pub(crate) fn new(header: &Sector, origin: Origin, count: EventCount, generations: &[u32; MAX_DEVICES]) -> Self {
+    pub(crate) fn new(
+        header: &SectorBuffer,
+        origin: ArrayOrigin,
+        count: EventCount,
+        generations: &[u32; MAX_DEVICES],
+    ) -> Self {
         let mut roster = Self { header: *header, origin, event_count: count, generations: *generations };
         roster.fill();
         roster
     }
 
     /// The roster that a sector has.
-    pub(crate) fn read(header: &Sector, array: u64) -> Self {
+    pub(crate) fn read(header: &SectorBuffer, array: u64) -> Self {
         let drawn = header[AT..AT + 16].try_into().expect("sixteen bytes");
         let numbers = header[AT + 16..EPOCH].as_chunks().0;
         let generations = std::array::from_fn(|dev| u32::from_le_bytes(numbers[dev]));
         let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
         let count = EventCount { from: number(FROM), to: number(TO) };
-        Self { header: *header, origin: Origin { array, drawn }, event_count: count, generations }
+        Self { header: *header, origin: ArrayOrigin { array, drawn }, event_count: count, generations }
     }
 
     /// What the files have in common.
-    pub(crate) const fn origin(&self) -> Origin {
+    pub(crate) const fn origin(&self) -> ArrayOrigin {
         self.origin
     }
 
@@ -88,7 +93,7 @@ impl Roster {
     }
 
     /// The sector with the roster in it.
-    pub(crate) const fn sector(&self) -> &Sector {
+    pub(crate) const fn sector(&self) -> &SectorBuffer {
         &self.header
     }
 

@@ -16,30 +16,30 @@ pub(crate) const SECTOR: usize = 512;
 const CRC: usize = SECTOR - 4;
 
 /// A sector's bytes.
-pub(crate) type Sector = [u8; SECTOR];
+pub(crate) type SectorBuffer = [u8; SECTOR];
 
 /// Writes the checksum.
-pub(crate) fn seal(sector: &mut Sector) {
+pub(crate) fn seal(sector: &mut SectorBuffer) {
     let crc = crc32c::crc32c(&sector[..CRC]);
     sector[CRC..].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Whether the checksum is right.
-pub(crate) fn is_sealed(sector: &Sector) -> bool {
+pub(crate) fn is_sealed(sector: &SectorBuffer) -> bool {
     sector[CRC..] == crc32c::crc32c(&sector[..CRC]).to_le_bytes()
 }
 
 /// A sector as it was read: every field is checked and named in what goes wrong.
-pub(crate) struct Reader<'a> {
+pub(crate) struct SectorReader<'a> {
     path: &'a Path,
     /// Where the sector is in the file.
     offset: u64,
-    sector: &'a Sector,
+    sector: &'a SectorBuffer,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SectorReader<'a> {
     /// A sector at a place of a file; its checksum is to be checked with [`crc`](Self::crc).
-    pub(crate) const fn new(path: &'a Path, offset: u64, sector: &'a Sector) -> Self {
+    pub(crate) const fn new(path: &'a Path, offset: u64, sector: &'a SectorBuffer) -> Self {
         Self { path, offset, sector }
     }
 

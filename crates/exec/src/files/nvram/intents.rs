@@ -13,8 +13,8 @@ use crate::files::io::sectors;
 use crate::files::io::state_file::StateFile;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents::{IntentSectors, bytes, new_roster, read_roster};
-use crate::files::layout::label::Origin;
-use crate::files::layout::roster::Roster;
+use crate::files::layout::label::ArrayOrigin;
+use crate::files::layout::roster::MemberRoster;
 use crate::nvram::RowSet;
 
 /// The file.
@@ -29,7 +29,7 @@ pub(crate) struct FoundIntents {
     pub(crate) file: IntentsFile,
     /// Lists the rows whose intent is open; those of damaged sectors are among them.
     pub(crate) open: RowSet,
-    pub(crate) roster: Roster,
+    pub(crate) roster: MemberRoster,
     /// Says what is wrong with each damaged sector.
     pub(crate) damaged: Vec<FilesError>,
 }
@@ -41,7 +41,7 @@ pub(crate) fn roster(
     length: u64,
     array: u64,
     rows: u64,
-) -> Result<Option<Roster>, FilesError> {
+) -> Result<Option<MemberRoster>, FilesError> {
     let sector = sectors::first(file, path, length)?;
     sector.map(|sector| read_roster(path, &sector, array, rows)).transpose()
 }
@@ -49,7 +49,7 @@ pub(crate) fn roster(
 /// Returns what makes a roster durable as it is now, in this file of the intents.
 pub(crate) fn sync_roster(
     file: &Arc<StateFile>,
-    roster: &Roster,
+    roster: &MemberRoster,
     at: SyncPoint,
 ) -> impl FnOnce() -> io::Result<()> + Send + use<> {
     let (file, header) = (Arc::clone(file), *roster.sector());
@@ -64,11 +64,11 @@ impl IntentsFile {
     /// last; not durable yet.
     pub(crate) fn create(
         file: Arc<StateFile>,
-        origin: Origin,
+        origin: ArrayOrigin,
         rows: u64,
         open: &RowSet,
         (epoch, count, generations): (u32, EventCount, &[u32; MAX_DEVICES]),
-    ) -> io::Result<(Self, Roster)> {
+    ) -> io::Result<(Self, MemberRoster)> {
         let roster = new_roster(origin, rows, (epoch, count), generations);
         let made = Self { file, sectors: IntentSectors::new(rows, open) };
         made.file.write_all_at(made.sectors.bytes(), IntentSectors::OFFSET)?;

@@ -24,10 +24,10 @@ use std::sync::Arc;
 use destage_plan::{NvPut, NvSlot};
 
 use crate::files::error::FilesError;
-use crate::files::io::file::{OsFile, SyncPoint, Unfit};
+use crate::files::io::file::{OsFile, SyncPoint, UntrustedFile};
 use crate::files::io::sectors;
 use crate::files::io::state_file::StateFile;
-use crate::files::layout::journal::{ArrayEpoch, Bounds, FoundHeader, JournalLayout, MAGIC, NO_SEAL};
+use crate::files::layout::journal::{ArrayEpoch, FoundHeader, JournalLayout, MAGIC, NO_SEAL, RecordBounds};
 use crate::files::layout::record::{JournalCommit, JournalRecord, RecordHead, RecordStamp, RecordTable, WantedRecord};
 use crate::files::layout::sectors::{SECTOR, is_sealed};
 
@@ -37,13 +37,13 @@ pub(crate) struct NvramFile {
     pub(super) layout: JournalLayout,
     epoch: ArrayEpoch,
     /// As the header has them, durably.
-    pub(super) bounds: Bounds,
+    pub(super) bounds: RecordBounds,
     /// Place of the next record.
     pub(super) head: u64,
     /// Place before which all is durable.
     pub(super) durable: u64,
     /// From the first one that counts on.
-    records: VecDeque<Written>,
+    records: VecDeque<WrittenRecord>,
     pub(super) slots: Vec<Option<HeldSlot>>,
     /// Holds what the newest record says of slots: the next one says it once more.
     pub(super) before: RecordTable,
@@ -54,14 +54,14 @@ pub(crate) struct NvramFile {
     /// Holds the newest records, which are not written yet, from this place on.
     gathered: Vec<u8>,
     gathered_at: u64,
-    copied: Copied,
+    copied: RewrittenRecord,
     /// Syncs since it was opened.
     syncs: u64,
 }
 
 /// A record in the ring.
 #[derive(Clone, Copy)]
-struct Written {
+struct WrittenRecord {
     place: u64,
     sectors: u64,
     /// Slots that it has put and that are in use.
@@ -78,7 +78,7 @@ pub(super) struct HeldSlot {
 
 /// What is written once more.
 #[derive(Default)]
-struct Copied {
+struct RewrittenRecord {
     puts: Vec<NvPut>,
     bytes: Vec<u8>,
     crcs: Vec<u32>,
@@ -88,7 +88,7 @@ impl NvramFile {
     /// Limits the bytes that are gathered, and the room that is kept for them.
     const KEPT: usize = 1 << 20;
 
-    pub(super) fn with(file: Arc<dyn OsFile>, layout: JournalLayout, epoch: ArrayEpoch, bounds: Bounds) -> Self {
+    pub(super) fn with(file: Arc<dyn OsFile>, layout: JournalLayout, epoch: ArrayEpoch, bounds: RecordBounds) -> Self {
         Self {
             file: Arc::new(StateFile::new(file)),
             layout,
@@ -103,7 +103,7 @@ impl NvramFile {
             image: Vec::new(),
             gathered: Vec::new(),
             gathered_at: bounds.tail,
-            copied: Copied::default(),
+            copied: RewrittenRecord::default(),
             syncs: 0,
         }
     }
@@ -116,8 +116,12 @@ impl NvramFile {
         (epoch, event_count): (ArrayEpoch, u64),
     ) -> io::Result<Self> {
         file.sync_all(SyncPoint::CreateNvram)?;
-        let made =
-            Self::with(file, layout, epoch, Bounds { tail: 0, sealed: 0, opening: 1, event_count, seal: NO_SEAL });
+        let made = Self::with(
+            file,
+            layout,
+            epoch,
+            RecordBounds { tail: 0, sealed: 0, opening: 1, event_count, seal: NO_SEAL },
+        );
         made.write_header(made.bounds)?;
         Ok(made)
     }
@@ -155,7 +159,7 @@ impl NvramFile {
     }
 
     /// Writes both headers. The first one comes last: with it there is an NVRAM.
-    pub(super) fn write_header(&self, bounds: Bounds) -> io::Result<()> {
+    pub(super) fn write_header(&self, bounds: RecordBounds) -> io::Result<()> {
         let header = self.layout.header(self.epoch, bounds);
         self.file.write_all_at(&header, self.layout.second_header())?;
         self.file.write_all_at(&header, 0)
@@ -167,7 +171,7 @@ impl NvramFile {
     }
 
     /// Tells whether a fault is planted: this is believed.
-    pub(crate) fn believes(&self, what: Unfit) -> bool {
+    pub(crate) fn believes(&self, what: UntrustedFile) -> bool {
         self.file.believes(what)
     }
 
@@ -180,7 +184,7 @@ impl NvramFile {
     /// it is there: what of it is not whole from then on is damaged, and not torn.
     pub(crate) fn set_event_count(&mut self, event_count: u64) -> io::Result<()> {
         let seal = if self.is_durable() { Some(self.seal()?) } else { None };
-        let mut bounds = Bounds { event_count, ..self.bounds };
+        let mut bounds = RecordBounds { event_count, ..self.bounds };
         if let Some(seal) = seal {
             (bounds.seal, bounds.sealed) = (seal, self.head);
         }
@@ -287,7 +291,7 @@ impl NvramFile {
             debug_assert!(before.is_none(), "{slot:?} is put while it is in use");
             live += 1;
         }
-        self.records.push_back(Written { place, sectors, live });
+        self.records.push_back(WrittenRecord { place, sectors, live });
         self.head += sectors;
     }
 
@@ -327,7 +331,7 @@ impl NvramFile {
             }
             debug_assert!(tail > self.bounds.tail, "there is room to copy a record");
             self.sync(SyncPoint::Copied)?;
-            let bounds = Bounds { tail, sealed: self.head, ..self.bounds };
+            let bounds = RecordBounds { tail, sealed: self.head, ..self.bounds };
             self.syncs += 1;
             self.write_header(bounds)?;
             self.file.sync_data(SyncPoint::Tail)?;
@@ -337,7 +341,7 @@ impl NvramFile {
     }
 
     /// Writes what a record has put and is in use once more.
-    fn copy(&mut self, record: Written) -> io::Result<()> {
+    fn copy(&mut self, record: WrittenRecord) -> io::Result<()> {
         let (mut image, mut copied) = (std::mem::take(&mut self.image), std::mem::take(&mut self.copied));
         let damaged = || io::Error::other("a record of it that was written is damaged");
         image.resize(record.sectors as usize * SECTOR, 0);
@@ -363,7 +367,7 @@ impl NvramFile {
             }
         }
         self.image = image;
-        let Copied { puts, bytes, crcs } = &copied;
+        let RewrittenRecord { puts, bytes, crcs } = &copied;
         let written = self.write(&JournalCommit { puts, bytes, frees: &[], crcs: Some(crcs) });
         self.copied = copied;
         written

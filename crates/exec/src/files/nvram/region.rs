@@ -16,15 +16,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
-use crate::files::io::file::{Identity, OsFile, SyncPoint, Unfit};
+use crate::files::io::file::{FileIdentity, OsFile, SyncPoint, UntrustedFile};
 use crate::files::io::metadata::{OPEN, capacity, identity};
-use crate::files::io::os::{Os, Presence};
+use crate::files::io::os::{OsInterface, PathPresence};
 use crate::files::io::zeros::make_zeros;
 use crate::files::layout::sectors::SECTOR;
 
 /// A part of a file as a file of its own.
 #[derive(Debug)]
-pub(crate) struct Region {
+pub(crate) struct FileRegion {
     file: Arc<dyn OsFile>,
     /// Its bytes there, with what nobody else uses behind them.
     place: Range<u64>,
@@ -34,16 +34,16 @@ pub(crate) struct Region {
     spoiled: AtomicBool,
 }
 
-impl Region {
+impl FileRegion {
     /// The NVRAM behind the label of a cache's device, which is open.
     pub(crate) fn behind(
-        os: &dyn Os,
+        os: &dyn OsInterface,
         config: &FilesConfig,
         place: Range<u64>,
         device: &dyn OsFile,
     ) -> Result<Arc<Self>, FilesError> {
         let path = config.nvram_path();
-        let file = os.open(path, Presence::Beside).map_err(FilesError::io(path, OPEN))?;
+        let file = os.open(path, PathPresence::Beside).map_err(FilesError::io(path, OPEN))?;
         if identity(&*file, path)? != identity(device, path)? {
             let other = io::Error::other("there is another file now");
             return Err(FilesError::io(path, OPEN)(other));
@@ -90,7 +90,7 @@ impl Region {
     }
 }
 
-impl OsFile for Region {
+impl OsFile for FileRegion {
     fn length(&self) -> io::Result<Option<u64>> {
         Ok(Some(self.length))
     }
@@ -107,7 +107,7 @@ impl OsFile for Region {
         self.file.block_bytes()
     }
 
-    fn identity(&self) -> io::Result<Identity> {
+    fn identity(&self) -> io::Result<FileIdentity> {
         self.file.identity()
     }
 
@@ -159,7 +159,7 @@ impl OsFile for Region {
         self.file.hangs()
     }
 
-    fn believes(&self, what: Unfit) -> bool {
+    fn believes(&self, what: UntrustedFile) -> bool {
         self.file.believes(what)
     }
 

@@ -13,13 +13,13 @@ use destage_plan::{NvSlot, Tag};
 
 use super::journal::{NvramFile, read_headers};
 use crate::files::error::FilesError;
-use crate::files::io::file::{OsFile, SyncPoint, Unfit};
-use crate::files::layout::journal::{ArrayEpoch, Bounds, FoundHeader, JournalLayout};
+use crate::files::io::file::{OsFile, SyncPoint, UntrustedFile};
+use crate::files::layout::journal::{ArrayEpoch, FoundHeader, JournalLayout, RecordBounds};
 use crate::files::layout::record::{
     JournalRecord, RecordDefect, RecordHead, RecordStamp, RecordTable, WantedRecord, restore, sectors,
 };
 use crate::files::layout::sectors::SECTOR;
-use crate::nvram::Nvram;
+use crate::nvram::MemoryNvram;
 
 /// Sectors behind the newest record in which others are looked for that say of damage: 32 MiB.
 const LOOKED_AT: u64 = 65_536;
@@ -31,7 +31,7 @@ const VIEW: u64 = 512;
 /// Holds what an opening has found.
 pub(crate) struct FoundNvram {
     pub(crate) file: NvramFile,
-    pub(crate) nvram: Nvram,
+    pub(crate) nvram: MemoryNvram,
     pub(crate) epoch: ArrayEpoch,
     /// Says what is wrong with headers and records that are damaged, of the first few.
     pub(crate) damaged: Vec<FilesError>,
@@ -39,7 +39,7 @@ pub(crate) struct FoundNvram {
 
 /// Holds what the records that count have put.
 struct ReplayedRing {
-    nvram: Nvram,
+    nvram: MemoryNvram,
     /// Says what is wrong with the damaged ones, of the first few.
     damaged: Vec<FilesError>,
 }
@@ -133,7 +133,7 @@ impl NvramFile {
         let written = opened.write_header(bounds).and_then(|()| opened.file.sync_all(SyncPoint::OpenNvram));
         written.map_err(FilesError::io(path, "make it durable"))?;
         // The header says so with the event count of the start, before which nothing is written behind them.
-        opened.bounds = Bounds { sealed: opened.head, opening, ..bounds };
+        opened.bounds = RecordBounds { sealed: opened.head, opening, ..bounds };
         opened.durable = opened.head;
         let damaged = damaged.into_iter().chain(of_records).collect();
         Ok(FoundNvram { file: opened, nvram, epoch, damaged })
@@ -145,7 +145,8 @@ impl NvramFile {
         let mut found: Vec<Option<FoundSlot>> = vec![None; self.slots.len()];
         let mut damaged = Vec::new();
         let mut view = RingView { place: self.head, anew: true, ..RingView::default() };
-        let (believes_stale, believes_torn) = (self.file.believes(Unfit::Stale), self.file.believes(Unfit::Torn));
+        let (believes_stale, believes_torn) =
+            (self.file.believes(UntrustedFile::Stale), self.file.believes(UntrustedFile::Torn));
         while self.head < self.end() {
             let (place, is_sealed) = (self.head, self.head < self.bounds.sealed);
             let opening = (!is_sealed && !believes_stale).then_some(self.bounds.opening);
@@ -199,7 +200,7 @@ impl NvramFile {
             found.iter().flatten().filter(|slot| slot.is_damaged).map(|slot| slot.place).collect();
         damaged.retain(|record| record.is_restored || in_use.contains(&record.place));
         let damaged = damaged.into_iter().take(MOST_TOLD).map(|record| record.error).collect();
-        let mut nvram = Nvram::default();
+        let mut nvram = MemoryNvram::default();
         for FoundSlot { slot, tag, bytes, is_damaged, .. } in found.iter().flatten() {
             if *is_damaged {
                 nvram.put_damaged(*slot, *tag, bytes.len());
@@ -213,7 +214,7 @@ impl NvramFile {
     /// Checks that a record is the seal if it is where the header has that. The header may have become durable without the
     /// seal, and what an earlier opening did not find whole lies there then.
     fn check_seal(&self, place: u64, record: &JournalRecord<'_>) -> Result<(), RecordDefect> {
-        let is_checked = self.is_unsure_seal(place) && !self.file.believes(Unfit::Stale);
+        let is_checked = self.is_unsure_seal(place) && !self.file.believes(UntrustedFile::Stale);
         if is_checked { record.check_seal(&self.before) } else { Ok(()) }
     }
 

@@ -13,15 +13,15 @@ use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
 use super::intents::IntentsFile;
 use super::journal::NvramFile;
-use crate::bytes::Handle;
+use crate::bytes::SharedBuffer;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::state_file::StateFile;
-use crate::files::io::threads::pool::Worker;
+use crate::files::io::threads::pool::PoolWorker;
 use crate::files::layout::record::JournalCommit;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Change {
+pub(crate) enum NvramChange {
     /// Puts what the command's puts say, with its bytes one after the other, and frees its slots. It is durable when it
     /// is done if that is asked for.
     Commit { durable: bool },
@@ -35,32 +35,32 @@ pub(crate) enum Change {
 
 /// A step of the NVRAM with all that it needs.
 #[derive(Debug)]
-pub(crate) struct Command {
+pub(crate) struct NvramCommand {
     /// Whose it is; none if it is the executor's own.
     pub(crate) issue: Option<Issue>,
-    pub(crate) change: Change,
-    pub(crate) bytes: Handle,
-    pub(crate) lists: Lists,
+    pub(crate) change: NvramChange,
+    pub(crate) bytes: SharedBuffer,
+    pub(crate) lists: StepLists,
     /// Said when it is done: all commits up to it are durable.
     pub(crate) is_covered: bool,
 }
 
 /// Lists that travel with a step, to be used again.
 #[derive(Debug, Default)]
-pub(crate) struct Lists {
+pub(crate) struct StepLists {
     pub(crate) puts: Vec<NvPut>,
     pub(crate) frees: Vec<NvSlot>,
     pub(crate) rows: Vec<Rows>,
 }
 
-impl Lists {
+impl StepLists {
     /// Limits the entries of a list whose room is kept: few steps have more.
     const KEPT: usize = 256;
 
     /// Returns them without entries.
     pub(crate) fn emptied(mut self) -> Self {
         fn empty<T>(list: &mut Vec<T>) {
-            if list.len() > Lists::KEPT {
+            if list.len() > StepLists::KEPT {
                 *list = Vec::new();
             }
             list.clear();
@@ -73,7 +73,7 @@ impl Lists {
 }
 
 /// A command that is done, and how it ended.
-pub(crate) type Done = (Command, Result<(), StoreFailure>);
+pub(crate) type EndedChange = (NvramCommand, Result<(), StoreFailure>);
 
 /// Says at which of the two files a command failed, and why.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ pub struct StateTraffic {
 
 /// The same while it is being counted, by whoever writes the file.
 #[derive(Debug, Default)]
-pub(crate) struct Account {
+pub(crate) struct FileAccount {
     steps: AtomicU64,
     written_bytes: AtomicU64,
     syncs: AtomicU64,
@@ -135,9 +135,9 @@ pub(crate) struct Account {
 }
 
 /// Those of the NVRAM and of the intents.
-pub(crate) type Accounts = Arc<[Account; 2]>;
+pub(crate) type StateAccounts = Arc<[FileAccount; 2]>;
 
-impl Account {
+impl FileAccount {
     /// So many steps wrote so much, and so many syncs made it durable.
     pub(crate) fn add(&self, steps: u64, written_bytes: u64, syncs: u64) {
         self.steps.fetch_add(steps, Ordering::Relaxed);
@@ -159,31 +159,31 @@ impl Account {
 }
 
 /// The two files.
-pub(crate) struct Store {
+pub(crate) struct StateStore {
     nvram: NvramFile,
     intents: IntentsFile,
     /// Tells that a step failed, at the intents or not. Nothing more is done then: a later step must not be durable without the
     /// earlier one, nor may a later success be taken for the earlier one's.
     broken: Option<bool>,
     /// Commands that are made durable together.
-    group: Vec<Command>,
-    accounts: Accounts,
+    group: Vec<NvramCommand>,
+    accounts: StateAccounts,
     gate: IntentsGate,
 }
 
-impl Store {
+impl StateStore {
     /// Serves these two.
     pub(crate) fn new(nvram: NvramFile, intents: IntentsFile) -> Self {
-        Self::resume(nvram, intents, Accounts::default())
+        Self::resume(nvram, intents, StateAccounts::default())
     }
 
     /// Serves these two, and goes on counting.
-    pub(crate) fn resume(nvram: NvramFile, intents: IntentsFile, accounts: Accounts) -> Self {
+    pub(crate) fn resume(nvram: NvramFile, intents: IntentsFile, accounts: StateAccounts) -> Self {
         Self { nvram, intents, broken: None, group: Vec::new(), accounts, gate: IntentsGate::default() }
     }
 
     /// Where it counts what it writes.
-    pub(crate) fn accounts(&self) -> Accounts {
+    pub(crate) fn accounts(&self) -> StateAccounts {
         Arc::clone(&self.accounts)
     }
 
@@ -198,7 +198,7 @@ impl Store {
     }
 
     /// Takes the first commands for as long as they can be made durable together.
-    fn gather(&mut self, commands: &mut VecDeque<Command>) {
+    fn gather(&mut self, commands: &mut VecDeque<NvramCommand>) {
         let kind = commands.front().map(|first| std::mem::discriminant(&first.change));
         while let Some(next) = commands.front()
             && Some(std::mem::discriminant(&next.change)) == kind
@@ -209,7 +209,7 @@ impl Store {
 
     /// Does what the group says to the NVRAM.
     fn change_nvram(&mut self) -> io::Result<()> {
-        let commits = self.group.iter().filter(|command| matches!(command.change, Change::Commit { .. })).count();
+        let commits = self.group.iter().filter(|command| matches!(command.change, NvramChange::Commit { .. })).count();
         let before = self.nvram.borne();
         let done = self.change();
         let (written, syncs) = self.nvram.borne();
@@ -220,18 +220,18 @@ impl Store {
     fn change(&mut self) -> io::Result<()> {
         match self.group.first().map(|first| first.change) {
             None => Ok(()),
-            Some(Change::Commit { .. }) => {
-                for Command { lists: Lists { puts, frees, .. }, bytes, .. } in &self.group {
+            Some(NvramChange::Commit { .. }) => {
+                for NvramCommand { lists: StepLists { puts, frees, .. }, bytes, .. } in &self.group {
                     self.nvram.append(&JournalCommit { puts, bytes, frees, crcs: None })?;
                 }
-                let durable = |command: &Command| matches!(command.change, Change::Commit { durable: true });
+                let durable = |command: &NvramCommand| matches!(command.change, NvramChange::Commit { durable: true });
                 if self.group.iter().any(durable) { self.nvram.sync(SyncPoint::Commit) } else { self.nvram.write_out() }
             }
-            Some(Change::Sync(at)) => self.nvram.sync(at),
-            Some(Change::EventCount(number)) => self.nvram.set_event_count(number),
-            Some(Change::Intent { .. }) => {
+            Some(NvramChange::Sync(at)) => self.nvram.sync(at),
+            Some(NvramChange::EventCount(number)) => self.nvram.set_event_count(number),
+            Some(NvramChange::Intent { .. }) => {
                 for command in &self.group {
-                    let set = matches!(command.change, Change::Intent { set: true });
+                    let set = matches!(command.change, NvramChange::Intent { set: true });
                     command.lists.rows.iter().for_each(|rows| self.intents.set(*rows, set));
                 }
                 if self.intents.unwritten() > 0 { self.nvram.sync(SyncPoint::Ahead) } else { Ok(()) }
@@ -241,7 +241,7 @@ impl Store {
 
     /// Does what the group says to the intents.
     fn change_intents(&mut self) -> io::Result<()> {
-        if !matches!(self.group.first().map(|first| first.change), Some(Change::Intent { .. })) {
+        if !matches!(self.group.first().map(|first| first.change), Some(NvramChange::Intent { .. })) {
             return Ok(());
         }
         let (syncs, file) = (u64::from(self.intents.unwritten() > 0), self.intents.state_file());
@@ -255,13 +255,13 @@ impl Store {
     }
 }
 
-impl Worker for Store {
-    type Command = Command;
-    type Done = Done;
+impl PoolWorker for StateStore {
+    type Command = NvramCommand;
+    type Done = EndedChange;
 
     const MOST: usize = usize::MAX;
 
-    fn work(&mut self, commands: &mut VecDeque<Command>, done: &mut dyn FnMut(Done)) {
+    fn work(&mut self, commands: &mut VecDeque<NvramCommand>, done: &mut dyn FnMut(EndedChange)) {
         let gate = self.gate.clone();
         while self.broken.is_none() && !commands.is_empty() {
             self.gather(commands);

@@ -11,28 +11,28 @@ use super::bitmap::{head, mark_all, newest_marks};
 use super::devices::{FoundSizes, SYNC, open_device};
 use super::event_count::{announce, check_counts};
 use super::folders::sync_folders;
-use super::identify::{Identities, is_made, lock, open_file};
+use super::identify::{FileIdentities, is_made, lock, open_file};
 use super::label;
 use super::nvram_place::{NvramAt, at_home};
-use super::opened::{DamagedIntents, DamagedNvram, Opened};
+use super::opened::{DamagedIntents, DamagedNvram, OpenedArray};
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
 use crate::files::io::metadata::{OPEN, length};
-use crate::files::io::os::Os;
+use crate::files::io::os::OsInterface;
 use crate::files::io::state_file::StateFile;
 use crate::files::layout::journal::ArrayEpoch;
-use crate::files::layout::roster::Roster;
+use crate::files::layout::roster::MemberRoster;
 use crate::files::nvram::intents::{FoundIntents, IntentsFile, sync_roster};
 use crate::files::nvram::journal::NvramFile;
-use crate::files::nvram::region::Region;
+use crate::files::nvram::region::FileRegion;
 use crate::files::nvram::replay::FoundNvram;
-use crate::files::nvram::store::Store;
+use crate::files::nvram::store::StateStore;
 
 /// Opens the files of an array.
-pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesError> {
-    let mut files = Identities::default();
+pub(crate) fn open(os: &dyn OsInterface, config: &FilesConfig) -> Result<OpenedArray, FilesError> {
+    let mut files = FileIdentities::default();
     let present = |path: &Path| {
         open_file(os, path)?.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => FilesError::Missing(path.to_owned()),
@@ -41,7 +41,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     };
     let mut own = None;
     if let Some(path) = config.own_nvram() {
-        let file = Region::whole(present(path)?, config, path)?;
+        let file = FileRegion::whole(present(path)?, config, path)?;
         lock(&*file, path)?;
         if !is_made(&*file, path)? {
             return Err(FilesError::Missing(path.to_owned()));
@@ -143,8 +143,8 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::OpenFolder)?;
     let state = [nvram_file.identity, intents_identity];
-    let (store, home) = (Store::new(nvram, intents), nvram_file.home);
-    Ok(Opened {
+    let (store, home) = (StateStore::new(nvram, intents), nvram_file.home);
+    Ok(OpenedArray {
         devices,
         store,
         roster,
@@ -163,7 +163,7 @@ pub(crate) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
 }
 
 /// Checks that NVRAM and intents are of one array, and of one epoch of it.
-fn check_epoch(config: &FilesConfig, of_nvram: ArrayEpoch, roster: &Roster) -> Result<(), FilesError> {
+fn check_epoch(config: &FilesConfig, of_nvram: ArrayEpoch, roster: &MemberRoster) -> Result<(), FilesError> {
     let (nvram, intents) = (of_nvram.epoch, roster.epoch());
     if of_nvram.drawn != roster.origin().drawn {
         let (path, expected) =

@@ -7,13 +7,13 @@ use super::label;
 use crate::files::config::FilesConfig;
 use crate::files::io::file::OsFile;
 use crate::files::layout::bad_page_list::BadPageList;
-use crate::files::layout::label::Origin;
+use crate::files::layout::label::ArrayOrigin;
 
 /// Reads the list of each member that is there; none of one whose list is damaged. A member that cannot be read counts as not
 /// there.
 pub(super) fn read_lists(
     config: &FilesConfig,
-    origin: Origin,
+    origin: ArrayOrigin,
     devices: &mut [io::Result<Arc<dyn OsFile>>],
 ) -> Vec<Option<BadPageList>> {
     let mut lists = Vec::with_capacity(config.members);

@@ -10,14 +10,14 @@ use crate::files::config::{FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::layout::bitmap::{BitmapCopy, BitmapHead, decode};
-use crate::files::layout::label::Origin;
+use crate::files::layout::label::ArrayOrigin;
 
 /// What is tried, as errors call it.
 pub(super) const MARK: &str = "mark its rows";
 
 /// What members say beside their marks at a start.
 pub(super) const fn head(
-    origin: Origin,
+    origin: ArrayOrigin,
     generations: &[u32; MAX_DEVICES],
     epoch: u32,
     condition: Condition,

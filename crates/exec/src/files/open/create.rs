@@ -9,28 +9,28 @@ use destage_plan::Condition;
 
 use super::bitmap::{MARK, head, write_marks};
 use super::folders::sync_folders;
-use super::identify::{Identities, lock, make_file, there};
+use super::identify::{FileIdentities, lock, make_file, there};
 use super::label::{self, LabelStamp};
 use super::nvram_place::{NvramAt, at_home, empty_nvram};
-use super::opened::Opened;
+use super::opened::OpenedArray;
 use super::prepare::{clear, emptied_bytes, empty, forget, forget_nvram, make_intents, make_nvram};
 use super::vacancy::{check_devices, clear_device, clear_ends};
 use crate::files::bitmap::WriteIntentBitmap;
-use crate::files::config::{Existing, FilesConfig, MAX_DEVICES};
+use crate::files::config::{ExistingFiles, FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::metadata::OPEN;
-use crate::files::io::os::{Os, Presence};
+use crate::files::io::os::{OsInterface, PathPresence};
 use crate::files::io::sectors;
 use crate::files::io::state_file::StateFile;
 use crate::files::layout::bad_page_list::BadPageList;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents;
 use crate::files::layout::journal::{self, ArrayEpoch};
-use crate::files::layout::label::Origin;
-use crate::files::nvram::region::Region;
-use crate::files::nvram::store::Store;
-use crate::nvram::{Nvram, RowSet};
+use crate::files::layout::label::ArrayOrigin;
+use crate::files::nvram::region::FileRegion;
+use crate::files::nvram::store::StateStore;
+use crate::nvram::{MemoryNvram, RowSet};
 
 /// Sets the event count of a new array.
 const FIRST: EventCount = EventCount::settled(1);
@@ -52,15 +52,15 @@ pub type ZeroingWatch = Box<dyn FnMut(ZeroingProgress<'_>) -> ControlFlow<()> + 
 /// Makes the files of a new array and makes them durable: devices, of zeros where they do not keep what they hold,
 /// then the intents, then the NVRAM, without which nothing is opened.
 pub(crate) fn create(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
-    existing: Existing,
+    existing: ExistingFiles,
     watch: &mut ZeroingWatch,
-) -> Result<Opened, FilesError> {
+) -> Result<OpenedArray, FilesError> {
     let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev) && !existing.loses(*dev));
     let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents]).chain(config.own_nvram());
     let paths = paths.chain(config.spare());
-    if existing != Existing::Overwrite {
+    if existing != ExistingFiles::Overwrite {
         for path in paths.filter(|path| !os.is_block_device(path)) {
             if os.exists(path).map_err(FilesError::io(path, "look for it"))? {
                 return Err(FilesError::Exists(path.to_owned()));
@@ -71,14 +71,14 @@ pub(crate) fn create(
     check_devices(os, config, existing)?;
     let mut made = Vec::new();
     let opened = make(os, config, existing, (&mut made, watch));
-    if existing != Existing::Overwrite && opened.is_err() {
+    if existing != ExistingFiles::Overwrite && opened.is_err() {
         take_away(os, config, existing, made);
     }
     opened
 }
 
 /// Takes away what was made of a new array, all of it.
-pub(crate) fn unmake(os: &dyn Os, config: &FilesConfig, existing: Existing) {
+pub(crate) fn unmake(os: &dyn OsInterface, config: &FilesConfig, existing: ExistingFiles) {
     let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev));
     let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents]).chain(config.own_nvram());
     take_away(os, config, existing, paths.filter(|path| !os.is_block_device(path)));
@@ -86,7 +86,12 @@ pub(crate) fn unmake(os: &dyn Os, config: &FilesConfig, existing: Existing) {
 
 /// Removes files of a new array, and what it has on block devices, so that they can be another's. What cannot be removed
 /// stays: the error that counts is that for which all is taken away.
-fn take_away<'a>(os: &dyn Os, config: &FilesConfig, existing: Existing, files: impl IntoIterator<Item = &'a Path>) {
+fn take_away<'a>(
+    os: &dyn OsInterface,
+    config: &FilesConfig,
+    existing: ExistingFiles,
+    files: impl IntoIterator<Item = &'a Path>,
+) {
     for path in files {
         drop(os.remove(path));
     }
@@ -116,13 +121,13 @@ fn take_away<'a>(os: &dyn Os, config: &FilesConfig, existing: Existing, files: i
 
 /// The paths of files that were opened are appended to `made`.
 fn make<'a>(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &'a FilesConfig,
-    existing: Existing,
+    existing: ExistingFiles,
     (made, watch): (&mut Vec<&'a Path>, &mut ZeroingWatch),
-) -> Result<Opened, FilesError> {
-    let mut files = Identities::default();
-    let mut make_file = |path: &'a Path, existing: Existing| {
+) -> Result<OpenedArray, FilesError> {
+    let mut files = FileIdentities::default();
+    let mut make_file = |path: &'a Path, existing: ExistingFiles| {
         let file = make_file(os, path, existing)?;
         made.push(path);
         Ok::<_, FilesError>(file)
@@ -130,18 +135,18 @@ fn make<'a>(
     let mut own = None;
     if let Some(path) = config.own_nvram() {
         let file = if os.is_block_device(path) {
-            os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?
+            os.open(path, PathPresence::There).map_err(FilesError::io(path, OPEN))?
         } else {
             make_file(path, existing)?
         };
-        let file = Region::whole(file, config, path)?;
+        let file = FileRegion::whole(file, config, path)?;
         lock(&*file, path)?;
         let identity = files.add(&*file, path)?;
         // An array that is overwritten is none from here on: half of it must not be opened.
         empty_nvram(&*file, path)?;
         own = Some((file, identity));
     }
-    if matches!(existing, Existing::Overwrite | Existing::GiveUp { .. }) {
+    if matches!(existing, ExistingFiles::Overwrite | ExistingFiles::GiveUp { .. }) {
         // Nor by what its members have marked: they are none any more before anything of them is changed.
         let others = (0..config.devices.len()).filter(|dev| Some(*dev) != config.home());
         for dev in config.home().into_iter().chain(others).filter(|dev| existing.loses(*dev)) {
@@ -153,7 +158,7 @@ fn make<'a>(
     }
     // All of them before one is labelled: that may take long, and is called off then or fails.
     let mut emptied = empty_devices(os, config, existing, watch)?;
-    let origin = Origin { array: config.array, drawn: os.draw() };
+    let origin = ArrayOrigin { array: config.array, drawn: os.draw() };
     let first = WriteIntentBitmap::new(
         config,
         &head(origin, &[1; MAX_DEVICES], 0, Condition::default()),
@@ -167,9 +172,9 @@ fn make<'a>(
         let file = if let Some(file) = new {
             file
         } else if on_device || existing.keeps(dev) {
-            os.open(&device.path, Presence::There).map_err(FilesError::io(&device.path, OPEN))?
+            os.open(&device.path, PathPresence::There).map_err(FilesError::io(&device.path, OPEN))?
         } else {
-            make_file(&device.path, if existing.loses(dev) { Existing::Overwrite } else { existing })?
+            make_file(&device.path, if existing.loses(dev) { ExistingFiles::Overwrite } else { existing })?
         };
         files.add(&*file, &device.path)?;
         lock(&*file, &device.path)?;
@@ -205,8 +210,8 @@ fn make<'a>(
     let paths = config.devices.iter().map(|device| &*device.path).chain([&*config.intents, config.nvram_path()]);
     sync_folders(os, paths, SyncPoint::CreateFolder)?;
     let state = [identity, intents_identity];
-    let (store, nvram) = (Store::new(nvram, intents), Nvram::default());
-    Ok(Opened {
+    let (store, nvram) = (StateStore::new(nvram, intents), MemoryNvram::default());
+    Ok(OpenedArray {
         devices,
         store,
         roster,
@@ -226,16 +231,16 @@ fn make<'a>(
 
 /// Makes the block devices of a new array read as zeros that do not keep what they hold; returns them, open and locked.
 fn empty_devices(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
-    existing: Existing,
+    existing: ExistingFiles,
     watch: &mut ZeroingWatch,
 ) -> Result<Vec<Option<Arc<dyn OsFile>>>, FilesError> {
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
         let path = &device.path;
         devices.push(if !existing.keeps(dev) && os.is_block_device(path) {
-            let file = os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?;
+            let file = os.open(path, PathPresence::There).map_err(FilesError::io(path, OPEN))?;
             lock(&*file, path)?;
             Some(file)
         } else {

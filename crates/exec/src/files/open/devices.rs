@@ -3,13 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
-use super::identify::{Identities, check_size, is_unfinished, lock, open_file};
+use super::identify::{FileIdentities, check_size, is_unfinished, lock, open_file};
 use super::label;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::metadata::capacity;
-use crate::files::io::os::Os;
+use crate::files::io::os::OsInterface;
 
 pub(super) const SYNC: &str = "make it durable";
 
@@ -32,10 +32,10 @@ impl FoundSizes {
 /// unless it is the array's and is to be `made_anew`, or has departed from it and is in use. What can be read of it is durable: content that may be gone though
 /// it can be read is none.
 pub(super) fn open_device(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
     dev: usize,
-    (files, sizes): (&mut Identities, &mut FoundSizes),
+    (files, sizes): (&mut FileIdentities, &mut FoundSizes),
     (made_anew, is_departed): (bool, bool),
 ) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
     let path = &config.devices[dev].path;

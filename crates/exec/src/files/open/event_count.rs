@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::label;
 use crate::files::config::{FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
-use crate::files::io::file::{OsFile, SyncPoint, Unfit};
+use crate::files::io::file::{OsFile, SyncPoint, UntrustedFile};
 use crate::files::io::state_file::StateFile;
 use crate::files::layout::event_count::EventCount;
-use crate::files::layout::label::Origin;
-use crate::files::layout::roster::Roster;
+use crate::files::layout::label::ArrayOrigin;
+use crate::files::layout::roster::MemberRoster;
 use crate::files::nvram::intents::sync_roster;
 use crate::files::nvram::journal::NvramFile;
 
@@ -19,7 +19,7 @@ use crate::files::nvram::journal::NvramFile;
 /// NVRAM has its own.
 fn read_counts(
     config: &FilesConfig,
-    origin: Origin,
+    origin: ArrayOrigin,
     devices: &mut [io::Result<Arc<dyn OsFile>>],
 ) -> Vec<(usize, EventCount)> {
     let mut found = Vec::with_capacity(devices.len());
@@ -53,11 +53,11 @@ fn behind(found: u64, expected: u64) -> io::Error {
 pub(super) fn check_counts(
     config: &FilesConfig,
     nvram: &NvramFile,
-    roster: &Roster,
+    roster: &MemberRoster,
     devices: &mut [io::Result<Arc<dyn OsFile>>],
     departed: &[(usize, EventCount)],
 ) -> Result<EventCount, FilesError> {
-    let (is_checked, nvram) = (!nvram.believes(Unfit::Behind), nvram.event_count());
+    let (is_checked, nvram) = (!nvram.believes(UntrustedFile::Behind), nvram.event_count());
     let found = read_counts(config, roster.origin(), devices);
     let (intents, path) = (roster.event_count(), |dev: &usize| config.devices[*dev].path.clone());
     let others = || found.iter().chain(departed).map(|(_, count)| *count).chain([intents]);
@@ -100,7 +100,7 @@ pub(super) fn check_counts(
 /// Reads the event counts of members that are the array's, as these generations say.
 pub(super) fn member_counts(
     config: &FilesConfig,
-    origin: Origin,
+    origin: ArrayOrigin,
     generations: &[u32; MAX_DEVICES],
     devices: &[io::Result<Arc<dyn OsFile>>],
 ) -> Vec<EventCount> {
@@ -117,7 +117,7 @@ pub(super) fn member_counts(
 pub(super) fn check_follows(
     file: &dyn OsFile,
     config: &FilesConfig,
-    origin: Origin,
+    origin: ArrayOrigin,
     dev: usize,
     newest: EventCount,
 ) -> io::Result<()> {
@@ -130,7 +130,7 @@ pub(super) fn check_follows(
 pub(super) fn announce(
     config: &FilesConfig,
     count: EventCount,
-    (roster_file, roster): (&Arc<StateFile>, &mut Roster),
+    (roster_file, roster): (&Arc<StateFile>, &mut MemberRoster),
     devices: &mut [io::Result<Arc<dyn OsFile>>],
 ) -> Result<(), FilesError> {
     const WRITE: &str = "write the event count";

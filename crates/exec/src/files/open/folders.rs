@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
-use crate::files::io::os::Os;
+use crate::files::io::os::OsInterface;
 
 /// The folder that a file is in.
 pub(crate) fn folder(path: &Path) -> &Path {
@@ -17,7 +17,7 @@ pub(crate) fn folder(path: &Path) -> &Path {
 
 /// Makes the names of these files durable.
 pub(super) fn sync_folders<'a>(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     paths: impl IntoIterator<Item = &'a Path>,
     at: SyncPoint,
 ) -> Result<(), FilesError> {
@@ -26,6 +26,6 @@ pub(super) fn sync_folders<'a>(
 }
 
 /// Makes new files' names durable.
-pub(crate) fn sync_folder(os: &dyn Os, folder: &Path, at: SyncPoint) -> Result<(), FilesError> {
+pub(crate) fn sync_folder(os: &dyn OsInterface, folder: &Path, at: SyncPoint) -> Result<(), FilesError> {
     os.sync_folder(folder, at).map_err(FilesError::io(folder, "make its names durable"))
 }

@@ -15,7 +15,7 @@ use destage_plan::{Condition, Dev, DevSet};
 
 use super::bitmap::{head, newest_marks, newest_on, write_marks};
 use super::devices::{FoundSizes, open_device};
-use super::identify::{Identities, lock, there, why_unread};
+use super::identify::{FileIdentities, lock, there, why_unread};
 use super::label::{self, read_count, write_count};
 use super::order::in_order;
 use crate::files::bitmap::WriteIntentBitmap;
@@ -23,12 +23,12 @@ use crate::files::config::{FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::metadata::length;
-use crate::files::io::os::Os;
+use crate::files::io::os::OsInterface;
 use crate::files::io::state_file::StateFile;
 use crate::files::layout::bitmap::BitmapCopy;
 use crate::files::layout::event_count::EventCount;
-use crate::files::layout::label::Origin;
-use crate::files::layout::roster::Roster;
+use crate::files::layout::label::ArrayOrigin;
+use crate::files::layout::roster::MemberRoster;
 use crate::files::nvram::intents::{self, sync_roster};
 
 /// Says how fresh a member is.
@@ -51,7 +51,7 @@ pub enum MemberFreshness {
 struct FoundMembers {
     files: Vec<io::Result<Arc<dyn OsFile>>>,
     freshness: Vec<MemberFreshness>,
-    origin: Origin,
+    origin: ArrayOrigin,
     generations: [u32; MAX_DEVICES],
     count: EventCount,
     marks: BitmapCopy,
@@ -62,18 +62,21 @@ struct FoundMembers {
 /// Holds the intents' file and the roster in it.
 struct FoundRoster {
     file: Arc<dyn OsFile>,
-    roster: Roster,
+    roster: MemberRoster,
 }
 
 /// Returns the file of each member, in the order of their labels, and how fresh it is. Nothing is changed.
-pub(crate) fn inspect(os: &dyn Os, config: &FilesConfig) -> Result<Vec<(PathBuf, MemberFreshness)>, FilesError> {
+pub(crate) fn inspect(
+    os: &dyn OsInterface,
+    config: &FilesConfig,
+) -> Result<Vec<(PathBuf, MemberFreshness)>, FilesError> {
     let config = in_order(os, config).map_or(Cow::Borrowed(config), Cow::Owned);
     let paths = config.devices.iter().map(|device| device.path.clone());
     Ok(paths.zip(find(os, &config)?.freshness).collect())
 }
 
 /// Has the next start believe these members beside those that are current, and no other.
-pub(crate) fn force(os: &dyn Os, config: &FilesConfig, forced: DevSet) -> Result<(), FilesError> {
+pub(crate) fn force(os: &dyn OsInterface, config: &FilesConfig, forced: DevSet) -> Result<(), FilesError> {
     let config = &*in_order(os, config).map_or(Cow::Borrowed(config), Cow::Owned);
     let FoundMembers { files, freshness, origin, mut generations, count, marks, roster } = find(os, config)?;
     let mut believed = DevSet::EMPTY;
@@ -116,8 +119,8 @@ pub(crate) fn force(os: &dyn Os, config: &FilesConfig, forced: DevSet) -> Result
     Ok(())
 }
 
-fn find(os: &dyn Os, config: &FilesConfig) -> Result<FoundMembers, FilesError> {
-    let (mut seen, mut sizes) = (Identities::default(), FoundSizes::default());
+fn find(os: &dyn OsInterface, config: &FilesConfig) -> Result<FoundMembers, FilesError> {
+    let (mut seen, mut sizes) = (FileIdentities::default(), FoundSizes::default());
     let mut files = Vec::with_capacity(config.members);
     for dev in 0..config.members {
         files.push(open_device(os, config, dev, (&mut seen, &mut sizes), (false, false))?);
@@ -134,7 +137,7 @@ fn find(os: &dyn Os, config: &FilesConfig) -> Result<FoundMembers, FilesError> {
     }
     let first = config.devices.first().map(|device| device.path.clone()).unwrap_or_default();
     let marks = marks.ok_or(FilesError::NoMarks(first))?;
-    let origin = Origin { array: config.array, drawn: marks.head.drawn };
+    let origin = ArrayOrigin { array: config.array, drawn: marks.head.drawn };
     let counts: Vec<io::Result<Option<EventCount>>> = files
         .iter()
         .enumerate()
@@ -180,7 +183,7 @@ fn find(os: &dyn Os, config: &FilesConfig) -> Result<FoundMembers, FilesError> {
 }
 
 /// Returns the file of the intents with the roster in it; none if it is missing or damaged.
-fn find_roster(os: &dyn Os, config: &FilesConfig) -> Result<Option<FoundRoster>, FilesError> {
+fn find_roster(os: &dyn OsInterface, config: &FilesConfig) -> Result<Option<FoundRoster>, FilesError> {
     if why_unread(os, config)?.is_some() {
         return Ok(None);
     }

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::files::config::{Existing, FilesConfig};
+use crate::files::config::{ExistingFiles, FilesConfig};
 use crate::files::error::FilesError;
-use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::file::{FileIdentity, OsFile};
 use crate::files::io::metadata::{OPEN, capacity, identity, length};
-use crate::files::io::os::{Os, Presence};
+use crate::files::io::os::{OsInterface, PathPresence};
 use crate::files::io::sectors;
 use crate::files::layout::intents::{self, is_bitmap, read_roster};
 use crate::files::layout::sectors::is_sealed;
 
 /// Opens a file if there is one.
-pub(crate) fn there(os: &dyn Os, path: &Path) -> Result<Option<Arc<dyn OsFile>>, FilesError> {
-    match os.open(path, Presence::There) {
+pub(crate) fn there(os: &dyn OsInterface, path: &Path) -> Result<Option<Arc<dyn OsFile>>, FilesError> {
+    match os.open(path, PathPresence::There) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(FilesError::io(path, OPEN)(error)),
@@ -37,7 +37,7 @@ pub(crate) fn is_made(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError
 }
 
 /// Tells why the intents cannot be read: they are missing, or their header is damaged. None if neither is so.
-pub(super) fn why_unread(os: &dyn Os, config: &FilesConfig) -> Result<Option<FilesError>, FilesError> {
+pub(super) fn why_unread(os: &dyn OsInterface, config: &FilesConfig) -> Result<Option<FilesError>, FilesError> {
     let path = &*config.intents;
     let missing = || Ok(Some(FilesError::Missing(path.to_owned())));
     let Some(file) = there(os, path)? else { return missing() };
@@ -55,13 +55,17 @@ pub(super) fn why_unread(os: &dyn Os, config: &FilesConfig) -> Result<Option<Fil
     Ok(read_roster(path, &header, config.array, config.rows).err().filter(|_| is_its_own))
 }
 
-pub(crate) fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<Arc<dyn OsFile>, FilesError> {
+pub(crate) fn make_file(
+    os: &dyn OsInterface,
+    path: &Path,
+    existing: ExistingFiles,
+) -> Result<Arc<dyn OsFile>, FilesError> {
     if !is_place_of_files(path) {
         return Err(FilesError::NoSuchDevice(path.to_owned()));
     }
     let presence = match existing {
-        Existing::Refuse | Existing::Adopt(_) | Existing::GiveUp { .. } => Presence::New,
-        Existing::Overwrite => Presence::Either,
+        ExistingFiles::Refuse | ExistingFiles::Adopt(_) | ExistingFiles::GiveUp { .. } => PathPresence::New,
+        ExistingFiles::Overwrite => PathPresence::Either,
     };
     match os.open(path, presence) {
         Ok(file) => Ok(file),
@@ -77,8 +81,8 @@ pub(crate) fn is_place_of_files(path: &Path) -> bool {
 
 /// Opens a file; the inner error if it is not there or its device does not answer. Whatever else
 /// goes wrong is for the caller to put right: an array must not lose a member over a permission.
-pub(crate) fn open_file(os: &dyn Os, path: &Path) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
-    match os.open(path, Presence::There) {
+pub(crate) fn open_file(os: &dyn OsInterface, path: &Path) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
+    match os.open(path, PathPresence::There) {
         Ok(file) => Ok(Ok(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound || does_not_answer(&error) => Ok(Err(error)),
         Err(error) => Err(FilesError::io(path, OPEN)(error)),
@@ -115,12 +119,12 @@ pub(crate) fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, pa
 
 /// Which file is which, so that none is used twice.
 #[derive(Default)]
-pub(crate) struct Identities {
-    seen: BTreeMap<Identity, PathBuf>,
+pub(crate) struct FileIdentities {
+    seen: BTreeMap<FileIdentity, PathBuf>,
 }
 
-impl Identities {
-    pub(crate) fn add(&mut self, file: &dyn OsFile, path: &Path) -> Result<Identity, FilesError> {
+impl FileIdentities {
+    pub(crate) fn add(&mut self, file: &dyn OsFile, path: &Path) -> Result<FileIdentity, FilesError> {
         let identity = identity(file, path)?;
         match self.seen.insert(identity, path.to_owned()) {
             None => Ok(identity),

@@ -2,20 +2,20 @@
 
 use std::io;
 
-use crate::buffer::Buffer;
+use crate::buffer::AlignedBuffer;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
 use crate::files::io::file::OsFile;
 use crate::files::io::sectors;
 use crate::files::layout::bad_page_list::{self, BadPageList};
 use crate::files::layout::event_count::{self, EventCount};
-use crate::files::layout::label::{self, ExpectedLabel, NO_HEIR, Origin, UNFILLED};
+use crate::files::layout::label::{self, ArrayOrigin, ExpectedLabel, NO_HEIR, UNFILLED};
 use crate::files::layout::sectors::SECTOR;
 
 /// Says what a label and what is behind it say, beside of which device it is.
 #[derive(Clone, Copy)]
 pub(crate) struct LabelStamp {
-    pub(crate) origin: Origin,
+    pub(crate) origin: ArrayOrigin,
     pub(crate) generation: u32,
     pub(crate) count: EventCount,
 }
@@ -39,18 +39,23 @@ pub(super) fn write_heir(
 }
 
 /// Labels a file that is given what a device holds, and is no device's until that is done; not durable yet.
-pub(super) fn write_unfilled(file: &dyn OsFile, config: &FilesConfig, dev: usize, origin: Origin) -> io::Result<()> {
+pub(super) fn write_unfilled(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    dev: usize,
+    origin: ArrayOrigin,
+) -> io::Result<()> {
     write_alone(file, config, dev, &label::encode(&config.about, origin, dev, UNFILLED))
 }
 
 /// Writes a label, and nothing behind it.
 fn write_alone(file: &dyn OsFile, config: &FilesConfig, dev: usize, label: &[u8]) -> io::Result<()> {
     file.write_all_at(label, config.label_offset(dev))?;
-    file.write_all_at(&Buffer::zeroed(2 * config.count_bytes() as usize), config.count_offset(dev))?;
+    file.write_all_at(&AlignedBuffer::zeroed(2 * config.count_bytes() as usize), config.count_offset(dev))?;
     if dev < config.members {
         // Of marks that may be there nobody must believe any.
         let from = config.marks_offset(dev);
-        file.write_all_at(&Buffer::zeroed((config.file_bytes(dev) - from) as usize), from)?;
+        file.write_all_at(&AlignedBuffer::zeroed((config.file_bytes(dev) - from) as usize), from)?;
     }
     Ok(())
 }
@@ -59,7 +64,7 @@ fn write_alone(file: &dyn OsFile, config: &FilesConfig, dev: usize, label: &[u8]
 pub(super) fn rename(
     file: &dyn OsFile,
     config: &FilesConfig,
-    origin: Origin,
+    origin: ArrayOrigin,
     dev: usize,
     generation: u32,
 ) -> io::Result<()> {
@@ -71,7 +76,7 @@ pub(super) fn rename(
 pub(crate) fn write_count(
     file: &dyn OsFile,
     config: &FilesConfig,
-    origin: Origin,
+    origin: ArrayOrigin,
     dev: usize,
     count: EventCount,
 ) -> io::Result<()> {
@@ -87,7 +92,7 @@ pub(crate) fn write_count(
 pub(super) fn read_count(
     file: &dyn OsFile,
     config: &FilesConfig,
-    origin: Origin,
+    origin: ArrayOrigin,
     dev: usize,
 ) -> io::Result<Option<EventCount>> {
     Ok(event_count::decode(&read_places(file, config, dev)?, origin, dev).map(|(count, _)| count))
@@ -97,16 +102,16 @@ pub(super) fn read_count(
 pub(super) fn read_bad_pages(
     file: &dyn OsFile,
     config: &FilesConfig,
-    origin: Origin,
+    origin: ArrayOrigin,
     dev: usize,
 ) -> io::Result<Option<BadPageList>> {
     Ok(bad_page_list::decode(&read_places(file, config, dev)?, origin, dev, config.devices[dev].pages))
 }
 
 /// Reads both places of event counts and lists of bad pages.
-fn read_places(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<Buffer> {
+fn read_places(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<AlignedBuffer> {
     // Aligned: the file may be read directly.
-    let mut places = Buffer::zeroed(2 * config.count_bytes() as usize);
+    let mut places = AlignedBuffer::zeroed(2 * config.count_bytes() as usize);
     file.read_exact_at(&mut places, config.count_offset(dev))?;
     Ok(places)
 }
@@ -124,7 +129,7 @@ pub(super) fn drawn_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> O
 }
 
 /// Returns the array and the number of the device that a file has been, if it has a label where this device has it.
-pub(super) fn owner_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Option<(Origin, u32)> {
+pub(super) fn owner_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Option<(ArrayOrigin, u32)> {
     label::owner_of(&sectors::read(file, config.label_offset(dev)).ok()?)
 }
 
@@ -150,7 +155,7 @@ pub(super) fn bytes_at(file: &dyn OsFile, at: u64) -> u64 {
 pub(super) fn check(
     file: &dyn OsFile,
     config: &FilesConfig,
-    origin: Origin,
+    origin: ArrayOrigin,
     dev: usize,
     generation: u32,
 ) -> Result<io::Result<u32>, FilesError> {

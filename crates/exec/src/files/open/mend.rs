@@ -8,32 +8,32 @@ use std::sync::Arc;
 use super::bitmap::newest_marks;
 use super::devices::{FoundSizes, open_device};
 use super::event_count::member_counts;
-use super::identify::{Identities, lock, make_file, open_file};
+use super::identify::{FileIdentities, lock, make_file, open_file};
 use super::nvram_place::{at_home, nvram_is_there};
 use super::opened::DamagedIntents;
 use super::prepare::make_intents;
-use crate::files::config::{Existing, FilesConfig};
+use crate::files::config::{ExistingFiles, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::metadata::length;
-use crate::files::io::os::Os;
+use crate::files::io::os::OsInterface;
 use crate::files::io::state_file::StateFile;
 use crate::files::layout::bitmap::BitmapCopy;
 use crate::files::layout::event_count::EventCount;
-use crate::files::layout::label::Origin;
+use crate::files::layout::label::ArrayOrigin;
 use crate::files::nvram::journal::read_headers;
-use crate::files::nvram::region::Region;
+use crate::files::nvram::region::FileRegion;
 
 /// Makes the intents anew that cannot be read, with what the members have marked; what is to be told of that. Nothing is done,
 /// and nothing told, if the NVRAM is missing, damaged, or not of the same time as the marks.
 pub(super) fn mend_intents(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
     why: &FilesError,
 ) -> Result<Option<DamagedIntents>, FilesError> {
     if !nvram_is_there(os, config)? {
         return Ok(None);
     }
-    let (mut files, mut sizes) = (Identities::default(), FoundSizes::default());
+    let (mut files, mut sizes) = (FileIdentities::default(), FoundSizes::default());
     let mut devices = Vec::with_capacity(config.devices.len());
     for dev in 0..config.devices.len() {
         devices.push(open_device(os, config, dev, (&mut files, &mut sizes), (false, false))?);
@@ -44,7 +44,7 @@ pub(super) fn mend_intents(
         None => at_home(os, config, &devices)?.file,
         Some(path) => {
             let Ok(file) = open_file(os, path)? else { return Ok(None) };
-            let file = Region::whole(file, config, path)?;
+            let file = FileRegion::whole(file, config, path)?;
             lock(&*file, path)?;
             file
         }
@@ -57,14 +57,14 @@ pub(super) fn mend_intents(
     let Some(BitmapCopy { head, rows, .. }) = newest_marks(&mut devices, config, header.epoch.drawn)? else {
         return Ok(None);
     };
-    let origin = Origin { array: config.array, drawn: head.drawn };
+    let origin = ArrayOrigin { array: config.array, drawn: head.drawn };
     let counts = member_counts(config, origin, &head.generations, &devices);
     let number = header.bounds.event_count;
     let is_of_one_time = counts.iter().max().is_some_and(|newest| newest.is_of(number));
     if head.epoch != header.epoch.epoch || !is_of_one_time {
         return Ok(None);
     }
-    let file = make_file(os, &config.intents, Existing::Overwrite)?;
+    let file = make_file(os, &config.intents, ExistingFiles::Overwrite)?;
     lock(&*file, &config.intents)?;
     make_intents(
         Arc::new(StateFile::new(file)),

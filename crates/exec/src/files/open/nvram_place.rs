@@ -6,31 +6,32 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::identify::{
-    Identities, check_size, is_made, is_place_of_files, is_unfinished, lock, make_file, open_file, there, why_unread,
+    FileIdentities, check_size, is_made, is_place_of_files, is_unfinished, lock, make_file, open_file, there,
+    why_unread,
 };
 use super::label::{self, LabelStamp};
 use super::prepare::make_anew;
 use super::vacancy::{check_blocks, check_ends, check_nothing_but};
-use crate::files::config::{Existing, FilesConfig};
+use crate::files::config::{ExistingFiles, FilesConfig};
 use crate::files::error::FilesError;
-use crate::files::io::file::{Identity, OsFile, SyncPoint};
+use crate::files::io::file::{FileIdentity, OsFile, SyncPoint};
 use crate::files::io::metadata::{OPEN, capacity, identity, length};
-use crate::files::io::os::{Os, Presence};
+use crate::files::io::os::{OsInterface, PathPresence};
 use crate::files::layout::journal;
 use crate::files::nvram::intents;
-use crate::files::nvram::region::Region;
+use crate::files::nvram::region::FileRegion;
 
 /// What is to hold the NVRAM.
 pub(crate) struct NvramAt {
     pub(crate) file: Arc<dyn OsFile>,
-    pub(crate) identity: Identity,
+    pub(crate) identity: FileIdentity,
     /// The same if it lies on a device.
-    pub(crate) home: Option<Arc<Region>>,
+    pub(crate) home: Option<Arc<FileRegion>>,
 }
 
 /// The place of the NVRAM on its device.
 pub(crate) fn at_home(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
     devices: &[io::Result<Arc<dyn OsFile>>],
 ) -> Result<NvramAt, FilesError> {
@@ -39,7 +40,7 @@ pub(crate) fn at_home(
     let dev = config.home().expect("the NVRAM that has no file of its own lies on a device");
     let device = devices[dev].as_ref().map_err(|error| away(error.to_string()))?;
     let place = config.region(dev).expect("the device is its home");
-    let region = Region::behind(os, config, place, &**device)?;
+    let region = FileRegion::behind(os, config, place, &**device)?;
     let identity = identity(&*region, path)?;
     Ok(NvramAt { file: Arc::clone(&region) as Arc<dyn OsFile>, identity, home: Some(region) })
 }
@@ -51,11 +52,11 @@ pub(crate) fn empty_nvram(file: &dyn OsFile, path: &Path) -> Result<(), FilesErr
 }
 
 /// Whether the NVRAM is there. If it lies on a device, that has to be the array's.
-pub(crate) fn nvram_is_there(os: &dyn Os, config: &FilesConfig) -> Result<bool, FilesError> {
+pub(crate) fn nvram_is_there(os: &dyn OsInterface, config: &FilesConfig) -> Result<bool, FilesError> {
     let path = config.nvram_path();
     let (Some(dev), Some(place)) = (config.home(), config.home().and_then(|dev| config.region(dev))) else {
         let Some(file) = there(os, path)? else { return Ok(false) };
-        return is_made(&*Region::whole(file, config, path)?, path);
+        return is_made(&*FileRegion::whole(file, config, path)?, path);
     };
     let Ok(file) = open_file(os, path)? else { return Ok(false) };
     if label::drawn_of(&*file, config, dev).is_none() {
@@ -78,28 +79,32 @@ pub(crate) fn nvram_is_there(os: &dyn Os, config: &FilesConfig) -> Result<bool, 
             return Ok(false);
         }
     }
-    is_made(&*Region::behind(os, config, place, &*file)?, path)
+    is_made(&*FileRegion::behind(os, config, place, &*file)?, path)
 }
 
 /// Opens a block device that is to have an NVRAM anew: the one that it had before, or an empty one.
-pub(crate) fn open_nvram_device(os: &dyn Os, config: &FilesConfig, path: &Path) -> Result<Arc<dyn OsFile>, FilesError> {
-    let file = os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?;
+pub(crate) fn open_nvram_device(
+    os: &dyn OsInterface,
+    config: &FilesConfig,
+    path: &Path,
+) -> Result<Arc<dyn OsFile>, FilesError> {
+    let file = os.open(path, PathPresence::There).map_err(FilesError::io(path, OPEN))?;
     lock(&*file, path)?;
     let mut magic = [0; 8];
     file.read_exact_at(&mut magic, 0).map_err(FilesError::io(path, "read the header"))?;
     if magic != journal::MAGIC {
         check_ends(&*file, path)?;
     }
-    Region::whole(file, config, path)
+    FileRegion::whole(file, config, path)
 }
 
 /// Opens the device that is to have an NVRAM anew: the array's, whatever it holds, or an empty one. The inner error if it
 /// is not there and can be made.
 pub(crate) fn open_home(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
     dev: usize,
-    files: &mut Identities,
+    files: &mut FileIdentities,
 ) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
     let path = &config.devices[dev].path;
     let file = match open_file(os, path)? {
@@ -126,16 +131,16 @@ pub(crate) fn open_home(
 
 /// Makes the device anew that is to have an NVRAM anew.
 pub(crate) fn make_home(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
     dev: usize,
     device: &mut io::Result<Arc<dyn OsFile>>,
-    files: &mut Identities,
+    files: &mut FileIdentities,
     stamp: LabelStamp,
 ) -> Result<(), FilesError> {
     let path = &config.devices[dev].path;
     if device.is_err() {
-        let file = make_file(os, path, Existing::Refuse)?;
+        let file = make_file(os, path, ExistingFiles::Refuse)?;
         files.add(&*file, path)?;
         lock(&*file, path)?;
         *device = Ok(file);

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use crate::files::bitmap::WriteIntentBitmap;
 use crate::files::error::FilesError;
-use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::file::{FileIdentity, OsFile};
 use crate::files::io::state_file::StateFile;
 use crate::files::layout::bad_page_list::BadPageList;
-use crate::files::layout::roster::Roster;
-use crate::files::nvram::region::Region;
-use crate::files::nvram::store::Store;
-use crate::nvram::Nvram;
+use crate::files::layout::roster::MemberRoster;
+use crate::files::nvram::region::FileRegion;
+use crate::files::nvram::store::StateStore;
+use crate::nvram::MemoryNvram;
 
 /// How an array went on whose NVRAM or intents were lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resynchronised {
+pub struct ArrayResync {
     /// The files that were lost. Both were made anew.
     pub lost: Vec<PathBuf>,
     /// Tells that these were there, and were older copies.
@@ -54,34 +54,34 @@ pub struct DamagedNvram {
 
 impl DamagedNvram {
     /// Makes the report; none if nothing is damaged.
-    pub(super) fn of(errors: &[FilesError], found: &Nvram) -> Option<Self> {
+    pub(super) fn of(errors: &[FilesError], found: &MemoryNvram) -> Option<Self> {
         let slots = found.slots().filter(|held| held.is_damaged).count() as u64;
         (!errors.is_empty()).then(|| Self { errors: errors.iter().map(ToString::to_string).collect(), slots })
     }
 }
 
 /// The files of an array, open.
-pub(crate) struct Opened {
+pub(crate) struct OpenedArray {
     /// A file for each device; the error if it does not answer.
     pub(crate) devices: Vec<io::Result<Arc<dyn OsFile>>>,
-    pub(crate) store: Store,
-    pub(crate) roster: Roster,
+    pub(crate) store: StateStore,
+    pub(crate) roster: MemberRoster,
     /// The file of the intents, which has the roster in its header.
     pub(crate) roster_file: Arc<StateFile>,
     /// The NVRAM and the intents.
-    pub(crate) state: [Identity; 2],
+    pub(crate) state: [FileIdentity; 2],
     /// The NVRAM if it lies on a device.
-    pub(crate) home: Option<Arc<Region>>,
+    pub(crate) home: Option<Arc<FileRegion>>,
     /// Names the spare place of the NVRAM if it lies there, since its device is lost.
     pub(crate) spare: Option<PathBuf>,
     /// What the NVRAM and the intents say.
-    pub(crate) nvram: Nvram,
+    pub(crate) nvram: MemoryNvram,
     /// What the members say of that.
     pub(crate) marks: WriteIntentBitmap,
     /// Lists what each member says that it cannot keep; none if that is damaged.
     pub(crate) bad_pages: Vec<Option<BadPageList>>,
     /// What was made anew because it was lost.
-    pub(crate) resynchronised: Option<Resynchronised>,
+    pub(crate) resynchronised: Option<ArrayResync>,
     /// Reports damage of the intents.
     pub(crate) damaged: Option<DamagedIntents>,
     /// Reports damage of the NVRAM.

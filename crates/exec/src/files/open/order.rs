@@ -3,18 +3,18 @@
 use std::path::Path;
 
 use super::label;
-use super::opened::Opened;
+use super::opened::OpenedArray;
 use crate::files::config::FilesConfig;
 use crate::files::error::FilesError;
-use crate::files::io::os::{Os, Presence};
+use crate::files::io::os::{OsInterface, PathPresence};
 
 /// Opens an array by `open`, with the configuration as it is unless members are in the places of others: then in the
 /// order that their labels say, which is returned.
 pub(crate) fn open_in_order(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
-    open: impl Fn(&dyn Os, &FilesConfig) -> Result<Opened, FilesError>,
-) -> Result<(Opened, Option<FilesConfig>), FilesError> {
+    open: impl Fn(&dyn OsInterface, &FilesConfig) -> Result<OpenedArray, FilesError>,
+) -> Result<(OpenedArray, Option<FilesConfig>), FilesError> {
     let error = match open(os, config) {
         // Who is in the place of another is a stranger there; without an NVRAM nobody's marks are found.
         Err(error @ (FilesError::Stranger { .. } | FilesError::NoMarks(_))) => error,
@@ -26,7 +26,7 @@ pub(crate) fn open_in_order(
 
 /// Returns the configuration with members in the order of their labels, if that is another one. None if labels do not
 /// tell: two of them are of one member, or they are of several arrays.
-pub(super) fn in_order(os: &dyn Os, config: &FilesConfig) -> Option<FilesConfig> {
+pub(super) fn in_order(os: &dyn OsInterface, config: &FilesConfig) -> Option<FilesConfig> {
     let members = &config.devices[..config.members];
     let (first, _) = members.split_first()?;
     // Where one has its label all have it.
@@ -67,8 +67,8 @@ pub(super) fn in_order(os: &dyn Os, config: &FilesConfig) -> Option<FilesConfig>
 
 /// Returns what was drawn for the array of this number whose member a file has been, and which; none if it has no label
 /// that can be read.
-fn owner(os: &dyn Os, config: &FilesConfig, path: &Path) -> Option<([u8; 16], usize)> {
-    let file = os.open(path, Presence::There).ok()?;
+fn owner(os: &dyn OsInterface, config: &FilesConfig, path: &Path) -> Option<([u8; 16], usize)> {
+    let file = os.open(path, PathPresence::There).ok()?;
     let (origin, dev) = label::owner_of(&*file, config, 0)?;
     (origin.array == config.array).then_some((origin.drawn, dev as usize))
 }

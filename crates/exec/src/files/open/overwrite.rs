@@ -5,21 +5,21 @@ use std::path::Path;
 
 use destage_plan::{Dev, DevSet};
 
-use super::identify::{Identities, lock, there};
+use super::identify::{FileIdentities, lock, there};
 use super::label;
 use super::vacancy::check_devices;
-use crate::files::config::{Existing, FilesConfig};
+use crate::files::config::{ExistingFiles, FilesConfig};
 use crate::files::error::FilesError;
-use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::file::{FileIdentity, OsFile};
 use crate::files::io::metadata::identity;
-use crate::files::io::os::Os;
+use crate::files::io::os::OsInterface;
 use crate::files::io::sectors;
 use crate::files::layout::{intents, journal};
 
 /// Whether there can be a new array in the place of an old one: all that is there of that is its own, nobody serves it, and
 /// what else is there of the new one is empty. Nothing is changed.
-pub(crate) fn check(os: &dyn Os, old: &FilesConfig, new: &FilesConfig) -> Result<Existing, FilesError> {
-    let mut parts: Vec<Identity> = Vec::new();
+pub(crate) fn check(os: &dyn OsInterface, old: &FilesConfig, new: &FilesConfig) -> Result<ExistingFiles, FilesError> {
+    let mut parts: Vec<FileIdentity> = Vec::new();
     let mut add = |path: &Path, is_own: &dyn Fn(&dyn OsFile) -> bool| {
         let Some(file) = there(os, path)? else { return Ok(()) };
         lock(&*file, path)?;
@@ -36,7 +36,7 @@ pub(crate) fn check(os: &dyn Os, old: &FilesConfig, new: &FilesConfig) -> Result
     for (dev, device) in old.devices.iter().enumerate() {
         add(&device.path, &|file| label::is_of(file, old, dev))?;
     }
-    let (mut names, mut files) = (BTreeSet::new(), Identities::default());
+    let (mut names, mut files) = (BTreeSet::new(), FileIdentities::default());
     let mut is_part = |path: &Path| {
         if !names.insert(path.to_owned()) {
             return Err(FilesError::Same(path.to_owned(), path.to_owned()));
@@ -53,7 +53,7 @@ pub(crate) fn check(os: &dyn Os, old: &FilesConfig, new: &FilesConfig) -> Result
     }
     is_part(&new.intents)?;
     let nvram = new.own_nvram().map_or(Ok(false), is_part)?;
-    let existing = Existing::GiveUp { devices, nvram };
+    let existing = ExistingFiles::GiveUp { devices, nvram };
     check_devices(os, new, existing)?;
     Ok(existing)
 }

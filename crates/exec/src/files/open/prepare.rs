@@ -6,28 +6,28 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::label::{self, LabelStamp};
-use crate::buffer::Buffer;
+use crate::buffer::AlignedBuffer;
 use crate::files::config::{DeviceConfig, FilesConfig, MAX_DEVICES};
 use crate::files::error::FilesError;
 use crate::files::io::file::{OsFile, SyncPoint};
-use crate::files::io::os::{Os, Presence};
+use crate::files::io::os::{OsInterface, PathPresence};
 use crate::files::io::state_file::StateFile;
 use crate::files::io::zeros::make_zeros;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::intents;
 use crate::files::layout::journal::ArrayEpoch;
-use crate::files::layout::label::Origin;
-use crate::files::layout::roster::Roster;
+use crate::files::layout::label::ArrayOrigin;
+use crate::files::layout::roster::MemberRoster;
 use crate::files::layout::sectors::SECTOR;
 use crate::files::nvram::intents::IntentsFile;
 use crate::files::nvram::journal::NvramFile;
 use crate::nvram::RowSet;
 
 /// Has a device be none of an array that is overwritten, durably.
-pub(super) fn forget(os: &dyn Os, file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<()> {
+pub(super) fn forget(os: &dyn OsInterface, file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<()> {
     if os.is_block_device(&config.devices[dev].path) {
         let from = config.label_offset(dev);
-        file.write_all_at(&Buffer::zeroed((config.own_end(dev) - from) as usize), from)?;
+        file.write_all_at(&AlignedBuffer::zeroed((config.own_end(dev) - from) as usize), from)?;
         if let Some(nvram) = config.region(dev) {
             forget_nvram(file, config, nvram.start)?;
         }
@@ -47,10 +47,10 @@ pub(super) fn forget_nvram(file: &dyn OsFile, config: &FilesConfig, from: u64) -
 pub(super) fn make_intents(
     file: Arc<StateFile>,
     config: &FilesConfig,
-    origin: Origin,
+    origin: ArrayOrigin,
     open: &RowSet,
     count: (u32, EventCount, &[u32; MAX_DEVICES]),
-) -> Result<(IntentsFile, Roster), FilesError> {
+) -> Result<(IntentsFile, MemberRoster), FilesError> {
     clear(&*file, &config.intents, intents::bytes(config.rows))?;
     fill(&*file, &config.intents, intents::bytes(config.rows))?;
     let made = IntentsFile::create(file, origin, config.rows, open, count);
@@ -72,7 +72,7 @@ pub(crate) fn make_nvram(
 
 /// Makes a cache's device anew, durably: it holds nothing that counts.
 pub(crate) fn make_anew(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     file: &dyn OsFile,
     config: &FilesConfig,
     dev: usize,
@@ -115,7 +115,7 @@ fn fill(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), FilesError> {
 /// # Errors
 /// If the device cannot be written, or `told` breaks off, which is [`io::ErrorKind::Interrupted`].
 pub(super) fn empty(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     file: &dyn OsFile,
     config: &FilesConfig,
     dev: usize,
@@ -126,7 +126,7 @@ pub(super) fn empty(
         if !options.direct {
             return Ok(None);
         }
-        let beside = os.open(path, Presence::Beside)?;
+        let beside = os.open(path, PathPresence::Beside)?;
         if beside.identity()? != file.identity()? {
             return Err(io::Error::other("there is another device now"));
         }

@@ -13,30 +13,34 @@ use super::bitmap::{head, mark_all, newest_marks};
 use super::devices::{FoundSizes, open_device};
 use super::event_count::{announce, check_follows, member_counts, state_among};
 use super::folders::sync_folders;
-use super::identify::{Identities, lock, make_file, why_unread};
+use super::identify::{FileIdentities, lock, make_file, why_unread};
 use super::label::{self, LabelStamp};
 use super::mend::mend_intents;
 use super::nvram_place::{NvramAt, at_home, empty_nvram, make_home, nvram_is_there, open_home, open_nvram_device};
-use super::opened::{Opened, Resynchronised};
+use super::opened::{ArrayResync, OpenedArray};
 use super::prepare::{make_anew, make_intents, make_nvram};
 use super::spare_nvram::{failed_home, open_spare, spare_file, why_home_is_lost};
 use crate::files::bitmap::WriteIntentBitmap;
-use crate::files::config::{Accepted, Existing, FilesConfig};
+use crate::files::config::{AcceptedLosses, ExistingFiles, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::SyncPoint;
-use crate::files::io::os::Os;
+use crate::files::io::os::OsInterface;
 use crate::files::io::state_file::StateFile;
 use crate::files::layout::bitmap::BitmapCopy;
 use crate::files::layout::event_count::EventCount;
 use crate::files::layout::journal::ArrayEpoch;
-use crate::files::layout::label::Origin;
-use crate::files::nvram::store::Store;
-use crate::nvram::Nvram;
+use crate::files::layout::label::ArrayOrigin;
+use crate::files::nvram::store::StateStore;
+use crate::nvram::MemoryNvram;
 
 /// Goes on with an array whose NVRAM or intents are lost: both are made anew, with the rows that members have marked as
 /// those that may be inconsistent. What a cache's device holds nobody knows any more: it is made anew as well. If that device
 /// is lost, and the NVRAM with it, the NVRAM goes on in its spare place, if it has one.
-pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepted) -> Result<Opened, FilesError> {
+pub(crate) fn resynchronise(
+    os: &dyn OsInterface,
+    config: &FilesConfig,
+    accepted: AcceptedLosses,
+) -> Result<OpenedArray, FilesError> {
     let Some(spare) = config.spare() else { return make_good(os, config, accepted, None) };
     let why = match why_home_is_lost(os, config)? {
         Some(why) => why,
@@ -47,7 +51,7 @@ pub(crate) fn resynchronise(os: &dyn Os, config: &FilesConfig, accepted: Accepte
     };
     let home = config.home().map(|dev| LostHome { dev, why });
     let opened = make_good(os, &config.with_nvram_in(spare), accepted, home)?;
-    Ok(Opened { spare: Some(spare.to_owned()), ..opened })
+    Ok(OpenedArray { spare: Some(spare.to_owned()), ..opened })
 }
 
 /// Names the device on which the NVRAM lay, which is lost.
@@ -58,12 +62,12 @@ struct LostHome {
 
 /// Makes NVRAM and intents anew if they are lost, or the device with the NVRAM is.
 fn make_good(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
-    accepted: Accepted,
+    accepted: AcceptedLosses,
     mut home: Option<LostHome>,
-) -> Result<Opened, FilesError> {
-    let mut files = Identities::default();
+) -> Result<OpenedArray, FilesError> {
+    let mut files = FileIdentities::default();
     let mut lost = Vec::new();
     if let Some(home) = &home {
         lost.push(config.devices[home.dev].path.clone());
@@ -79,7 +83,7 @@ fn make_good(
     let (mut behind, mut damaged) = (None, None);
     if lost.is_empty() {
         match open(os, config) {
-            Ok(opened) if mended.is_some() => return Ok(Opened { damaged: mended, ..opened }),
+            Ok(opened) if mended.is_some() => return Ok(OpenedArray { damaged: mended, ..opened }),
             // What is older than all members is as good as lost, and so is what nobody can read.
             Err(error) => {
                 lost = match &error {
@@ -118,7 +122,7 @@ fn make_good(
     let Some(BitmapCopy { sequence, head: before, rows, marks }) = found else {
         return Err(FilesError::NoMarks(first_lost));
     };
-    let origin = Origin { array: config.array, drawn: before.drawn };
+    let origin = ArrayOrigin { array: config.array, drawn: before.drawn };
     let counts = member_counts(config, origin, &before.generations, &devices);
     let count = counts.iter().copied().max().unwrap_or(EventCount::settled(1));
     let is_degraded = counts.len() < config.members || !before.condition.unfilled.is_empty();
@@ -188,7 +192,7 @@ fn make_good(
         }
     }
     let made = |path: &Path| {
-        let file = make_file(os, path, Existing::Overwrite)?;
+        let file = make_file(os, path, ExistingFiles::Overwrite)?;
         lock(&*file, path)?;
         Ok::<_, FilesError>(file)
     };
@@ -224,7 +228,7 @@ fn make_good(
     mark_all(&mut devices, config, &new);
     let bad_pages = read_lists(config, origin, &mut devices);
     let state = [nvram_file.identity, intents_identity];
-    let resynchronised = Some(Resynchronised {
+    let resynchronised = Some(ArrayResync {
         lost,
         is_behind: behind.is_some(),
         rows: rows.iter().count() as u64,
@@ -232,10 +236,10 @@ fn make_good(
         of: config.rows,
         data_lost: before.holds,
     });
-    let mut found = Nvram::default();
+    let mut found = MemoryNvram::default();
     found.intents = rows;
-    let (store, home) = (Store::new(nvram, intents), nvram_file.home);
-    Ok(Opened {
+    let (store, home) = (StateStore::new(nvram, intents), nvram_file.home);
+    Ok(OpenedArray {
         devices,
         store,
         roster,

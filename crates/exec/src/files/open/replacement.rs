@@ -10,40 +10,40 @@ use super::identify::{check_size, is_unfinished, lock, make_file, open_file};
 use super::label::{self, LabelStamp};
 use super::prepare::clear;
 use super::vacancy::{check_blocks, check_nothing};
-use crate::buffer::Buffer;
-use crate::files::config::{Existing, FilesConfig};
+use crate::buffer::AlignedBuffer;
+use crate::files::config::{ExistingFiles, FilesConfig};
 use crate::files::error::FilesError;
-use crate::files::io::file::{Identity, OsFile, SyncPoint};
+use crate::files::io::file::{FileIdentity, OsFile, SyncPoint};
 use crate::files::io::metadata::{OPEN, capacity, identity};
-use crate::files::io::os::{Os, Presence};
+use crate::files::io::os::{OsInterface, PathPresence};
 use crate::files::io::patience::patiently;
 use crate::files::io::state_file::StateFile;
-use crate::files::layout::label::{Origin, UNFILLED};
+use crate::files::layout::label::{ArrayOrigin, UNFILLED};
 
 /// Names a device whose place another file takes.
 pub(crate) struct ReplacedPlace {
-    pub(crate) origin: Origin,
+    pub(crate) origin: ArrayOrigin,
     pub(crate) dev: usize,
     /// Lists the array's files, but for the device's own.
-    pub(crate) used: Vec<(Identity, PathBuf)>,
+    pub(crate) used: Vec<(FileIdentity, PathBuf)>,
 }
 
 /// Says what the label of a device's successor says.
 pub(crate) enum SuccessorLabel {
     /// Tells that it was not filled, or not to the end: it is no device's, and can be given again.
-    Unfilled(Origin),
+    Unfilled(ArrayOrigin),
     /// Tells that it holds what the file with this generation holds, whose place it takes.
     Whole {
         stamp: LabelStamp,
         heir_of: u32,
         /// Holds the marks of rows, and where their copy goes.
-        marks: (Buffer, u64),
+        marks: (AlignedBuffer, u64),
     },
 }
 
 /// Labels a device's successor, durably, with all that it was given before.
 pub(crate) fn label_successor(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     file: &dyn OsFile,
     config: &FilesConfig,
     label: &SuccessorLabel,
@@ -69,8 +69,12 @@ pub(crate) fn label_successor(
 }
 
 /// Opens a file once more that is open and locked, to write between its pages what need not be aligned.
-pub(crate) fn open_beside(os: &dyn Os, path: &Path, known: Option<Identity>) -> Result<Arc<dyn OsFile>, FilesError> {
-    let file = os.open(path, Presence::Beside).map_err(FilesError::io(path, OPEN))?;
+pub(crate) fn open_beside(
+    os: &dyn OsInterface,
+    path: &Path,
+    known: Option<FileIdentity>,
+) -> Result<Arc<dyn OsFile>, FilesError> {
+    let file = os.open(path, PathPresence::Beside).map_err(FilesError::io(path, OPEN))?;
     if Some(identity(&*file, path)?) == known {
         return Ok(file);
     }
@@ -81,11 +85,11 @@ pub(crate) fn open_beside(os: &dyn Os, path: &Path, known: Option<Identity>) -> 
 /// Opens what stands in a lost device's place: a file of the right size that nobody needs, or a new one, with room for
 /// all that the device will hold. One that was there is not locked yet.
 pub(crate) fn open_replacement(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
     place: &ReplacedPlace,
     path: &Path,
-    existing: Existing,
+    existing: ExistingFiles,
 ) -> Result<Arc<dyn OsFile>, FilesError> {
     let dev = place.dev;
     let bytes = config.file_bytes(dev);
@@ -108,7 +112,7 @@ pub(crate) fn open_replacement(
             }
             return Ok(file);
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (make_file(os, path, Existing::Refuse)?, true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (make_file(os, path, ExistingFiles::Refuse)?, true),
         Err(error) => return Err(FilesError::io(path, OPEN)(error)),
     };
     lock(&*file, path)?;
@@ -129,7 +133,7 @@ pub(crate) fn open_replacement(
 /// Checks that a file does not lie where another device has its own that is not open: the description would name it twice, and
 /// no start would go on.
 fn check_others_places(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     file: &dyn OsFile,
     config: &FilesConfig,
     place: &ReplacedPlace,
@@ -142,7 +146,7 @@ fn check_others_places(
         if is_open || device.path.file_name() != path.file_name() {
             continue;
         }
-        let there = os.open(&device.path, Presence::Beside);
+        let there = os.open(&device.path, PathPresence::Beside);
         if there.and_then(|there| there.identity()).is_ok_and(|there| there == own) {
             let owner = device_words(config, other);
             return Err(FilesError::OthersPlace { path: path.to_owned(), owner });
@@ -179,7 +183,7 @@ fn check_unneeded(
 
 /// Has a device's file read and written directly if that is wanted: how memory must be aligned then, or why it cannot be.
 pub(crate) fn go_direct(
-    os: &Arc<dyn Os>,
+    os: &Arc<dyn OsInterface>,
     config: &FilesConfig,
     dev: usize,
     path: &Path,
@@ -194,7 +198,7 @@ pub(crate) fn go_direct(
 
 /// Has a file of the state read and written past the page cache; returns why it is not.
 pub(crate) fn state_goes_direct(
-    os: &Arc<dyn Os>,
+    os: &Arc<dyn OsInterface>,
     path: &Path,
     patience: Duration,
     file: Arc<StateFile>,
@@ -204,7 +208,7 @@ pub(crate) fn state_goes_direct(
 
 /// Makes a file the device's, durably.
 pub(crate) fn label_replacement(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     file: &dyn OsFile,
     config: &FilesConfig,
     stamp: LabelStamp,

@@ -11,26 +11,26 @@ use super::identify::{is_made, is_unfinished, lock, make_file, open_file, there,
 use super::label;
 use super::nvram_place::open_nvram_device;
 use super::vacancy::check_nothing_but;
-use crate::files::config::{Existing, FilesConfig};
+use crate::files::config::{ExistingFiles, FilesConfig};
 use crate::files::error::FilesError;
-use crate::files::io::file::{Identity, OsFile};
+use crate::files::io::file::{FileIdentity, OsFile};
 use crate::files::io::metadata::{identity, length};
-use crate::files::io::os::{Os, Presence};
+use crate::files::io::os::{OsInterface, PathPresence};
 use crate::files::io::sectors;
 use crate::files::layout::journal::MAGIC;
-use crate::files::layout::roster::Roster;
+use crate::files::layout::roster::MemberRoster;
 use crate::files::layout::sectors::SECTOR;
 use crate::files::nvram::intents;
 use crate::files::nvram::journal::read_headers;
-use crate::files::nvram::region::Region;
+use crate::files::nvram::region::FileRegion;
 
 /// Opens or makes the file that is to have the NVRAM; it is locked. What is there must be an NVRAM of the array's, or one that
 /// was not made to an end.
 pub(crate) fn open_spare(
-    os: &dyn Os,
+    os: &dyn OsInterface,
     config: &FilesConfig,
     path: &Path,
-) -> Result<(Arc<dyn OsFile>, Identity), FilesError> {
+) -> Result<(Arc<dyn OsFile>, FileIdentity), FilesError> {
     let file = if os.is_block_device(path) {
         open_nvram_device(os, config, path)?
     } else if let Some(file) = there(os, path)? {
@@ -40,7 +40,7 @@ pub(crate) fn open_spare(
         }
         file
     } else {
-        let file = make_file(os, path, Existing::Refuse)?;
+        let file = make_file(os, path, ExistingFiles::Refuse)?;
         lock(&*file, path)?;
         file
     };
@@ -61,17 +61,17 @@ fn is_own(file: &dyn OsFile, config: &FilesConfig, path: &Path) -> Result<bool, 
 }
 
 /// Returns the file of the spare place if it is an NVRAM of the array's, current or not.
-pub(crate) fn spare_file(os: &dyn Os, config: &FilesConfig) -> Result<Option<Arc<dyn OsFile>>, FilesError> {
+pub(crate) fn spare_file(os: &dyn OsInterface, config: &FilesConfig) -> Result<Option<Arc<dyn OsFile>>, FilesError> {
     let Some(path) = config.spare() else { return Ok(None) };
     let Some(file) = there(os, path)? else { return Ok(None) };
-    let file = Region::whole(file, config, path)?;
+    let file = FileRegion::whole(file, config, path)?;
     let is_nvram = is_made(&*file, path)? && is_own(&*file, config, path)?;
     Ok(Some(file).filter(|_| is_nvram))
 }
 
 /// Returns the configuration with the NVRAM in its spare place if it lies there: it has the epoch of the roster, and is of
 /// the same time. What an earlier move has left is of another. Without a roster the members' marks tell.
-pub(crate) fn in_spare_place(os: &dyn Os, config: &FilesConfig) -> Result<Option<FilesConfig>, FilesError> {
+pub(crate) fn in_spare_place(os: &dyn OsInterface, config: &FilesConfig) -> Result<Option<FilesConfig>, FilesError> {
     let (Some(path), Some(file)) = (config.spare(), spare_file(os, config)?) else { return Ok(None) };
     let Ok(header) = read_headers(&*file, path, length(&*file, path)?, &config.journal_layout()) else {
         return Ok(None);
@@ -83,14 +83,14 @@ pub(crate) fn in_spare_place(os: &dyn Os, config: &FilesConfig) -> Result<Option
             && roster.event_count().is_of(header.bounds.event_count)
     } else {
         let members = config.devices.iter().take(config.members);
-        let mut members: Vec<_> = members.map(|member| os.open(&member.path, Presence::Beside)).collect();
+        let mut members: Vec<_> = members.map(|member| os.open(&member.path, PathPresence::Beside)).collect();
         newest_marks(&mut members, config, drawn)?.is_some_and(|marks| marks.head.epoch == header.epoch.epoch)
     };
     Ok(is_current.then(|| config.with_nvram_in(path)))
 }
 
 /// Reads the roster; none if the intents are missing, or their header is damaged.
-fn read_roster(os: &dyn Os, config: &FilesConfig) -> Result<Option<Roster>, FilesError> {
+fn read_roster(os: &dyn OsInterface, config: &FilesConfig) -> Result<Option<MemberRoster>, FilesError> {
     let Some(file) = there(os, &config.intents)? else { return Ok(None) };
     if why_unread(os, config)?.is_some() {
         return Ok(None);
@@ -100,7 +100,7 @@ fn read_roster(os: &dyn Os, config: &FilesConfig) -> Result<Option<Roster>, File
 
 /// Tells why the device on which the NVRAM lies is lost, if it is: it is not there or does not answer, or the array went on
 /// without it.
-pub(crate) fn why_home_is_lost(os: &dyn Os, config: &FilesConfig) -> Result<Option<io::Error>, FilesError> {
+pub(crate) fn why_home_is_lost(os: &dyn OsInterface, config: &FilesConfig) -> Result<Option<io::Error>, FilesError> {
     let Some(dev) = config.home() else { return Ok(None) };
     let path = config.nvram_path();
     let file = match open_file(os, path)? {

@@ -7,23 +7,27 @@ use std::sync::Arc;
 
 use super::identify::{check_size, lock};
 use super::label;
-use crate::buffer::Buffer;
-use crate::files::config::{Existing, FilesConfig};
+use crate::buffer::AlignedBuffer;
+use crate::files::config::{ExistingFiles, FilesConfig};
 use crate::files::error::FilesError;
 use crate::files::io::file::OsFile;
 use crate::files::io::metadata::{OPEN, capacity, length};
-use crate::files::io::os::{Os, Presence};
+use crate::files::io::os::{OsInterface, PathPresence};
 use crate::files::layout::OWN_MARK;
-use crate::files::nvram::region::Region;
+use crate::files::nvram::region::FileRegion;
 
 /// Whether the devices that are there, and stay, have room for what a new array has on them, and nothing that must stay.
-pub(crate) fn check_devices(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<(), FilesError> {
+pub(crate) fn check_devices(
+    os: &dyn OsInterface,
+    config: &FilesConfig,
+    existing: ExistingFiles,
+) -> Result<(), FilesError> {
     for (dev, device) in config.devices.iter().enumerate() {
         let keeps = existing.keeps(dev);
         if !keeps && !os.is_block_device(&device.path) {
             continue;
         }
-        let file = os.open(&device.path, Presence::There).map_err(FilesError::io(&device.path, OPEN))?;
+        let file = os.open(&device.path, PathPresence::There).map_err(FilesError::io(&device.path, OPEN))?;
         lock(&*file, &device.path)?;
         check_blocks(&*file, config, dev, &device.path)?;
         if keeps {
@@ -33,9 +37,9 @@ pub(crate) fn check_devices(os: &dyn Os, config: &FilesConfig, existing: Existin
         }
     }
     if let Some(path) = config.own_nvram().filter(|path| os.is_block_device(path)) {
-        let file = os.open(path, Presence::There).map_err(FilesError::io(path, OPEN))?;
+        let file = os.open(path, PathPresence::There).map_err(FilesError::io(path, OPEN))?;
         lock(&*file, path)?;
-        Region::whole(Arc::clone(&file), config, path)?;
+        FileRegion::whole(Arc::clone(&file), config, path)?;
         if !existing.loses_nvram() {
             check_ends(&*file, path)?;
         }
@@ -67,7 +71,7 @@ const SAMPLES: u64 = 64;
 const SAMPLE: u64 = 4096;
 
 /// Whether a block device has room for what a device holds, and nothing that must stay.
-fn check_empty(file: &dyn OsFile, config: &FilesConfig, dev: usize, existing: Existing) -> Result<(), FilesError> {
+fn check_empty(file: &dyn OsFile, config: &FilesConfig, dev: usize, existing: ExistingFiles) -> Result<(), FilesError> {
     let path = &config.devices[dev].path;
     check_size(file, config, dev, path)?;
     if existing.loses(dev) { Ok(()) } else { check_nothing(file, config, dev, path) }
@@ -127,7 +131,7 @@ fn clear_places(
     for from in places.into_iter().map(|place| place.min(length - looked_at)) {
         let (from, end) = (from.max(own.start), (from + looked_at).min(own.end));
         if from < end {
-            file.write_all_at(&Buffer::zeroed((end - from) as usize), from)?;
+            file.write_all_at(&AlignedBuffer::zeroed((end - from) as usize), from)?;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use destage_exec::{Identity, Os, OsFile, Presence, RealOs, SyncPoint};
+use destage_exec::{FileIdentity, OsFile, OsInterface, PathPresence, RealOs, SyncPoint};
 use rustix::io::Errno;
 
 /// Says what disks can do, and counts what they were asked for.
@@ -50,7 +50,7 @@ impl DiskSystem {
     }
 }
 
-impl Os for DiskSystem {
+impl OsInterface for DiskSystem {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         RealOs.exists(path)
     }
@@ -59,7 +59,7 @@ impl Os for DiskSystem {
         self.state().paths.contains(path)
     }
 
-    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
+    fn open(&self, path: &Path, presence: PathPresence) -> io::Result<Arc<dyn OsFile>> {
         let (file, is_disk) = (RealOs.open(path, presence)?, self.is_block_device(path));
         Ok(Arc::new(DiskFile { disks: self.clone(), file, is_disk, is_direct: AtomicBool::new(false) }))
     }
@@ -136,7 +136,7 @@ impl OsFile for DiskFile {
         Ok(self.is_disk.then(|| self.disks.state().block))
     }
 
-    fn identity(&self) -> io::Result<Identity> {
+    fn identity(&self) -> io::Result<FileIdentity> {
         self.file.identity()
     }
 

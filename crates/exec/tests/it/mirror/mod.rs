@@ -1,7 +1,7 @@
 //! A small controller to test executors with: every member holds the same, with intents and their
 //! recovery; no loss of members.
 
-use destage_exec::{RowCheck, View};
+use destage_exec::{MemoryView, RowCheck};
 use destage_plan::{
     Buf, Claim, Class, ColumnSet, Control, Controller, Dev, Event, Ext, Frag, HostOp, Intents, OpId, Out, Row, Rows,
     Start, Step, StepSet, Stripe,
@@ -179,7 +179,7 @@ impl<C> RowCheck<C> for Copies {
     fn counts(&self, _: &C, _: Dev, _: Row) -> bool {
         true
     }
-    fn row(&self, _: &C, view: &View<'_>, row: Row) -> Result<(), String> {
+    fn row(&self, _: &C, view: &MemoryView<'_>, row: Row) -> Result<(), String> {
         let mut copies = (0..self.0).filter_map(|dev| view.page(Dev(dev), row.0));
         let first = copies.next();
         if copies.all(|copy| Some(copy) == first) { Ok(()) } else { Err("the copies differ".to_owned()) }

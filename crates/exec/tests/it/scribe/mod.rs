@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io};
+use destage_exec::{DeviceConfig, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend};
 use destage_plan::{
     Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvPut, NvSlot, OpId, Out, PutList, Row, Rows,
     Sectors, Shape, Step, StepSet, Tag,
@@ -169,7 +169,7 @@ pub fn config(folder: &Path) -> FilesConfig {
         members: 0,
         rows_per_mark: 1,
         idle_marks: 0,
-        io: Io::Threads,
+        io: IoBackend::Threads,
         patience: FilesConfig::PATIENCE,
         device_timeout: None,
     }
@@ -184,14 +184,14 @@ pub fn intents(folder: &Path) -> PathBuf {
 }
 
 /// A new array.
-pub fn create(folder: &Path) -> Files<Scribe> {
-    Files::create(Scribe::new(&Arc::default()), config(folder), Existing::Refuse).expect("a new array")
+pub fn create(folder: &Path) -> FileExecutor<Scribe> {
+    FileExecutor::create(Scribe::new(&Arc::default()), config(folder), ExistingFiles::Refuse).expect("a new array")
 }
 
 /// Opens the array; what it found.
-pub fn open(folder: &Path) -> Result<(Files<Scribe>, Found), FilesError> {
+pub fn open(folder: &Path) -> Result<(FileExecutor<Scribe>, Found), FilesError> {
     let found = Arc::default();
-    let files = Files::open(Scribe::new(&found), config(folder))?;
+    let files = FileExecutor::open(Scribe::new(&found), config(folder))?;
     let found = found.lock().unwrap().clone();
     Ok((files, found))
 }
@@ -202,7 +202,7 @@ pub const fn request(op: HostOp, page: u64) -> HostRequest {
 }
 
 /// Serves one request; what it read.
-pub fn serve(files: &mut Files<Scribe>, request: HostRequest, data: Vec<u8>) -> Vec<u8> {
+pub fn serve(files: &mut FileExecutor<Scribe>, request: HostRequest, data: Vec<u8>) -> Vec<u8> {
     files.submit(request, data).expect("a request in range");
     let completion = files.wait().expect("it is served").expect("it is under way");
     assert!(completion.ok && completion.tag == request.tag);
@@ -210,12 +210,12 @@ pub fn serve(files: &mut Files<Scribe>, request: HostRequest, data: Vec<u8>) -> 
 }
 
 /// Puts a slot.
-pub fn put(files: &mut Files<Scribe>, page: u64, byte: u8) {
+pub fn put(files: &mut FileExecutor<Scribe>, page: u64, byte: u8) {
     serve(files, request(HostOp::Write, page), vec![byte; PAGE as usize]);
 }
 
 /// Sets or clears the intents of a page's rows.
-pub fn intent(files: &mut Files<Scribe>, page: u64, set: bool) {
+pub fn intent(files: &mut FileExecutor<Scribe>, page: u64, set: bool) {
     let len = if set { PAGE } else { SECTOR };
     serve(files, HostRequest { len, ..request(HostOp::WriteZeroes, page) }, Vec::new());
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use destage_crash::Dice;
-use destage_exec::Recording;
+use destage_exec::RecordingOs;
 use destage_plan::Dev;
 
 use super::super::killed::{CutTally, look};
@@ -38,7 +38,7 @@ impl RandomWalk {
         state.open(&os, known)
     }
 
-    fn end_in_order(mut self) -> (WalkState, Recording, ClientKnowledge) {
+    fn end_in_order(mut self) -> (WalkState, RecordingOs, ClientKnowledge) {
         self.served.settle();
         let Self { served, state } = self;
         let (os, known, _) = served.stop();

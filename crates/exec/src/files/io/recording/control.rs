@@ -5,35 +5,35 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::image::FileImage;
-use super::inode::{BadBytes, Inode, Sectors, Survival};
-use super::slip::Slip;
-use super::state::{Fault, Moment, Recording};
+use super::inode::{BadBytes, CrashSurvival, RecordedInode, SectorBytes};
+use super::slip::ExecutorFault;
+use super::state::{CrashPoint, IoFault, RecordingOs};
 use crate::files::io::file::SyncPoint;
 
-impl Recording {
+impl RecordingOs {
     /// A file that is made at this path has sectors of so many bytes, not 512.
     pub fn set_sector(&self, path: &Path, bytes: u64) {
-        self.lock().sectors.insert(path.to_owned(), Sectors { bytes, ..Sectors::default() });
+        self.lock().sectors.insert(path.to_owned(), SectorBytes { bytes, ..SectorBytes::default() });
     }
 
     /// A file that is made at this path has sectors of so many bytes up to there, a multiple of 512, and of 512 behind.
     pub fn set_sector_before(&self, path: &Path, end: u64, bytes: u64) {
-        self.lock().sectors.insert(path.to_owned(), Sectors { bytes, behind: (end, 512) });
+        self.lock().sectors.insert(path.to_owned(), SectorBytes { bytes, behind: (end, 512) });
     }
 
     /// Plants a fault of the executor, from now on and in what is left at any later moment.
-    pub fn plant(&self, slip: Option<Slip>) {
+    pub fn plant(&self, slip: Option<ExecutorFault>) {
         self.lock().slip = slip;
     }
 
     /// One of the coming operations that change something fails: the one after so many.
-    pub fn fail_after(&self, operations: u64, fault: Fault) {
+    pub fn fail_after(&self, operations: u64, fault: IoFault) {
         let mut state = self.lock();
         (state.fault, state.struck) = (Some((operations, fault)), None);
     }
 
     /// The next sync of this kind fails.
-    pub fn fail_sync(&self, at: SyncPoint, fault: Fault) {
+    pub fn fail_sync(&self, at: SyncPoint, fault: IoFault) {
         let mut state = self.lock();
         (state.failing_sync, state.struck) = (Some((at, fault)), None);
     }
@@ -67,7 +67,7 @@ impl Recording {
     }
 
     /// The moments that were kept since the last call.
-    pub fn take_moments(&self) -> Vec<Moment> {
+    pub fn take_moments(&self) -> Vec<CrashPoint> {
         std::mem::take(&mut self.lock().moments)
     }
 
@@ -79,7 +79,7 @@ impl Recording {
 
     /// What is left if the power fails now, and so much survives.
     #[must_use]
-    pub fn cut(&self, survival: Survival) -> Self {
+    pub fn cut(&self, survival: CrashSurvival) -> Self {
         self.lock().cut(survival)
     }
 
@@ -151,7 +151,7 @@ impl Recording {
         let sectors = state.sectors.get(path).copied().unwrap_or_default();
         let disk = &mut state.disk;
         let at = disk.inodes.len();
-        disk.inodes.push(Inode::new(FileImage::from(bytes), sectors));
+        disk.inodes.push(RecordedInode::new(FileImage::from(bytes), sectors));
         disk.names.insert(path.to_owned(), at);
         disk.durable_names.insert(path.to_owned(), at);
     }

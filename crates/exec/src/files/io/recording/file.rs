@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
-use super::inode::{Change, Inode};
-use super::slip::{Slip, part};
-use super::state::{At, LastingFault, Recording, State};
-use crate::files::io::file::{Identity, OsFile, SyncPoint, Unfit};
+use super::inode::{FileChange, RecordedInode};
+use super::slip::{ExecutorFault, part};
+use super::state::{LastingFault, OperationPosition, RecordingOs, RecordingState};
+use crate::files::io::file::{FileIdentity, OsFile, SyncPoint, UntrustedFile};
 
 /// An open file of a recording.
 #[derive(Debug)]
 pub(super) struct RecordedFile {
-    pub(super) os: Recording,
+    pub(super) os: RecordingOs,
     pub(super) inode: usize,
     pub(super) handle: u64,
     /// Whether it is another's as well, who syncs it on its own account: how many syncs this one knows to have failed.
@@ -30,10 +30,10 @@ impl RecordedFile {
         &self,
         needs_room: bool,
         changes: bool,
-        work: impl FnOnce(&mut Inode) -> io::Result<T>,
+        work: impl FnOnce(&mut RecordedInode) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut state = self.os.lock();
-        let begun = state.begin(needs_room, changes, At::File(self.inode));
+        let begun = state.begin(needs_room, changes, OperationPosition::File(self.inode));
         let inode = &mut state.disk.inodes[self.inode];
         if inode.broken {
             return Err(Errno::IO.into());
@@ -43,7 +43,7 @@ impl RecordedFile {
     }
 
     /// As [`operation`](Self::operation), of what changes the file.
-    fn change(&self, change: Change) -> io::Result<()> {
+    fn change(&self, change: FileChange) -> io::Result<()> {
         let done = self.operation(true, true, |inode| {
             let worker = inode.worker;
             if self.beside.is_some() {
@@ -58,7 +58,7 @@ impl RecordedFile {
     }
 
     /// How many of these bytes are read, written or made zeros.
-    fn part(&self, offset: u64, len: usize, of: Slip) -> usize {
+    fn part(&self, offset: u64, len: usize, of: ExecutorFault) -> usize {
         let state = &mut *self.os.lock();
         let sector = state.disk.inodes[self.inode].sectors.at(offset);
         if state.slip == Some(of) { part(offset, len, sector, &mut *state.chance) } else { len }
@@ -92,7 +92,8 @@ impl RecordedFile {
                 if let Some(fault) = fault.filter(|_| state.fault.is_none()) {
                     state.lasting = Some(LastingFault { file: self.inode, offset: at, fault });
                 }
-                let is_told = state.slip != Some(Slip::MergedShort) && (done == 0 || state.chance.below(2) == 0);
+                let is_told =
+                    state.slip != Some(ExecutorFault::MergedShort) && (done == 0 || state.chance.below(2) == 0);
                 return if is_told { Err(error) } else { Ok(Self::told(state, done, total)) };
             }
             done += len;
@@ -102,8 +103,8 @@ impl RecordedFile {
     }
 
     /// Returns how many bytes of these are told to be done.
-    fn told(state: &State, done: usize, total: usize) -> usize {
-        if state.slip == Some(Slip::MergedShort) { total } else { done }
+    fn told(state: &RecordingState, done: usize, total: usize) -> usize {
+        if state.slip == Some(ExecutorFault::MergedShort) { total } else { done }
     }
 
     fn sync(&self, at: SyncPoint, lengths: bool) -> io::Result<()> {
@@ -121,23 +122,27 @@ impl RecordedFile {
         // Each who has it open is told once of a sync that failed.
         let failed = state.disk.inodes[self.inode].failed_syncs;
         let is_news = known.swap(failed, Ordering::Relaxed) < failed;
-        if is_news && synced.is_ok() && state.slip != Some(Slip::Unheard(at)) { Err(Errno::IO.into()) } else { synced }
+        if is_news && synced.is_ok() && state.slip != Some(ExecutorFault::Unheard(at)) {
+            Err(Errno::IO.into())
+        } else {
+            synced
+        }
     }
 
     fn sync_alone(&self, at: SyncPoint, lengths: bool) -> io::Result<()> {
         let mut state = self.os.lock();
         *state.syncs.entry(at).or_default() += 1;
-        let mut begun = state.begin(true, true, At::File(self.inode));
+        let mut begun = state.begin(true, true, OperationPosition::File(self.inode));
         let broken = state.disk.inodes[self.inode].broken;
         if !broken && let Some((_, fault)) = state.failing_sync.take_if(|failing| failing.0 == at) {
-            state.strike(At::File(self.inode));
+            state.strike(OperationPosition::File(self.inode));
             begun = Err(fault.errno().into());
         }
         if broken || begun.is_err() {
-            let State { disk, chance, debts, .. } = &mut *state;
+            let RecordingState { disk, chance, debts, .. } = &mut *state;
             debts.retain(|debt| !debt.is_of(self.inode));
             disk.inodes[self.inode].spoil(&mut **chance);
-            let unheard = state.slip == Some(Slip::Unheard(at));
+            let unheard = state.slip == Some(ExecutorFault::Unheard(at));
             return if unheard { Ok(()) } else { Err(begun.err().unwrap_or_else(|| Errno::IO.into())) };
         }
         state.sync(self.inode, at, lengths);
@@ -154,7 +159,7 @@ impl OsFile for RecordedFile {
         Ok(None)
     }
 
-    fn identity(&self) -> io::Result<Identity> {
+    fn identity(&self) -> io::Result<FileIdentity> {
         Ok((0, self.inode as u64))
     }
 
@@ -170,7 +175,7 @@ impl OsFile for RecordedFile {
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.change(Change::SetLen(bytes))
+        self.change(FileChange::SetLen(bytes))
     }
 
     fn reserve(&self, _bytes: u64) -> io::Result<()> {
@@ -178,7 +183,7 @@ impl OsFile for RecordedFile {
     }
 
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        let len = self.part(offset, bytes.len(), Slip::ShortRead);
+        let len = self.part(offset, bytes.len(), ExecutorFault::ShortRead);
         let bytes = &mut bytes[..len];
         let read = self.operation(false, false, |inode| {
             if inode.is_bad(offset, bytes.len()) {
@@ -186,7 +191,7 @@ impl OsFile for RecordedFile {
             }
             if inode.content.read(offset, bytes) { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
         });
-        if read.is_err() && self.os.lock().slip == Some(Slip::UnheardRead) {
+        if read.is_err() && self.os.lock().slip == Some(ExecutorFault::UnheardRead) {
             bytes.fill(0);
             return Ok(());
         }
@@ -197,8 +202,8 @@ impl OsFile for RecordedFile {
         if let Some(fault) = self.os.lock().take_lasting(self.inode, offset) {
             return Err(fault.errno().into());
         }
-        let len = self.part(offset, bytes.len(), Slip::ShortWrite);
-        self.change(Change::Write { offset, bytes: bytes[..len].into() })
+        let len = self.part(offset, bytes.len(), ExecutorFault::ShortWrite);
+        self.change(FileChange::Write { offset, bytes: bytes[..len].into() })
     }
 
     fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
@@ -212,8 +217,8 @@ impl OsFile for RecordedFile {
     }
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
-        let len = self.part(offset, len as usize, Slip::ShortHole) as u64;
-        self.change(Change::Punch { offset, len })
+        let len = self.part(offset, len as usize, ExecutorFault::ShortHole) as u64;
+        self.change(FileChange::Punch { offset, len })
     }
 
     fn sync_data(&self, at: SyncPoint) -> io::Result<()> {
@@ -237,8 +242,8 @@ impl OsFile for RecordedFile {
         self.os.lock().disk.inodes[self.inode].hangs
     }
 
-    fn believes(&self, what: Unfit) -> bool {
-        self.os.lock().slip == Some(Slip::Believes(what))
+    fn believes(&self, what: UntrustedFile) -> bool {
+        self.os.lock().slip == Some(ExecutorFault::Believes(what))
     }
 
     fn sector(&self) -> usize {

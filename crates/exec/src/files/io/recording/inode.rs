@@ -10,14 +10,14 @@ use rustix::io::Errno;
 use super::image::FileImage;
 
 /// Chance for a recording.
-pub trait Chance: Send {
+pub trait CrashChance: Send {
     /// A number below `n`.
     fn below(&mut self, n: u64) -> u64;
 }
 
 /// What a loss of power leaves of what is not durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Survival {
+pub enum CrashSurvival {
     /// Nothing.
     Nothing,
     /// Everything.
@@ -30,9 +30,9 @@ pub enum Survival {
     Files(u64),
 }
 
-impl Survival {
+impl CrashSurvival {
     /// One of all kinds.
-    pub fn draw(chance: &mut dyn Chance) -> Self {
+    pub fn draw(chance: &mut dyn CrashChance) -> Self {
         match chance.below(8) {
             0 | 1 => Self::Nothing,
             2 => Self::Everything,
@@ -45,20 +45,20 @@ impl Survival {
 
 /// Bytes of a file's sectors, none of which is ever torn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sectors {
+pub(super) struct SectorBytes {
     /// Of those at the beginning.
     pub(super) bytes: u64,
     /// From where on they have others, a multiple of both.
     pub(super) behind: (u64, u64),
 }
 
-impl Default for Sectors {
+impl Default for SectorBytes {
     fn default() -> Self {
         Self { bytes: 512, behind: (u64::MAX, 512) }
     }
 }
 
-impl Sectors {
+impl SectorBytes {
     /// Of the sector in which this byte is.
     pub(super) const fn at(self, offset: u64) -> u64 {
         if offset < self.behind.0 { self.bytes } else { self.behind.1 }
@@ -77,13 +77,13 @@ pub enum BadBytes {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+pub(super) enum FileChange {
     Write { offset: u64, bytes: Arc<[u8]> },
     Punch { offset: u64, len: u64 },
     SetLen(u64),
 }
 
-impl Change {
+impl FileChange {
     pub(super) fn apply(&self, image: &mut FileImage) {
         match *self {
             Self::Write { offset, ref bytes } => image.write(offset, bytes),
@@ -95,21 +95,21 @@ impl Change {
 
 /// A change that is not durable.
 #[derive(Clone, Debug)]
-pub(super) struct Pending {
+pub(super) struct UnsyncedChange {
     /// The worker that did it.
     pub(super) worker: usize,
     /// It was done while a sync was under way.
     pub(super) beside: bool,
-    pub(super) change: Change,
+    pub(super) change: FileChange,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Inode {
+pub(super) struct RecordedInode {
     /// What reads see.
     pub(super) content: FileImage,
     pub(super) durable: FileImage,
     /// Since the last sync.
-    pub(super) pending: Vec<Pending>,
+    pub(super) pending: Vec<UnsyncedChange>,
     /// Of these, those that were there when the last sync ended, or the process before.
     pub(super) settled: usize,
     /// The worker that asks now.
@@ -120,7 +120,7 @@ pub(super) struct Inode {
     pub(super) spoiled: bool,
     /// Syncs that failed.
     pub(super) failed_syncs: u64,
-    pub(super) sectors: Sectors,
+    pub(super) sectors: SectorBytes,
     /// Every operation on it fails.
     pub(super) broken: bool,
     pub(super) hangs: bool,
@@ -129,8 +129,8 @@ pub(super) struct Inode {
     pub(super) locked_by: Option<u64>,
 }
 
-impl Inode {
-    pub(super) fn new(image: FileImage, sectors: Sectors) -> Self {
+impl RecordedInode {
+    pub(super) fn new(image: FileImage, sectors: SectorBytes) -> Self {
         Self {
             content: image.clone(),
             durable: image,
@@ -156,8 +156,10 @@ impl Inode {
     /// Flips a bit of a byte, in what is durable and what is not.
     pub(super) fn flip(&mut self, offset: u64, bit: u32) {
         let pending = self.pending.iter_mut().filter_map(|pending| match &mut pending.change {
-            Change::Write { offset: from, bytes } => Arc::make_mut(bytes).get_mut(offset.checked_sub(*from)? as usize),
-            Change::Punch { .. } | Change::SetLen(_) => None,
+            FileChange::Write { offset: from, bytes } => {
+                Arc::make_mut(bytes).get_mut(offset.checked_sub(*from)? as usize)
+            }
+            FileChange::Punch { .. } | FileChange::SetLen(_) => None,
         });
         let kept =
             [&mut self.content, &mut self.durable].into_iter().filter_map(|image| image.byte_mut(offset as usize));
@@ -165,8 +167,8 @@ impl Inode {
     }
 
     /// Makes a change, and fails if it writes what cannot be written.
-    pub(super) fn change(&mut self, change: Change) -> io::Result<()> {
-        if let Change::Write { offset, bytes } = &change {
+    pub(super) fn change(&mut self, change: FileChange) -> io::Result<()> {
+        if let FileChange::Write { offset, bytes } = &change {
             let end = offset + bytes.len() as u64;
             if self
                 .bad
@@ -182,9 +184,9 @@ impl Inode {
         Ok(())
     }
 
-    pub(super) fn apply(&mut self, change: Change) {
+    pub(super) fn apply(&mut self, change: FileChange) {
         change.apply(&mut self.content);
-        self.pending.push(Pending { worker: self.worker, beside: self.sync_begun.is_some(), change });
+        self.pending.push(UnsyncedChange { worker: self.worker, beside: self.sync_begun.is_some(), change });
     }
 
     /// What is pending before here is covered by a sync that ends now.
@@ -194,10 +196,10 @@ impl Inode {
 
     /// What is pending before `end` is durable, but for lengths that were set unless `lengths`, and for
     /// what the sync does not cover.
-    pub(super) fn sync(&mut self, lengths: bool, end: usize, covers: impl Fn(usize, &Pending) -> bool) {
+    pub(super) fn sync(&mut self, lengths: bool, end: usize, covers: impl Fn(usize, &UnsyncedChange) -> bool) {
         // What a length that is not durable cuts off or adds stays undecided, and so does what was
         // done before it.
-        let sets = |pending: &Pending| !lengths && matches!(pending.change, Change::SetLen(_));
+        let sets = |pending: &UnsyncedChange| !lengths && matches!(pending.change, FileChange::SetLen(_));
         let first = self.pending.iter().rposition(sets).map_or(0, |last| last + 1);
         let mut index = first;
         let covered = self.pending.extract_if(first..end.clamp(first, self.pending.len()), |pending| {
@@ -210,30 +212,30 @@ impl Inode {
     }
 
     /// A sync fails: what is pending is durable or never will be, as chance has it.
-    pub(super) fn spoil(&mut self, chance: &mut dyn Chance) {
+    pub(super) fn spoil(&mut self, chance: &mut dyn CrashChance) {
         (self.spoiled, self.sync_begun, self.settled) = (true, None, 0);
         self.failed_syncs += 1;
         let pending = std::mem::take(&mut self.pending);
-        apply_some(&mut self.durable, &pending, self.sectors, 0, Survival::Sectors, chance);
+        apply_some(&mut self.durable, &pending, self.sectors, 0, CrashSurvival::Sectors, chance);
     }
 }
 
 /// Applies what survives of these changes.
 pub(super) fn apply_some(
     image: &mut FileImage,
-    changes: &[Pending],
-    sectors: Sectors,
+    changes: &[UnsyncedChange],
+    sectors: SectorBytes,
     file: usize,
-    survival: Survival,
-    chance: &mut dyn Chance,
+    survival: CrashSurvival,
+    chance: &mut dyn CrashChance,
 ) {
-    for Pending { change, .. } in changes {
+    for UnsyncedChange { change, .. } in changes {
         let whole = match survival {
-            Survival::Nothing => false,
-            Survival::Everything => true,
-            Survival::Files(which) => which >> (file % 32) & 1 != 0,
-            Survival::Operations => chance.below(2) == 0,
-            Survival::Sectors => {
+            CrashSurvival::Nothing => false,
+            CrashSurvival::Everything => true,
+            CrashSurvival::Files(which) => which >> (file % 32) & 1 != 0,
+            CrashSurvival::Operations => chance.below(2) == 0,
+            CrashSurvival::Sectors => {
                 apply_sectors(image, change, sectors, chance);
                 continue;
             }
@@ -244,11 +246,11 @@ pub(super) fn apply_some(
     }
 }
 
-fn apply_sectors(image: &mut FileImage, change: &Change, sectors: Sectors, chance: &mut dyn Chance) {
+fn apply_sectors(image: &mut FileImage, change: &FileChange, sectors: SectorBytes, chance: &mut dyn CrashChance) {
     let (offset, len) = match change {
-        Change::Write { offset, bytes } => (*offset, bytes.len() as u64),
-        Change::Punch { offset, len } => (*offset, *len),
-        Change::SetLen(_) => {
+        FileChange::Write { offset, bytes } => (*offset, bytes.len() as u64),
+        FileChange::Punch { offset, len } => (*offset, *len),
+        FileChange::SetLen(_) => {
             if chance.below(2) == 0 {
                 change.apply(image);
             }
@@ -261,10 +263,11 @@ fn apply_sectors(image: &mut FileImage, change: &Change, sectors: Sectors, chanc
         let end = ((at / sector + 1) * sector).min(offset + len);
         if chance.below(2) == 0 {
             let part = match change {
-                Change::Write { bytes, .. } => {
-                    Change::Write { offset: at, bytes: bytes[(at - offset) as usize..(end - offset) as usize].into() }
-                }
-                _ => Change::Punch { offset: at, len: end - at },
+                FileChange::Write { bytes, .. } => FileChange::Write {
+                    offset: at,
+                    bytes: bytes[(at - offset) as usize..(end - offset) as usize].into(),
+                },
+                _ => FileChange::Punch { offset: at, len: end - at },
             };
             part.apply(image);
         }

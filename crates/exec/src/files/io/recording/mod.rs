@@ -9,12 +9,12 @@
 //!   a cut may leave a file without its name, or shorter than what was written to it.
 //! * When a sync fails, what was not durable becomes so or never does, sector by sector; reads show
 //!   it all the same, and the next sync succeeds and says nothing of it.
-//! * Who has opened a file [beside](crate::Presence::Beside) another is told once of a sync of it that failed, whoever asked.
+//! * Who has opened a file [beside](crate::PathPresence::Beside) another is told once of a sync of it that failed, whoever asked.
 //! * A sync covers what was done before it began. Between its beginning and its end other workers
 //!   go on.
 //!
 //! There are no threads: chance decides which pool goes on, and which of its workers, so that a seed
-//! decides everything. A [`Slip`] of the executor can be planted, to see what finds it.
+//! decides everything. A [`ExecutorFault`] of the executor can be planted, to see what finds it.
 
 mod control;
 mod file;
@@ -25,6 +25,6 @@ mod queue;
 mod slip;
 mod state;
 
-pub use inode::{BadBytes, Chance, Survival};
-pub use slip::Slip;
-pub use state::{Fault, Moment, Recording};
+pub use inode::{BadBytes, CrashChance, CrashSurvival};
+pub use slip::ExecutorFault;
+pub use state::{CrashPoint, IoFault, RecordingOs};

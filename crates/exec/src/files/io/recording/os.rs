@@ -9,15 +9,15 @@ use rustix::io::Errno;
 
 use super::file::RecordedFile;
 use super::image::FileImage;
-use super::inode::Inode;
-use super::queue::Queue;
-use super::slip::Slip;
-use super::state::{At, Disk, Recording};
+use super::inode::RecordedInode;
+use super::queue::OperationQueue;
+use super::slip::ExecutorFault;
+use super::state::{OperationPosition, RecordedDisk, RecordingOs};
 use crate::files::io::file::{OsFile, SyncPoint};
-use crate::files::io::os::{Os, Presence};
-use crate::files::io::ring::Ring;
+use crate::files::io::os::{OsInterface, PathPresence};
+use crate::files::io::ring::IoRing;
 
-impl Os for Recording {
+impl OsInterface for RecordingOs {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(self.lock().disk.names.contains_key(path))
     }
@@ -26,22 +26,22 @@ impl Os for Recording {
         false
     }
 
-    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
+    fn open(&self, path: &Path, presence: PathPresence) -> io::Result<Arc<dyn OsFile>> {
         let mut state = self.lock();
         let there = state.disk.names.get(path).copied();
         state.begin(
             there.is_none(),
-            there.is_none() && matches!(presence, Presence::New | Presence::Either),
-            At::Path(path),
+            there.is_none() && matches!(presence, PathPresence::New | PathPresence::Either),
+            OperationPosition::Path(path),
         )?;
         let inode = match (there, presence) {
-            (Some(_), Presence::New) => return Err(Errno::EXIST.into()),
-            (None, Presence::There | Presence::Beside) => return Err(Errno::NOENT.into()),
+            (Some(_), PathPresence::New) => return Err(Errno::EXIST.into()),
+            (None, PathPresence::There | PathPresence::Beside) => return Err(Errno::NOENT.into()),
             (Some(inode), _) => inode,
             (None, _) => {
                 let sectors = state.sectors.get(path).copied().unwrap_or_default();
                 let inode = state.disk.inodes.len();
-                state.disk.inodes.push(Inode::new(FileImage::default(), sectors));
+                state.disk.inodes.push(RecordedInode::new(FileImage::default(), sectors));
                 state.disk.names.insert(path.to_owned(), inode);
                 inode
             }
@@ -51,7 +51,7 @@ impl Os for Recording {
         }
         state.handles += 1;
         let handle = state.handles;
-        let beside = (presence == Presence::Beside).then(|| AtomicU64::new(state.disk.inodes[inode].failed_syncs));
+        let beside = (presence == PathPresence::Beside).then(|| AtomicU64::new(state.disk.inodes[inode].failed_syncs));
         drop(state);
         Ok(Arc::new(RecordedFile { os: self.clone(), inode, handle, beside }))
     }
@@ -64,13 +64,13 @@ impl Os for Recording {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
-        state.begin(false, true, At::Path(path))?;
+        state.begin(false, true, OperationPosition::Path(path))?;
         state.disk.names.remove(path).map(|_| ()).ok_or_else(|| Errno::NOENT.into())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.lock();
-        state.begin(true, true, At::Path(to))?;
+        state.begin(true, true, OperationPosition::Path(to))?;
         let inode = state.disk.names.remove(from).ok_or(Errno::NOENT)?;
         state.disk.names.insert(to.to_owned(), inode);
         Ok(())
@@ -79,25 +79,25 @@ impl Os for Recording {
     fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()> {
         let mut state = self.lock();
         *state.syncs.entry(at).or_default() += 1;
-        let mut begun = state.begin(false, true, At::Path(folder));
+        let mut begun = state.begin(false, true, OperationPosition::Path(folder));
         if let Some((_, fault)) = state.failing_sync.take_if(|failing| failing.0 == at) {
-            state.strike(At::Path(folder));
+            state.strike(OperationPosition::Path(folder));
             begun = Err(fault.errno().into());
         }
         match state.slip {
-            Some(Slip::Missing(missing)) if missing == at => return Ok(()),
-            Some(Slip::Unheard(unheard)) if unheard == at && begun.is_err() => return Ok(()),
+            Some(ExecutorFault::Missing(missing)) if missing == at => return Ok(()),
+            Some(ExecutorFault::Unheard(unheard)) if unheard == at && begun.is_err() => return Ok(()),
             _ => begun?,
         }
-        let Disk { names, durable_names, .. } = &mut state.disk;
+        let RecordedDisk { names, durable_names, .. } = &mut state.disk;
         let inside = |path: &PathBuf| path.parent() == Some(folder);
         durable_names.retain(|path, _| !inside(path) || names.contains_key(path));
         durable_names.extend(names.iter().filter(|(path, _)| inside(path)).map(|(path, at)| (path.clone(), *at)));
         Ok(())
     }
 
-    fn ring(&self, _operations: u32) -> io::Result<Box<dyn Ring>> {
-        Ok(Box::new(Queue::of(self.clone())))
+    fn ring(&self, _operations: u32) -> io::Result<Box<dyn IoRing>> {
+        Ok(Box::new(OperationQueue::of(self.clone())))
     }
 
     fn is_in_line(&self) -> bool {

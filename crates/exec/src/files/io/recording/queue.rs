@@ -7,28 +7,28 @@ use std::sync::Arc;
 
 use rustix::fd::BorrowedFd;
 
-use super::slip::Slip;
-use super::state::Recording;
-use crate::files::io::ring::{Ended, Entries, Entry, MergeRole, Operation, Ring, tell_parts};
+use super::slip::ExecutorFault;
+use super::state::RecordingOs;
+use crate::files::io::ring::{EndedOperation, FileOp, IoRing, MergeRole, RingEntries, RingEntry, tell_parts};
 
 /// Operations that wait.
 #[derive(Debug)]
-pub(super) struct Queue {
-    os: Recording,
-    waiting: Vec<Waiting>,
-    ended: VecDeque<Ended>,
+pub(super) struct OperationQueue {
+    os: RecordingOs,
+    waiting: Vec<QueuedOperation>,
+    ended: VecDeque<EndedOperation>,
 }
 
 #[derive(Debug)]
-struct Waiting {
-    entry: Entry,
+struct QueuedOperation {
+    entry: RingEntry,
     /// Lists the entries that are merged with it.
-    others: Vec<Entry>,
+    others: Vec<RingEntry>,
     /// Of a sync: it has begun.
     begun: bool,
 }
 
-impl Waiting {
+impl QueuedOperation {
     fn can_go_on(&self) -> bool {
         !self.entry.file.hangs()
     }
@@ -38,7 +38,7 @@ impl Waiting {
         if !self.others.is_empty() {
             return Some(self.go_on_merged());
         }
-        let Entry { tag, file, operation, bytes, range, .. } = &mut self.entry;
+        let RingEntry { tag, file, operation, bytes, range, .. } = &mut self.entry;
         file.asked_by(tag.command as usize);
         // A quarter of those that can be are done in part.
         let sector = file.sector();
@@ -47,18 +47,18 @@ impl Waiting {
         let len = if part { (1 + choose(sectors - 1)) * sector } else { range.len() };
         let range = range.start..range.start + len;
         let done = match *operation {
-            Operation::Read { offset } => {
+            FileOp::Read { offset } => {
                 let bytes = Arc::get_mut(bytes).expect("nobody else has what is to be filled");
                 file.read_exact_at(&mut bytes[range], offset).map(|()| len)
             }
-            Operation::Write { offset } => file.write_all_at(&bytes[range], offset).map(|()| len),
-            Operation::PunchHole { offset, len } => file.punch_hole(offset, len).map(|()| 0),
-            Operation::Sync(_) if !self.begun => {
+            FileOp::Write { offset } => file.write_all_at(&bytes[range], offset).map(|()| len),
+            FileOp::PunchHole { offset, len } => file.punch_hole(offset, len).map(|()| 0),
+            FileOp::Sync(_) if !self.begun => {
                 file.sync_begins();
                 self.begun = true;
                 return None;
             }
-            Operation::Sync(at) => file.sync_data(at).map(|()| 0),
+            FileOp::Sync(at) => file.sync_data(at).map(|()| 0),
         };
         Some(done)
     }
@@ -70,15 +70,15 @@ impl Waiting {
         file.asked_by(first.tag.command as usize);
         let parts = std::iter::once(first).chain(others);
         match operation {
-            Operation::Read { offset } => {
+            FileOp::Read { offset } => {
                 let mut buffers = Vec::new();
-                for Entry { bytes, range, .. } in parts {
+                for RingEntry { bytes, range, .. } in parts {
                     let bytes = Arc::get_mut(bytes).expect("nobody else has what is to be filled");
                     buffers.push(IoSliceMut::new(&mut bytes[range.clone()]));
                 }
                 file.read_vectored_at(&mut buffers, offset)
             }
-            Operation::Write { offset } => {
+            FileOp::Write { offset } => {
                 let buffers: Vec<_> = parts.map(|part| IoSlice::new(&part.bytes[part.range.clone()])).collect();
                 file.write_vectored_at(&buffers, offset)
             }
@@ -87,27 +87,27 @@ impl Waiting {
     }
 }
 
-impl Queue {
+impl OperationQueue {
     /// Makes one without operations.
-    pub(super) const fn of(os: Recording) -> Self {
+    pub(super) const fn of(os: RecordingOs) -> Self {
         Self { os, waiting: Vec::new(), ended: VecDeque::new() }
     }
 
     /// Tells the parts of a merged operation how they ended, or what a planted fault has them be told.
-    fn tell_parts(&mut self, parts: Vec<Entry>, result: &io::Result<usize>) {
+    fn tell_parts(&mut self, parts: Vec<RingEntry>, result: &io::Result<usize>) {
         let begin = self.ended.len();
         tell_parts(parts.into_iter(), result, &mut self.ended);
         let told = &mut self.ended.make_contiguous()[begin..];
         match self.os.lock().slip {
-            Some(Slip::MergedErrorOfFirst) if result.is_err() => {
+            Some(ExecutorFault::MergedErrorOfFirst) if result.is_err() => {
                 told.iter_mut().skip(1).for_each(|(part, result)| *result = Ok(part.range.len()));
             }
-            Some(Slip::MergedErrorOfAll) if result.is_err() => {
+            Some(ExecutorFault::MergedErrorOfAll) if result.is_err() => {
                 for (part, _) in told {
                     part.role = MergeRole::Single;
                 }
             }
-            Some(Slip::MergedExchanged) => {
+            Some(ExecutorFault::MergedExchanged) => {
                 for at in 0..told.len() / 2 {
                     let [one, other] = told.get_disjoint_mut([at, told.len() - 1 - at]).expect("two parts");
                     std::mem::swap(&mut one.1, &mut other.1);
@@ -118,16 +118,16 @@ impl Queue {
     }
 }
 
-impl Ring for Queue {
-    fn submit(&mut self, entries: &mut Entries) -> io::Result<()> {
+impl IoRing for OperationQueue {
+    fn submit(&mut self, entries: &mut RingEntries) -> io::Result<()> {
         while let Some(entry) = entries.pop_front() {
             let others = entries.drain(..entry.parts() - 1).collect();
-            self.waiting.push(Waiting { entry, others, begun: false });
+            self.waiting.push(QueuedOperation { entry, others, begun: false });
         }
         Ok(())
     }
 
-    fn reap(&mut self, into: &mut VecDeque<Ended>) {
+    fn reap(&mut self, into: &mut VecDeque<EndedOperation>) {
         into.append(&mut self.ended);
     }
 
@@ -152,7 +152,7 @@ impl Ring for Queue {
         let at = self.waiting.iter().enumerate().filter(|(_, waiting)| waiting.can_go_on()).nth(chosen);
         let Some((at, _)) = at else { return };
         if let Some(result) = self.waiting[at].go_on(choose) {
-            let Waiting { entry, others, .. } = self.waiting.swap_remove(at);
+            let QueuedOperation { entry, others, .. } = self.waiting.swap_remove(at);
             if others.is_empty() {
                 self.ended.push_back((entry, result));
             } else {

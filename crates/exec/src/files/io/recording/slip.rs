@@ -6,12 +6,12 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::inode::{Chance, Change, Inode, Pending};
-use crate::files::io::file::{SyncPoint, Unfit};
+use super::inode::{CrashChance, FileChange, RecordedInode, UnsyncedChange};
+use crate::files::io::file::{SyncPoint, UntrustedFile};
 
 /// A fault of the executor. Of syncs it is that of all of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slip {
+pub enum ExecutorFault {
     /// They are left out.
     Missing(SyncPoint),
     /// They make contents durable and no lengths.
@@ -57,12 +57,12 @@ pub enum Slip {
     /// Gives the parts of a merged operation each other's results.
     MergedExchanged,
     /// This counts as a record of the NVRAM.
-    Believes(Unfit),
+    Believes(UntrustedFile),
 }
 
 /// What becomes of a sync that was told as done later.
 #[derive(Clone, Debug)]
-pub(super) struct Debt {
+pub(super) struct OmittedSync {
     /// When so many operations were done.
     pub(super) due: u64,
     pub(super) file: usize,
@@ -70,16 +70,16 @@ pub(super) struct Debt {
     pub(super) end: usize,
     pub(super) lengths: bool,
     /// What was not written so far.
-    pub(super) held: Vec<Pending>,
+    pub(super) held: Vec<UnsyncedChange>,
 }
 
-impl Debt {
+impl OmittedSync {
     pub(super) const fn is_of(&self, file: usize) -> bool {
         self.file == file
     }
 }
 
-impl Slip {
+impl ExecutorFault {
     /// The syncs that it is about; none if it is about all or none.
     pub const fn of(self) -> Option<SyncPoint> {
         match self {
@@ -111,7 +111,7 @@ impl Slip {
 }
 
 /// How many of these bytes, which begin there, are read, written or made zeros: all, or those before a sector that chance chooses.
-pub(super) fn part(offset: u64, len: usize, sector: u64, chance: &mut dyn Chance) -> usize {
+pub(super) fn part(offset: u64, len: usize, sector: u64, chance: &mut dyn CrashChance) -> usize {
     let sectors = len as u64 / sector;
     if sectors < 2 || !offset.is_multiple_of(sector) || chance.below(4) != 0 {
         return len;
@@ -119,9 +119,9 @@ pub(super) fn part(offset: u64, len: usize, sector: u64, chance: &mut dyn Chance
     ((1 + chance.below(sectors - 1)) * sector) as usize
 }
 
-impl Inode {
+impl RecordedInode {
     /// Takes out what is pending before here, as if nobody had done it.
-    pub(super) fn take_back(&mut self, end: usize) -> Vec<Pending> {
+    pub(super) fn take_back(&mut self, end: usize) -> Vec<UnsyncedChange> {
         let held = self.pending.drain(..end).collect();
         self.content.clone_from(&self.durable);
         for pending in &self.pending {
@@ -133,15 +133,15 @@ impl Inode {
     /// Makes the first sectors of what is pending before here durable.
     pub(super) fn sync_heads(&mut self, end: usize) {
         for pending in &self.pending[..end] {
-            if let Change::Write { offset, bytes } = &pending.change {
+            if let FileChange::Write { offset, bytes } = &pending.change {
                 let head = bytes[..bytes.len().min(self.sectors.at(*offset) as usize)].into();
-                Change::Write { offset: *offset, bytes: head }.apply(&mut self.durable);
+                FileChange::Write { offset: *offset, bytes: head }.apply(&mut self.durable);
             }
         }
     }
 
     /// What was done last is durable.
-    pub(super) fn sync_last(&mut self, change: &Change) {
+    pub(super) fn sync_last(&mut self, change: &FileChange) {
         self.pending.pop();
         change.apply(&mut self.durable);
     }

@@ -9,20 +9,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use super::inode::{Chance, Inode, Sectors, Survival, apply_some};
-use super::slip::{Debt, Slip};
+use super::inode::{CrashChance, CrashSurvival, RecordedInode, SectorBytes, apply_some};
+use super::slip::{ExecutorFault, OmittedSync};
 use crate::files::io::file::SyncPoint;
 
 /// What goes wrong with one of the coming operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum IoFault {
     /// It fails as a broken device does.
     Broken,
     /// There is no room. What asks for none does not fail.
     NoRoom,
 }
 
-impl Fault {
+impl IoFault {
     pub(super) const fn errno(self) -> Errno {
         match self {
             Self::Broken => Errno::IO,
@@ -38,58 +38,58 @@ pub(super) struct LastingFault {
     pub(super) file: usize,
     /// Says where the part begins, in bytes.
     pub(super) offset: u64,
-    pub(super) fault: Fault,
+    pub(super) fault: IoFault,
 }
 
 /// A moment that was kept: what could be found after it.
 #[derive(Debug)]
-pub struct Moment {
+pub struct CrashPoint {
     /// Operations before it.
     pub operations: u64,
     /// Whether the power failed; else the process alone, and what was written is still there.
     pub power: bool,
     /// What was left.
-    pub left: Recording,
+    pub left: RecordingOs,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Disk {
-    pub(super) inodes: Vec<Inode>,
+pub(super) struct RecordedDisk {
+    pub(super) inodes: Vec<RecordedInode>,
     pub(super) names: BTreeMap<PathBuf, usize>,
     pub(super) durable_names: BTreeMap<PathBuf, usize>,
 }
 
-pub(super) struct State {
-    pub(super) disk: Disk,
+pub(super) struct RecordingState {
+    pub(super) disk: RecordedDisk,
     /// By the file's name; 512 bytes of others.
-    pub(super) sectors: BTreeMap<PathBuf, Sectors>,
-    pub(super) chance: Box<dyn Chance>,
+    pub(super) sectors: BTreeMap<PathBuf, SectorBytes>,
+    pub(super) chance: Box<dyn CrashChance>,
     /// Operations so far.
     pub(super) operations: u64,
-    pub(super) slip: Option<Slip>,
+    pub(super) slip: Option<ExecutorFault>,
     /// What the slip told to be durable and is not so far.
-    pub(super) debts: Vec<Debt>,
+    pub(super) debts: Vec<OmittedSync>,
     /// Files of which a sync was left out that the next one stands for.
     pub(super) paired: BTreeSet<usize>,
-    pub(super) fault: Option<(u64, Fault)>,
+    pub(super) fault: Option<(u64, IoFault)>,
     pub(super) lasting: Option<LastingFault>,
-    pub(super) failing_sync: Option<(SyncPoint, Fault)>,
+    pub(super) failing_sync: Option<(SyncPoint, IoFault)>,
     /// Where the last fault struck that was asked for.
     pub(super) struck: Option<PathBuf>,
     /// Of so many operations one is kept as a moment; none if 0.
     pub(super) rarity: u64,
     /// Bounds the operations before which both ends are kept, if they change something.
     pub(super) kept: Range<u64>,
-    pub(super) moments: Vec<Moment>,
+    pub(super) moments: Vec<CrashPoint>,
     pub(super) syncs: BTreeMap<SyncPoint, u64>,
     pub(super) handles: u64,
     /// Whose moments draw from where.
-    pub(super) fork: Fork,
+    pub(super) fork: ChanceFactory,
 }
 
 /// Where an operation is.
 #[derive(Clone, Copy)]
-pub(super) enum At<'a> {
+pub(super) enum OperationPosition<'a> {
     File(usize),
     Path(&'a Path),
 }
@@ -98,30 +98,35 @@ pub(super) enum At<'a> {
 const LATE: u64 = 48;
 
 /// Makes the chance of what is left of a moment.
-pub(super) type Fork = Arc<dyn Fn(u64) -> Box<dyn Chance> + Send + Sync>;
+pub(super) type ChanceFactory = Arc<dyn Fn(u64) -> Box<dyn CrashChance> + Send + Sync>;
 
 /// An operating system in memory. Clones are the same one.
 #[derive(Clone)]
-pub struct Recording {
-    pub(super) state: Arc<Mutex<State>>,
+pub struct RecordingOs {
+    pub(super) state: Arc<Mutex<RecordingState>>,
 }
 
-impl fmt::Debug for Recording {
+impl fmt::Debug for RecordingOs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.lock();
         f.debug_struct("Recording").field("operations", &state.operations).finish_non_exhaustive()
     }
 }
 
-impl Recording {
+impl RecordingOs {
     /// Without files. `fork` makes chance of a number.
-    pub fn new(fork: impl Fn(u64) -> Box<dyn Chance> + Send + Sync + 'static) -> Self {
+    pub fn new(fork: impl Fn(u64) -> Box<dyn CrashChance> + Send + Sync + 'static) -> Self {
         let chance = fork(0);
-        Self::of(Disk::default(), BTreeMap::new(), chance, Arc::new(fork))
+        Self::of(RecordedDisk::default(), BTreeMap::new(), chance, Arc::new(fork))
     }
 
-    pub(super) fn of(disk: Disk, sectors: BTreeMap<PathBuf, Sectors>, chance: Box<dyn Chance>, fork: Fork) -> Self {
-        let state = State {
+    pub(super) fn of(
+        disk: RecordedDisk,
+        sectors: BTreeMap<PathBuf, SectorBytes>,
+        chance: Box<dyn CrashChance>,
+        fork: ChanceFactory,
+    ) -> Self {
+        let state = RecordingState {
             disk,
             sectors,
             chance,
@@ -143,18 +148,18 @@ impl Recording {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, RecordingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl RecordingState {
     /// An operation begins. A moment may be kept: before the operation, that is after the last one.
-    pub(super) fn begin(&mut self, needs_room: bool, changes: bool, at: At<'_>) -> io::Result<()> {
+    pub(super) fn begin(&mut self, needs_room: bool, changes: bool, at: OperationPosition<'_>) -> io::Result<()> {
         if self.rarity > 0 && self.chance.below(self.rarity) == 0 {
             let power = self.chance.below(4) > 0;
             let left = self.end(power);
-            self.moments.push(Moment { operations: self.operations, power, left });
+            self.moments.push(CrashPoint { operations: self.operations, power, left });
         }
         if changes && self.kept.contains(&self.operations) {
             self.keep_both_ends();
@@ -162,7 +167,7 @@ impl State {
         self.operations += 1;
         self.pay(None);
         let Some((left, fault)) = &mut self.fault else { return Ok(()) };
-        if !changes || *fault == Fault::NoRoom && !needs_room {
+        if !changes || *fault == IoFault::NoRoom && !needs_room {
             return Ok(());
         }
         if *left > 0 {
@@ -170,7 +175,7 @@ impl State {
             return Ok(());
         }
         let errno = fault.errno();
-        if matches!(at, At::File(file) if self.disk.inodes[file].broken) {
+        if matches!(at, OperationPosition::File(file) if self.disk.inodes[file].broken) {
             return Ok(());
         }
         self.fault = None;
@@ -179,7 +184,7 @@ impl State {
     }
 
     /// Takes the fault that has struck what was written there before.
-    pub(super) fn take_lasting(&mut self, file: usize, offset: u64) -> Option<Fault> {
+    pub(super) fn take_lasting(&mut self, file: usize, offset: u64) -> Option<IoFault> {
         self.lasting.take_if(|lasting| lasting.file == file && lasting.offset == offset).map(|lasting| lasting.fault)
     }
 
@@ -189,16 +194,16 @@ impl State {
         let others = std::mem::replace(&mut self.chance, own);
         for power in [false, true] {
             let left = self.end(power);
-            self.moments.push(Moment { operations: self.operations, power, left });
+            self.moments.push(CrashPoint { operations: self.operations, power, left });
         }
         self.chance = others;
     }
 
     /// A fault that was asked for strikes here.
-    pub(super) fn strike(&mut self, at: At<'_>) {
+    pub(super) fn strike(&mut self, at: OperationPosition<'_>) {
         self.struck = Some(match at {
-            At::Path(path) => path.to_owned(),
-            At::File(file) => self.path_of(file),
+            OperationPosition::Path(path) => path.to_owned(),
+            OperationPosition::File(file) => self.path_of(file),
         });
     }
 
@@ -208,28 +213,28 @@ impl State {
         named.map(|(path, _)| path.clone()).unwrap_or_default()
     }
 
-    pub(super) fn end(&mut self, power: bool) -> Recording {
+    pub(super) fn end(&mut self, power: bool) -> RecordingOs {
         if power {
-            let survival = Survival::draw(&mut *self.chance);
+            let survival = CrashSurvival::draw(&mut *self.chance);
             return self.cut(survival);
         }
         self.left(self.disk.clone())
     }
 
-    pub(super) fn cut(&mut self, survival: Survival) -> Recording {
-        let mut disk = Disk::default();
+    pub(super) fn cut(&mut self, survival: CrashSurvival) -> RecordingOs {
+        let mut disk = RecordedDisk::default();
         for (at, inode) in self.disk.inodes.iter().enumerate() {
             let mut image = inode.durable.clone();
             apply_some(&mut image, &inode.pending, inode.sectors, at, survival, &mut *self.chance);
-            disk.inodes.push(Inode { broken: inode.broken, ..Inode::new(image, inode.sectors) });
+            disk.inodes.push(RecordedInode { broken: inode.broken, ..RecordedInode::new(image, inode.sectors) });
         }
         // Names that are not durable: each is made, or taken away, or not.
         let names = self.disk.names.keys().chain(self.disk.durable_names.keys());
         for path in names.collect::<BTreeSet<_>>() {
             let (now, durable) = (self.disk.names.get(path), self.disk.durable_names.get(path));
             let survives = match survival {
-                Survival::Nothing => false,
-                Survival::Everything => true,
+                CrashSurvival::Nothing => false,
+                CrashSurvival::Everything => true,
                 _ => now != durable && self.chance.below(2) == 0,
             };
             if let Some(at) = if survives { now } else { durable } {
@@ -240,52 +245,53 @@ impl State {
         self.left(disk)
     }
 
-    pub(super) fn left(&mut self, mut disk: Disk) -> Recording {
+    pub(super) fn left(&mut self, mut disk: RecordedDisk) -> RecordingOs {
         for inode in &mut disk.inodes {
             // Nobody has it open any more, and no sync of it is under way.
             (inode.locked_by, inode.hangs, inode.sync_begun) = (None, false, None);
             inode.settled = inode.pending.len();
         }
         let chance = (self.fork)(self.chance.below(u64::MAX));
-        let left = Recording::of(disk, self.sectors.clone(), chance, Arc::clone(&self.fork));
+        let left = RecordingOs::of(disk, self.sectors.clone(), chance, Arc::clone(&self.fork));
         left.plant(self.slip);
         left
     }
 }
 
-impl State {
+impl RecordingState {
     /// A sync of a file ends well, as far as it is honest.
     pub(super) fn sync(&mut self, file: usize, at: SyncPoint, lengths: bool) {
         // A sync covers what an earlier one was told to have covered.
         self.pay(Some(file));
         let slip = self.slip.filter(|slip| slip.of().is_none_or(|of| of == at));
-        let due = self.operations + 1 + if slip.is_some_and(Slip::is_late) { self.chance.below(LATE) } else { 0 };
+        let due =
+            self.operations + 1 + if slip.is_some_and(ExecutorFault::is_late) { self.chance.below(LATE) } else { 0 };
         let inode = &mut self.disk.inodes[file];
         let end = inode.covered_by_sync();
         let (worker, settled) = (inode.worker, inode.settled);
         match slip {
-            Some(Slip::Missing(_)) => {}
-            Some(Slip::Paired(_)) if self.paired.insert(file) => {}
-            Some(Slip::Late(_)) => self.debts.push(Debt { due, file, end, lengths, held: Vec::new() }),
-            Some(Slip::Held(_)) => {
+            Some(ExecutorFault::Missing(_)) => {}
+            Some(ExecutorFault::Paired(_)) if self.paired.insert(file) => {}
+            Some(ExecutorFault::Late(_)) => self.debts.push(OmittedSync { due, file, end, lengths, held: Vec::new() }),
+            Some(ExecutorFault::Held(_)) => {
                 let held = inode.take_back(end);
-                self.debts.push(Debt { due, file, end: 0, lengths, held });
+                self.debts.push(OmittedSync { due, file, end: 0, lengths, held });
             }
-            Some(Slip::TooSoon(_)) => {
+            Some(ExecutorFault::TooSoon(_)) => {
                 inode.sync(lengths, end, |index, pending| index < settled || pending.worker != worker);
             }
-            Some(Slip::HeadFirst(_)) => {
+            Some(ExecutorFault::HeadFirst(_)) => {
                 inode.sync_heads(end);
-                self.debts.push(Debt { due, file, end: inode.pending.len(), lengths, held: Vec::new() });
+                self.debts.push(OmittedSync { due, file, end: inode.pending.len(), lengths, held: Vec::new() });
             }
-            Some(Slip::NotAnew(_)) => {
+            Some(ExecutorFault::NotAnew(_)) => {
                 inode.pending.truncate(settled);
                 inode.sync(lengths, end, |_, _| true);
             }
-            Some(Slip::BegunBefore(_))
+            Some(ExecutorFault::BegunBefore(_))
                 if inode.pending.iter().rfind(|one| one.worker == worker).is_some_and(|one| one.beside) => {}
-            Some(Slip::OwnAlone) => inode.sync(lengths, end, |_, pending| pending.worker == worker),
-            Some(Slip::ContentAlone(_)) => inode.sync(false, end, |_, _| true),
+            Some(ExecutorFault::OwnAlone) => inode.sync(lengths, end, |_, pending| pending.worker == worker),
+            Some(ExecutorFault::ContentAlone(_)) => inode.sync(false, end, |_, _| true),
             _ => {
                 self.paired.remove(&file);
                 inode.sync(lengths, end, |_, _| true);

@@ -7,102 +7,104 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
-use super::pool::Worker;
+use super::pool::PoolWorker;
 use crate::files::config::DeviceOptions;
-use crate::files::io::command::{Command, Done, Failure, Work, failed, not_written, write_zeros};
+use crate::files::io::command::{
+    CommandFailure, DeviceAction, DeviceCommand, EndedCommand, failed, not_written, write_zeros,
+};
 use crate::files::io::file::{OsFile, SyncPoint};
-use crate::files::io::syncs::{Syncs, Ticket, Turn};
+use crate::files::io::syncs::{DeviceSyncs, SyncTicket, SyncTurn};
 
 /// A device's file, as all its workers share it.
-struct Shared {
+struct SharedFile {
     file: Arc<dyn OsFile>,
     options: DeviceOptions,
     /// Steps that were begun.
     steps: AtomicU64,
     /// Whether the file system makes holes, as far as is known.
     holes: AtomicBool,
-    syncs: Syncs,
+    syncs: DeviceSyncs,
 }
 
 /// One of those who serve a device's file. Each has a command at a time.
 pub(crate) struct DeviceFile {
-    shared: Arc<Shared>,
+    shared: Arc<SharedFile>,
     /// Which of them it is.
     number: usize,
-    phase: Phase,
+    phase: CommandPhase,
 }
 
 /// How far a command has come. Each phase asks the operating system one thing at most, so that,
 /// without threads, anything can come between two of them.
 #[derive(Default)]
-enum Phase {
+enum CommandPhase {
     /// Not begun.
     #[default]
     New,
     /// All is done but that it must be made durable.
-    Asks(Ticket, SyncPoint),
+    Asks(SyncTicket, SyncPoint),
     /// It makes durable what was written before.
     Syncs(SyncPoint),
     /// It ended so, and nobody was told.
-    Ended(Result<(), Failure>),
+    Ended(Result<(), CommandFailure>),
 }
 
 impl DeviceFile {
     /// Those who serve a file so: as many as its options say, but not more than `most`.
     pub(crate) fn all(file: Arc<dyn OsFile>, options: DeviceOptions, most: usize) -> Vec<Self> {
         let (steps, holes) = (AtomicU64::new(0), AtomicBool::new(true));
-        let shared = Arc::new(Shared { file, options, steps, holes, syncs: Syncs::default() });
-        let worker = |number| Self { shared: Arc::clone(&shared), number, phase: Phase::New };
+        let shared = Arc::new(SharedFile { file, options, steps, holes, syncs: DeviceSyncs::default() });
+        let worker = |number| Self { shared: Arc::clone(&shared), number, phase: CommandPhase::New };
         (0..usize::from(options.workers).min(most)).map(worker).collect()
     }
 }
 
-impl Shared {
+impl SharedFile {
     /// Goes on with a command that has not ended.
-    fn go_on(&self, phase: Phase, command: &mut Command) -> Phase {
+    fn go_on(&self, phase: CommandPhase, command: &mut DeviceCommand) -> CommandPhase {
         match phase {
-            Phase::New => self.begin(command),
-            Phase::Asks(ticket, at) => match self.syncs.begin(ticket) {
-                Turn::Yours => {
+            CommandPhase::New => self.begin(command),
+            CommandPhase::Asks(ticket, at) => match self.syncs.begin(ticket) {
+                SyncTurn::Yours => {
                     self.file.sync_begins();
-                    Phase::Syncs(at)
+                    CommandPhase::Syncs(at)
                 }
-                Turn::Covered => Phase::Ended(Ok(())),
-                Turn::Failed => Phase::Ended(Err(failed(io::Error::other("an earlier sync of it failed")))),
+                SyncTurn::Covered => CommandPhase::Ended(Ok(())),
+                SyncTurn::Failed => CommandPhase::Ended(Err(failed(io::Error::other("an earlier sync of it failed")))),
             },
-            Phase::Syncs(at) => {
+            CommandPhase::Syncs(at) => {
                 let synced = self.file.sync_data(at);
                 // Before anything is told: who asked for a sync must not succeed after this.
                 self.syncs.end(synced.is_ok());
-                Phase::Ended(synced.map_err(failed))
+                CommandPhase::Ended(synced.map_err(failed))
             }
-            ended @ Phase::Ended(_) => ended,
+            ended @ CommandPhase::Ended(_) => ended,
         }
     }
 
-    fn begin(&self, command: &mut Command) -> Phase {
+    fn begin(&self, command: &mut DeviceCommand) -> CommandPhase {
         let steps = self.steps.fetch_add(1, Ordering::Relaxed);
         if self.options.breaks_after.is_some_and(|most| steps >= most) {
-            return Phase::Ended(Err(failed(io::Error::other("the device breaks here, as it was told"))));
+            return CommandPhase::Ended(Err(failed(io::Error::other("the device breaks here, as it was told"))));
         }
         let done = match command.work {
-            Work::Read { offset } => {
+            DeviceAction::Read { offset } => {
                 let bytes = Arc::get_mut(&mut command.bytes).expect("nobody else has what is to be filled");
                 self.file.read_exact_at(&mut bytes[command.range.clone()], offset).map_err(failed)
             }
-            Work::Write { offset, .. } | Work::Mark { offset } | Work::List { offset } => {
+            DeviceAction::Write { offset, .. } | DeviceAction::Mark { offset } | DeviceAction::List { offset } => {
                 self.file.write_all_at(&command.bytes[command.range.clone()], offset).map_err(not_written)
             }
-            Work::Trim { offset, len } => self.trim(offset, len).map_err(not_written),
-            Work::Flush => Ok(()),
+            DeviceAction::Trim { offset, len } => self.trim(offset, len).map_err(not_written),
+            DeviceAction::Flush => Ok(()),
         };
         match (done, command.work) {
             // All that was written before becomes durable too, which is more than is asked for.
-            (Ok(()), Work::Write { fua: true, .. }) => Phase::Asks(self.syncs.ask(), SyncPoint::Fua),
-            (Ok(()), Work::Mark { .. }) => Phase::Asks(self.syncs.ask(), SyncPoint::Marks),
-            (Ok(()), Work::List { .. }) => Phase::Asks(self.syncs.ask(), SyncPoint::BadPages),
-            (Ok(()), Work::Flush) => Phase::Asks(self.syncs.ask(), SyncPoint::Flush),
-            (done, _) => Phase::Ended(done),
+            (Ok(()), DeviceAction::Write { fua: true, .. }) => CommandPhase::Asks(self.syncs.ask(), SyncPoint::Fua),
+            (Ok(()), DeviceAction::Mark { .. }) => CommandPhase::Asks(self.syncs.ask(), SyncPoint::Marks),
+            (Ok(()), DeviceAction::List { .. }) => CommandPhase::Asks(self.syncs.ask(), SyncPoint::BadPages),
+            (Ok(()), DeviceAction::Flush) => CommandPhase::Asks(self.syncs.ask(), SyncPoint::Flush),
+            (done, _) => CommandPhase::Ended(done),
         }
     }
 
@@ -119,20 +121,20 @@ impl Shared {
     }
 }
 
-impl Worker for DeviceFile {
-    type Command = Command;
-    type Done = Done;
+impl PoolWorker for DeviceFile {
+    type Command = DeviceCommand;
+    type Done = EndedCommand;
 
     const MOST: usize = 1;
 
-    fn work(&mut self, commands: &mut VecDeque<Command>, done: &mut dyn FnMut(Done)) {
+    fn work(&mut self, commands: &mut VecDeque<DeviceCommand>, done: &mut dyn FnMut(EndedCommand)) {
         let Some(mut command) = commands.pop_front() else { return };
-        if matches!(self.phase, Phase::New) && !self.shared.options.delay.is_zero() {
+        if matches!(self.phase, CommandPhase::New) && !self.shared.options.delay.is_zero() {
             std::thread::sleep(self.shared.options.delay);
         }
         self.shared.file.asked_by(self.number);
         self.phase = match std::mem::take(&mut self.phase) {
-            Phase::Ended(result) => {
+            CommandPhase::Ended(result) => {
                 done((command, result));
                 return;
             }
@@ -142,7 +144,7 @@ impl Worker for DeviceFile {
     }
 
     fn is_ready(&self) -> bool {
-        let waits = matches!(self.phase, Phase::Asks(..)) && self.shared.syncs.is_under_way();
+        let waits = matches!(self.phase, CommandPhase::Asks(..)) && self.shared.syncs.is_under_way();
         !waits && !self.shared.file.hangs()
     }
 }

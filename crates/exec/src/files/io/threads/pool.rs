@@ -2,7 +2,7 @@
 //! share with the main loop, or, where there are no threads, the main loop itself, a little of one
 //! command or another at a time.
 //!
-//! A thread that panics takes the main loop with it ([`Backend::results`]): else that would wait for
+//! A thread that panics takes the main loop with it ([`CommandBackend::results`]): else that would wait for
 //! ever for results that nobody will bring.
 
 use std::collections::VecDeque;
@@ -12,12 +12,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::files::io::backend::Backend;
+use crate::files::io::backend::CommandBackend;
 use crate::files::io::file::OsFile;
-use crate::files::io::port::{Port, Wakeup};
+use crate::files::io::port::{CommandPort, LoopWakeup};
 
 /// What carries out the commands of a pool; there may be several in one.
-pub(crate) trait Worker: Send + 'static {
+pub(crate) trait PoolWorker: Send + 'static {
     /// What it is told.
     type Command: Send + 'static;
     /// What it answers.
@@ -40,23 +40,23 @@ pub(crate) trait Worker: Send + 'static {
 /// The way to workers, who take commands in order and end them in any. Their threads end when the
 /// pool is closed: what they are at work on is finished, what they have not begun never is. Nobody
 /// waits for them unless by [`end`](Self::end).
-pub(crate) struct WorkerPool<W: Worker> {
+pub(crate) struct WorkerPool<W: PoolWorker> {
     by: By<W>,
     /// Commands without a result so far.
     in_flight: usize,
     depth: usize,
 }
 
-enum By<W: Worker> {
+enum By<W: PoolWorker> {
     Threads {
-        port: Arc<Port<W::Command, W::Done>>,
-        wakeup: Arc<Wakeup>,
+        port: Arc<CommandPort<W::Command, W::Done>>,
+        wakeup: Arc<LoopWakeup>,
         threads: Vec<Option<JoinHandle<()>>>,
         panicked: bool,
         /// When the last result came, or a command to threads without any.
         moved: Instant,
         /// What is held until the last of them has ended.
-        kept: Kept,
+        kept: ThreadLock,
     },
     MainLoop {
         workers: Vec<InLine<W>>,
@@ -66,24 +66,24 @@ enum By<W: Worker> {
 }
 
 /// A lock that threads hold as long as they are there.
-type Kept = Arc<OnceLock<Arc<dyn OsFile>>>;
+type ThreadLock = Arc<OnceLock<Arc<dyn OsFile>>>;
 
 /// A worker without a thread, and what it is at work on.
-struct InLine<W: Worker> {
+struct InLine<W: PoolWorker> {
     worker: W,
     taken: VecDeque<W::Command>,
 }
 
-impl<W: Worker> WorkerPool<W> {
+impl<W: PoolWorker> WorkerPool<W> {
     /// Starts a thread for each worker. Together they have at most `depth` commands at a time.
-    pub(crate) fn start(name: &str, depth: usize, wakeup: &Arc<Wakeup>, workers: Vec<W>) -> io::Result<Self> {
-        let port = Arc::new(Port::new(depth, Arc::clone(wakeup)));
+    pub(crate) fn start(name: &str, depth: usize, wakeup: &Arc<LoopWakeup>, workers: Vec<W>) -> io::Result<Self> {
+        let port = Arc::new(CommandPort::new(depth, Arc::clone(wakeup)));
         let mut threads = Vec::with_capacity(workers.len());
-        let kept = Kept::default();
+        let kept = ThreadLock::default();
         for (number, worker) in workers.into_iter().enumerate() {
             let (shared, kept) = (Arc::clone(&port), Arc::clone(&kept));
             let thread = Builder::new().name(format!("{name}.{number}")).spawn(move || {
-                let end = End { port: shared, thread: number };
+                let end = ThreadExit { port: shared, thread: number };
                 // Dropped before the end is told: with the worker its file, and then the lock.
                 let _kept = kept;
                 let mut worker = worker;
@@ -134,7 +134,7 @@ impl<W: Worker> WorkerPool<W> {
     }
 }
 
-impl<W: Worker> Backend for WorkerPool<W> {
+impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
     type Command = W::Command;
     type Done = W::Done;
 
@@ -252,26 +252,26 @@ impl<W: Worker> Backend for WorkerPool<W> {
     }
 }
 
-impl<W: Worker> InLine<W> {
+impl<W: PoolWorker> InLine<W> {
     /// Whether it could go on with something, if these wait.
     fn can_go_on(&self, waiting: &VecDeque<W::Command>) -> bool {
         !(self.taken.is_empty() && waiting.is_empty()) && self.worker.is_ready()
     }
 }
 
-impl<W: Worker> Drop for WorkerPool<W> {
+impl<W: PoolWorker> Drop for WorkerPool<W> {
     fn drop(&mut self) {
         self.close();
     }
 }
 
 /// Says that a thread has ended, however it did.
-struct End<T, R> {
-    port: Arc<Port<T, R>>,
+struct ThreadExit<T, R> {
+    port: Arc<CommandPort<T, R>>,
     thread: usize,
 }
 
-impl<T, R> Drop for End<T, R> {
+impl<T, R> Drop for ThreadExit<T, R> {
     fn drop(&mut self) {
         self.port.end(self.thread);
     }

@@ -3,7 +3,7 @@
 //!
 //! A write with FUA is a write, and a sync that begins when it has ended, not a linked pair and not `RWF_DSYNC`: several share
 //! a sync so, a short write can be continued before it, and an error says whether the write failed or the sync, which
-//! [`Failure::no_room`](crate::files::io::command::Failure::no_room) has to know. What one sync learns holds for all ([`Syncs`]).
+//! [`CommandFailure::no_room`](crate::files::io::command::CommandFailure::no_room) has to know. What one sync learns holds for all ([`DeviceSyncs`]).
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,14 +14,16 @@ use std::time::{Duration, Instant};
 use destage_plan::Issue;
 use rustix::io::Errno;
 
-use crate::bytes::Handle;
+use crate::bytes::SharedBuffer;
 use crate::files::config::DeviceOptions;
-use crate::files::io::backend::Backend;
-use crate::files::io::command::{Command, Done, Failure, Work, ZEROS, failed, not_written};
+use crate::files::io::backend::CommandBackend;
+use crate::files::io::command::{
+    CommandFailure, DeviceAction, DeviceCommand, EndedCommand, ZEROS, failed, not_written,
+};
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::merge::MergeCounts;
-use crate::files::io::ring::{Ended, Entries, Entry, LockedFile, MergeRole, Operation, Tag};
-use crate::files::io::syncs::{Syncs, Ticket, Turn};
+use crate::files::io::ring::{EndedOperation, FileOp, LockedFile, MergeRole, OperationTag, RingEntries, RingEntry};
+use crate::files::io::syncs::{DeviceSyncs, SyncTicket, SyncTurn};
 
 /// How often an operation is asked for again that the system put off.
 const PATIENT: u8 = 16;
@@ -37,16 +39,16 @@ pub(crate) struct UringDevice {
     steps: u64,
     /// Whether the file system makes holes, as far as is known.
     holes: bool,
-    syncs: Syncs,
-    flights: Vec<Option<Flight>>,
+    syncs: DeviceSyncs,
+    flights: Vec<Option<InFlightCommand>>,
     free: Vec<u32>,
     /// Those for which all is done but that it must be made durable.
-    ask: VecDeque<(u32, Ticket, SyncPoint)>,
+    ask: VecDeque<(u32, SyncTicket, SyncPoint)>,
     /// What is to be given to the ring.
-    outgoing: Entries,
+    outgoing: RingEntries,
     /// Counts the parts of merged operations that were asked for again, since somebody took the counts last.
     parted: MergeCounts,
-    results: VecDeque<Done>,
+    results: VecDeque<EndedCommand>,
     in_flight: usize,
     closed: bool,
     /// When the last result came, or a command when there were none.
@@ -54,12 +56,12 @@ pub(crate) struct UringDevice {
 }
 
 /// A command under way.
-struct Flight {
+struct InFlightCommand {
     issue: Option<Issue>,
-    work: Work,
+    work: DeviceAction,
     range: Range<usize>,
     /// Its bytes while no operation has them.
-    bytes: Option<Handle>,
+    bytes: Option<SharedBuffer>,
     /// Bytes read or written, or made zeros.
     done: u64,
     /// How often its operation was put off.
@@ -79,11 +81,11 @@ impl UringDevice {
             depth,
             steps: 0,
             holes: true,
-            syncs: Syncs::default(),
+            syncs: DeviceSyncs::default(),
             flights: Vec::new(),
             free: Vec::new(),
             ask: VecDeque::new(),
-            outgoing: Entries::new(),
+            outgoing: RingEntries::new(),
             parted: MergeCounts::default(),
             results: VecDeque::new(),
             in_flight: 0,
@@ -103,7 +105,7 @@ impl UringDevice {
     }
 
     /// What is to be given to the ring.
-    pub(crate) const fn outgoing(&mut self) -> &mut Entries {
+    pub(crate) const fn outgoing(&mut self) -> &mut RingEntries {
         &mut self.outgoing
     }
 
@@ -123,7 +125,7 @@ impl UringDevice {
     }
 
     /// An operation of this file's has ended.
-    pub(crate) fn ended(&mut self, (entry, result): Ended) {
+    pub(crate) fn ended(&mut self, (entry, result): EndedOperation) {
         let (number, operation) = (entry.tag.command, entry.operation);
         let is_unknown = entry.is_merged() && !matches!(result, Ok(bytes) if bytes == entry.range.len());
         self.give_back(entry);
@@ -131,7 +133,7 @@ impl UringDevice {
         if is_unknown && !self.closed {
             // An error of a merged operation does not say whose it is. By itself each part gets its own.
             flight.is_parted = true;
-            let is_read = matches!(operation, Operation::Read { .. });
+            let is_read = matches!(operation, FileOp::Read { .. });
             *(if is_read { &mut self.parted.reads } else { &mut self.parted.writes }) += 1;
             return self.ask_for(number, operation);
         }
@@ -150,34 +152,34 @@ impl UringDevice {
             return self.ask_for(number, operation);
         }
         match (operation, result) {
-            (Operation::Sync(_), synced) => {
+            (FileOp::Sync(_), synced) => {
                 // Before anything is told: who asked for a sync must not succeed after this.
                 self.syncs.end(synced.is_ok());
                 self.finish(number, synced.map(drop).map_err(failed));
                 self.sync();
                 return;
             }
-            (Operation::PunchHole { len, .. }, Ok(_)) => flight.done += len,
+            (FileOp::PunchHole { len, .. }, Ok(_)) => flight.done += len,
             // The last one says that pages are not made of a block device's blocks.
-            (Operation::PunchHole { .. }, Err(_))
+            (FileOp::PunchHole { .. }, Err(_))
                 if matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL)) =>
             {
                 self.holes = false;
             }
-            (Operation::Read { .. }, Ok(0)) => {
+            (FileOp::Read { .. }, Ok(0)) => {
                 self.finish(number, Err(failed(io::ErrorKind::UnexpectedEof.into())));
                 return;
             }
-            (Operation::Write { .. }, Ok(0)) => {
+            (FileOp::Write { .. }, Ok(0)) => {
                 self.finish(number, Err(failed(io::ErrorKind::WriteZero.into())));
                 return;
             }
-            (Operation::Read { .. } | Operation::Write { .. }, Ok(bytes)) => flight.done += bytes as u64,
-            (Operation::Read { .. }, Err(error)) => {
+            (FileOp::Read { .. } | FileOp::Write { .. }, Ok(bytes)) => flight.done += bytes as u64,
+            (FileOp::Read { .. }, Err(error)) => {
                 self.finish(number, Err(failed(error)));
                 return;
             }
-            (Operation::Write { .. } | Operation::PunchHole { .. }, Err(error)) => {
+            (FileOp::Write { .. } | FileOp::PunchHole { .. }, Err(error)) => {
                 self.finish(number, Err(not_written(error)));
                 return;
             }
@@ -194,22 +196,22 @@ impl UringDevice {
                 return self.finish(number, Err(failed(closed())));
             }
             let operation = match work {
-                Work::Read { offset } => Operation::Read { offset: offset + done },
-                Work::Trim { offset, len } if self.holes => Operation::PunchHole { offset, len },
-                Work::Write { offset, .. }
-                | Work::Mark { offset }
-                | Work::List { offset }
-                | Work::Trim { offset, .. } => Operation::Write { offset: offset + done },
-                Work::Flush => unreachable!("it has no bytes"),
+                DeviceAction::Read { offset } => FileOp::Read { offset: offset + done },
+                DeviceAction::Trim { offset, len } if self.holes => FileOp::PunchHole { offset, len },
+                DeviceAction::Write { offset, .. }
+                | DeviceAction::Mark { offset }
+                | DeviceAction::List { offset }
+                | DeviceAction::Trim { offset, .. } => FileOp::Write { offset: offset + done },
+                DeviceAction::Flush => unreachable!("it has no bytes"),
             };
             return self.ask_for(number, operation);
         }
         match work {
             // All that was written before becomes durable too, which is more than is asked for.
-            Work::Write { fua: true, .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Fua)),
-            Work::Mark { .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Marks)),
-            Work::List { .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::BadPages)),
-            Work::Flush => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Flush)),
+            DeviceAction::Write { fua: true, .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Fua)),
+            DeviceAction::Mark { .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Marks)),
+            DeviceAction::List { .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::BadPages)),
+            DeviceAction::Flush => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Flush)),
             _ => return self.finish(number, Ok(())),
         }
         self.sync();
@@ -225,19 +227,19 @@ impl UringDevice {
                 continue;
             }
             match self.syncs.begin(ticket) {
-                Turn::Yours => self.ask_for(number, Operation::Sync(at)),
-                Turn::Covered => self.finish(number, Ok(())),
-                Turn::Failed => self.finish(number, Err(failed(io::Error::other("an earlier sync of it failed")))),
+                SyncTurn::Yours => self.ask_for(number, FileOp::Sync(at)),
+                SyncTurn::Covered => self.finish(number, Ok(())),
+                SyncTurn::Failed => self.finish(number, Err(failed(io::Error::other("an earlier sync of it failed")))),
             }
         }
     }
 
-    fn ask_for(&mut self, number: u32, operation: Operation) {
+    fn ask_for(&mut self, number: u32, operation: FileOp) {
         let Some(flight) = &mut self.flights[number as usize] else { return };
         let rest = (flight.len() - flight.done) as usize;
         let (bytes, range) = match (operation, flight.work) {
-            (Operation::Write { .. }, Work::Trim { .. }) => (Arc::clone(&ZEROS), 0..rest.min(ZEROS.len())),
-            (Operation::Read { .. } | Operation::Write { .. }, _) => {
+            (FileOp::Write { .. }, DeviceAction::Trim { .. }) => (Arc::clone(&ZEROS), 0..rest.min(ZEROS.len())),
+            (FileOp::Read { .. } | FileOp::Write { .. }, _) => {
                 let bytes = flight.bytes.take().expect("a command has one operation at a time");
                 (bytes, flight.range.start + flight.done as usize..flight.range.end)
             }
@@ -245,32 +247,32 @@ impl UringDevice {
         };
         // What the executor writes for itself is counted apart, and so is a part that is asked for once more.
         let is_first = flight.done == 0 && !flight.is_parted;
-        let can_merge = is_first && matches!(flight.work, Work::Read { .. } | Work::Write { .. });
+        let can_merge = is_first && matches!(flight.work, DeviceAction::Read { .. } | DeviceAction::Write { .. });
         let role = if can_merge { MergeRole::Single } else { MergeRole::Barred };
-        let tag = Tag { dev: self.dev, life: self.life, command: number };
-        self.outgoing.push_back(Entry { role, tag, file: Arc::clone(&self.file), operation, bytes, range });
+        let tag = OperationTag { dev: self.dev, life: self.life, command: number };
+        self.outgoing.push_back(RingEntry { role, tag, file: Arc::clone(&self.file), operation, bytes, range });
     }
 
     /// The bytes of an operation are its command's again.
-    fn give_back(&mut self, entry: Entry) {
+    fn give_back(&mut self, entry: RingEntry) {
         if let Some(flight) = &mut self.flights[entry.tag.command as usize] {
             // Else they are the zeros.
             flight.bytes.get_or_insert(entry.bytes);
         }
     }
 
-    fn finish(&mut self, number: u32, result: Result<(), Failure>) {
+    fn finish(&mut self, number: u32, result: Result<(), CommandFailure>) {
         let Some(flight) = self.flights[number as usize].take() else { return };
         self.free.push(number);
-        let Flight { issue, work, range, bytes, .. } = flight;
+        let InFlightCommand { issue, work, range, bytes, .. } = flight;
         let bytes = bytes.expect("no operation of it is under way");
-        self.results.push_back((Command { issue, work, bytes, range }, result));
+        self.results.push_back((DeviceCommand { issue, work, bytes, range }, result));
     }
 }
 
-impl Backend for UringDevice {
-    type Command = Command;
-    type Done = Done;
+impl CommandBackend for UringDevice {
+    type Command = DeviceCommand;
+    type Done = EndedCommand;
 
     fn has_room(&self) -> bool {
         self.in_flight < self.depth && !self.closed
@@ -284,7 +286,7 @@ impl Backend for UringDevice {
         if self.is_busy() { self.moved.elapsed() } else { Duration::ZERO }
     }
 
-    fn send(&mut self, command: Command) {
+    fn send(&mut self, command: DeviceCommand) {
         debug_assert!(self.has_room(), "the caller looks for room");
         if self.in_flight == 0 {
             self.moved = Instant::now();
@@ -292,8 +294,8 @@ impl Backend for UringDevice {
         self.in_flight += 1;
         let breaks = self.options.breaks_after.is_some_and(|most| self.steps >= most);
         self.steps += 1;
-        let Command { issue, work, bytes, range } = command;
-        let flight = Flight { issue, work, range, bytes: Some(bytes), done: 0, put_off: 0, is_parted: false };
+        let DeviceCommand { issue, work, bytes, range } = command;
+        let flight = InFlightCommand { issue, work, range, bytes: Some(bytes), done: 0, put_off: 0, is_parted: false };
         let number = self.free.pop().unwrap_or_else(|| {
             self.flights.push(None);
             self.flights.len() as u32 - 1
@@ -306,7 +308,7 @@ impl Backend for UringDevice {
         }
     }
 
-    fn results(&mut self, into: &mut VecDeque<Done>) {
+    fn results(&mut self, into: &mut VecDeque<EndedCommand>) {
         if self.has_results() {
             self.moved = Instant::now();
             self.in_flight -= self.results.len();
@@ -314,12 +316,12 @@ impl Backend for UringDevice {
         }
     }
 
-    fn close(&mut self) -> VecDeque<Command> {
+    fn close(&mut self) -> VecDeque<DeviceCommand> {
         self.closed = true;
         let mut left = VecDeque::new();
         for entry in std::mem::take(&mut self.outgoing) {
             let number = entry.tag.command;
-            if matches!(entry.operation, Operation::Sync(_)) {
+            if matches!(entry.operation, FileOp::Sync(_)) {
                 self.syncs.end(false);
             }
             let unbegun = self.flights[number as usize].as_ref().is_some_and(|flight| flight.is_unbegun(&entry));
@@ -343,20 +345,23 @@ impl Backend for UringDevice {
     }
 }
 
-impl Flight {
+impl InFlightCommand {
     /// Bytes that are read or written, or made zeros.
     fn len(&self) -> u64 {
         match self.work {
-            Work::Read { .. } | Work::Write { .. } | Work::Mark { .. } | Work::List { .. } => self.range.len() as u64,
-            Work::Trim { len, .. } => len,
-            Work::Flush => 0,
+            DeviceAction::Read { .. }
+            | DeviceAction::Write { .. }
+            | DeviceAction::Mark { .. }
+            | DeviceAction::List { .. } => self.range.len() as u64,
+            DeviceAction::Trim { len, .. } => len,
+            DeviceAction::Flush => 0,
         }
     }
 
     /// Whether this operation, which the ring was not given, is its first.
-    fn is_unbegun(&self, entry: &Entry) -> bool {
-        let syncs = matches!(entry.operation, Operation::Sync(_));
-        self.done == 0 && self.put_off == 0 && !self.is_parted && (!syncs || self.work == Work::Flush)
+    fn is_unbegun(&self, entry: &RingEntry) -> bool {
+        let syncs = matches!(entry.operation, FileOp::Sync(_));
+        self.done == 0 && self.put_off == 0 && !self.is_parted && (!syncs || self.work == DeviceAction::Flush)
     }
 }
 

@@ -18,17 +18,17 @@ use io_uring::{IoUring, Probe, opcode, squeue};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::files::io::ring::{Ended, Entries, Entry, Operation, Ring, tell_parts};
+use crate::files::io::ring::{EndedOperation, FileOp, IoRing, RingEntries, RingEntry, tell_parts};
 
 /// Operations that are given to the kernel in one call at most.
 const QUEUE: u32 = 1024;
 /// Bytes of a read or write at most; the rest follows.
 const LONGEST: usize = 1 << 30;
-/// Threads at most that the kernel may have for what it cannot do without waiting: see [`Uring::new`].
+/// Threads at most that the kernel may have for what it cannot do without waiting: see [`KernelRing::new`].
 const MOST_WORKERS: u32 = 4096;
 
 /// A ring of the kernel's.
-pub(crate) struct Uring {
+pub(crate) struct KernelRing {
     ring: IoUring,
     /// By the number that the kernel knows them by.
     flying: Vec<Option<KernelOperation>>,
@@ -38,14 +38,14 @@ pub(crate) struct Uring {
     /// Counts the entries that are flying, of which several may be one operation.
     entries: usize,
     /// Keeps lists for the next merged operations.
-    spare: Vec<(Vec<Entry>, Vec<IoVector>)>,
+    spare: Vec<(Vec<RingEntry>, Vec<IoVector>)>,
 }
 
 /// Holds what the kernel reads, fills or looks at until an operation has ended.
 struct KernelOperation {
-    entry: Entry,
+    entry: RingEntry,
     /// Lists the entries that are merged with it.
-    others: Vec<Entry>,
+    others: Vec<RingEntry>,
     /// Names the bytes of all of them, if there are several.
     vector: Vec<IoVector>,
 }
@@ -60,9 +60,9 @@ struct IoVector {
 
 impl IoVector {
     /// Names the bytes that an entry reads or writes.
-    fn of(entry: &mut Entry) -> Self {
+    fn of(entry: &mut RingEntry) -> Self {
         let base = match entry.operation {
-            Operation::Read { .. } => to_be_filled(entry).expose_provenance(),
+            FileOp::Read { .. } => to_be_filled(entry).expose_provenance(),
             _ => entry.bytes[entry.range.clone()].as_ptr().expose_provenance(),
         };
         Self { base, len: entry.range.len() }
@@ -70,18 +70,18 @@ impl IoVector {
 }
 
 /// Returns where the bytes of a read begin.
-fn to_be_filled(entry: &mut Entry) -> *mut u8 {
+fn to_be_filled(entry: &mut RingEntry) -> *mut u8 {
     let bytes = Arc::get_mut(&mut entry.bytes).expect("nobody else has what is to be filled");
     bytes[entry.range.clone()].as_mut_ptr()
 }
 
-impl fmt::Debug for Uring {
+impl fmt::Debug for KernelRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Uring").field("under_way", &self.under_way()).finish_non_exhaustive()
     }
 }
 
-impl Uring {
+impl KernelRing {
     /// A ring for about so many operations at a time; more find room all the same.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Uring {
     ///
     /// # Errors
     /// The entry, if its file is none of the kernel's.
-    fn keep(&mut self, mut entry: Entry, queue: &mut Entries) -> Result<squeue::Entry, Entry> {
+    fn keep(&mut self, mut entry: RingEntry, queue: &mut RingEntries) -> Result<squeue::Entry, RingEntry> {
         let Some(file) = entry.file.descriptor().map(|file| Fd(file.as_raw_fd())) else { return Err(entry) };
         let (len, parts) = (entry.range.len().min(LONGEST), entry.parts());
         let (mut others, mut vector) = (Vec::new(), Vec::new());
@@ -124,24 +124,24 @@ impl Uring {
         // The kernel hands what it is asked to a thread of its own at once then, and tries nothing itself.
         let flags = if entry.file.may_block() { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
         let told = match entry.operation {
-            Operation::Read { offset } if parts > 1 => {
+            FileOp::Read { offset } if parts > 1 => {
                 opcode::Readv::new(file, vector.as_ptr().cast(), parts as u32).offset(offset).build()
             }
-            Operation::Write { offset } if parts > 1 => {
+            FileOp::Write { offset } if parts > 1 => {
                 opcode::Writev::new(file, vector.as_ptr().cast(), parts as u32).offset(offset).build()
             }
-            Operation::Read { offset } => {
+            FileOp::Read { offset } => {
                 opcode::Read::new(file, to_be_filled(&mut entry), len as u32).offset(offset).build()
             }
-            Operation::Write { offset } => {
+            FileOp::Write { offset } => {
                 let from = entry.bytes[entry.range.clone()].as_ptr();
                 opcode::Write::new(file, from, len as u32).offset(offset).build()
             }
-            Operation::PunchHole { offset, len } => {
+            FileOp::PunchHole { offset, len } => {
                 let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
                 opcode::Fallocate::new(file, len).offset(offset).mode(flags.bits().cast_signed()).build()
             }
-            Operation::Sync(_) => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+            FileOp::Sync(_) => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
         };
         let number = self.free.pop().unwrap_or_else(|| {
             self.flying.push(None);
@@ -153,8 +153,8 @@ impl Uring {
     }
 }
 
-impl Ring for Uring {
-    fn submit(&mut self, entries: &mut Entries) -> io::Result<()> {
+impl IoRing for KernelRing {
+    fn submit(&mut self, entries: &mut RingEntries) -> io::Result<()> {
         loop {
             while !self.ring.submission().is_full()
                 && let Some(entry) = entries.pop_front()
@@ -185,7 +185,7 @@ impl Ring for Uring {
         }
     }
 
-    fn reap(&mut self, into: &mut VecDeque<Ended>) {
+    fn reap(&mut self, into: &mut VecDeque<EndedOperation>) {
         let submission = self.ring.submission();
         let unsaid = submission.taskrun() || submission.cq_overflow();
         drop(submission);
@@ -229,7 +229,7 @@ impl Ring for Uring {
     }
 }
 
-impl Drop for Uring {
+impl Drop for KernelRing {
     fn drop(&mut self) {
         // The kernel goes on with them though the ring is gone, and nobody will hear of their end.
         std::mem::forget(std::mem::take(&mut self.flying).into_iter().flatten().collect::<Vec<_>>());

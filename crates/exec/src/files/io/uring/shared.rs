@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 use crate::files::io::event_fd::EventFd;
 use crate::files::io::file::OsFile;
 use crate::files::io::merge::{MergeCounts, RequestMerger};
-use crate::files::io::port::Wakeup;
-use crate::files::io::ring::{Ended, Entries, Entry, Ring};
+use crate::files::io::port::LoopWakeup;
+use crate::files::io::ring::{EndedOperation, IoRing, RingEntries, RingEntry};
 
 /// The ring of all devices that have no threads.
 pub(crate) struct SharedRing {
-    ring: Box<dyn Ring>,
+    ring: Box<dyn IoRing>,
     /// What the ring had no room for.
-    outgoing: Entries,
+    outgoing: RingEntries,
     merger: RequestMerger,
     /// Files that were given to it in this life.
     lives: u32,
@@ -32,13 +32,13 @@ pub(crate) struct SharedRing {
 
 impl SharedRing {
     /// Around a ring; `wakeup` ends its waits.
-    pub(crate) fn new(ring: Box<dyn Ring>, wakeup: &Wakeup) -> io::Result<Self> {
+    pub(crate) fn new(ring: Box<dyn IoRing>, wakeup: &LoopWakeup) -> io::Result<Self> {
         let wake = Arc::new(EventFd::new()?);
         let rung = Arc::clone(&wake);
         wakeup.wake_also_with(Box::new(move || rung.wake()));
         Ok(Self {
             ring,
-            outgoing: Entries::new(),
+            outgoing: RingEntries::new(),
             merger: RequestMerger::default(),
             lives: 0,
             abandoned: BTreeMap::new(),
@@ -53,7 +53,7 @@ impl SharedRing {
     }
 
     /// The ring.
-    pub(crate) fn inner(&self) -> &dyn Ring {
+    pub(crate) fn inner(&self) -> &dyn IoRing {
         &*self.ring
     }
 
@@ -63,7 +63,7 @@ impl SharedRing {
     }
 
     /// Takes what one file is to be asked for, neighbours merged, to give it to the ring next. Counts what was merged.
-    pub(crate) fn take_from(&mut self, outgoing: &mut Entries) -> MergeCounts {
+    pub(crate) fn take_from(&mut self, outgoing: &mut RingEntries) -> MergeCounts {
         let counts = self.merger.merge(outgoing);
         self.outgoing.append(outgoing);
         counts
@@ -80,7 +80,7 @@ impl SharedRing {
     }
 
     /// Appends what has ended.
-    pub(crate) fn reap(&mut self, into: &mut VecDeque<Ended>) {
+    pub(crate) fn reap(&mut self, into: &mut VecDeque<EndedOperation>) {
         let before = into.len();
         self.ring.reap(into);
         if !self.abandoned.is_empty() {
@@ -97,9 +97,9 @@ impl SharedRing {
             self.abandoned.insert(life, operations);
         }
         let (unbegun, others) =
-            std::mem::take(&mut self.outgoing).into_iter().partition(|one: &Entry| one.tag.life == life);
+            std::mem::take(&mut self.outgoing).into_iter().partition(|one: &RingEntry| one.tag.life == life);
         self.outgoing = others;
-        let unbegun: Entries = unbegun;
+        let unbegun: RingEntries = unbegun;
         for entry in unbegun {
             self.forget_abandoned(entry.tag.life);
         }
@@ -121,7 +121,7 @@ impl SharedRing {
 
     /// Waits until something has ended, or there is a signal, or was one since the wake-up was heard last; at most as long as `limit`, if
     /// there is one.
-    pub(crate) fn wait(&self, wakeup: &Wakeup, limit: Option<Duration>) {
+    pub(crate) fn wait(&self, wakeup: &LoopWakeup, limit: Option<Duration>) {
         if wakeup.hear() {
             return;
         }
@@ -132,7 +132,7 @@ impl SharedRing {
 
     /// Waits until nothing is under way, but not beyond `until`. What is left is left to a thread that does nothing but
     /// hold the bytes, the files, and what it is given to `keep`, until the kernel has done with them.
-    pub(crate) fn end(mut self, wakeup: &Wakeup, until: Instant, keep: &Arc<dyn OsFile>) {
+    pub(crate) fn end(mut self, wakeup: &LoopWakeup, until: Instant, keep: &Arc<dyn OsFile>) {
         self.outgoing.clear();
         if self.ring.descriptor().is_none() {
             // What was not done never happens.
@@ -158,7 +158,7 @@ impl SharedRing {
         let thread = Builder::new().name("destage-left".to_owned()).spawn(move || {
             let left = held.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
             let Some((mut ring, keep)) = left else { return };
-            let wakeup = Wakeup::default();
+            let wakeup = LoopWakeup::default();
             let mut ended = VecDeque::new();
             while ring.ring.under_way() > 0 {
                 ring.wait(&wakeup, None);
