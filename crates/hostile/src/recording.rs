@@ -3,8 +3,8 @@
 
 use destage_plan::{Nanos, Op};
 use destage_record::{
-    At, EventLayout, EventLayouts, Merge, Page, PageEvent, PageLayout, PageParser, Pairing, RecordError, Recorded,
-    Rings, Step, View,
+    CpuRings, EventLayout, EventLayouts, EventMerge, EventPairing, PageEvent, PageLayout, PageParser, RecordError,
+    RecordedMoments, RecordedRequest, RecordedView, RequestStep, RingPage,
 };
 
 use crate::bytes::Bytes;
@@ -30,7 +30,7 @@ pub(crate) fn page(bytes: &[u8]) {
 }
 
 /// Events take at least four bytes each, and after a fault there are none.
-fn events(page: Page<'_>, bytes: usize) {
+fn events(page: RingPage<'_>, bytes: usize) {
     let (mut count, mut fault) = (0, false);
     for event in page.events() {
         assert!(!fault, "an event after a fault");
@@ -59,7 +59,7 @@ pub(crate) fn layouts(bytes: &[u8]) {
         assert!(field.bytes(bytes).is_none_or(|bytes| bytes.len() == field.size));
         assert_eq!(field.number(bytes).is_some(), field.signed_number(bytes).is_some());
     }
-    if let Ok(layouts) = EventLayouts::new(&[(layout.clone(), Step::Complete), (layout, Step::Begin)]) {
+    if let Ok(layouts) = EventLayouts::new(&[(layout.clone(), RequestStep::Complete), (layout, RequestStep::Begin)]) {
         let event = layouts.decode(&PageEvent { time: 1, data: bytes });
         assert!(event.is_none_or(|event| event.time == 1));
     }
@@ -69,8 +69,8 @@ pub(crate) fn layouts(bytes: &[u8]) {
 pub(crate) fn pairing(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let flags = bytes.u8();
-    let view = View {
-        at: if flags & 1 == 0 { At::Issue } else { At::Queue },
+    let view = RecordedView {
+        at: if flags & 1 == 0 { RecordedMoments::Issue } else { RecordedMoments::Queue },
         part: (flags & 2 != 0).then_some(8..1000),
         flushes: flags & 4 != 0,
         fua: flags & 8 != 0,
@@ -78,8 +78,8 @@ pub(crate) fn pairing(bytes: &[u8]) {
     };
     let most = (flags & 32 != 0).then_some(5);
     let mut rings = Memory { pages: pages(&mut bytes), now: u64::MAX };
-    let mut merge = Merge::new(PageParser::new(PAGE), EventLayouts::new(&known()).expect("the kernel's"), CPUS);
-    let mut pairing = Pairing::new(view, most);
+    let mut merge = EventMerge::new(PageParser::new(PAGE), EventLayouts::new(&known()).expect("the kernel's"), CPUS);
+    let mut pairing = EventPairing::new(view, most);
     let (mut out, mut end) = (Vec::new(), 0);
     let drained = merge.drain(&mut rings, true, &mut |event| {
         end = end.max(event.time);
@@ -95,7 +95,7 @@ pub(crate) fn pairing(bytes: &[u8]) {
     }
     let ordered = merge.late == 0;
     let mut latest = Nanos::ZERO;
-    for Recorded { request, latency } in out {
+    for RecordedRequest { request, latency } in out {
         assert!(request.offset.checked_add(request.len).is_some(), "{request:?}");
         assert!(request.op != Op::Flush || (request.offset, request.len) == (0, 0), "{request:?}");
         assert!(!request.fua || request.op == Op::Write, "{request:?}");
@@ -109,21 +109,24 @@ pub(crate) fn pairing(bytes: &[u8]) {
 }
 
 /// The recorded kinds of event as a kernel describes them; only what is needed.
-fn known() -> [(EventLayout, Step); 3] {
-    [("issue", BEGIN, Step::Begin), ("complete", COMPLETE, Step::Complete), ("requeue", REQUEUE, Step::Requeue)].map(
-        |(name, id, step)| {
-            let text = format!(
-                "name: block_rq_{name}\nID: {id}\nformat:\n\
+fn known() -> [(EventLayout, RequestStep); 3] {
+    [
+        ("issue", BEGIN, RequestStep::Begin),
+        ("complete", COMPLETE, RequestStep::Complete),
+        ("requeue", REQUEUE, RequestStep::Requeue),
+    ]
+    .map(|(name, id, step)| {
+        let text = format!(
+            "name: block_rq_{name}\nID: {id}\nformat:\n\
                  \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
                  \tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;\n\
                  \tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;\n\
                  \tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;\n\
                  \tfield:int error;\toffset:28;\tsize:4;\tsigned:1;\n\
                  \tfield:char rwbs[4];\toffset:32;\tsize:4;\tsigned:0;\n"
-            );
-            (EventLayout::parse(&text).expect("the kernel's"), step)
-        },
-    )
+        );
+        (EventLayout::parse(&text).expect("the kernel's"), step)
+    })
 }
 
 /// Pages of each CPU, made of events most of which are well-formed.
@@ -177,7 +180,7 @@ struct Memory {
     now: u64,
 }
 
-impl Rings for Memory {
+impl CpuRings for Memory {
     fn cpus(&self) -> usize {
         CPUS
     }

@@ -7,14 +7,14 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::RecordError;
-use crate::pairing::{At, View};
+use crate::pairing::{RecordedMoments, RecordedView};
 
 /// Folders that a chain of devices may be deep: more is a loop in sysfs.
 const MAX_DEPTH: u32 = 64;
 
 /// A block device that exists: a disk or a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
+pub struct RecordedDevice {
     /// Its name in the kernel, `nvme0n1p2`.
     pub name: String,
     /// `major << 20 | minor`, as in the kernel's events.
@@ -77,7 +77,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
     folders
 }
 
-impl Device {
+impl RecordedDevice {
     /// Looks a device up by its path.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let missing = |cause| RecordError::NoDevice { path: path.to_owned(), cause };
@@ -128,7 +128,7 @@ impl Device {
         })
     }
 
-    /// Whether the disk has a request queue; without one there is no [`At::Issue`].
+    /// Whether the disk has a request queue; without one there is no [`RecordedMoments::Issue`].
     #[must_use]
     pub const fn has_requests(&self) -> bool {
         self.has_requests
@@ -136,8 +136,8 @@ impl Device {
 
     /// How its requests are recorded.
     #[must_use]
-    pub fn view(&self, at: At) -> View {
-        View {
+    pub fn view(&self, at: RecordedMoments) -> RecordedView {
+        RecordedView {
             at,
             part: self.is_partition.then(|| self.sectors.clone()),
             flushes: self.write_back && self.has_requests,
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_is_no_device_is_said() {
-        let error = |path: &str| Device::open(Path::new(path)).unwrap_err().to_string();
+        let error = |path: &str| RecordedDevice::open(Path::new(path)).unwrap_err().to_string();
         assert!(error("/dev/null").contains("not a block device but a character device"));
         assert!(error("/").contains("a folder"));
         assert!(error("/nowhere/at/all").contains("lsblk"));

@@ -1,12 +1,12 @@
 //! The block events that a recording is made of.
 
-use crate::layout::{EventLayout, Field, LayoutError};
+use crate::layout::{EventField, EventLayout, LayoutError};
 use crate::page::PageEvent;
-use crate::rwbs::Asked;
+use crate::rwbs::RwbsFlags;
 
 /// What has happened to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RequestStep {
     /// It was issued to the device, or (in a recording of what was asked) queued.
     Begin,
     /// It, or a piece of it, is complete.
@@ -26,7 +26,7 @@ pub struct BlockEvent {
     /// Nanoseconds of the trace clock.
     pub time: u64,
     /// What has happened.
-    pub step: Step,
+    pub step: RequestStep,
     /// The device as the kernel numbers it inside: `major << 20 | minor`.
     pub dev: u32,
     /// First sector of 512 B on the disk (not the partition); `u64::MAX` for completed flushes.
@@ -34,27 +34,27 @@ pub struct BlockEvent {
     /// Sectors of 512 B.
     pub sectors: u32,
     /// What is asked; `None` if the letters are not known.
-    pub asked: Option<Asked>,
+    pub asked: Option<RwbsFlags>,
     /// Whether a completion is one with an error.
     pub failed: bool,
 }
 
-struct Layout {
+struct FieldLayout {
     id: u64,
-    step: Step,
+    step: RequestStep,
     /// Whether it is an event of whoever asked, not of the device.
     of_bio: bool,
-    dev: Field,
-    sector: Field,
-    sectors: Field,
-    rwbs: Field,
-    error: Option<Field>,
+    dev: EventField,
+    sector: EventField,
+    sectors: EventField,
+    rwbs: EventField,
+    error: Option<EventField>,
 }
 
 /// Where the fields of the recorded kinds of event lie.
 pub struct EventLayouts {
-    common_type: Field,
-    layouts: Vec<Layout>,
+    common_type: EventField,
+    layouts: Vec<FieldLayout>,
 }
 
 impl EventLayouts {
@@ -62,13 +62,13 @@ impl EventLayouts {
     ///
     /// # Errors
     /// If one lacks a field, or has it in a size that makes no sense.
-    pub fn new(events: &[(EventLayout, Step)]) -> Result<Self, LayoutError> {
+    pub fn new(events: &[(EventLayout, RequestStep)]) -> Result<Self, LayoutError> {
         let mut common_type = None;
         let mut layouts = vec![];
         for (event, step) in events {
             // The place of the type is the same in every event of a kernel.
             common_type = Some(event.field("common_type", &[1, 2, 4, 8])?);
-            layouts.push(Layout {
+            layouts.push(FieldLayout {
                 id: event.id,
                 step: *step,
                 of_bio: event.name.starts_with("block_bio_"),
@@ -76,7 +76,7 @@ impl EventLayouts {
                 sector: event.field("sector", &[4, 8])?,
                 sectors: event.field("nr_sector", &[4])?,
                 rwbs: event.field("rwbs", &[])?,
-                error: if *step == Step::Complete { event.field("error", &[1, 2, 4, 8]).ok() } else { None },
+                error: if *step == RequestStep::Complete { event.field("error", &[1, 2, 4, 8]).ok() } else { None },
             });
         }
         let common_type = common_type.ok_or_else(|| LayoutError::new("events", "there is none to record"))?;
@@ -90,14 +90,14 @@ impl EventLayouts {
         let id = self.common_type.number(data)?;
         let layout = self.layouts.iter().find(|layout| layout.id == id)?;
         let error = layout.error.as_ref().and_then(|field| field.signed_number(data)).unwrap_or(0);
-        let retracts = layout.of_bio && layout.step == Step::Complete && error == AGAIN;
+        let retracts = layout.of_bio && layout.step == RequestStep::Complete && error == AGAIN;
         Some(BlockEvent {
             time: event.time,
-            step: if retracts { Step::Retract } else { layout.step },
+            step: if retracts { RequestStep::Retract } else { layout.step },
             dev: layout.dev.number(data)? as u32,
             sector: layout.sector.number(data)?,
             sectors: layout.sectors.number(data)? as u32,
-            asked: Asked::parse(layout.rwbs.bytes(data)?),
+            asked: RwbsFlags::parse(layout.rwbs.bytes(data)?),
             failed: error != 0,
         })
     }

@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::RecordError;
 use crate::layout::EventLayout;
-use crate::merge::Rings;
+use crate::merge::CpuRings;
 
 /// Where tracefs is mounted, the newer place first.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -22,7 +22,7 @@ const CLOCK: (&str, ClockId) = ("mono", ClockId::Monotonic);
 
 /// Events that the kernel could not keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
+pub struct KernelLosses {
     /// Because a buffer was full.
     pub dropped: u64,
     /// Overwritten by younger ones.
@@ -31,7 +31,7 @@ pub struct Losses {
     pub commit_overrun: u64,
 }
 
-impl Losses {
+impl KernelLosses {
     /// All of them.
     #[must_use]
     pub const fn total(&self) -> u64 {
@@ -97,7 +97,7 @@ fn read_whole(path: &Path) -> io::Result<String> {
 }
 
 /// A tracing instance; removed when dropped.
-pub(crate) struct Instance {
+pub(crate) struct TracingInstance {
     tracefs: &'static Path,
     folder: PathBuf,
     cpus: Vec<PathBuf>,
@@ -133,7 +133,7 @@ fn remove_stale(instances: &Path) {
     }
 }
 
-impl Instance {
+impl TracingInstance {
     /// Makes an instance whose buffers have so many bytes per CPU. Nothing is recorded yet.
     pub(crate) fn create(tracefs: &'static Path, buffer_bytes: u64) -> Result<Self, RecordError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -236,8 +236,8 @@ impl Instance {
     }
 
     /// What was lost so far.
-    pub(crate) fn losses(&self) -> Result<Losses, RecordError> {
-        let mut losses = Losses::default();
+    pub(crate) fn losses(&self) -> Result<KernelLosses, RecordError> {
+        let mut losses = KernelLosses::default();
         // The few lines come with one read.
         let mut text = [0; 4096];
         for (stats, cpu) in self.stats.iter().zip(&self.cpus) {
@@ -248,7 +248,7 @@ impl Instance {
     }
 }
 
-impl Rings for Instance {
+impl CpuRings for TracingInstance {
     fn cpus(&self) -> usize {
         self.pipes.len()
     }
@@ -276,7 +276,7 @@ impl Rings for Instance {
     }
 }
 
-impl Drop for Instance {
+impl Drop for TracingInstance {
     fn drop(&mut self) {
         // It cannot be removed while its buffers are open.
         self.pipes.clear();
@@ -293,10 +293,10 @@ mod tests {
     #[test]
     fn losses_are_added_up() {
         let text = "entries: 113\noverrun: 5\ncommit overrun: 2\nbytes: 6600\ndropped events: 70\nread events: 0\n";
-        let mut losses = Losses::default();
+        let mut losses = KernelLosses::default();
         losses.add(text);
         losses.add(text);
-        assert_eq!(losses, Losses { dropped: 140, overrun: 10, commit_overrun: 4 });
+        assert_eq!(losses, KernelLosses { dropped: 140, overrun: 10, commit_overrun: 4 });
         assert_eq!(losses.total(), 154);
     }
 

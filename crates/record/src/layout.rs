@@ -22,7 +22,7 @@ impl LayoutError {
 
 /// A field of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct EventField {
     /// Its name, without an array's brackets.
     pub name: String,
     /// Its first byte in the event.
@@ -33,7 +33,7 @@ pub struct Field {
     pub signed: bool,
 }
 
-impl Field {
+impl EventField {
     /// The field's bytes, if the event is long enough.
     #[must_use]
     pub fn bytes<'a>(&self, event: &'a [u8]) -> Option<&'a [u8]> {
@@ -62,7 +62,7 @@ pub struct EventLayout {
     pub name: String,
     /// What [`common_type`](Self::field) holds in such an event.
     pub id: u64,
-    fields: Vec<Field>,
+    fields: Vec<EventField>,
 }
 
 impl EventLayout {
@@ -76,7 +76,7 @@ impl EventLayout {
     }
 
     /// The field of this name, which must have one of these sizes in bytes (any, if none is given).
-    pub fn field(&self, name: &str, sizes: &[usize]) -> Result<Field, LayoutError> {
+    pub fn field(&self, name: &str, sizes: &[usize]) -> Result<EventField, LayoutError> {
         let field = self.fields.iter().find(|field| field.name == name);
         let field = field.ok_or_else(|| LayoutError::missing(&self.name, name))?;
         if !sizes.is_empty() && !sizes.contains(&field.size) {
@@ -88,7 +88,7 @@ impl EventLayout {
 }
 
 /// The lines `field:TYPE NAME; offset:N; size:N; signed:N;`.
-pub(crate) fn fields(what: &str, text: &str) -> Result<Vec<Field>, LayoutError> {
+pub(crate) fn fields(what: &str, text: &str) -> Result<Vec<EventField>, LayoutError> {
     let mut fields = vec![];
     for line in text.lines().map(str::trim) {
         let Some(rest) = line.strip_prefix("field:") else { continue };
@@ -108,7 +108,7 @@ pub(crate) fn fields(what: &str, text: &str) -> Result<Vec<Field>, LayoutError> 
         let name = declared.split_whitespace().next_back().ok_or_else(wrong)?;
         let name = name.split('[').next().unwrap_or(name).to_owned();
         let (Some(offset), Some(size)) = (offset, size) else { return Err(wrong()) };
-        fields.push(Field { name, offset, size, signed });
+        fields.push(EventField { name, offset, size, signed });
     }
     Ok(fields)
 }

@@ -11,7 +11,7 @@ use crate::{PageFault, RecordError};
 const SETTLE_NS: u64 = 2_000_000;
 
 /// The per-CPU ring buffers and their clock; the kernel's, or a test's.
-pub trait Rings {
+pub trait CpuRings {
     /// How many CPUs there are. Does not change.
     fn cpus(&self) -> usize;
 
@@ -23,12 +23,12 @@ pub trait Rings {
 }
 
 /// What is known of a CPU.
-struct Cpu {
+struct CpuState {
     /// Events read and not yet taken: those of one page at most.
     events: VecDeque<BlockEvent>,
     /// When its buffer was last found empty: what is older has been read.
     seen: u64,
-    /// Whether that was in the present call of [`Merge::drain`].
+    /// Whether that was in the present call of [`EventMerge::drain`].
     empty: bool,
 }
 
@@ -37,10 +37,10 @@ struct Cpu {
 /// An event is given only when no older one can come any more: when every CPU has a younger event
 /// waiting, or was seen empty well after it. Should one come nevertheless, it is given late, and
 /// counted.
-pub struct Merge {
+pub struct EventMerge {
     parser: PageParser,
     layouts: EventLayouts,
-    cpus: Vec<Cpu>,
+    cpus: Vec<CpuState>,
     page: Vec<u8>,
     last: u64,
     /// Events that came later than a younger one.
@@ -51,11 +51,11 @@ pub struct Merge {
     pub gaps: u64,
 }
 
-impl Merge {
+impl EventMerge {
     /// For so many CPUs.
     #[must_use]
     pub fn new(parser: PageParser, layouts: EventLayouts, cpus: usize) -> Self {
-        let cpus = (0..cpus).map(|_| Cpu { events: VecDeque::new(), seen: 0, empty: false }).collect();
+        let cpus = (0..cpus).map(|_| CpuState { events: VecDeque::new(), seen: 0, empty: false }).collect();
         Self { parser, layouts, cpus, page: vec![], last: 0, late: 0, strange: 0, gaps: 0 }
     }
 
@@ -63,7 +63,7 @@ impl Merge {
     /// too: nothing can come any more.
     pub fn drain(
         &mut self,
-        rings: &mut dyn Rings,
+        rings: &mut dyn CpuRings,
         all: bool,
         take: &mut dyn FnMut(BlockEvent) -> Result<(), RecordError>,
     ) -> Result<(), RecordError> {
@@ -76,7 +76,7 @@ impl Merge {
     /// The same for events up to the time `bound`.
     pub fn drain_until(
         &mut self,
-        rings: &mut dyn Rings,
+        rings: &mut dyn CpuRings,
         all: bool,
         bound: u64,
         take: &mut dyn FnMut(BlockEvent) -> Result<(), RecordError>,
@@ -114,7 +114,7 @@ impl Merge {
     }
 
     /// Reads the next page of a CPU that has events of interest.
-    fn refill(&mut self, index: usize, rings: &mut dyn Rings) -> Result<(), RecordError> {
+    fn refill(&mut self, index: usize, rings: &mut dyn CpuRings) -> Result<(), RecordError> {
         while self.cpus[index].events.is_empty() {
             let now = rings.now();
             if !rings.read(index, &mut self.page)? {

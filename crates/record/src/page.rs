@@ -75,7 +75,7 @@ pub struct PageParser {
 
 /// A page whose head has been read.
 #[derive(Clone, Copy, Debug)]
-pub struct Page<'a> {
+pub struct RingPage<'a> {
     /// Nanoseconds of the trace clock from which the first event counts.
     pub time: u64,
     /// Events that were overwritten before this page: `Some(0)` if the kernel does not say how
@@ -110,7 +110,7 @@ impl PageParser {
 
     /// Reads the head of `page`, which may be longer than what its head counts. Numbers are
     /// little-endian.
-    pub fn page<'a>(&self, page: &'a [u8]) -> Result<Page<'a>, PageFault> {
+    pub fn page<'a>(&self, page: &'a [u8]) -> Result<RingPage<'a>, PageFault> {
         let PageLayout { time, commit: (commit, commit_bytes), data, .. } = self.layout;
         let short = PageFault { at: page.len(), reason: "it ends inside its head" };
         let time = le(page, time, 8).ok_or(short.clone())?;
@@ -124,11 +124,11 @@ impl PageParser {
             // The number has the size of the kernel's `long`, which is that of the count.
             if word & MISSED_STORED != 0 { le(behind, 0, commit_bytes).unwrap_or(0) } else { 0 }
         });
-        Ok(Page { time, lost, data: events, head: data })
+        Ok(RingPage { time, lost, data: events, head: data })
     }
 }
 
-impl<'a> Page<'a> {
+impl<'a> RingPage<'a> {
     /// The events, in the order in which they came.
     #[must_use]
     pub const fn events(&self) -> PageEvents<'a> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use destage_plan::{Nanos, Op, Request, SECTOR_BYTES};
 
-use crate::event::{BlockEvent, Step};
+use crate::event::{BlockEvent, RequestStep};
 use crate::rwbs::RequestKind;
 
 /// Requests that may wait for a completion, their own or that of a request before them: beyond that
@@ -13,7 +13,7 @@ pub const MAX_WAITING: usize = 1 << 16;
 
 /// Which of a request's two moments are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum At {
+pub enum RecordedMoments {
     /// What the device was asked: requests after merging and splitting, when they were issued to
     /// it.
     #[default]
@@ -25,9 +25,9 @@ pub enum At {
 
 /// What of a device is recorded, and how its requests complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
+pub struct RecordedView {
     /// Which moments.
-    pub at: At,
+    pub at: RecordedMoments,
     /// The part of the disk that is recorded, in sectors, if it is not the whole: a partition.
     /// Offsets count from it.
     pub part: Option<std::ops::Range<u64>>,
@@ -42,7 +42,7 @@ pub struct View {
 
 /// A request as recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedRequest {
     /// The request; its time is that of the trace clock.
     pub request: Request,
     /// From its time to its completion, if that was seen.
@@ -51,7 +51,7 @@ pub struct Recorded {
 
 /// What was seen and could not, or not quite, become requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct PairingCounts {
     /// Requests recorded, by [`Op`]'s number.
     pub requests: [u64; 4],
     /// Of those, writes that are durable when complete.
@@ -82,7 +82,7 @@ pub struct Counts {
     pub unknown: u64,
 }
 
-impl Counts {
+impl PairingCounts {
     /// All requests recorded.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -91,7 +91,7 @@ impl Counts {
 }
 
 /// A request that has begun.
-struct Waiting {
+struct BegunRequest {
     request: Request,
     /// Its own sectors on the disk; the request's range may be a part of them.
     start: u64,
@@ -110,12 +110,12 @@ struct Waiting {
     /// Whether it was sent back and not issued again yet, and how often it was sent back.
     requeued: bool,
     requeues: u64,
-    state: State,
+    state: PairingState,
 }
 
 /// Where a request stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PairingState {
     Begun,
     /// It has nothing more to wait for; with its latency, if that is known.
     Done(Option<Nanos>),
@@ -124,10 +124,10 @@ enum State {
 }
 
 /// Pairs the events of one device, given in order of time.
-pub struct Pairing {
-    view: View,
+pub struct EventPairing {
+    view: RecordedView,
     /// In order of their beginnings; the first one's number is `first`.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<BegunRequest>,
     first: u64,
     /// Those with sectors that are not complete, by kind, first sector and number.
     ranges: BTreeSet<(RequestKind, u64, u64)>,
@@ -146,13 +146,13 @@ pub struct Pairing {
     known_until: u64,
     /// Up to when events were being lost; 0 if they are not.
     unsure_until: u64,
-    counts: Counts,
+    counts: PairingCounts,
 }
 
-impl Pairing {
+impl EventPairing {
     /// Nothing yet; takes up to `most` requests.
     #[must_use]
-    pub fn new(view: View, most: Option<u64>) -> Self {
+    pub fn new(view: RecordedView, most: Option<u64>) -> Self {
         Self {
             view,
             waiting: VecDeque::new(),
@@ -165,13 +165,13 @@ impl Pairing {
             taken: 0,
             known_until: u64::MAX,
             unsure_until: 0,
-            counts: Counts::default(),
+            counts: PairingCounts::default(),
         }
     }
 
     /// What was seen so far.
     #[must_use]
-    pub const fn counts(&self) -> &Counts {
+    pub const fn counts(&self) -> &PairingCounts {
         &self.counts
     }
 
@@ -204,22 +204,22 @@ impl Pairing {
             let number = self.first + self.waiting.len() as u64 - 1;
             self.finish(number, None);
             let Some(waiting) = self.waiting.pop_back() else { return };
-            self.taken -= u64::from(waiting.state != State::Retracted);
+            self.taken -= u64::from(waiting.state != PairingState::Retracted);
         }
     }
 
     /// Takes an event; puts requests that are complete, and not preceded by one that is not, into
     /// `out`.
-    pub fn take(&mut self, event: &BlockEvent, out: &mut Vec<Recorded>) {
+    pub fn take(&mut self, event: &BlockEvent, out: &mut Vec<RecordedRequest>) {
         if self.unsure_until > 0 && event.time > self.unsure_until {
             self.unsure_until = 0;
             self.give_up_all(out);
         }
         match event.step {
-            Step::Begin => self.begin(event),
-            Step::Complete => self.complete(event),
-            Step::Requeue => self.requeue(event),
-            Step::Retract => self.retract(event),
+            RequestStep::Begin => self.begin(event),
+            RequestStep::Complete => self.complete(event),
+            RequestStep::Requeue => self.requeue(event),
+            RequestStep::Retract => self.retract(event),
         }
         self.put(out);
         while self.waiting.len() > MAX_WAITING {
@@ -231,7 +231,7 @@ impl Pairing {
     }
 
     /// Gives up on all that is not complete: it is recorded without a latency.
-    pub fn give_up_all(&mut self, out: &mut Vec<Recorded>) {
+    pub fn give_up_all(&mut self, out: &mut Vec<RecordedRequest>) {
         for number in self.first..self.first + self.waiting.len() as u64 {
             self.give_up(number);
         }
@@ -241,13 +241,13 @@ impl Pairing {
     /// Says that events up to `time` have been lost, some of which may be younger than the last one
     /// taken. A completion may then be that of another request for the same sectors than the one
     /// which is known. So what is under way gets no latency, nor does what begins up to `time`.
-    pub fn lost(&mut self, time: u64, out: &mut Vec<Recorded>) {
+    pub fn lost(&mut self, time: u64, out: &mut Vec<RecordedRequest>) {
         self.give_up_all(out);
         self.known_until = 0;
         self.unsure_until = self.unsure_until.max(time);
     }
 
-    fn at(&mut self, number: u64) -> Option<&mut Waiting> {
+    fn at(&mut self, number: u64) -> Option<&mut BegunRequest> {
         self.waiting.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
@@ -260,7 +260,7 @@ impl Pairing {
             self.counts.unknown += if sectors == 0 || is_inside { wanted } else { 0 };
             return;
         };
-        if self.view.at == At::Issue && self.issued_again(event, asked.kind) {
+        if self.view.at == RecordedMoments::Issue && self.issued_again(event, asked.kind) {
             return;
         }
         if self.is_full() && self.waiting.len() >= MAX_WAITING {
@@ -288,7 +288,7 @@ impl Pairing {
             // though without data.
             RequestKind::Write | RequestKind::Other => (Op::Write, asked.fua),
         };
-        let flush = Waiting {
+        let flush = BegunRequest {
             request: Request { time: Nanos(event.time), op: Op::Flush, ..Request::default() },
             start: 0,
             end: 0,
@@ -301,7 +301,7 @@ impl Pairing {
             failed: false,
             requeued: false,
             requeues: 0,
-            state: State::Begun,
+            state: PairingState::Begun,
         };
         if sectors == 0 || asked.kind == RequestKind::Flush {
             if asked.preflush || asked.kind == RequestKind::Flush {
@@ -315,20 +315,20 @@ impl Pairing {
         let range = byte(from).zip(byte(to)).filter(|_| is_inside);
         if asked.preflush {
             // Whoever asks one part of a disk to flush flushes all of it.
-            self.push(Waiting { before_data: range.is_some(), state: State::Done(None), ..flush });
+            self.push(BegunRequest { before_data: range.is_some(), state: PairingState::Done(None), ..flush });
         }
         let Some((offset, last)) = range else {
             // No device has sectors whose bytes end beyond 2^64.
             self.counts.unknown += if is_inside { wanted } else { 0 };
             return;
         };
-        self.push(Waiting {
+        self.push(BegunRequest {
             request: Request { offset, len: last - offset, op, fua, ..flush.request },
             start,
             end,
             kind: asked.kind,
             left: sectors,
-            has_end: self.view.at == At::Queue
+            has_end: self.view.at == RecordedMoments::Queue
                 && self.view.flushes
                 && asked.kind == RequestKind::Write
                 && (asked.preflush || (asked.fua && !self.view.fua)),
@@ -337,10 +337,10 @@ impl Pairing {
         });
     }
 
-    fn push(&mut self, waiting: Waiting) {
+    fn push(&mut self, waiting: BegunRequest) {
         self.taken += 1;
         let number = self.first + self.waiting.len() as u64;
-        if waiting.state == State::Begun {
+        if waiting.state == PairingState::Begun {
             self.outstanding += usize::from(!waiting.unsure);
             if waiting.kind == RequestKind::Flush {
                 self.flushes.push_back(number);
@@ -420,13 +420,13 @@ impl Pairing {
         if asked.kind == RequestKind::Flush {
             // The block layer's own flush; whoever asked for it is told by an event without
             // sectors.
-            if self.view.at == At::Issue {
+            if self.view.at == RecordedMoments::Issue {
                 self.complete_flush(event);
             }
             return;
         }
         if event.sectors == 0 {
-            if self.view.at == At::Queue {
+            if self.view.at == RecordedMoments::Queue {
                 self.complete_end(asked.kind, event);
             }
             return;
@@ -504,7 +504,7 @@ impl Pairing {
         let flush = number.checked_sub(1).filter(|&flush| self.at(flush).is_some_and(|waiting| waiting.before_data));
         for number in [Some(number), flush].into_iter().flatten() {
             if let Some(waiting) = self.at(number) {
-                waiting.state = State::Retracted;
+                waiting.state = PairingState::Retracted;
                 self.taken -= 1;
             }
         }
@@ -519,7 +519,7 @@ impl Pairing {
     }
 
     fn give_up(&mut self, number: u64) {
-        if self.at(number).is_some_and(|waiting| waiting.state == State::Begun) {
+        if self.at(number).is_some_and(|waiting| waiting.state == PairingState::Begun) {
             // Its completion, should it come, is that of a request whose beginning was seen.
             self.known_until = 0;
             self.finish(number, None);
@@ -527,10 +527,10 @@ impl Pairing {
     }
 
     fn finish(&mut self, number: u64, time: Option<u64>) {
-        let Some(waiting) = self.at(number).filter(|waiting| waiting.state == State::Begun) else { return };
+        let Some(waiting) = self.at(number).filter(|waiting| waiting.state == PairingState::Begun) else { return };
         let begun = waiting.request.time;
         let sure = !waiting.unsure;
-        waiting.state = State::Done(time.filter(|_| sure).map(|time| Nanos(time).since(begun)));
+        waiting.state = PairingState::Done(time.filter(|_| sure).map(|time| Nanos(time).since(begun)));
         let key = (waiting.kind, waiting.start, number);
         self.outstanding -= usize::from(sure);
         if key.0 == RequestKind::Flush {
@@ -543,18 +543,18 @@ impl Pairing {
         }
     }
 
-    fn put(&mut self, out: &mut Vec<Recorded>) {
+    fn put(&mut self, out: &mut Vec<RecordedRequest>) {
         while let Some(waiting) = self.waiting.front() {
             let latency = match waiting.state {
-                State::Begun => return,
+                PairingState::Begun => return,
                 // If the write is retracted so is the flush that came with it.
-                State::Done(_)
-                    if waiting.before_data && self.waiting.get(1).is_some_and(|w| w.state == State::Begun) =>
+                PairingState::Done(_)
+                    if waiting.before_data && self.waiting.get(1).is_some_and(|w| w.state == PairingState::Begun) =>
                 {
                     return;
                 }
-                State::Done(latency) => Some(latency),
-                State::Retracted => None,
+                PairingState::Done(latency) => Some(latency),
+                PairingState::Retracted => None,
             };
             let Some(waiting) = self.waiting.pop_front() else { return };
             self.first += 1;
@@ -571,7 +571,7 @@ impl Pairing {
             c.failed += u64::from(waiting.failed);
             c.requeued += waiting.requeues;
             c.without_completion += u64::from(latency.is_none() && !waiting.before_data);
-            out.push(Recorded { request: waiting.request, latency });
+            out.push(RecordedRequest { request: waiting.request, latency });
         }
     }
 }

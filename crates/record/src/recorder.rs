@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use destage_plan::{Nanos, Op};
 
 use crate::RecordError;
-use crate::device::Device;
-use crate::event::{EventLayouts, Step};
-use crate::instance::{Instance, Losses, tracefs};
-use crate::merge::{Merge, Rings};
+use crate::device::RecordedDevice;
+use crate::event::{EventLayouts, RequestStep};
+use crate::instance::{KernelLosses, TracingInstance, tracefs};
+use crate::merge::{CpuRings, EventMerge};
 use crate::page::{PageLayout, PageParser};
-use crate::pairing::{At, Counts, Pairing, Recorded};
+use crate::pairing::{EventPairing, PairingCounts, RecordedMoments, RecordedRequest};
 
 /// How often the buffers are emptied. At 4 MiB per CPU a CPU can have 60,000 events in between.
 const POLL: Duration = Duration::from_millis(20);
@@ -27,9 +27,9 @@ const BATCH: usize = 4096;
 
 /// How to record.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RecordOptions {
     /// Which moments of a request.
-    pub at: At,
+    pub at: RecordedMoments,
     /// Bytes of the kernel's buffer per CPU.
     pub buffer_bytes: u64,
     /// Requests to record at most.
@@ -38,15 +38,15 @@ pub struct Options {
     pub patience: Duration,
 }
 
-impl Default for Options {
+impl Default for RecordOptions {
     fn default() -> Self {
-        Self { at: At::Issue, buffer_bytes: 4 << 20, requests: None, patience: Duration::from_secs(5) }
+        Self { at: RecordedMoments::Issue, buffer_bytes: 4 << 20, requests: None, patience: Duration::from_secs(5) }
     }
 }
 
 /// How far a recording is.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct RecordProgress {
     /// Since its beginning.
     pub elapsed: Duration,
     /// Requests recorded.
@@ -61,11 +61,11 @@ pub struct Progress {
 
 /// What a recording has seen.
 #[derive(Clone, Copy, Debug)]
-pub struct Summary {
+pub struct RecordSummary {
     /// Requests and what was special about them.
-    pub counts: Counts,
+    pub counts: PairingCounts,
     /// Events that the kernel lost.
-    pub losses: Losses,
+    pub losses: KernelLosses,
     /// Gaps that the buffers' pages told of.
     pub gaps: u64,
     /// Events that came later than a younger one; their requests are out of order.
@@ -83,10 +83,10 @@ pub struct Summary {
 }
 
 /// A recording that is going on. Dropping it ends it and leaves nothing behind in the kernel.
-pub struct Recorder {
-    instance: Instance,
-    merge: Merge,
-    pairing: Pairing,
+pub struct TraceRecorder {
+    instance: TracingInstance,
+    merge: EventMerge,
+    pairing: EventPairing,
     /// The event by which requests begin.
     begins: &'static str,
     patience: Duration,
@@ -94,8 +94,8 @@ pub struct Recorder {
     many: u64,
     quick: bool,
     started: Instant,
-    losses: Losses,
-    out: Vec<Recorded>,
+    losses: KernelLosses,
+    out: Vec<RecordedRequest>,
     /// Time of the first request, which is the trace's zero, and of the last.
     zero: Option<u64>,
     last: u64,
@@ -103,54 +103,55 @@ pub struct Recorder {
     latencies: u64,
 }
 
-impl Recorder {
+impl TraceRecorder {
     /// Begins to record a device.
-    pub fn start(device: &Device, options: &Options) -> Result<Self, RecordError> {
+    pub fn start(device: &RecordedDevice, options: &RecordOptions) -> Result<Self, RecordError> {
         if cfg!(target_endian = "big") {
             return Err(RecordError::BigEndian);
         }
-        if options.at == At::Issue && !device.has_requests() {
+        if options.at == RecordedMoments::Issue && !device.has_requests() {
             return Err(RecordError::NoRequests { device: device.name.clone() });
         }
-        let mut instance = Instance::create(tracefs()?, options.buffer_bytes)?;
+        let mut instance = TracingInstance::create(tracefs()?, options.buffer_bytes)?;
         let layout = PageLayout::parse(&instance.page_header()?)?;
         instance.expect_pages(layout.page_bytes);
         let (issued, asked) = device.event_devs();
         // What completes first: a request that begins before its completion can be seen would stay
         // incomplete.
-        let events: &[(&'static str, Step, &[u32])] = match (options.at, device.has_requests()) {
-            (At::Issue, _) => &[
-                ("block_rq_complete", Step::Complete, &issued),
-                ("block_rq_requeue", Step::Requeue, &issued),
-                ("block_rq_issue", Step::Begin, &issued),
+        let events: &[(&'static str, RequestStep, &[u32])] = match (options.at, device.has_requests()) {
+            (RecordedMoments::Issue, _) => &[
+                ("block_rq_complete", RequestStep::Complete, &issued),
+                ("block_rq_requeue", RequestStep::Requeue, &issued),
+                ("block_rq_issue", RequestStep::Begin, &issued),
             ],
-            (At::Queue, true) => &[
-                ("block_rq_complete", Step::Complete, &issued),
-                ("block_bio_complete", Step::Retract, &asked),
-                ("block_bio_queue", Step::Begin, &asked),
+            (RecordedMoments::Queue, true) => &[
+                ("block_rq_complete", RequestStep::Complete, &issued),
+                ("block_bio_complete", RequestStep::Retract, &asked),
+                ("block_bio_queue", RequestStep::Begin, &asked),
             ],
-            (At::Queue, false) => {
-                &[("block_bio_complete", Step::Complete, &asked), ("block_bio_queue", Step::Begin, &asked)]
-            }
+            (RecordedMoments::Queue, false) => &[
+                ("block_bio_complete", RequestStep::Complete, &asked),
+                ("block_bio_queue", RequestStep::Begin, &asked),
+            ],
         };
         let mut layouts = vec![];
         for &(event, step, devs) in events {
             layouts.push((instance.event(event)?, step));
-            instance.enable(event, devs, (step == Step::Retract).then_some(RETRACTED))?;
+            instance.enable(event, devs, (step == RequestStep::Retract).then_some(RETRACTED))?;
         }
-        let merge = Merge::new(PageParser::new(layout), EventLayouts::new(&layouts)?, instance.cpus());
+        let merge = EventMerge::new(PageParser::new(layout), EventLayouts::new(&layouts)?, instance.cpus());
         let now = Instant::now();
         instance.switch(true)?;
         Ok(Self {
             instance,
             merge,
-            pairing: Pairing::new(device.view(options.at), options.requests),
-            begins: if options.at == At::Issue { "block_rq_issue" } else { "block_bio_queue" },
+            pairing: EventPairing::new(device.view(options.at), options.requests),
+            begins: if options.at == RecordedMoments::Issue { "block_rq_issue" } else { "block_bio_queue" },
             patience: options.patience,
             many: options.buffer_bytes / 8 / EVENT_BYTES,
             quick: false,
             started: now,
-            losses: Losses::default(),
+            losses: KernelLosses::default(),
             out: Vec::with_capacity(BATCH),
             zero: None,
             last: 0,
@@ -168,9 +169,9 @@ impl Recorder {
     /// before has been handed over then.
     pub fn run(
         mut self,
-        go_on: &mut dyn FnMut(&Progress) -> bool,
-        sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>,
-    ) -> Result<Summary, RecordError> {
+        go_on: &mut dyn FnMut(&RecordProgress) -> bool,
+        sink: &mut dyn FnMut(&[RecordedRequest]) -> io::Result<()>,
+    ) -> Result<RecordSummary, RecordError> {
         let mut full: Option<Instant> = None;
         // Not at once when there are enough: the last ones may yet be retracted and repeated.
         while go_on(&self.progress()) && full.is_none_or(|since| since.elapsed() < POLL) {
@@ -194,7 +195,7 @@ impl Recorder {
         self.poll(true, sink)?;
         self.pairing.give_up_all(&mut self.out);
         self.hand_over(sink)?;
-        Ok(Summary {
+        Ok(RecordSummary {
             counts: *self.pairing.counts(),
             losses: self.losses,
             gaps: self.merge.gaps,
@@ -207,8 +208,8 @@ impl Recorder {
         })
     }
 
-    fn progress(&self) -> Progress {
-        Progress {
+    fn progress(&self) -> RecordProgress {
+        RecordProgress {
             elapsed: self.started.elapsed(),
             requests: self.pairing.taken(),
             outstanding: self.pairing.outstanding(),
@@ -217,7 +218,11 @@ impl Recorder {
         }
     }
 
-    fn poll(&mut self, all: bool, sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>) -> Result<(), RecordError> {
+    fn poll(
+        &mut self,
+        all: bool,
+        sink: &mut dyn FnMut(&[RecordedRequest]) -> io::Result<()>,
+    ) -> Result<(), RecordError> {
         // Events are taken up to a moment before losses were looked at, so that a loss is known
         // before they are paired.
         let bound = if all { u64::MAX } else { self.instance.now() };
@@ -229,7 +234,7 @@ impl Recorder {
         let Self { instance, merge, pairing, out, .. } = self;
         let (zero, last) = (&mut self.zero, &mut self.last);
         let (sum, known) = (&mut self.latency_sum, &mut self.latencies);
-        let mut hand_over = |out: &mut Vec<Recorded>| finish(out, zero, last, sum, known, sink);
+        let mut hand_over = |out: &mut Vec<RecordedRequest>| finish(out, zero, last, sum, known, sink);
         let mut events = 0;
         merge.drain_until(instance, all, bound, &mut |event| {
             events += 1;
@@ -243,7 +248,7 @@ impl Recorder {
         Ok(())
     }
 
-    fn hand_over(&mut self, sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>) -> Result<(), RecordError> {
+    fn hand_over(&mut self, sink: &mut dyn FnMut(&[RecordedRequest]) -> io::Result<()>) -> Result<(), RecordError> {
         let Self { out, zero, last, latency_sum, latencies, .. } = self;
         finish(out, zero, last, latency_sum, latencies, sink)
     }
@@ -251,12 +256,12 @@ impl Recorder {
 
 /// Makes times count from the first request's, and hands the requests over.
 fn finish(
-    out: &mut Vec<Recorded>,
+    out: &mut Vec<RecordedRequest>,
     zero: &mut Option<u64>,
     last: &mut u64,
     sum: &mut u128,
     known: &mut u64,
-    sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>,
+    sink: &mut dyn FnMut(&[RecordedRequest]) -> io::Result<()>,
 ) -> Result<(), RecordError> {
     for recorded in out.iter_mut() {
         let time = recorded.request.time.0;
@@ -272,7 +277,7 @@ fn finish(
     result.map_err(RecordError::Sink)
 }
 
-impl Summary {
+impl RecordSummary {
     /// Requests of a kind.
     #[must_use]
     pub const fn of(&self, op: Op) -> u64 {

@@ -21,7 +21,7 @@ pub enum RequestKind {
 
 /// The letters, understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RwbsFlags {
     /// A leading `F`: what was completed before must be durable before this begins.
     pub preflush: bool,
     /// What is done.
@@ -32,7 +32,7 @@ pub struct Asked {
     pub secure: bool,
 }
 
-impl Asked {
+impl RwbsFlags {
     /// Understands the letters (up to the first zero byte); `None` if they are not of the kernel's
     /// alphabet. Flags that make no difference here (read-ahead, synchronous, metadata, atomic,
     /// ...) are passed over whatever they are: new kernels add some.
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn letters_mean_what_the_kernel_means() {
         let asked = |text: &str| {
-            let a = Asked::parse(text.as_bytes()).unwrap();
+            let a = RwbsFlags::parse(text.as_bytes()).unwrap();
             (a.preflush, a.kind, a.fua)
         };
         assert_eq!(asked("R"), (false, RequestKind::Read, false));
@@ -87,9 +87,9 @@ mod tests {
         assert_eq!(asked("ZRA"), (false, RequestKind::Zone, false));
         assert_eq!(asked("FF"), (false, RequestKind::Flush, false));
         assert_eq!(asked("F"), (false, RequestKind::Flush, false));
-        assert!(Asked::parse(b"DES").unwrap().secure);
+        assert!(RwbsFlags::parse(b"DES").unwrap().secure);
         for bad in [&b""[..], b"X", b"FX", b"W\xff", b"Z", b"\0W", b"S"] {
-            assert_eq!(Asked::parse(bad), None, "{bad:?}");
+            assert_eq!(RwbsFlags::parse(bad), None, "{bad:?}");
         }
     }
 }

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_record::{At, Device, Losses, Options, Progress, RecordError, Recorder, Summary};
+use destage_record::{
+    KernelLosses, RecordError, RecordOptions, RecordProgress, RecordSummary, RecordedDevice, RecordedMoments,
+    TraceRecorder,
+};
 use destage_scenario::quantity::{self as q, show_bytes, show_count};
 use destage_sim::measure::{Latency, LatencySummary};
 use destage_trace::{LATENCY_UNKNOWN, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter, Op, Request};
@@ -118,9 +121,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         bail!("--json and - both want the standard output; write the trace to a file");
     }
     let level = matches.get_one::<i32>("level").copied().unwrap_or(NATIVE_DEFAULT_LEVEL);
-    let at = if argument("at") == Some("queue") { At::Queue } else { At::Issue };
+    let at = if argument("at") == Some("queue") { RecordedMoments::Queue } else { RecordedMoments::Issue };
 
-    let device = Device::open(&file)?;
+    let device = RecordedDevice::open(&file)?;
     check_output(&device, &to, matches.get_flag("own-writes"))?;
     // Before anything is begun: whoever has run a long command does not want to learn that its
     // recording has no place.
@@ -130,8 +133,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     // From here on a signal ends the recording in good order; before, it ends the program as ever.
     let stop = Arc::new(AtomicBool::new(false));
     signals::tell(&stop);
-    let options = Options { at, buffer_bytes: buffer, requests, ..Options::default() };
-    let recorder = Recorder::start(&device, &options)?;
+    let options = RecordOptions { at, buffer_bytes: buffer, requests, ..RecordOptions::default() };
+    let recorder = TraceRecorder::start(&device, &options)?;
     let stdout_is_taken = to == Path::new("-") || matches.get_flag("json");
     let command = matches.get_many::<std::ffi::OsString>("command");
     let mut job = command.map(|words| Job::start(words, stdout_is_taken)).transpose()?;
@@ -217,7 +220,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Refuses an output that would be recorded while it is written.
-fn check_output(device: &Device, to: &Path, allowed: bool) -> Result<()> {
+fn check_output(device: &RecordedDevice, to: &Path, allowed: bool) -> Result<()> {
     let on_device = |name: &dyn std::fmt::Display| {
         format!(
             "{name} lies on {}, so that the recording would record itself; write it to another disk or to memory \
@@ -314,7 +317,7 @@ impl Job {
     }
 }
 
-fn progress_line(device: &str, progress: &Progress) -> String {
+fn progress_line(device: &str, progress: &RecordProgress) -> String {
     let seconds = progress.elapsed.as_secs_f64().max(1e-3);
     format!(
         "recording {device}: {:.0} s, {} requests, {}/s, {} outstanding, {} lost",
@@ -328,24 +331,24 @@ fn progress_line(device: &str, progress: &Progress) -> String {
 
 /// What there is to say at the end.
 struct Report<'a> {
-    device: &'a Device,
-    at: At,
+    device: &'a RecordedDevice,
+    at: RecordedMoments,
     end: End,
     buffer: u64,
-    summary: &'a Summary,
+    summary: &'a RecordSummary,
     latency: Option<&'a LatencySummary>,
 }
 
 impl Report<'_> {
     const fn at(&self) -> &'static str {
         match self.at {
-            At::Issue => "issue",
-            At::Queue => "queue",
+            RecordedMoments::Issue => "issue",
+            RecordedMoments::Queue => "queue",
         }
     }
 
     fn warn(&self) {
-        let Losses { dropped, overrun, commit_overrun } = self.summary.losses;
+        let KernelLosses { dropped, overrun, commit_overrun } = self.summary.losses;
         if self.summary.losses.total() > 0 {
             screen::warn(format_args!(
                 "the kernel lost {} events ({dropped} for want of room, {overrun} overwritten, \

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use destage_plan::Op;
-use destage_record::{At, Options, Recorded, Summary};
+use destage_record::{RecordOptions, RecordSummary, RecordedMoments, RecordedRequest};
 use destage_trace::{OpenOptions, Source};
 
 use crate::machine::{Loop, alone, record, skip, tool};
@@ -25,20 +25,20 @@ fn logged(log: &Path) -> Vec<Asked> {
     }
 }
 
-fn shapes(all: &[Recorded]) -> Vec<Asked> {
+fn shapes(all: &[RecordedRequest]) -> Vec<Asked> {
     all.iter().map(|r| (r.request.op, r.request.offset, r.request.len)).collect()
 }
 
 /// Runs fio's jobs, records, and gives both sides; `None` if something is missing here.
-fn fio(test: &str, at: At, jobs: &[&[&str]]) -> Option<(Vec<Asked>, Vec<Vec<Asked>>)> {
+fn fio(test: &str, at: RecordedMoments, jobs: &[&[&str]]) -> Option<(Vec<Asked>, Vec<Vec<Asked>>)> {
     fio_summary(test, at, |_| (), jobs).map(|(all, logs, _)| (all, logs))
 }
 
 /// Both sides and what the recording says of itself.
-type Both = (Vec<Asked>, Vec<Vec<Asked>>, Summary);
+type Both = (Vec<Asked>, Vec<Vec<Asked>>, RecordSummary);
 
 /// Runs as [`fio`] does, on a device that `set_up` has changed. Returns the recording's summary too.
-fn fio_summary(test: &str, at: At, set_up: impl FnOnce(&Loop), jobs: &[&[&str]]) -> Option<Both> {
+fn fio_summary(test: &str, at: RecordedMoments, set_up: impl FnOnce(&Loop), jobs: &[&[&str]]) -> Option<Both> {
     if let Err(why) = tool("fio", &["--version"]) {
         skip(test, &why);
         return None;
@@ -60,7 +60,7 @@ fn fio_summary(test: &str, at: At, set_up: impl FnOnce(&Loop), jobs: &[&[&str]])
         arguments.push(format!("--write_iolog={}", disk.file(&format!("log{i}")).display()));
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let options = Options { at, ..Options::default() };
+    let options = RecordOptions { at, ..RecordOptions::default() };
     let (all, summary) = record(&disk.path, &options, || {
         tool("fio", &arguments).unwrap();
     })
@@ -91,7 +91,7 @@ fn count(all: &[Asked], op: Op) -> usize {
 
 #[test]
 fn a_synchronous_job_is_recorded_in_its_order() {
-    for at in [At::Issue, At::Queue] {
+    for at in [RecordedMoments::Issue, RecordedMoments::Queue] {
         let test = "a_synchronous_job_is_recorded_in_its_order";
         let _alone = alone();
         // Sequential writes with a flush after every fourth, then a mix of sizes and kinds at
@@ -120,8 +120,12 @@ fn a_synchronous_job_is_recorded_in_its_order() {
 #[test]
 fn deep_queues_are_recorded_without_loss() {
     let test = "deep_queues_are_recorded_without_loss";
-    for (at, engine) in [(At::Issue, "libaio"), (At::Queue, "libaio"), (At::Issue, "io_uring"), (At::Queue, "io_uring")]
-    {
+    for (at, engine) in [
+        (RecordedMoments::Issue, "libaio"),
+        (RecordedMoments::Queue, "libaio"),
+        (RecordedMoments::Issue, "io_uring"),
+        (RecordedMoments::Queue, "io_uring"),
+    ] {
         let _alone = alone();
         let engine_is = format!("--ioengine={engine}");
         let job = &[
@@ -162,7 +166,7 @@ fn several_jobs_with_discards_and_flushes_are_recorded() {
     ];
     let jobs: Vec<&[&str]> = jobs.iter().map(|job| &job[..]).collect();
     // What is asked: the block layer makes one flush of several that come while one is under way.
-    let Some((mut all, logs)) = fio(test, At::Queue, &jobs) else { return };
+    let Some((mut all, logs)) = fio(test, RecordedMoments::Queue, &jobs) else { return };
     let mut logs = logs.concat();
     for op in Op::ALL {
         assert!(count(&logs, op) > 100, "{op}");
@@ -184,7 +188,7 @@ fn what_is_asked_again_is_recorded_once() {
     let _alone = alone();
     let uring = |set_up: fn(&Loop), options: &[&'static str]| {
         let job = [&["--ioengine=io_uring"], options].concat();
-        fio_summary(test, At::Queue, set_up, &[&job])
+        fio_summary(test, RecordedMoments::Queue, set_up, &[&job])
     };
     // More are asked for in one call than there are tags: however fast the device is, none of them has begun before all
     // are asked for.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use destage_plan::Op;
-use destage_record::{At, Device, Options, Progress, Recorded, Recorder};
+use destage_record::{RecordOptions, RecordProgress, RecordedDevice, RecordedMoments, RecordedRequest, TraceRecorder};
 use rustix::fs::OFlags;
 
 use crate::machine::{Loop, alone, record, skip, tool};
@@ -35,15 +35,15 @@ fn direct(device: &Path, flags: OFlags) -> File {
 /// Kind, FUA, offset and length.
 type Shape = (Op, bool, u64, u64);
 
-fn shapes(all: &[Recorded]) -> Vec<Shape> {
-    all.iter().map(|Recorded { request: r, .. }| (r.op, r.fua, r.offset, r.len)).collect()
+fn shapes(all: &[RecordedRequest]) -> Vec<Shape> {
+    all.iter().map(|RecordedRequest { request: r, .. }| (r.op, r.fua, r.offset, r.len)).collect()
 }
 
 /// What holds for every recording without losses.
-fn is_plausible(all: &[Recorded]) {
+fn is_plausible(all: &[RecordedRequest]) {
     assert!(all.iter().zip(all.iter().skip(1)).all(|(a, b)| a.request.time <= b.request.time), "times ascend");
     assert_eq!(all[0].request.time.0, 0);
-    for Recorded { request, latency } in all {
+    for RecordedRequest { request, latency } in all {
         let latency = latency.unwrap_or_else(|| panic!("{request:?} has no latency")).0;
         assert!((1..5_000_000_000).contains(&latency), "{request:?} took {latency} ns");
     }
@@ -60,7 +60,7 @@ fn direct_requests_are_recorded_as_issued() {
     let Some(disk) = device(test, 64 << 20, &[]) else { return };
     let mut buffer = Aligned::new();
     let mut expected: Vec<Shape> = vec![];
-    let (all, summary) = record(&disk.path, &Options::default(), || {
+    let (all, summary) = record(&disk.path, &RecordOptions::default(), || {
         let file = direct(&disk.path, OFlags::empty());
         for i in 0..200_u64 {
             let (offset, len) = (i * 7919 % 1000 * 4096, 4096 * (1 + i % 16));
@@ -120,7 +120,7 @@ fn what_is_asked_is_recorded_before_it_is_split() {
         expected.push((Op::Write, true, 4096, 4096));
     };
     let mut expected = vec![];
-    let options = Options { at: At::Queue, ..Options::default() };
+    let options = RecordOptions { at: RecordedMoments::Queue, ..RecordOptions::default() };
     let (all, summary) = record(&disk.path, &options, || work(&mut expected)).unwrap();
     let asked = shapes(&all);
     assert_eq!(asked[..expected.len()], expected);
@@ -131,7 +131,7 @@ fn what_is_asked_is_recorded_before_it_is_split() {
 
     // The same as the device saw it: pieces, and a flush behind the write instead of FUA, which
     // loop devices lack.
-    let (all, _) = record(&disk.path, &Options::default(), || work(&mut vec![])).unwrap();
+    let (all, _) = record(&disk.path, &RecordOptions::default(), || work(&mut vec![])).unwrap();
     let issued = shapes(&all);
     is_plausible(&all);
     let writes: u64 = all.iter().filter(|r| r.request.op == Op::Write).map(|r| r.request.len).sum();
@@ -163,7 +163,7 @@ fn a_partition_is_recorded_from_its_own_beginning() {
         return skip(test, "the kernel, or udev, makes no partitions of loop devices here");
     }
     let mut buffer = Aligned::new();
-    for at in [At::Issue, At::Queue] {
+    for at in [RecordedMoments::Issue, RecordedMoments::Queue] {
         let mut work = || {
             let open = |name: &str| direct(name.as_ref(), OFlags::empty());
             let (first, second, whole) = (open(&part), open(&format!("{}p2", disk.name())), open(disk.name()));
@@ -175,7 +175,7 @@ fn a_partition_is_recorded_from_its_own_beginning() {
             whole.write_all_at(buffer.part(8192), 2040 * 512).unwrap();
             first.read_exact_at(buffer.part(4096), 0).unwrap();
         };
-        let options = Options { at, ..Options::default() };
+        let options = RecordOptions { at, ..RecordOptions::default() };
         let (all, summary) = record(part.as_ref(), &options, &mut work).unwrap();
         let of_first = [
             (Op::Write, false, 4096, 8192),
@@ -200,7 +200,7 @@ fn a_number_of_requests_is_an_end() {
     let _alone = alone();
     let Some(disk) = device(test, 16 << 20, &[]) else { return };
     let mut buffer = Aligned::new();
-    let options = Options { requests: Some(17), ..Options::default() };
+    let options = RecordOptions { requests: Some(17), ..RecordOptions::default() };
     let (all, summary) = record(&disk.path, &options, || {
         let file = direct(&disk.path, OFlags::empty());
         for i in 0..100 {
@@ -228,7 +228,7 @@ fn other_devices_are_not_recorded_and_nothing_is_left_behind() {
         names.filter(|name| name.starts_with(&own)).collect()
     };
     let mut buffer = Aligned::new();
-    let (all, _) = record(&disk.path, &Options::default(), || {
+    let (all, _) = record(&disk.path, &RecordOptions::default(), || {
         assert_eq!(instances().len(), 1);
         direct(&other.path, OFlags::empty()).write_all_at(buffer.part(4096), 0).unwrap();
         direct(&disk.path, OFlags::empty()).write_all_at(buffer.part(4096), 8192).unwrap();
@@ -244,8 +244,8 @@ fn losses_are_counted_and_nothing_is_guessed() {
     let _alone = alone();
     let Some(disk) = device(test, 16 << 20, &[]) else { return };
     let written = 3000;
-    let options = Options { buffer_bytes: 8 << 10, ..Options::default() };
-    let recorder = Recorder::start(&Device::open(&disk.path).unwrap(), &options).unwrap();
+    let options = RecordOptions { buffer_bytes: 8 << 10, ..RecordOptions::default() };
+    let recorder = TraceRecorder::start(&RecordedDevice::open(&disk.path).unwrap(), &options).unwrap();
     let mut all = vec![];
     let summary = std::thread::scope(|scope| {
         let work = scope.spawn(|| {
@@ -255,7 +255,7 @@ fn losses_are_counted_and_nothing_is_guessed() {
             }
         });
         // Nobody takes anything out of the buffers meanwhile.
-        let mut wait = |_: &Progress| {
+        let mut wait = |_: &RecordProgress| {
             while !work.is_finished() {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
@@ -287,8 +287,8 @@ fn no_latency_is_made_up_after_a_loss() {
     let test = "no_latency_is_made_up_after_a_loss";
     let _alone = alone();
     let Some(disk) = device(test, 16 << 20, &[]) else { return };
-    let options = Options { buffer_bytes: 8 << 10, ..Options::default() };
-    let recorder = Recorder::start(&Device::open(&disk.path).unwrap(), &options).unwrap();
+    let options = RecordOptions { buffer_bytes: 8 << 10, ..RecordOptions::default() };
+    let recorder = TraceRecorder::start(&RecordedDevice::open(&disk.path).unwrap(), &options).unwrap();
     let mut all = vec![];
     let (summary, longest) = std::thread::scope(|scope| {
         let work = scope.spawn(|| {
@@ -305,7 +305,7 @@ fn no_latency_is_made_up_after_a_loss() {
             }
             longest
         });
-        let summary = recorder.run(&mut |_: &Progress| !work.is_finished(), &mut |requests| {
+        let summary = recorder.run(&mut |_: &RecordProgress| !work.is_finished(), &mut |requests| {
             all.extend_from_slice(requests);
             Ok(())
         });

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use destage_plan::Op;
 use destage_record::{
-    At, BlockEvent, EventLayout, EventLayouts, Merge, PageLayout, PageParser, Pairing, RecordError, Recorded,
-    RequestKind, Rings, Step, View,
+    BlockEvent, CpuRings, EventLayout, EventLayouts, EventMerge, EventPairing, PageLayout, PageParser, RecordError,
+    RecordedMoments, RecordedRequest, RecordedView, RequestKind, RequestStep,
 };
 use proptest::prelude::*;
 
@@ -23,13 +23,18 @@ fn parser() -> PageParser {
     PageParser::new(PageLayout::parse(include_str!("data/header_page")).unwrap())
 }
 
-fn layouts(events: &[(&str, Step)]) -> EventLayouts {
+fn layouts(events: &[(&str, RequestStep)]) -> EventLayouts {
     let events: Vec<_> = events.iter().map(|(text, step)| (EventLayout::parse(text).unwrap(), *step)).collect();
     EventLayouts::new(&events).unwrap()
 }
 
 fn all_layouts() -> EventLayouts {
-    layouts(&[(ISSUE, Step::Begin), (COMPLETE, Step::Complete), (REQUEUE, Step::Requeue), (QUEUE, Step::Begin)])
+    layouts(&[
+        (ISSUE, RequestStep::Begin),
+        (COMPLETE, RequestStep::Complete),
+        (REQUEUE, RequestStep::Requeue),
+        (QUEUE, RequestStep::Begin),
+    ])
 }
 
 /// Buffers that hold these pages; the clock runs on by itself, a microsecond with every look.
@@ -44,7 +49,7 @@ impl Made {
     }
 }
 
-impl Rings for Made {
+impl CpuRings for Made {
     fn cpus(&self) -> usize {
         self.pages.len()
     }
@@ -62,7 +67,7 @@ impl Rings for Made {
     }
 }
 
-fn drain(merge: &mut Merge, rings: &mut Made, all: bool) -> Vec<BlockEvent> {
+fn drain(merge: &mut EventMerge, rings: &mut Made, all: bool) -> Vec<BlockEvent> {
     let mut events = vec![];
     merge
         .drain(rings, all, &mut |event| {
@@ -90,14 +95,14 @@ fn line(text: &str) -> (u64, &str, &str, u64, u32) {
 #[test]
 fn pages_hold_what_the_kernels_text_says() {
     let mut rings = Made::new(vec![vec![CPU0.to_vec()], vec![CPU1.to_vec()]], 1 << 60);
-    let mut merge = Merge::new(parser(), all_layouts(), 2);
+    let mut merge = EventMerge::new(parser(), all_layouts(), 2);
     let events = drain(&mut merge, &mut rings, false);
     assert_eq!(events.len(), TEXT.lines().count());
     for (event, text) in events.iter().zip(TEXT.lines()) {
         let (micros, name, letters, sector, sectors) = line(text);
         // The kernel's text is rounded to the nearest microsecond.
         assert!(event.time.abs_diff(micros * 1000) <= 500, "{text}: {}", event.time);
-        let step = if name == "block_rq_complete" { Step::Complete } else { Step::Begin };
+        let step = if name == "block_rq_complete" { RequestStep::Complete } else { RequestStep::Begin };
         assert_eq!(
             (event.step, event.sector, event.sectors, event.dev),
             (step, sector, sectors, 7 << 20 | 1),
@@ -116,10 +121,10 @@ fn pages_hold_what_the_kernels_text_says() {
     assert_eq!((merge.late, merge.strange, merge.gaps), (0, 0, 0));
 }
 
-fn pair(view: View, layouts: EventLayouts) -> (Vec<Recorded>, Pairing) {
+fn pair(view: RecordedView, layouts: EventLayouts) -> (Vec<RecordedRequest>, EventPairing) {
     let mut rings = Made::new(vec![vec![CPU0.to_vec()], vec![CPU1.to_vec()]], 1 << 60);
-    let mut merge = Merge::new(parser(), layouts, 2);
-    let mut pairing = Pairing::new(view, None);
+    let mut merge = EventMerge::new(parser(), layouts, 2);
+    let mut pairing = EventPairing::new(view, None);
     let mut out = vec![];
     for event in drain(&mut merge, &mut rings, true) {
         pairing.take(&event, &mut out);
@@ -143,17 +148,18 @@ fn pages_become_requests() {
         (Op::Discard, 1 << 20, 64 << 10),
         (Op::Write, 2 << 20, 64 << 10),
     ];
-    let issued = layouts(&[(ISSUE, Step::Begin), (COMPLETE, Step::Complete), (REQUEUE, Step::Requeue)]);
-    let queued = layouts(&[(QUEUE, Step::Begin), (COMPLETE, Step::Complete)]);
-    for (at, layouts) in [(At::Issue, issued), (At::Queue, queued)] {
-        let (all, pairing) = pair(View { at, flushes: true, ..View::default() }, layouts);
+    let issued =
+        layouts(&[(ISSUE, RequestStep::Begin), (COMPLETE, RequestStep::Complete), (REQUEUE, RequestStep::Requeue)]);
+    let queued = layouts(&[(QUEUE, RequestStep::Begin), (COMPLETE, RequestStep::Complete)]);
+    for (at, layouts) in [(RecordedMoments::Issue, issued), (RecordedMoments::Queue, queued)] {
+        let (all, pairing) = pair(RecordedView { at, flushes: true, ..RecordedView::default() }, layouts);
         let shapes: Vec<_> = all.iter().map(|r| (r.request.op, r.request.offset, r.request.len)).collect();
         assert_eq!(shapes, expected, "{at:?}");
         let c = pairing.counts();
         assert_eq!((c.write_zeroes, c.without_completion, c.without_beginning, pairing.outstanding()), (1, 0, 0, 0));
         // The first write's two moments and its completion, in the text.
         let micros = |n: usize| line(TEXT.lines().nth(n).unwrap()).0;
-        let took = micros(2) - micros(usize::from(at == At::Issue));
+        let took = micros(2) - micros(usize::from(at == RecordedMoments::Issue));
         assert!(all[0].latency.unwrap().0.abs_diff(took * 1000) <= 1000);
     }
 }
@@ -165,7 +171,7 @@ fn read_all(bytes: &[u8]) -> usize {
     let events: Vec<_> = page.events().collect();
     assert!(events.len() <= bytes.len() / 4);
     assert!(events.iter().rev().skip(1).all(Result::is_ok), "only the last can be a fault");
-    let (mut pairing, mut out) = (Pairing::new(View::default(), None), vec![]);
+    let (mut pairing, mut out) = (EventPairing::new(RecordedView::default(), None), vec![]);
     for event in events.iter().flatten() {
         if let Some(event) = layouts.decode(event) {
             pairing.take(&event, &mut out);
@@ -217,7 +223,7 @@ proptest! {
         let mut format = ISSUE[..cut.min(ISSUE.len())].to_owned();
         format.insert_str(at.min(format.len()), &text);
         if let Ok(layout) = EventLayout::parse(&format)
-            && let Ok(layouts) = EventLayouts::new(&[(layout, Step::Begin)])
+            && let Ok(layouts) = EventLayouts::new(&[(layout, RequestStep::Begin)])
         {
             let page = parser().page(CPU0).unwrap();
             for event in page.events().flatten() {
@@ -250,7 +256,7 @@ proptest! {
         let mut expected = times.concat();
         expected.sort_unstable();
         let mut rings = Made::new(vec![vec![]; times.len()], 1_000_000_000);
-        let mut merge = Merge::new(parser(), layouts(&[(ISSUE, Step::Begin)]), times.len());
+        let mut merge = EventMerge::new(parser(), layouts(&[(ISSUE, RequestStep::Begin)]), times.len());
         let mut seen = vec![];
         // The buffers as they are after every 10 ms: each event is visible within 2 ms of its time.
         for round in 1_u64..=5 {

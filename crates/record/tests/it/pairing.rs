@@ -1,36 +1,38 @@
 //! Beginnings and completions paired: known stories, and a naive model.
 
 use destage_plan::{Nanos, Op};
-use destage_record::{Asked, At, BlockEvent, MAX_WAITING, Pairing, Recorded, Step, View};
+use destage_record::{
+    BlockEvent, EventPairing, MAX_WAITING, RecordedMoments, RecordedRequest, RecordedView, RequestStep, RwbsFlags,
+};
 use proptest::prelude::*;
 
 /// A story told event by event.
 struct Story {
-    pairing: Pairing,
-    out: Vec<Recorded>,
+    pairing: EventPairing,
+    out: Vec<RecordedRequest>,
     time: u64,
 }
 
 impl Story {
-    fn new(view: View) -> Self {
-        Self { pairing: Pairing::new(view, None), out: vec![], time: 0 }
+    fn new(view: RecordedView) -> Self {
+        Self { pairing: EventPairing::new(view, None), out: vec![], time: 0 }
     }
 
     /// The next event, ten nanoseconds after the one before it.
-    fn then(&mut self, step: Step, letters: &str, sector: u64, sectors: u32) -> &mut Self {
+    fn then(&mut self, step: RequestStep, letters: &str, sector: u64, sectors: u32) -> &mut Self {
         self.time += 10;
-        let asked = Asked::parse(letters.as_bytes());
+        let asked = RwbsFlags::parse(letters.as_bytes());
         let event = BlockEvent { time: self.time, step, dev: 0, sector, sectors, asked, failed: false };
         self.pairing.take(&event, &mut self.out);
         self
     }
 
     fn begin(&mut self, letters: &str, sector: u64, sectors: u32) -> &mut Self {
-        self.then(Step::Begin, letters, sector, sectors)
+        self.then(RequestStep::Begin, letters, sector, sectors)
     }
 
     fn complete(&mut self, letters: &str, sector: u64, sectors: u32) -> &mut Self {
-        self.then(Step::Complete, letters, sector, sectors)
+        self.then(RequestStep::Complete, letters, sector, sectors)
     }
 
     /// What has left so far: letter, sector, latency.
@@ -39,8 +41,10 @@ impl Story {
     }
 }
 
-const ISSUED: View = View { at: At::Issue, part: None, flushes: true, fua: false, zoned: false };
-const QUEUED: View = View { at: At::Queue, part: None, flushes: true, fua: false, zoned: false };
+const ISSUED: RecordedView =
+    RecordedView { at: RecordedMoments::Issue, part: None, flushes: true, fua: false, zoned: false };
+const QUEUED: RecordedView =
+    RecordedView { at: RecordedMoments::Queue, part: None, flushes: true, fua: false, zoned: false };
 
 #[test]
 fn requests_leave_in_the_order_of_their_beginnings() {
@@ -102,7 +106,7 @@ fn what_is_asked_of_a_flush_ends_by_an_event_without_sectors() {
     assert_eq!((c.fua, c.requests[Op::Flush as usize], c.without_completion), (1, 3, 0));
 
     // A device that knows FUA itself, without a flush before: nothing follows.
-    let mut story = Story::new(View { fua: true, ..QUEUED });
+    let mut story = Story::new(RecordedView { fua: true, ..QUEUED });
     story.begin("WFS", 8, 8).complete("WFS", 8, 8);
     assert_eq!(story.told(), [(Op::Write, 8, Some(10))]);
     assert!(story.out[0].request.fua);
@@ -111,12 +115,17 @@ fn what_is_asked_of_a_flush_ends_by_an_event_without_sectors() {
 #[test]
 fn a_request_that_the_device_sends_back_is_one_request() {
     let mut story = Story::new(ISSUED);
-    story.begin("W", 0, 16).then(Step::Requeue, "W", 0, 16).begin("W", 0, 16).complete("W", 0, 16);
+    story.begin("W", 0, 16).then(RequestStep::Requeue, "W", 0, 16).begin("W", 0, 16).complete("W", 0, 16);
     assert_eq!(story.told(), [(Op::Write, 0, Some(30))]);
     // After a piece was complete, the rest alone comes back.
-    story.begin("R", 0, 16).complete("R", 0, 8).then(Step::Requeue, "R", 8, 8).begin("R", 8, 8).complete("R", 8, 8);
+    story
+        .begin("R", 0, 16)
+        .complete("R", 0, 8)
+        .then(RequestStep::Requeue, "R", 8, 8)
+        .begin("R", 8, 8)
+        .complete("R", 8, 8);
     assert_eq!(story.told()[1..], [(Op::Read, 0, Some(40))]);
-    story.begin("FF", 0, 0).then(Step::Requeue, "FF", 0, 0).begin("FF", 0, 0).complete("FF", u64::MAX, 0);
+    story.begin("FF", 0, 0).then(RequestStep::Requeue, "FF", 0, 0).begin("FF", 0, 0).complete("FF", u64::MAX, 0);
     assert_eq!(story.told()[2..], [(Op::Flush, 0, Some(30))]);
     assert_eq!((story.pairing.counts().requeued, story.pairing.counts().total()), (3, 3));
 }
@@ -130,14 +139,14 @@ fn what_cannot_be_recorded_is_counted() {
     assert_eq!((c.passed_through, c.zone_commands, c.unknown, c.without_beginning), (1, 1, 1, 1));
     assert_eq!((c.write_zeroes, c.secure_erases), (1, 1));
     assert_eq!(story.told(), [(Op::Write, 64, Some(10)), (Op::Discard, 0, Some(10))]);
-    let mut story = Story::new(View { zoned: true, ..ISSUED });
+    let mut story = Story::new(RecordedView { zoned: true, ..ISSUED });
     story.begin("NS", 64, 8).complete("NS", 64, 8);
     assert_eq!((story.told(), story.pairing.counts().zone_commands), (vec![], 1));
 }
 
 #[test]
 fn a_partition_has_its_own_offsets() {
-    let mut story = Story::new(View { part: Some(100..200), ..ISSUED });
+    let mut story = Story::new(RecordedView { part: Some(100..200), ..ISSUED });
     story.begin("W", 0, 8).complete("W", 0, 8).begin("W", 96, 8).complete("W", 96, 8).begin("W", 196, 8);
     story.complete("W", 196, 8).begin("W", 200, 8).complete("W", 200, 8).begin("R", 150, 1).complete("R", 150, 1);
     let shapes: Vec<_> = story.out.iter().map(|r| (r.request.offset, r.request.len)).collect();
@@ -166,11 +175,12 @@ fn a_completion_that_never_comes_holds_up_a_bounded_number() {
 
 #[test]
 fn no_more_are_taken_than_wanted() {
-    let mut pairing = Pairing::new(QUEUED, Some(3));
+    let mut pairing = EventPairing::new(QUEUED, Some(3));
     let mut out = vec![];
     for i in 0..4 {
-        let asked = Asked::parse(b"FWS");
-        let event = BlockEvent { time: i, step: Step::Begin, dev: 0, sector: i * 8, sectors: 8, asked, failed: false };
+        let asked = RwbsFlags::parse(b"FWS");
+        let event =
+            BlockEvent { time: i, step: RequestStep::Begin, dev: 0, sector: i * 8, sectors: 8, asked, failed: false };
         pairing.take(&event, &mut out);
     }
     pairing.give_up_all(&mut out);
@@ -182,32 +192,42 @@ fn no_more_are_taken_than_wanted() {
 #[test]
 fn what_is_asked_again_is_one_request() {
     let mut story = Story::new(QUEUED);
-    story.begin("WS", 0, 8).then(Step::Retract, "WS", 0, 8).begin("WS", 0, 8).complete("WS", 0, 8);
+    story.begin("WS", 0, 8).then(RequestStep::Retract, "WS", 0, 8).begin("WS", 0, 8).complete("WS", 0, 8);
     assert_eq!(story.told(), [(Op::Write, 0, Some(10))]);
     // Of two the younger: the device has the older. One of which a part is complete, or of another
     // length, is another.
-    story.begin("R", 8, 8).begin("R", 8, 8).then(Step::Retract, "R", 8, 8).complete("R", 8, 8);
+    story.begin("R", 8, 8).begin("R", 8, 8).then(RequestStep::Retract, "R", 8, 8).complete("R", 8, 8);
     assert_eq!(story.told()[1..], [(Op::Read, 8, Some(30))]);
-    story.begin("R", 8, 8).complete("R", 8, 4).then(Step::Retract, "R", 8, 8).then(Step::Retract, "R", 8, 4);
-    story.then(Step::Retract, "W", 8, 8).complete("R", 12, 4);
+    story.begin("R", 8, 8).complete("R", 8, 4).then(RequestStep::Retract, "R", 8, 8).then(
+        RequestStep::Retract,
+        "R",
+        8,
+        4,
+    );
+    story.then(RequestStep::Retract, "W", 8, 8).complete("R", 12, 4);
     assert_eq!(story.told()[2..], [(Op::Read, 8, Some(50))]);
     let c = story.pairing.counts();
     assert_eq!((c.retracted, c.total(), c.without_completion, story.pairing.outstanding()), (2, 3, 0, 0));
 
     // The flush that comes with a write goes with it.
     let mut story = Story::new(QUEUED);
-    story.begin("FWFS", 8, 8).then(Step::Retract, "FWFS", 8, 8).begin("FWS", 0, 0).then(Step::Retract, "FWS", 0, 0);
+    story.begin("FWFS", 8, 8).then(RequestStep::Retract, "FWFS", 8, 8).begin("FWS", 0, 0).then(
+        RequestStep::Retract,
+        "FWS",
+        0,
+        0,
+    );
     assert_eq!((story.told(), story.pairing.outstanding()), (vec![], 0));
     assert_eq!((story.pairing.counts().total(), story.pairing.counts().fua), (0, 0));
 }
 
 #[test]
 fn what_is_retracted_does_not_count_as_one_of_those_wanted() {
-    let mut story = Story { pairing: Pairing::new(QUEUED, Some(2)), out: vec![], time: 0 };
+    let mut story = Story { pairing: EventPairing::new(QUEUED, Some(2)), out: vec![], time: 0 };
     story.begin("W", 0, 8).begin("W", 8, 8);
     assert!(story.pairing.is_full());
     // Begun before it is known that the second does not count.
-    story.begin("W", 16, 8).then(Step::Retract, "W", 8, 8).begin("W", 8, 8);
+    story.begin("W", 16, 8).then(RequestStep::Retract, "W", 8, 8).begin("W", 8, 8);
     assert!(story.pairing.is_full());
     assert_eq!((story.pairing.taken(), story.pairing.outstanding()), (2, 3));
     story.pairing.cut_surplus();
@@ -215,7 +235,7 @@ fn what_is_retracted_does_not_count_as_one_of_those_wanted() {
     story.complete("W", 0, 8).complete("W", 16, 8).complete("W", 8, 8);
     assert_eq!(story.told(), [(Op::Write, 0, Some(50)), (Op::Write, 16, Some(40))]);
     // Without the cut, too, no more leave than are wanted.
-    let mut story = Story { pairing: Pairing::new(QUEUED, Some(1)), out: vec![], time: 0 };
+    let mut story = Story { pairing: EventPairing::new(QUEUED, Some(1)), out: vec![], time: 0 };
     story.begin("W", 0, 8).begin("W", 8, 8).complete("W", 8, 8).complete("W", 0, 8).begin("W", 0, 8);
     story.pairing.give_up_all(&mut story.out);
     assert_eq!((story.out.len(), story.pairing.counts().total()), (1, 1));
@@ -242,8 +262,8 @@ fn a_request_fails_once() {
     let mut story = Story::new(ISSUED);
     story.begin("W", 0, 16);
     for (sector, sectors) in [(0, 8), (8, 8), (64, 8)] {
-        let asked = Asked::parse(b"W");
-        let event = BlockEvent { time: 50, step: Step::Complete, dev: 0, sector, sectors, asked, failed: true };
+        let asked = RwbsFlags::parse(b"W");
+        let event = BlockEvent { time: 50, step: RequestStep::Complete, dev: 0, sector, sectors, asked, failed: true };
         story.pairing.take(&event, &mut story.out);
     }
     assert_eq!((story.out.len(), story.pairing.counts().failed, story.pairing.counts().without_beginning), (1, 1, 1));
@@ -274,7 +294,7 @@ fn what_reaches_beyond_any_device_is_counted() {
     story.begin("W", u64::MAX - 3, 8).begin("W", 1 << 55, 8).begin("W", (1 << 55) - 9, 8);
     story.complete("W", (1 << 55) - 9, 8);
     assert_eq!((story.out.len(), story.pairing.counts().unknown), (1, 2));
-    let mut story = Story::new(View { part: Some(100..200), ..ISSUED });
+    let mut story = Story::new(RecordedView { part: Some(100..200), ..ISSUED });
     story.begin("W", 1 << 55, 8).begin("W", 0, 8).begin("ZA", 0, 8).begin("?", 0, 8).begin("?", 100, 8);
     assert_eq!((story.pairing.counts().unknown, story.pairing.counts().zone_commands), (1, 0), "not in the partition");
 }
@@ -332,18 +352,18 @@ proptest! {
         most in prop::option::of(0..30_u64),
         lost in prop::collection::vec((0..300_usize, 0..500_u64), 0..3),
     ) {
-        let view = View {
-            at: if queue { At::Queue } else { At::Issue },
+        let view = RecordedView {
+            at: if queue { RecordedMoments::Queue } else { RecordedMoments::Issue },
             part: part.map(|(start, len)| start..start + len),
             ..ISSUED
         };
-        let mut story = Story { pairing: Pairing::new(view, most), out: vec![], time: 0 };
+        let mut story = Story { pairing: EventPairing::new(view, most), out: vec![], time: 0 };
         for (number, (step, letters, sector, sectors)) in events.into_iter().enumerate() {
             for &(_, after) in lost.iter().filter(|(before, _)| *before == number) {
                 story.pairing.lost(story.time + after, &mut story.out);
             }
             let letters = ["R", "W", "D", "FF", "FWFS", "WFS", "NS", "ZA", "!"][letters];
-            story.then([Step::Begin, Step::Complete, Step::Requeue, Step::Retract][step], letters, sector, sectors);
+            story.then([RequestStep::Begin, RequestStep::Complete, RequestStep::Requeue, RequestStep::Retract][step], letters, sector, sectors);
         }
         story.pairing.cut_surplus();
         story.pairing.give_up_all(&mut story.out);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use destage_record::{Device, Options, RecordError, Recorded, Recorder, Summary};
+use destage_record::{RecordError, RecordOptions, RecordSummary, RecordedDevice, RecordedRequest, TraceRecorder};
 
 /// Says that a test cannot run here.
 pub fn skip(test: &str, why: &str) {
@@ -107,10 +107,10 @@ pub fn alone() -> MutexGuard<'static, ()> {
 /// Records a device while `work` runs.
 pub fn record(
     device: &Path,
-    options: &Options,
+    options: &RecordOptions,
     work: impl FnOnce() + Send,
-) -> Result<(Vec<Recorded>, Summary), RecordError> {
-    let recorder = Recorder::start(&Device::open(device)?, options)?;
+) -> Result<(Vec<RecordedRequest>, RecordSummary), RecordError> {
+    let recorder = TraceRecorder::start(&RecordedDevice::open(device)?, options)?;
     let mut all = vec![];
     let summary = std::thread::scope(|scope| {
         let work = scope.spawn(work);
