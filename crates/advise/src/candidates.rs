@@ -1,6 +1,6 @@
 //! Which policies can be advised, and from which of the sizes on.
 
-use destage_cache::{Medium, host_caches, host_caches_of};
+use destage_cache::{CacheMedium, host_caches, host_caches_of};
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{self, layers, policies};
 use destage_scenario::keys::cache::POLICY;
@@ -49,11 +49,11 @@ impl CachePlace {
         }
     }
 
-    fn has(self, medium: Option<Medium>) -> bool {
+    fn has(self, medium: Option<CacheMedium>) -> bool {
         match self {
             Self::Only => true,
-            Self::Device => medium != Some(Medium::Nvram),
-            Self::Nvram => medium == Some(Medium::Nvram),
+            Self::Device => medium != Some(CacheMedium::Nvram),
+            Self::Nvram => medium == Some(CacheMedium::Nvram),
         }
     }
 }
@@ -85,12 +85,12 @@ pub(crate) fn named(
 fn of_array(experiment: &ArrayExperiment, place: CachePlace) -> Vec<(&'static str, bool)> {
     let is_in_nvram = place == CachePlace::Nvram;
     let caches = host_caches_of(experiment.array.level)
-        .filter(|info| !info.is_sized() || (info.medium == Medium::Nvram) == is_in_nvram);
+        .filter(|info| !info.is_sized() || (info.medium == CacheMedium::Nvram) == is_in_nvram);
     caches.map(|info| (info.name, info.is_sized())).collect()
 }
 
 /// Returns where a cache of an array keeps data.
-fn medium_of(policy: &str) -> Option<Medium> {
+fn medium_of(policy: &str) -> Option<CacheMedium> {
     let spec = policy.parse::<PolicySpec>().ok()?;
     let base = spec.name.rsplit('+').next()?;
     host_caches().find(|info| info.name == base).map(|info| info.medium)

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_plan::{Controller, DevSet, Engine, HostOp, HostRequest, Nanos, Shape, Start, StepOutcome};
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -60,7 +60,9 @@ fn planner(c: &mut Criterion) {
     group.throughput(Throughput::Elements(REQUESTS));
     let space = 1 << 20;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    for (name, level, members) in [("raid5", Level::Raid5, 5), ("raid6", Level::Raid6, 6), ("raid1", Level::Raid1, 2)] {
+    for (name, level, members) in
+        [("raid5", RaidLevel::Raid5, 5), ("raid6", RaidLevel::Raid6, 6), ("raid1", RaidLevel::Raid1, 2)]
+    {
         let config = ArrayConfig::new(Geometry::new(level, None, members, 16, 1 << 20).unwrap());
         let mut plain = engine(&config, destage_cache::serve("none", &config, 0).unwrap(), 64);
         group.bench_function(format!("none/{name}/write-1"), |b| {
@@ -69,7 +71,7 @@ fn planner(c: &mut Criterion) {
         group.bench_function(format!("none/{name}/read-1"), |b| {
             b.iter(|| serve(&mut plain, &mut random, HostOp::Read, 1, space));
         });
-        if level == Level::Raid5 {
+        if level == RaidLevel::Raid5 {
             // Thousands wait for intents to be cleared.
             let tight = ArrayConfig { max_open_rows: 64, ..config.clone() };
             let mut throttled = engine(&tight, destage_cache::serve("none", &tight, 0).unwrap(), 4096);

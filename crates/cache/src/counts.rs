@@ -30,7 +30,7 @@ pub struct CacheCounts {
 
 /// Times that devices were told to collect together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rounds {
+pub struct CollectionRounds {
     /// Since one had begun.
     pub reactive: u64,
     /// Since several would have had to soon.

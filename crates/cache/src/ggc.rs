@@ -17,7 +17,7 @@ use destage_plan::{
 };
 use destage_raid::array::MAX_MEMBERS;
 
-use crate::{CacheLayer, HostCacheError, LayerInfo, LayerPlace, LayeredCache, Rounds, Served};
+use crate::{CacheLayer, CollectionRounds, HostCacheError, LayerInfo, LayerPlace, LayeredCache, ServedTier};
 
 const MODE: ParamSpec = ParamSpec {
     name: "mode",
@@ -90,7 +90,7 @@ const USUAL: u32 = 2;
 
 /// What members are asked for.
 #[derive(Clone, Copy, Debug)]
-enum Asks {
+enum CollectionRequests {
     /// What the one that began does.
     Same,
     This(Quota),
@@ -98,7 +98,7 @@ enum Asks {
 
 /// When members are asked to collect before one has to.
 #[derive(Clone, Copy, Debug)]
-struct Proactive {
+struct ProactiveCollection {
     /// Nothing was asked for that long.
     idle: Nanos,
     /// Free blocks at which members say that they will have to, in hundredths of a percent.
@@ -109,10 +109,10 @@ struct Proactive {
 
 /// How many members have to have come near before all are asked.
 #[derive(Clone, Copy, Debug)]
-struct Several {
+struct NearThreshold {
     /// So many, or all that answer if these are fewer.
     of: u32,
-    /// As [`Proactive::soft`].
+    /// As [`ProactiveCollection::soft`].
     soft: u32,
     /// Those that have, and did not collect since.
     near: DevSet,
@@ -120,31 +120,31 @@ struct Several {
 
 /// A member that was asked and is not done.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct AskedMember {
     op: OpId,
     dev: Dev,
     quota: Quota,
 }
 
 /// Has the members of an array collect together.
-struct Coordinated {
-    asks: Asks,
-    proactive: Option<Proactive>,
-    several: Option<Several>,
-    asked: Vec<Asked>,
+struct CoordinatedCollection {
+    asks: CollectionRequests,
+    proactive: Option<ProactiveCollection>,
+    several: Option<NearThreshold>,
+    asked: Vec<AskedMember>,
     /// Members that do not answer.
     lost: DevSet,
     /// When the last request came.
     submitted: Nanos,
     refused: bool,
-    rounds: Rounds,
+    rounds: CollectionRounds,
 }
 
-fn build(inner: Box<dyn Served>, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+fn build(inner: Box<dyn ServedTier>, params: &Params) -> Result<Box<dyn ServedTier>, HostCacheError> {
     let asks = match params.text(QUOTA.name) {
-        "same" => Asks::Same,
-        "watermark" => Asks::This(Quota::Watermark),
-        _ => Asks::This(Quota::Blocks(params.number::<u16>(QUOTA.name, 1..)?.into())),
+        "same" => CollectionRequests::Same,
+        "watermark" => CollectionRequests::This(Quota::Watermark),
+        _ => CollectionRequests::This(Quota::Blocks(params.number::<u16>(QUOTA.name, 1..)?.into())),
     };
     let soft = quantity::decimal(params.text(SOFT.name), 100).ok().filter(|soft| *soft <= 10_000);
     let soft = soft.ok_or_else(|| params.refuse(SOFT.name))? as u32;
@@ -154,7 +154,7 @@ fn build(inner: Box<dyn Served>, params: &Params) -> Result<Box<dyn Served>, Hos
     if let Some(several) = several.filter(|several| several.of > members.into()) {
         return Err(HostCacheError::Members { key: MEMBERS.name, asked: several.of, members });
     }
-    let coordinated = Coordinated {
+    let coordinated = CoordinatedCollection {
         asks,
         proactive,
         several,
@@ -162,20 +162,20 @@ fn build(inner: Box<dyn Served>, params: &Params) -> Result<Box<dyn Served>, Hos
         lost: DevSet::EMPTY,
         submitted: Nanos::ZERO,
         refused: false,
-        rounds: Rounds::default(),
+        rounds: CollectionRounds::default(),
     };
     Ok(Box::new(LayeredCache::new(coordinated, inner)))
 }
 
-fn several(soft: u32, params: &Params) -> Result<Option<Several>, SpecError> {
+fn several(soft: u32, params: &Params) -> Result<Option<NearThreshold>, SpecError> {
     if params.text(MEMBERS.name) == MEMBERS.default {
         return Ok(None);
     }
     let of = params.number(MEMBERS.name, 1..=u32::from(MAX_MEMBERS))?;
-    Ok(Some(Several { of, soft, near: DevSet::EMPTY }))
+    Ok(Some(NearThreshold { of, soft, near: DevSet::EMPTY }))
 }
 
-fn proactive(soft: u32, several: bool, params: &Params) -> Result<Option<Proactive>, SpecError> {
+fn proactive(soft: u32, several: bool, params: &Params) -> Result<Option<ProactiveCollection>, SpecError> {
     const HOUR: Nanos = Nanos(3_600_000_000_000);
     let idle = quantity::time(params.text(IDLE.name)).ok().filter(|time| (Nanos(1_000)..=HOUR).contains(time));
     let idle = idle.ok_or_else(|| params.refuse(IDLE.name))?;
@@ -189,17 +189,17 @@ fn proactive(soft: u32, several: bool, params: &Params) -> Result<Option<Proacti
     } else if !proactive && !several && is_given(&SOFT) {
         "soft has no effect with mode = reactive and members = off".to_owned()
     } else {
-        return Ok(proactive.then_some(Proactive { idle, soft, is_near: false }));
+        return Ok(proactive.then_some(ProactiveCollection { idle, soft, is_near: false }));
     };
     Err(SpecError::Composition { spec: GGC.name.into(), reason })
 }
 
 /// The members of the array.
-fn members(inner: &dyn Served) -> DevSet {
+fn members(inner: &dyn ServedTier) -> DevSet {
     inner.array().config().geometry.member_set()
 }
 
-impl Coordinated {
+impl CoordinatedCollection {
     fn is_asked(&self, dev: Dev) -> bool {
         self.asked.iter().any(|asked| asked.dev == dev)
     }
@@ -212,14 +212,14 @@ impl Coordinated {
             }
             if but != Some(dev) && !self.is_asked(dev) {
                 let op = out.open(Class::Internal, None, None);
-                self.asked.push(Asked { op, dev, quota });
+                self.asked.push(AskedMember { op, dev, quota });
                 self.rounds.asked += 1;
             }
         }
     }
 
     /// A member has begun to collect.
-    fn begins(&mut self, dev: Dev, blocks: u32, inner: &dyn Served, out: &mut Out) {
+    fn begins(&mut self, dev: Dev, blocks: u32, inner: &dyn ServedTier, out: &mut Out) {
         let members = members(inner);
         if !members.contains(dev) || self.is_asked(dev) || !inner.array().is_ready() {
             return;
@@ -231,8 +231,8 @@ impl Coordinated {
     /// What members are asked for when one collects so many blocks; 0 if that is not known.
     const fn quota(&self, blocks: u32) -> Quota {
         match self.asks {
-            Asks::Same => Quota::Blocks(if blocks == 0 { USUAL } else { blocks }),
-            Asks::This(quota) => quota,
+            CollectionRequests::Same => Quota::Blocks(if blocks == 0 { USUAL } else { blocks }),
+            CollectionRequests::This(quota) => quota,
         }
     }
 
@@ -244,7 +244,7 @@ impl Coordinated {
     }
 
     /// A member will have to collect soon.
-    fn comes_near(&mut self, dev: Dev, inner: &dyn Served, out: &mut Out) {
+    fn comes_near(&mut self, dev: Dev, inner: &dyn ServedTier, out: &mut Out) {
         let members = members(inner);
         let is_member = members.contains(dev);
         let answers = members - self.lost;
@@ -264,7 +264,7 @@ impl Coordinated {
     }
 
     /// Nothing may have been asked for a while.
-    fn is_quiet(&mut self, inner: &dyn Served, out: &mut Out) {
+    fn is_quiet(&mut self, inner: &dyn ServedTier, out: &mut Out) {
         let Some(proactive) = &mut self.proactive else { return };
         let now = out.now();
         let quiet_at = self.submitted + proactive.idle;
@@ -280,7 +280,7 @@ impl Coordinated {
     }
 
     /// Handles an event of an operation, if that is its own; whether it was.
-    fn handle_own(&mut self, event: Event<'_>, inner: &mut dyn Served, out: &mut Out) -> bool {
+    fn handle_own(&mut self, event: Event<'_>, inner: &mut dyn ServedTier, out: &mut Out) -> bool {
         let (Event::Granted(op) | Event::OpDone(op) | Event::OpStuck { op, .. }) = event else { return false };
         let Some(at) = self.asked.iter().position(|asked| asked.op == op) else { return false };
         match event {
@@ -296,7 +296,7 @@ impl Coordinated {
                 }
             }
             _ => {
-                let Asked { dev, quota, .. } = self.asked[at];
+                let AskedMember { dev, quota, .. } = self.asked[at];
                 out.step(op, Step::Collect { dev, quota }, StepSet::EMPTY);
                 out.close(op);
             }
@@ -305,8 +305,8 @@ impl Coordinated {
     }
 }
 
-impl CacheLayer for Coordinated {
-    fn handle(&mut self, event: Event<'_>, inner: &mut dyn Served, out: &mut Out) {
+impl CacheLayer for CoordinatedCollection {
+    fn handle(&mut self, event: Event<'_>, inner: &mut dyn ServedTier, out: &mut Out) {
         if self.refused || self.handle_own(event, inner, out) {
             return;
         }
@@ -343,12 +343,12 @@ impl CacheLayer for Coordinated {
         }
     }
 
-    fn gc_warning(&self, _: &dyn Served) -> Option<u32> {
+    fn gc_warning(&self, _: &dyn ServedTier) -> Option<u32> {
         let proactive = self.proactive.map(|proactive| proactive.soft);
         proactive.or(self.several.map(|several| several.soft))
     }
 
-    fn rounds(&self, _: &dyn Served) -> Option<Rounds> {
+    fn rounds(&self, _: &dyn ServedTier) -> Option<CollectionRounds> {
         Some(self.rounds)
     }
 }

@@ -4,15 +4,15 @@ use destage_plan::{
     Buf, Claim, Control, DevSet, DeviceChange, Event, Frag, NvHeld, OpId, Out, PageChecksums, PageFate, PageRange,
     StepNo, StepOutcome, StepSet,
 };
-use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg, Versions};
+use destage_raid::array::{AbsorbedPages, DegradedRead, PageVersions, RaidArray, ReadLoss, StripeSegment};
 
 use crate::CacheCounts;
-use crate::Operations;
+use crate::CacheOperations;
 
-/// Decides for one host cache; [`Tier`](crate::Tier) does the work that all caches share. Each provided method does
+/// Decides for one host cache; [`CacheTier`](crate::CacheTier) does the work that all caches share. Each provided method does
 /// what an array without a cache does. A cache whose page versions are not all on the members reports their places
-/// as [`Versions`].
-pub trait HostCache: Versions + Send + 'static {
+/// as [`PageVersions`].
+pub trait HostCache: PageVersions + Send + 'static {
     /// Identifies the purpose of one part of a write.
     type Part: Copy + Send;
 
@@ -36,7 +36,7 @@ pub trait HostCache: Versions + Send + 'static {
     }
 
     /// Begins whatever is due, after every event (specs §8.10.7).
-    fn turn(&mut self, array: &mut Array, operations: &mut Operations<Self::Part>, out: &mut Out) {
+    fn turn(&mut self, array: &mut RaidArray, operations: &mut CacheOperations<Self::Part>, out: &mut Out) {
         let _ = (array, operations, out);
     }
 
@@ -48,13 +48,13 @@ pub trait HostCache: Versions + Send + 'static {
     }
 
     /// Decides who plans a read, write or discard. A cache that takes a write opens the operations that
-    /// [take](Operations::open_taken) all of its pages, now or later. Reads and discards of pages of a write that has
-    /// not [entered](Operations::entered) wait, and are submitted again when it has.
+    /// [take](CacheOperations::open_taken) all of its pages, now or later. Reads and discards of pages of a write that has
+    /// not [entered](CacheOperations::entered) wait, and are submitted again when it has.
     fn submit(
         &mut self,
         frag: &Frag,
-        array: &mut Array,
-        operations: &mut Operations<Self::Part>,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<Self::Part>,
         out: &mut Out,
     ) -> RequestAdmission {
         let _ = (frag, array, operations, out);
@@ -87,11 +87,11 @@ pub trait HostCache: Versions + Send + 'static {
     fn read(
         &mut self,
         op: OpId,
-        pages: Pages<'_>,
+        pages: ReadPages<'_>,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Degraded> {
+    ) -> Result<StepSet, DegradedRead> {
         array.plan_read(op, pages.first(), pages.count, pages.in_fragment(dst, pages.from), out)
     }
 
@@ -104,11 +104,11 @@ pub trait HostCache: Versions + Send + 'static {
         &mut self,
         op: OpId,
         frag: &Frag,
-        seg: Seg,
+        seg: StripeSegment,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Lost>
+    ) -> Result<StepSet, ReadLoss>
     where
         Self: Sized,
     {
@@ -121,27 +121,27 @@ pub trait HostCache: Versions + Send + 'static {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        array: &mut Array,
-        operations: &mut Operations<Self::Part>,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<Self::Part>,
         out: &mut Out,
     ) -> Option<StepSet> {
         let _ = (op, array, operations, out);
         Some(stage.planned().after)
     }
 
-    /// Takes the next part of a write that is [split](destage_raid::array::Approach::Split), if one is left.
-    fn next_part(&mut self, op: OpId) -> Option<Seg> {
+    /// Takes the next part of a write that is [split](destage_raid::array::WriteApproach::Split), if one is left.
+    fn next_part(&mut self, op: OpId) -> Option<StripeSegment> {
         let _ = op;
         None
     }
 
     /// Handles a failed write: each sector of the segment on the array is either old or new.
-    fn write_failed(&mut self, seg: Seg, array: &Array) {
+    fn write_failed(&mut self, seg: StripeSegment, array: &RaidArray) {
         let _ = (seg, array);
     }
 
-    /// Plans a part of a write, or an [operation of its own](Operations::open_own).
-    fn plan_part(&mut self, op: OpId, part: Self::Part, array: &mut Array, out: &mut Out) {
+    /// Plans a part of a write, or an [operation of its own](CacheOperations::open_own).
+    fn plan_part(&mut self, op: OpId, part: Self::Part, array: &mut RaidArray, out: &mut Out) {
         let _ = (part, array);
         out.close(op);
     }
@@ -149,7 +149,7 @@ pub trait HostCache: Versions + Send + 'static {
     /// Handles an event that belongs to no operation: the begin of a life, a timer of this cache, a changed device, or
     /// a command from outside. On [`Control::Drain`] the cache writes all acknowledged data back to the members and
     /// calls [`Out::drained`] when it has; a cache that holds only copies calls it at once.
-    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+    fn event(&mut self, event: Event<'_>, array: &mut RaidArray, out: &mut Out) {
         let _ = array;
         if let Event::Control(Control::Drain) = event {
             out.drained();
@@ -267,7 +267,7 @@ pub struct StaleParity {
 
 /// Selects pages of a fragment that is read.
 #[derive(Clone, Copy, Debug)]
-pub struct Pages<'a> {
+pub struct ReadPages<'a> {
     /// The fragment.
     pub frag: &'a Frag,
     /// First page, counted within the fragment.
@@ -276,7 +276,7 @@ pub struct Pages<'a> {
     pub count: u16,
 }
 
-impl Pages<'_> {
+impl ReadPages<'_> {
     /// Returns the first page, counted within the array.
     pub const fn first(&self) -> u64 {
         self.frag.page + self.from as u64
@@ -307,19 +307,19 @@ pub enum RequestAdmission {
 #[derive(Clone, Copy, Debug)]
 pub enum WriteStage<'a> {
     /// The array's part is planned. The cache's is planned in the same operation, or in
-    /// [parts](Operations::open_part) of it; if not at once, it calls [`Operations::finish_write`].
-    Planned(Write<'a>),
-    /// The pages that the cache [absorbs](destage_raid::array::Approach::Absorbed) or
-    /// [takes](destage_raid::array::Taken) are ready after the steps `after`. A cache that cannot plan this at once
-    /// calls [`Array::finish_absorbed`] later, unless the operation is planned anew before.
+    /// [parts](CacheOperations::open_part) of it; if not at once, it calls [`CacheOperations::finish_write`].
+    Planned(PlannedWrite<'a>),
+    /// The pages that the cache [absorbs](destage_raid::array::WriteApproach::Absorbed) or
+    /// [takes](destage_raid::array::TakenPages) are ready after the steps `after`. A cache that cannot plan this at once
+    /// calls [`RaidArray::finish_absorbed`] later, unless the operation is planned anew before.
     Absorbed {
         /// The pages.
-        pages: &'a Absorbed,
+        pages: &'a AbsorbedPages,
         /// Steps after which the pages are ready.
         after: StepSet,
     },
-    /// A write whose parity is left alone is to be [prepared](destage_raid::array::Approach::Prepared) for. The cache
-    /// calls [`Array::finish_prepared`], now or later, unless the operation is planned anew before.
+    /// A write whose parity is left alone is to be [prepared](destage_raid::array::WriteApproach::Prepared) for. The cache
+    /// calls [`RaidArray::finish_prepared`], now or later, unless the operation is planned anew before.
     Prepared {
         /// The fragment.
         frag: &'a Frag,
@@ -331,7 +331,7 @@ pub enum WriteStage<'a> {
 impl<'a> WriteStage<'a> {
     /// Returns the write whose part on the array is planned. Of a cache that neither absorbs nor prepares there is no
     /// other stage.
-    pub fn planned(self) -> Write<'a> {
+    pub fn planned(self) -> PlannedWrite<'a> {
         let Self::Planned(write) = self else { unreachable!("a cache that absorbs or prepares says how") };
         write
     }
@@ -339,11 +339,11 @@ impl<'a> WriteStage<'a> {
 
 /// A write whose part on the array is planned.
 #[derive(Clone, Copy, Debug)]
-pub struct Write<'a> {
+pub struct PlannedWrite<'a> {
     /// The fragment.
     pub frag: &'a Frag,
     /// The segment of it that is written.
-    pub seg: Seg,
+    pub seg: StripeSegment,
     /// Steps after which the array's part is done.
     pub after: StepSet,
     /// Of a write smaller than a page: the page as it will be, after these steps.

@@ -1,14 +1,14 @@
 //! What there is to know about a host cache before it is built, and how it is.
 
 use destage_plan::{ParamSpec, Params, SpecError};
-use destage_raid::Level;
-use destage_raid::array::{Array, ArrayConfig, ArrayError};
+use destage_raid::RaidLevel;
+use destage_raid::array::{ArrayConfig, ArrayError, RaidArray};
 
-use crate::{HostCache, Served, Tier};
+use crate::{CacheTier, HostCache, ServedTier};
 
 /// Where a cache keeps what it holds, which is what its size is a size of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
+pub enum CacheMedium {
     /// It holds nothing and has no size.
     None,
     /// A device of its own, behind the members.
@@ -40,9 +40,9 @@ pub struct HostCacheInfo {
     /// Where it comes from.
     pub paper: &'static str,
     /// What its size is a size of.
-    pub medium: Medium,
+    pub medium: CacheMedium,
     /// Whether it can serve arrays of this level.
-    pub serves: fn(Level) -> bool,
+    pub serves: fn(RaidLevel) -> bool,
     /// The least pages that it can do with over such an array.
     pub min_pages: fn(&ArrayConfig, &Params) -> u64,
     /// The most pages that it can have.
@@ -73,25 +73,25 @@ pub struct HostCacheInfo {
     pub synchronised: Result<SynchronisedInfo, &'static str>,
     /// The layers that it has, the innermost first. Its name lists them in front, except a layer that it is never without.
     pub layers: &'static [&'static LayerInfo],
-    /// How it is built, without its layers; its [`Registered::new`] over an array.
-    pub build: Build,
+    /// How it is built, without its layers; its [`RegisteredCache::new`] over an array.
+    pub build: BuildCache,
 }
 
 /// Puts a cache of so many pages over an array.
-pub type Build = fn(u64, &ArrayConfig, &Params) -> Result<Box<dyn Served>, HostCacheError>;
+pub type BuildCache = fn(u64, &ArrayConfig, &Params) -> Result<Box<dyn ServedTier>, HostCacheError>;
 
 /// Puts a layer around a cache, or beside it.
-pub type Wrap = fn(Box<dyn Served>, &Params) -> Result<Box<dyn Served>, HostCacheError>;
+pub type WrapCache = fn(Box<dyn ServedTier>, &Params) -> Result<Box<dyn ServedTier>, HostCacheError>;
 
 impl HostCacheInfo {
     /// A cache `C` that holds nothing, counts nothing and has no parameters, to be filled in.
-    pub const fn new<C: Registered>(name: &'static str, title: &'static str, paper: &'static str) -> Self {
+    pub const fn new<C: RegisteredCache>(name: &'static str, title: &'static str, paper: &'static str) -> Self {
         Self {
             name,
             title,
             about: "",
             paper,
-            medium: Medium::None,
+            medium: CacheMedium::None,
             serves: |_| true,
             min_pages: |_, _| 1,
             max_pages: 0,
@@ -109,7 +109,7 @@ impl HostCacheInfo {
             build: |pages, config, params| {
                 let cache = C::new(pages, config, params)?;
                 let share = (C::INFO.nv_slots)(pages, config, params);
-                Ok(Box::new(Tier::new(Array::new(config.clone(), share)?, cache)))
+                Ok(Box::new(CacheTier::new(RaidArray::new(config.clone(), share)?, cache)))
             },
         }
     }
@@ -125,19 +125,19 @@ impl HostCacheInfo {
     }
 
     /// The levels whose arrays it can serve.
-    pub fn levels(&self) -> impl Iterator<Item = Level> {
+    pub fn levels(&self) -> impl Iterator<Item = RaidLevel> {
         let serves = self.serves;
-        Level::ALL.into_iter().filter(move |&level| serves(level))
+        RaidLevel::ALL.into_iter().filter(move |&level| serves(level))
     }
 
     /// Whether it has a size.
     pub const fn is_sized(&self) -> bool {
-        !matches!(self.medium, Medium::None)
+        !matches!(self.medium, CacheMedium::None)
     }
 
     /// Pages of the devices that it needs behind the members if it has so many.
     pub fn devices(&self, pages: u64) -> Vec<u64> {
-        if self.medium == Medium::Device { vec![pages] } else { Vec::new() }
+        if self.medium == CacheMedium::Device { vec![pages] } else { Vec::new() }
     }
 }
 
@@ -155,7 +155,7 @@ pub struct SynchronisedInfo {
 /// Where a layer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerPlace {
-    /// Beside the cache in its [`Tier`]: the cache asks it when to write. Only some caches do, see
+    /// Beside the cache in its [`CacheTier`]: the cache asks it when to write. Only some caches do, see
     /// [`HostCacheInfo::synchronised`].
     Beside,
     /// Around any cache with its array: it sees every event first.
@@ -187,11 +187,11 @@ pub struct LayerInfo {
     /// many pages.
     pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
     /// Puts it around a cache, or beside it.
-    pub build: Wrap,
+    pub build: WrapCache,
 }
 
 /// How a host cache is built.
-pub trait Registered: HostCache + Sized {
+pub trait RegisteredCache: HostCache + Sized {
     /// What there is to know about it.
     const INFO: HostCacheInfo;
 
@@ -236,7 +236,7 @@ pub enum HostCacheError {
     },
     /// It is no cache for arrays of this level.
     #[error("it does not serve {0}, whose members all hold the same pages")]
-    Level(Level),
+    Level(RaidLevel),
     /// Because of its name or a parameter.
     #[error(transparent)]
     Spec(#[from] SpecError),

@@ -6,28 +6,28 @@
 use std::ops::Range;
 
 use destage_plan::{Condition, Controller, Dev, DevSet, Event, Out, PageChecksums, PageRange, Row};
-use destage_raid::array::{Array, Sources};
+use destage_raid::array::{RaidArray, RowSources};
 
-use crate::synchroniser::Synchroniser;
-use crate::{HostCacheStatus, Rounds, Served, StaleParity};
+use crate::synchroniser::WriteSynchroniser;
+use crate::{CollectionRounds, HostCacheStatus, ServedTier, StaleParity};
 
 /// Changes how a cache with its array, `inner`, works. A provided method is what it is without the layer.
 pub trait CacheLayer: Send {
     /// Handles an event in place of `inner`, which handles no event but by this layer.
-    fn handle(&mut self, event: Event<'_>, inner: &mut dyn Served, out: &mut Out);
+    fn handle(&mut self, event: Event<'_>, inner: &mut dyn ServedTier, out: &mut Out);
 
     /// Returns the devices of which a start would believe what they held before they failed.
-    fn unnoted(&self, inner: &dyn Served) -> DevSet {
+    fn unnoted(&self, inner: &dyn ServedTier) -> DevSet {
         inner.unnoted()
     }
 
-    /// Returns the free blocks at which devices warn, as [`Served::gc_warning`].
-    fn gc_warning(&self, inner: &dyn Served) -> Option<u32> {
+    /// Returns the free blocks at which devices warn, as [`ServedTier::gc_warning`].
+    fn gc_warning(&self, inner: &dyn ServedTier) -> Option<u32> {
         inner.gc_warning()
     }
 
-    /// Returns how often devices were told to collect together, as [`Served::rounds`].
-    fn rounds(&self, inner: &dyn Served) -> Option<Rounds> {
+    /// Returns how often devices were told to collect together, as [`ServedTier::rounds`].
+    fn rounds(&self, inner: &dyn ServedTier) -> Option<CollectionRounds> {
         inner.rounds()
     }
 }
@@ -35,12 +35,12 @@ pub trait CacheLayer: Send {
 /// A cache with its array in a layer.
 pub struct LayeredCache<L> {
     layer: L,
-    inner: Box<dyn Served>,
+    inner: Box<dyn ServedTier>,
 }
 
 impl<L: CacheLayer> LayeredCache<L> {
     /// Puts a layer around a cache.
-    pub const fn new(layer: L, inner: Box<dyn Served>) -> Self {
+    pub const fn new(layer: L, inner: Box<dyn ServedTier>) -> Self {
         Self { layer, inner }
     }
 }
@@ -71,8 +71,8 @@ impl<L: CacheLayer> Controller for LayeredCache<L> {
     }
 }
 
-impl<L: CacheLayer> Served for LayeredCache<L> {
-    fn array(&self) -> &Array {
+impl<L: CacheLayer> ServedTier for LayeredCache<L> {
+    fn array(&self) -> &RaidArray {
         self.inner.array()
     }
 
@@ -100,7 +100,7 @@ impl<L: CacheLayer> Served for LayeredCache<L> {
         self.inner.figures()
     }
 
-    fn sources(&self, row: Row) -> Sources {
+    fn sources(&self, row: Row) -> RowSources {
         self.inner.sources(row)
     }
 
@@ -108,7 +108,7 @@ impl<L: CacheLayer> Served for LayeredCache<L> {
         self.inner.trims_zeros(pages)
     }
 
-    fn synchronise(&mut self, synchroniser: Synchroniser) {
+    fn synchronise(&mut self, synchroniser: WriteSynchroniser) {
         self.inner.synchronise(synchroniser);
     }
 
@@ -116,7 +116,7 @@ impl<L: CacheLayer> Served for LayeredCache<L> {
         self.layer.gc_warning(&*self.inner)
     }
 
-    fn rounds(&self) -> Option<Rounds> {
+    fn rounds(&self) -> Option<CollectionRounds> {
         self.layer.rounds(&*self.inner)
     }
 }

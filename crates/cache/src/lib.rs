@@ -1,6 +1,6 @@
 //! The caches of the host side, over a redundant array. Each is a pure state machine; simulator,
 //! real devices and crash harness run the same one. [`host_caches`] lists them; what each decides
-//! is a [`HostCache`], what they share is the [`Tier`].
+//! is a [`HostCache`], what they share is the [`CacheTier`].
 
 mod counts;
 mod ggc;
@@ -16,19 +16,19 @@ mod synchroniser;
 mod tier;
 mod write_cache;
 
-pub use counts::{CacheCounts, Rounds};
+pub use counts::{CacheCounts, CollectionRounds};
 pub use host_cache::{
-    BadCachePage, HostCache, HostCacheStatus, Pages, RequestAdmission, StaleParity, Write, WriteStage,
+    BadCachePage, HostCache, HostCacheStatus, PlannedWrite, ReadPages, RequestAdmission, StaleParity, WriteStage,
 };
 pub use info::{
-    Build, CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, Medium, Registered, SynchronisedInfo,
-    Wrap,
+    BuildCache, CacheFigure, CacheMedium, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, RegisteredCache,
+    SynchronisedInfo, WrapCache,
 };
 pub use layer::{CacheLayer, LayeredCache};
-pub use operations::Operations;
+pub use operations::CacheOperations;
 pub use registry::{
     HostCacheSpec, all_host_caches, all_host_caches_of, host_cache, host_cache_layers, host_caches, host_caches_of,
     in_files, serve,
 };
 pub use ssd::log as metadata_log;
-pub use tier::{Served, Tier};
+pub use tier::{CacheTier, ServedTier};

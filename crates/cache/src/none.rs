@@ -1,15 +1,15 @@
 //! No cache: every request goes to the array ("Nossd", specs §9.1).
 
 use destage_plan::{ColumnSet, Params, Rows};
-use destage_raid::array::{ArrayConfig, Versions};
+use destage_raid::array::{ArrayConfig, PageVersions};
 
-use crate::{HostCache, HostCacheError, HostCacheInfo, Registered};
+use crate::{HostCache, HostCacheError, HostCacheInfo, RegisteredCache};
 
 /// Holds nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct NoCache;
 
-impl Versions for NoCache {
+impl PageVersions for NoCache {
     fn may_fold(&self, _: Rows, _: ColumnSet) -> bool {
         true
     }
@@ -23,7 +23,7 @@ impl HostCache for NoCache {
     type Part = ();
 }
 
-impl Registered for NoCache {
+impl RegisteredCache for NoCache {
     const INFO: HostCacheInfo = HostCacheInfo {
         about: "There is no cache: each request goes to the array as it comes, with the reads and writes of parity \
                 that small writes take. It shows what a cache is worth, and runs once whatever the cache sizes.",

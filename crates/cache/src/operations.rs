@@ -3,20 +3,20 @@
 use std::ops::Range;
 
 use destage_plan::{Claim, Class, Frag, OpId, Out, Step, StepSet};
-use destage_raid::array::{Array, Seg, Taken};
+use destage_raid::array::{RaidArray, StripeSegment, TakenPages};
 
-use crate::synchroniser::Synchroniser;
+use crate::synchroniser::WriteSynchroniser;
 
 /// Tells the purpose of an operation.
 #[derive(Clone, Copy)]
-pub(crate) enum Work<T> {
+pub(crate) enum OperationWork<T> {
     /// Reads pages of a fragment, from this one on.
     Read { frag: Frag, from: u16, pages: u16 },
     /// Reads a segment of a fragment.
-    ReadSeg { frag: Frag, seg: Seg },
+    ReadSeg { frag: Frag, seg: StripeSegment },
     /// Writes a segment. `left` of its parts are not done: its own steps, and the operations that
     /// were opened for it.
-    Write { frag: Frag, seg: Seg, left: u32, ok: bool },
+    Write { frag: Frag, seg: StripeSegment, left: u32, ok: bool },
     /// Pages of which nothing is done.
     Skip { frag: Frag, pages: u16, ok: bool },
     /// A part of a write.
@@ -26,32 +26,32 @@ pub(crate) enum Work<T> {
 }
 
 /// Keeps the purpose of every operation above an array, and the synchroniser that some of them wait for.
-pub struct Operations<T> {
-    pub(crate) works: Vec<Option<Work<T>>>,
+pub struct CacheOperations<T> {
+    pub(crate) works: Vec<Option<OperationWork<T>>>,
     /// Pages of writes that blocked other requests until now.
     pub(crate) entered: Vec<Range<u64>>,
     /// Decides when the cache writes the pages it chose, if the cache does not decide alone.
-    pub(crate) synchroniser: Option<Synchroniser>,
+    pub(crate) synchroniser: Option<WriteSynchroniser>,
 }
 
-impl<T: Copy> Operations<T> {
+impl<T: Copy> CacheOperations<T> {
     /// Opens an operation that does a part of a write, which is acknowledged no sooner than all its
     /// parts are done. It may use the fragment's bytes.
     pub fn open_part(&mut self, parent: OpId, part: T, out: &mut Out) -> OpId {
-        let Some(Some(Work::Write { frag, left, .. })) = self.works.get_mut(parent.index()) else {
+        let Some(Some(OperationWork::Write { frag, left, .. })) = self.works.get_mut(parent.index()) else {
             unreachable!("only writes have parts")
         };
         *left = (*left).max(1) + 1;
         let frag = frag.id;
         let op = out.open(Class::Internal, None, Some(frag));
-        self.set(op, Work::Part { part, parent });
+        self.set(op, OperationWork::Part { part, parent });
         op
     }
 
     /// Plans the end of a write whose cache's part could not be [planned](crate::HostCache::write) at once: it
     /// is done after these steps.
     pub fn finish_write(&mut self, op: OpId, after: StepSet, out: &mut Out) {
-        let Some(Some(Work::Write { left, .. })) = self.works.get(op.index()) else {
+        let Some(Some(OperationWork::Write { left, .. })) = self.works.get(op.index()) else {
             unreachable!("the operation is a write")
         };
         debug_assert!(*left > 0, "its own steps are counted");
@@ -59,9 +59,9 @@ impl<T: Copy> Operations<T> {
     }
 
     /// Opens the operation that writes a segment of a fragment to the array.
-    pub fn open_write(&mut self, frag: &Frag, seg: Seg, array: &mut Array, out: &mut Out) -> OpId {
+    pub fn open_write(&mut self, frag: &Frag, seg: StripeSegment, array: &mut RaidArray, out: &mut Out) -> OpId {
         let op = array.open_write(frag, seg, out);
-        self.set(op, Work::Write { frag: *frag, seg, left: 0, ok: true });
+        self.set(op, OperationWork::Write { frag: *frag, seg, left: 0, ok: true });
         op
     }
 
@@ -71,19 +71,26 @@ impl<T: Copy> Operations<T> {
         &mut self,
         behind: OpId,
         frag: &Frag,
-        part: Seg,
-        array: &mut Array,
+        part: StripeSegment,
+        array: &mut RaidArray,
         out: &mut Out,
     ) -> OpId {
         let op = array.open_write_behind(behind, frag, part, out);
-        self.set(op, Work::Write { frag: *frag, seg: part, left: 0, ok: true });
+        self.set(op, OperationWork::Write { frag: *frag, seg: part, left: 0, ok: true });
         op
     }
 
     /// Opens the operation that has the cache take a segment of a fragment.
-    pub fn open_taken(&mut self, frag: &Frag, seg: Seg, taken: Taken, array: &mut Array, out: &mut Out) -> OpId {
+    pub fn open_taken(
+        &mut self,
+        frag: &Frag,
+        seg: StripeSegment,
+        taken: TakenPages,
+        array: &mut RaidArray,
+        out: &mut Out,
+    ) -> OpId {
         let op = array.open_taken(frag, seg, taken, out);
-        self.set(op, Work::Write { frag: *frag, seg, left: 0, ok: true });
+        self.set(op, OperationWork::Write { frag: *frag, seg, left: 0, ok: true });
         op
     }
 
@@ -95,25 +102,25 @@ impl<T: Copy> Operations<T> {
     /// Answers pages of a fragment as failed: they cannot be taken.
     pub fn refuse(&mut self, frag: &Frag, pages: u16, out: &mut Out) {
         let op = out.open(Class::Internal, None, Some(frag.id));
-        self.set(op, Work::Skip { frag: *frag, pages, ok: false });
+        self.set(op, OperationWork::Skip { frag: *frag, pages, ok: false });
     }
 
     /// Opens an operation of the cache's own. It is [planned](crate::HostCache::plan_part) as parts of writes
     /// are, and anew if a device fails meanwhile.
     pub fn open_own(&mut self, claim: Option<Claim>, part: T, out: &mut Out) -> OpId {
         let op = out.open(Class::Destage, claim, None);
-        self.set(op, Work::Own { part });
+        self.set(op, OperationWork::Own { part });
         op
     }
 
-    pub(crate) fn set(&mut self, op: OpId, work: Work<T>) {
+    pub(crate) fn set(&mut self, op: OpId, work: OperationWork<T>) {
         if self.works.len() <= op.index() {
             self.works.resize(op.index() + 1, None);
         }
         self.works[op.index()] = Some(work);
     }
 
-    pub(crate) fn get(&self, op: OpId) -> &Work<T> {
+    pub(crate) fn get(&self, op: OpId) -> &OperationWork<T> {
         self.works[op.index()].as_ref().expect("the operation is known")
     }
 
@@ -121,7 +128,7 @@ impl<T: Copy> Operations<T> {
     pub(crate) fn end(&mut self, op: OpId) -> Option<OpId> {
         let work = self.works.get_mut(op.index())?;
         let parent = match work {
-            Some(Work::Part { parent, .. }) => Some(*parent),
+            Some(OperationWork::Part { parent, .. }) => Some(*parent),
             _ => None,
         };
         *work = None;

@@ -1,7 +1,7 @@
 //! The one list of host caches: simulator, executors, crash harness and command line take them from
 //! here.
 //!
-//! To add one, write its file, with a `HostCache` and a `Registered`, name the file in `lib.rs` and the
+//! To add one, write its file, with a `HostCache` and a `RegisteredCache`, name the file in `lib.rs` and the
 //! cache here.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, names};
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
@@ -20,7 +20,9 @@ use crate::ssd::{
 };
 use crate::sync::{self, SYNC};
 use crate::write_cache::{IWC, LAWC, STOW, WOW};
-use crate::{CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, Registered, Served, SynchronisedInfo};
+use crate::{
+    CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, RegisteredCache, ServedTier, SynchronisedInfo,
+};
 
 /// A host cache as a user names it: `name` or `name:key=value`, known to exist and to have these
 /// parameters.
@@ -150,12 +152,12 @@ pub fn host_cache(name: &str) -> Option<&'static HostCacheInfo> {
 }
 
 /// As [`all_host_caches`], those that serve arrays of this level.
-pub fn all_host_caches_of(level: Level) -> impl Iterator<Item = &'static HostCacheInfo> {
+pub fn all_host_caches_of(level: RaidLevel) -> impl Iterator<Item = &'static HostCacheInfo> {
     all_host_caches().filter(move |info| (info.serves)(level))
 }
 
 /// Every host cache that serves arrays of this level, with nothing around it.
-pub fn host_caches_of(level: Level) -> impl Iterator<Item = &'static HostCacheInfo> {
+pub fn host_caches_of(level: RaidLevel) -> impl Iterator<Item = &'static HostCacheInfo> {
     host_caches().filter(move |info| (info.serves)(level))
 }
 
@@ -205,7 +207,7 @@ impl HostCacheSpec {
     }
 
     /// Serves an array with a cache of so many pages (of no meaning if it has no size).
-    pub fn build(&self, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Served>, HostCacheError> {
+    pub fn build(&self, array: &ArrayConfig, pages: u64) -> Result<Box<dyn ServedTier>, HostCacheError> {
         self.check_pages(array, pages)?;
         let cache = (self.info.build)(pages, array, &self.params)?;
         self.info.layers.iter().try_fold(cache, |cache, layer| (layer.build)(cache, &self.params))
@@ -248,7 +250,7 @@ impl HostCacheSpec {
 
 /// Serves an array with the cache of this name, written as a user writes it, with so many pages (of
 /// no meaning if it has no size).
-pub fn serve(cache: &str, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Served>, HostCacheError> {
+pub fn serve(cache: &str, array: &ArrayConfig, pages: u64) -> Result<Box<dyn ServedTier>, HostCacheError> {
     cache.parse::<HostCacheSpec>()?.build(array, pages)
 }
 
@@ -315,6 +317,6 @@ fn unsynchronised(name: &str) -> Option<SpecError> {
 
 /// An array that every parameter can be tried on.
 fn smallest_array() -> ArrayConfig {
-    let geometry = Geometry::new(Level::Raid5, None, 3, 1, 1).expect("three members of a page are enough");
+    let geometry = Geometry::new(RaidLevel::Raid5, None, 3, 1, 1).expect("three members of a page are enough");
     ArrayConfig { page_bytes: 64, ..ArrayConfig::new(geometry) }
 }

@@ -1,9 +1,9 @@
-//! Registers the layer `sync+`: a [`Synchroniser`] beside a cache.
+//! Registers the layer `sync+`: a [`WriteSynchroniser`] beside a cache.
 
 use destage_plan::{ParamSpec, Params};
 
-use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
-use crate::{CacheFigure, HostCacheError, LayerInfo, LayerPlace, Served};
+use crate::synchroniser::{self, EMPTY, FULL, TIMEOUT, TIMER, WriteSynchroniser};
+use crate::{CacheFigure, HostCacheError, LayerInfo, LayerPlace, ServedTier};
 
 /// `groups` of the write caches, where groups wait until all members have something to write: a group seldom has a
 /// page for each of them.
@@ -51,8 +51,8 @@ fn small(pages: u64) -> Vec<(&'static str, String)> {
 }
 
 /// Puts it beside a cache.
-fn build(mut cache: Box<dyn Served>, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+fn build(mut cache: Box<dyn ServedTier>, params: &Params) -> Result<Box<dyn ServedTier>, HostCacheError> {
     let members = cache.array().config().geometry.member_set();
-    cache.synchronise(Synchroniser::new(members, params)?);
+    cache.synchronise(WriteSynchroniser::new(members, params)?);
     Ok(cache)
 }

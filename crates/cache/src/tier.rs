@@ -9,28 +9,30 @@ use destage_plan::{
     BadPage, Buf, Class, Condition, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out,
     PageChecksums, PageFate, PageRange, PageReport, Row, SequentialRuns, Step, StepSet,
 };
-use destage_raid::array::{Above, Array, Duty, Lost, ReadErrorCount, Seg, Sources, Versions};
+use destage_raid::array::{
+    ArrayUser, PageVersions, RaidArray, ReadErrorCount, ReadLoss, RowSources, StripeSegment, WriteDuty,
+};
 
-use crate::operations::{Operations, Work};
-use crate::synchroniser::Synchroniser;
+use crate::operations::{CacheOperations, OperationWork};
+use crate::synchroniser::WriteSynchroniser;
 use crate::{
-    BadCachePage, CacheCounts, HostCache, HostCacheStatus, Pages, RequestAdmission, Rounds, StaleParity, Write,
-    WriteStage,
+    BadCachePage, CacheCounts, CollectionRounds, HostCache, HostCacheStatus, PlannedWrite, ReadPages, RequestAdmission,
+    StaleParity, WriteStage,
 };
 
 /// Limits the pages of the cache's device that are remembered as reported.
 const MAX_REPORTED: usize = 1 << 10;
 
 /// A host cache over its array.
-pub struct Tier<C: HostCache> {
-    array: Array,
-    upper: Upper<C>,
+pub struct CacheTier<C: HostCache> {
+    array: RaidArray,
+    upper: CacheAbove<C>,
 }
 
 /// What stands on the array.
-struct Upper<C: HostCache> {
+struct CacheAbove<C: HostCache> {
     cache: C,
-    operations: Operations<C::Part>,
+    operations: CacheOperations<C::Part>,
     /// Requests behind writes that wait, in order: those on the same pages take effect in the order in
     /// which they were submitted.
     held: Vec<Frag>,
@@ -45,9 +47,9 @@ struct Upper<C: HostCache> {
 }
 
 /// A host cache over its array, whichever cache it is.
-pub trait Served: Controller + Send {
+pub trait ServedTier: Controller + Send {
     /// The array.
-    fn array(&self) -> &Array;
+    fn array(&self) -> &RaidArray;
     /// How the cache is.
     fn status(&self) -> HostCacheStatus<'_>;
     /// How far parity is behind data.
@@ -61,12 +63,12 @@ pub trait Served: Controller + Send {
     /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self) -> Vec<u64>;
     /// Where the pages of a row are.
-    fn sources(&self, row: Row) -> Sources;
+    fn sources(&self, row: Row) -> RowSources;
     /// Returns true if zeros that may be holes trim whole stripes among these pages, and write nothing beside but what is
     /// left at both ends. With a member lost its zeros are written to the NVRAM, so it is not so then.
     fn trims_zeros(&self, pages: Range<u64>) -> bool;
     /// Has the members write what the cache chose together.
-    fn synchronise(&mut self, synchroniser: Synchroniser);
+    fn synchronise(&mut self, synchroniser: WriteSynchroniser);
 
     /// Whether the cache is in use: what it needs is there.
     fn is_caching(&self) -> bool {
@@ -90,18 +92,18 @@ pub trait Served: Controller + Send {
     }
 
     /// How often devices were told to collect together, if they are.
-    fn rounds(&self) -> Option<Rounds> {
+    fn rounds(&self) -> Option<CollectionRounds> {
         None
     }
 }
 
-impl<C: HostCache> Tier<C> {
+impl<C: HostCache> CacheTier<C> {
     /// Serves the array with this cache.
-    pub fn new(array: Array, cache: C) -> Self {
+    pub fn new(array: RaidArray, cache: C) -> Self {
         let runs = (cache.sequential_cutoff() > 0 || array.gathers_runs()).then(Box::default);
-        let upper = Upper {
+        let upper = CacheAbove {
             cache,
-            operations: Operations { works: Vec::new(), entered: Vec::new(), synchroniser: None },
+            operations: CacheOperations { works: Vec::new(), entered: Vec::new(), synchroniser: None },
             held: Vec::new(),
             errors: ReadErrorCount::default(),
             reported: BTreeMap::new(),
@@ -112,8 +114,8 @@ impl<C: HostCache> Tier<C> {
     }
 }
 
-impl<C: HostCache> Served for Tier<C> {
-    fn array(&self) -> &Array {
+impl<C: HostCache> ServedTier for CacheTier<C> {
+    fn array(&self) -> &RaidArray {
         &self.array
     }
 
@@ -140,11 +142,11 @@ impl<C: HostCache> Served for Tier<C> {
     fn figures(&self) -> Vec<u64> {
         let mut figures = Vec::new();
         self.upper.cache.figures(&mut figures);
-        figures.extend(self.upper.operations.synchroniser.iter().flat_map(Synchroniser::figures));
+        figures.extend(self.upper.operations.synchroniser.iter().flat_map(WriteSynchroniser::figures));
         figures
     }
 
-    fn sources(&self, row: Row) -> Sources {
+    fn sources(&self, row: Row) -> RowSources {
         self.upper.cache.sources(row)
     }
 
@@ -155,12 +157,12 @@ impl<C: HostCache> Served for Tier<C> {
         has_stripe && config.trims && self.upper.cache.unmaps_zeros() && self.array.degraded().is_empty()
     }
 
-    fn synchronise(&mut self, synchroniser: Synchroniser) {
+    fn synchronise(&mut self, synchroniser: WriteSynchroniser) {
         self.upper.operations.synchroniser = Some(synchroniser);
     }
 }
 
-impl<C: HostCache> Controller for Tier<C> {
+impl<C: HostCache> Controller for CacheTier<C> {
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         // The cache knows of a loss before anything is planned anew because of it.
         let lost = match event {
@@ -227,12 +229,12 @@ impl<C: HostCache> Controller for Tier<C> {
     }
 }
 
-impl<C: HostCache> Above for Upper<C> {
-    fn versions(&mut self) -> &mut dyn Versions {
+impl<C: HostCache> ArrayUser for CacheAbove<C> {
+    fn versions(&mut self) -> &mut dyn PageVersions {
         &mut self.cache
     }
 
-    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+    fn event(&mut self, event: Event<'_>, array: &mut RaidArray, out: &mut Out) {
         match event {
             Event::Submit(frag) if frag.op == HostOp::WriteZeroesUnmap => self.take_unmap(&frag, array, out),
             Event::Submit(mut frag) => {
@@ -249,9 +251,9 @@ impl<C: HostCache> Above for Upper<C> {
                 self.cache.released(op);
                 if out.failed_decode(op) {
                     self.undecodable(op, out);
-                } else if let Work::Part { .. } = self.operations.get(op) {
+                } else if let OperationWork::Part { .. } = self.operations.get(op) {
                     out.abandon(op);
-                } else if let Work::Own { .. } = self.operations.get(op) {
+                } else if let OperationWork::Own { .. } = self.operations.get(op) {
                     out.restart(op);
                     out.again(op);
                 } else if !out.failed_read(op) {
@@ -275,7 +277,7 @@ impl<C: HostCache> Above for Upper<C> {
                 self.pass_on(event, array, out);
             }
             Event::Start(start) => {
-                let mut above = start.nv.iter().filter(|held| Array::is_above(&held.tag));
+                let mut above = start.nv.iter().filter(|held| RaidArray::is_above(&held.tag));
                 if !above.all(|held| self.cache.load(held, out.page_bytes())) {
                     array.refuse_nvram(out);
                 }
@@ -292,30 +294,30 @@ impl<C: HostCache> Above for Upper<C> {
         }
     }
 
-    fn duty(&mut self, duty: Duty, array: &mut Array, out: &mut Out) {
+    fn duty(&mut self, duty: WriteDuty, array: &mut RaidArray, out: &mut Out) {
         match duty {
-            Duty::Finish { op, after, merged } => self.finish_write(op, after, merged, array, out),
-            Duty::Absorb { op, after } => {
+            WriteDuty::Finish { op, after, merged } => self.finish_write(op, after, merged, array, out),
+            WriteDuty::Absorb { op, after } => {
                 let pages = *array.absorbed();
                 let stage = WriteStage::Absorbed { pages: &pages, after };
                 if let Some(done) = self.cache.write(op, stage, array, &mut self.operations, out) {
                     array.finish_absorbed(op, done, out);
                 }
             }
-            Duty::Prepare { op, after } => self.prepare(op, after, array, out),
-            Duty::Split { op } => self.split_write(op, array, out),
-            Duty::Fail { op } => {
+            WriteDuty::Prepare { op, after } => self.prepare(op, after, array, out),
+            WriteDuty::Split { op } => self.split_write(op, array, out),
+            WriteDuty::Fail { op } => {
                 self.cache.undone(op);
                 self.set_write(op, |left, _| (left.max(1), false));
                 self.part_done(op, array, out);
             }
-            Duty::Stuck { op } => {
+            WriteDuty::Stuck { op } => {
                 self.cache.undone(op);
                 if out.give_up(op) {
                     self.part_done(op, array, out);
                 }
             }
-            Duty::Ended { op } => {
+            WriteDuty::Ended { op } => {
                 self.cache.done(op);
                 self.operations.end(op);
             }
@@ -323,7 +325,7 @@ impl<C: HostCache> Above for Upper<C> {
     }
 }
 
-impl<C: HostCache> Upper<C> {
+impl<C: HostCache> CacheAbove<C> {
     /// Has the cache forget what an operation could not read of its device, before the operation is planned anew. With more
     /// such pages than are allowed the device is lost, unless it alone has data; and if the operation reads a page again of
     /// which the cache has nothing for it.
@@ -378,7 +380,7 @@ impl<C: HostCache> Upper<C> {
     }
 
     /// Something happened that is nobody's operation.
-    fn pass_on(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+    fn pass_on(&mut self, event: Event<'_>, array: &mut RaidArray, out: &mut Out) {
         if let Some(synchroniser) = &mut self.operations.synchroniser {
             synchroniser.event(out.now(), &event);
         }
@@ -386,8 +388,10 @@ impl<C: HostCache> Upper<C> {
     }
 
     /// Has other operations write the pages of this one.
-    fn split_write(&mut self, op: OpId, array: &mut Array, out: &mut Out) {
-        let Work::Write { frag, .. } = *self.operations.get(op) else { unreachable!("the operation is a write") };
+    fn split_write(&mut self, op: OpId, array: &mut RaidArray, out: &mut Out) {
+        let OperationWork::Write { frag, .. } = *self.operations.get(op) else {
+            unreachable!("the operation is a write")
+        };
         let mut behind = op;
         while let Some(part) = self.cache.next_part(op) {
             behind = self.operations.open_write_behind(behind, &frag, part, array, out);
@@ -396,8 +400,10 @@ impl<C: HostCache> Upper<C> {
     }
 
     #[cold]
-    fn prepare(&mut self, op: OpId, intent: StepSet, array: &mut Array, out: &mut Out) {
-        let Work::Write { frag, .. } = *self.operations.get(op) else { unreachable!("the operation is a write") };
+    fn prepare(&mut self, op: OpId, intent: StepSet, array: &mut RaidArray, out: &mut Out) {
+        let OperationWork::Write { frag, .. } = *self.operations.get(op) else {
+            unreachable!("the operation is a write")
+        };
         let stage = WriteStage::Prepared { frag: &frag, intent };
         let done = self.cache.write(op, stage, array, &mut self.operations, out);
         debug_assert!(done.is_none(), "the cache says to the array what it has prepared");
@@ -419,7 +425,7 @@ impl<C: HostCache> Upper<C> {
 
     /// Submits what waits for no write any more, in order; whether there was any.
     #[inline]
-    fn let_go(&mut self, array: &mut Array, out: &mut Out) -> bool {
+    fn let_go(&mut self, array: &mut RaidArray, out: &mut Out) -> bool {
         if self.operations.entered.is_empty() {
             return false;
         }
@@ -431,7 +437,7 @@ impl<C: HostCache> Upper<C> {
     }
 
     #[cold]
-    fn let_held_go(&mut self, array: &mut Array, out: &mut Out) -> bool {
+    fn let_held_go(&mut self, array: &mut RaidArray, out: &mut Out) -> bool {
         let mut free = std::mem::take(&mut self.operations.entered);
         let before = self.held.len();
         let mut index = 0;
@@ -466,7 +472,7 @@ impl<C: HostCache> Upper<C> {
 
     /// Submits a request, or holds it behind others.
     #[inline]
-    fn take(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) {
+    fn take(&mut self, frag: &Frag, array: &mut RaidArray, out: &mut Out) {
         if self.is_behind(frag, self.held.len()) || !self.submit(frag, array, out) {
             self.held.push(*frag);
         }
@@ -474,7 +480,7 @@ impl<C: HostCache> Upper<C> {
 
     /// Takes zeros that may be unmapped, stripe by stripe if they are written all the same.
     #[cold]
-    fn take_unmap(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) {
+    fn take_unmap(&mut self, frag: &Frag, array: &mut RaidArray, out: &mut Out) {
         let config = array.config();
         let stripe = u32::from(config.geometry.data_columns()) * config.geometry.chunk_pages();
         if u32::from(frag.pages) <= stripe || config.trims && self.cache.unmaps_zeros() {
@@ -489,7 +495,7 @@ impl<C: HostCache> Upper<C> {
     /// Submits zeros that may be unmapped: whole stripes are trimmed where that leaves nothing of them in the cache. To the
     /// cache they are zeros. Returns false if the cache has them wait.
     #[cold]
-    fn submit_unmap(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) -> bool {
+    fn submit_unmap(&mut self, frag: &Frag, array: &mut RaidArray, out: &mut Out) -> bool {
         let zeros = Frag { op: HostOp::WriteZeroes, ..*frag };
         if frag.sectors.is_some() || !self.cache.unmaps_zeros() {
             return self.submit(&zeros, array, out);
@@ -508,7 +514,7 @@ impl<C: HostCache> Upper<C> {
 
     /// Submits a request, unless the cache has it wait; whether it does not.
     #[inline]
-    fn submit(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) -> bool {
+    fn submit(&mut self, frag: &Frag, array: &mut RaidArray, out: &mut Out) -> bool {
         if frag.op == HostOp::Flush {
             if !self.cache.keeps_waiting(frag) {
                 array.open_flush(Some(frag), out);
@@ -531,7 +537,7 @@ impl<C: HostCache> Upper<C> {
                     let pages = (frag.pages - from).min(C::READ_PAGES);
                     let claim = array.claim_read(frag.page + u64::from(from), pages);
                     let op = out.open(Class::Read, Some(claim), Some(frag.id));
-                    self.operations.set(op, Work::Read { frag: *frag, from, pages });
+                    self.operations.set(op, OperationWork::Read { frag: *frag, from, pages });
                     from += pages;
                 }
             }
@@ -547,84 +553,86 @@ impl<C: HostCache> Upper<C> {
                 }
                 if skipped > 0 {
                     let op = out.open(Class::Internal, None, Some(frag.id));
-                    self.operations.set(op, Work::Skip { frag: *frag, pages: skipped, ok: true });
+                    self.operations.set(op, OperationWork::Skip { frag: *frag, pages: skipped, ok: true });
                 }
             }
         }
         true
     }
 
-    fn granted(&mut self, op: OpId, array: &mut Array, out: &mut Out) {
+    fn granted(&mut self, op: OpId, array: &mut RaidArray, out: &mut Out) {
         match *self.operations.get(op) {
-            Work::Read { frag, from, pages: count } => {
+            OperationWork::Read { frag, from, pages: count } => {
                 let dst = destination(op, &frag, out);
-                let pages = Pages { frag: &frag, from, count };
+                let pages = ReadPages { frag: &frag, from, count };
                 if let Ok(done) = self.cache.read(op, pages, dst, array, out) {
                     return finish_read(op, &frag, dst, count, done, out);
                 }
                 for seg in array.segments(pages.first(), count) {
                     let claim = array.claim_read_seg(seg);
                     let part = out.open(Class::Read, Some(claim), Some(frag.id));
-                    self.operations.set(part, Work::ReadSeg { frag, seg });
+                    self.operations.set(part, OperationWork::ReadSeg { frag, seg });
                 }
                 out.close(op);
             }
-            Work::ReadSeg { frag, seg } if array.is_read_by_rows(seg, &self.cache) => {
+            OperationWork::ReadSeg { frag, seg } if array.is_read_by_rows(seg, &self.cache) => {
                 for row in 0..seg.rows {
-                    let seg = Seg { first: seg.first + row, rows: 1, ..seg };
+                    let seg = StripeSegment { first: seg.first + row, rows: 1, ..seg };
                     let claim = array.claim_read_seg(seg);
                     let part = out.open(Class::Read, Some(claim), Some(frag.id));
-                    self.operations.set(part, Work::ReadSeg { frag, seg });
+                    self.operations.set(part, OperationWork::ReadSeg { frag, seg });
                 }
                 out.close(op);
             }
-            Work::ReadSeg { frag, seg } => {
+            OperationWork::ReadSeg { frag, seg } => {
                 let dst = destination(op, &frag, out);
                 match self.cache.read_segment(op, &frag, seg, dst, array, out) {
                     Ok(done) => finish_read(op, &frag, dst, seg.pages(), done, out),
-                    Err(Lost) => acknowledge(op, &frag, seg.pages(), false, StepSet::EMPTY, out),
+                    Err(ReadLoss) => acknowledge(op, &frag, seg.pages(), false, StepSet::EMPTY, out),
                 }
             }
-            Work::Skip { frag, pages, ok } => acknowledge(op, &frag, pages, ok, StepSet::EMPTY, out),
-            Work::Part { part, .. } | Work::Own { part } => self.cache.plan_part(op, part, array, out),
-            Work::Write { .. } => unreachable!("the array plans writes"),
+            OperationWork::Skip { frag, pages, ok } => acknowledge(op, &frag, pages, ok, StepSet::EMPTY, out),
+            OperationWork::Part { part, .. } | OperationWork::Own { part } => {
+                self.cache.plan_part(op, part, array, out);
+            }
+            OperationWork::Write { .. } => unreachable!("the array plans writes"),
         }
     }
 
     /// Bytes of the cache cannot be decoded: what needs them fails, and is not tried again.
     fn undecodable(&mut self, op: OpId, out: &mut Out) {
         match *self.operations.get(op) {
-            Work::Read { frag, pages, .. } => {
+            OperationWork::Read { frag, pages, .. } => {
                 out.restart(op);
                 acknowledge(op, &frag, pages, false, StepSet::EMPTY, out);
             }
-            Work::ReadSeg { frag, seg } => {
+            OperationWork::ReadSeg { frag, seg } => {
                 out.restart(op);
                 acknowledge(op, &frag, seg.pages(), false, StepSet::EMPTY, out);
             }
-            Work::Part { parent, .. } => {
+            OperationWork::Part { parent, .. } => {
                 self.set_write(parent, |left, _| (left, false));
                 out.abandon(op);
             }
-            Work::Own { .. } => out.abandon(op),
-            Work::Write { .. } | Work::Skip { .. } => {
+            OperationWork::Own { .. } => out.abandon(op),
+            OperationWork::Write { .. } | OperationWork::Skip { .. } => {
                 unreachable!("the array has writes, and the rest decodes nothing")
             }
         }
     }
 
     /// The array's part of a write is planned: the cache's is added.
-    fn finish_write(&mut self, op: OpId, after: StepSet, merged: Buf, array: &mut Array, out: &mut Out) {
-        let Work::Write { frag, seg, left, .. } = *self.operations.get(op) else {
+    fn finish_write(&mut self, op: OpId, after: StepSet, merged: Buf, array: &mut RaidArray, out: &mut Out) {
+        let OperationWork::Write { frag, seg, left, .. } = *self.operations.get(op) else {
             unreachable!("the operation is a write")
         };
-        let write = Write { frag: &frag, seg, after, merged, again: left > 0 };
+        let write = PlannedWrite { frag: &frag, seg, after, merged, again: left > 0 };
         let stage = WriteStage::Planned(write);
         let Some(after) = self.cache.write(op, stage, array, &mut self.operations, out) else {
             return self.set_write(op, |left, ok| (left.max(1), ok));
         };
         match self.operations.get(op) {
-            Work::Write { left, .. } if *left > 1 => {
+            OperationWork::Write { left, .. } if *left > 1 => {
                 out.step_notify(op, Step::Join, after);
             }
             _ => acknowledge(op, &frag, seg.pages(), true, after, out),
@@ -632,9 +640,9 @@ impl<C: HostCache> Upper<C> {
     }
 
     /// One of the parts of a write is done.
-    fn part_done(&mut self, op: OpId, array: &Array, out: &mut Out) {
+    fn part_done(&mut self, op: OpId, array: &RaidArray, out: &mut Out) {
         self.set_write(op, |left, ok| (left - 1, ok));
-        if let Work::Write { frag, seg, left: 0, ok } = *self.operations.get(op) {
+        if let OperationWork::Write { frag, seg, left: 0, ok } = *self.operations.get(op) {
             if !ok {
                 self.cache.write_failed(seg, array);
             }
@@ -643,7 +651,7 @@ impl<C: HostCache> Upper<C> {
     }
 
     fn set_write(&mut self, op: OpId, to: impl Fn(u32, bool) -> (u32, bool)) {
-        let Some(Some(Work::Write { left, ok, .. })) = self.operations.works.get_mut(op.index()) else {
+        let Some(Some(OperationWork::Write { left, ok, .. })) = self.operations.works.get_mut(op.index()) else {
             unreachable!("the operation is a write")
         };
         (*left, *ok) = to(*left, *ok);

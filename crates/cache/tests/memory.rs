@@ -1,10 +1,10 @@
 //! How much memory a cache takes for each page of its SSD: what an array with it allocates at most, less what one
 //! without a cache does. A program of its own: what counts is the allocator.
 
-use destage_cache::{HostCacheSpec, Served, serve};
+use destage_cache::{HostCacheSpec, ServedTier, serve};
 use destage_plan::{DevSet, Engine, HostOp, HostRequest, Nanos, Shape, Start, Status, Step, StepOutcome};
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -14,7 +14,7 @@ const PAGE: u64 = 4096;
 const PAGES: u64 = 30_000;
 
 /// An executor that does nothing.
-fn run(engine: &mut Engine<Box<dyn Served>>, zeros: &[u8]) {
+fn run(engine: &mut Engine<Box<dyn ServedTier>>, zeros: &[u8]) {
     while let Some(issue) = engine.next_issue() {
         let outcome = match *engine.step(issue) {
             Step::Encode { .. } => StepOutcome::Length(PAGE as u32 / 4),
@@ -32,7 +32,7 @@ fn run(engine: &mut Engine<Box<dyn Served>>, zeros: &[u8]) {
 
 /// Serves an array with a cache of so many pages.
 fn work(cache: &str, pages: u64) {
-    let config = ArrayConfig::new(Geometry::new(Level::Raid5, None, 5, 16, 1 << 16).unwrap());
+    let config = ArrayConfig::new(Geometry::new(RaidLevel::Raid5, None, 5, 16, 1 << 16).unwrap());
     let zeros = vec![0; 1 << 20];
     let shape = Shape::new(PAGE, 512, 64, 64, config.geometry.data_pages()).unwrap();
     let mut engine = Engine::new(serve(cache, &config, pages).unwrap(), shape, 64);

@@ -1,13 +1,13 @@
 //! The host side: plans, arrays in simulated time, kernels.
 
-use destage_cache::{Served, serve};
+use destage_cache::{ServedTier, serve};
 use destage_plan::{
     Controller, Dev, DevSet, Engine, HostNotice, HostOp, HostRequest, Nanos, PageGeometry, SECTOR_BYTES, Shape, Start,
     Step, StepOutcome,
 };
 use destage_raid::array::ArrayConfig;
-use destage_raid::kernels::Kernels;
-use destage_raid::{Geometry, Level};
+use destage_raid::kernels::ParityKernels;
+use destage_raid::{Geometry, RaidLevel};
 use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
 use destage_sim::ssd::{SsdShape, StartState};
 
@@ -19,8 +19,8 @@ const REQUESTS: u64 = 5_000;
 const MEMBER_PAGES: u64 = 1 << 20;
 
 /// RAID-5 over five members, or RAID-6 over six.
-fn config(level: Level) -> ArrayConfig {
-    let members = if level == Level::Raid6 { 6 } else { 5 };
+fn config(level: RaidLevel) -> ArrayConfig {
+    let members = if level == RaidLevel::Raid6 { 6 } else { 5 };
     ArrayConfig::new(Geometry::new(level, None, members, 16, MEMBER_PAGES).expect("an array"))
 }
 
@@ -68,15 +68,15 @@ pub fn plan(name: &str) -> Work {
         planned(&config, serve("none", &config, 0).expect("an array"), op, space)
     };
     match name {
-        "raid5-write" => plain(Level::Raid5, HostOp::Write),
-        "raid5-read" => plain(Level::Raid5, HostOp::Read),
-        "raid6-write" => plain(Level::Raid6, HostOp::Write),
+        "raid5-write" => plain(RaidLevel::Raid5, HostOp::Write),
+        "raid5-read" => plain(RaidLevel::Raid5, HostOp::Read),
+        "raid6-write" => plain(RaidLevel::Raid6, HostOp::Write),
         "kept-write" => {
-            let config = ArrayConfig { cached_rows: 256, ..config(Level::Raid5) };
+            let config = ArrayConfig { cached_rows: 256, ..config(RaidLevel::Raid5) };
             planned(&config, serve("none", &config, 0).expect("an array"), HostOp::Write, 256 * 4)
         }
         "cached-write" => {
-            let config = config(Level::Raid5);
+            let config = config(RaidLevel::Raid5);
             let controller = serve("write-through", &config, space).expect("a cache");
             planned(&config, controller, HostOp::Write, space / 2)
         }
@@ -96,7 +96,7 @@ pub fn hit(name: &str) -> Work {
         "wow" => ("wow:low=80:high=90", true),
         _ => panic!("{name} is no hit"),
     };
-    let (config, pages) = (config(Level::Raid5), 1 << 11);
+    let (config, pages) = (config(RaidLevel::Raid5), 1 << 11);
     let mut engine = Engine::new(serve(cache, &config, pages).expect("a cache"), shape(&config), 64);
     engine.start(
         Nanos(0),
@@ -135,14 +135,14 @@ pub fn hit(name: &str) -> Work {
 
 /// A closed loop of requests of a page, 32 outstanding.
 struct Loop {
-    executor: Executor<Box<dyn Served>>,
+    executor: Executor<Box<dyn ServedTier>>,
     /// What is asked next, and where.
     next: Box<dyn FnMut() -> (HostOp, u64)>,
     submitted: u64,
 }
 
 impl Loop {
-    fn new(executor: Executor<Box<dyn Served>>, next: impl FnMut() -> (HostOp, u64) + 'static) -> Self {
+    fn new(executor: Executor<Box<dyn ServedTier>>, next: impl FnMut() -> (HostOp, u64) + 'static) -> Self {
         let mut requests = Self { executor, next: Box::new(next), submitted: 0 };
         (0..32).for_each(|_| requests.submit());
         requests
@@ -179,7 +179,7 @@ const CONSTANT: FixedTimes =
 /// # Panics
 /// If there is no such cache.
 pub fn array(cache: &str) -> Work {
-    let mut config = config(Level::Raid5);
+    let mut config = config(RaidLevel::Raid5);
     let device = if cache == "none" {
         Device::fixed(CONSTANT, MEMBER_PAGES)
     } else {
@@ -187,7 +187,7 @@ pub fn array(cache: &str) -> Work {
         Device::new_ssd(SsdShape::new(small(), geometry).expect("a shape"), StartState::Full)
     };
     let pages = device.pages() / 16 * 16;
-    config.geometry = Geometry::new(Level::Raid5, None, 5, 16, pages).expect("an array");
+    config.geometry = Geometry::new(RaidLevel::Raid5, None, 5, 16, pages).expect("an array");
     let (shape, pages) = (shape(&config), config.geometry.data_pages());
     let devices = (0..5).map(|_| device.clone()).collect();
     let controller = serve(cache, &config, if cache == "none" { 0 } else { 40 }).expect("an array");
@@ -211,7 +211,7 @@ pub fn array(cache: &str) -> Work {
 /// If there is no such cache.
 pub fn tier(cache: &str) -> Work {
     let (space, pages) = (1 << 12, 1 << 11);
-    let config = config(Level::Raid5);
+    let config = config(RaidLevel::Raid5);
     let controller = serve(cache, &config, pages).expect("a cache");
     let mut devices = vec![Device::fixed(CONSTANT, MEMBER_PAGES); 5];
     devices.push(Device::fixed(CONSTANT, pages));
@@ -240,7 +240,8 @@ pub fn tier(cache: &str) -> Work {
 /// If the processor lacks it.
 pub fn kernel(set: &str) -> Work {
     const BLOCK: usize = PAGE as usize;
-    let kernels = Kernels::all_available().find(|(name, _)| *name == set).expect("an instruction set that is there").1;
+    let kernels =
+        ParityKernels::all_available().find(|(name, _)| *name == set).expect("an instruction set that is there").1;
     let mut random = Random::new();
     let blocks: Vec<Vec<u8>> = (0..8).map(|_| (0..BLOCK).map(|_| random.below(256) as u8).collect()).collect();
     let (mut p, mut q) = (vec![0; BLOCK], vec![0; BLOCK]);

@@ -1,7 +1,7 @@
 //! Deltas of pages.
 
-use destage_delta::Kernels;
-use destage_delta::patterns::Pattern;
+use destage_delta::DeltaKernels;
+use destage_delta::patterns::ChangePattern;
 
 use crate::Work;
 
@@ -17,16 +17,17 @@ const PAGE: usize = 4096;
 /// If the processor lacks it.
 pub fn delta(set: &str) -> Work {
     let kernels =
-        Kernels::all_available().find(|kernels| kernels.name() == set).expect("an instruction set that is there");
-    let contents = |pattern: Pattern, seed: u64| {
+        DeltaKernels::all_available().find(|kernels| kernels.name() == set).expect("an instruction set that is there");
+    let contents = |pattern: ChangePattern, seed: u64| {
         let (mut base, mut new) = (vec![0; PAGE], vec![0; PAGE]);
-        Pattern::OneRun.fill(PAGE, !seed, &mut base);
+        ChangePattern::OneRun.fill(PAGE, !seed, &mut base);
         pattern.fill(PAGE / 10, seed, &mut new);
         new.iter_mut().zip(&base).for_each(|(new, old)| *new ^= old);
         [base, new]
     };
-    let pages: Vec<_> =
-        (0..PAGES).flat_map(|seed| [contents(Pattern::Runs, seed), contents(Pattern::Bytes, seed)]).collect();
+    let pages: Vec<_> = (0..PAGES)
+        .flat_map(|seed| [contents(ChangePattern::Runs, seed), contents(ChangePattern::Bytes, seed)])
+        .collect();
     let (mut delta, mut page) = (vec![0; PAGE], vec![0; PAGE]);
     Box::new(move || {
         let mut sum = 0;

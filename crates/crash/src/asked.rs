@@ -5,10 +5,10 @@ use std::ops::Range;
 use destage_plan::HostOp;
 
 use crate::cell::PAGE_SECTORS;
-use crate::model::Change;
+use crate::model::ModelChange;
 
 /// What was asked, and when by the model's time.
-pub(crate) struct Asked {
+pub(crate) struct AskedRequests {
     pub(crate) tag: u64,
     pub(crate) op: HostOp,
     pub(crate) sector: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Asked {
     pub(crate) may_fail: bool,
 }
 
-impl Asked {
+impl AskedRequests {
     /// The pages that it is about.
     pub(crate) fn pages(&self) -> Range<u64> {
         self.sector / PAGE_SECTORS..(self.sector + self.sectors).div_ceil(PAGE_SECTORS)
@@ -31,11 +31,11 @@ impl Asked {
     }
 
     /// What it does to sectors, if anything.
-    pub(crate) const fn change(&self) -> Option<Change> {
+    pub(crate) const fn change(&self) -> Option<ModelChange> {
         match self.op {
-            HostOp::Write => Some(Change::Write),
-            HostOp::WriteZeroes | HostOp::WriteZeroesUnmap => Some(Change::Zero),
-            HostOp::Discard => Some(Change::Discard),
+            HostOp::Write => Some(ModelChange::Write),
+            HostOp::WriteZeroes | HostOp::WriteZeroesUnmap => Some(ModelChange::Zero),
+            HostOp::Discard => Some(ModelChange::Discard),
             HostOp::Read | HostOp::Flush => None,
         }
     }

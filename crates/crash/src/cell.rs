@@ -1,12 +1,12 @@
 //! What is tried: a host cache over an array of some shape, small enough that everything happens
 //! soon.
 
-use destage_cache::{HostCacheInfo, HostCacheSpec, Served};
+use destage_cache::{HostCacheInfo, HostCacheSpec, ServedTier};
 use destage_plan::{Nanos, Shape};
-use destage_raid::array::{ArrayConfig, MAX_PARITY_MEMBERS, ParityMethod, Regime};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{ArrayConfig, DurabilityMode, MAX_PARITY_MEMBERS, ParityMethod};
+use destage_raid::{Geometry, RaidLevel};
 
-use crate::Dice;
+use crate::RandomDraws;
 use crate::model::SECTOR;
 
 /// Bytes of a page of the harness.
@@ -16,11 +16,11 @@ pub const PAGE_SECTORS: u64 = (PAGE / SECTOR) as u64;
 
 /// The shape of what is tried.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct CrashCell {
     /// The array.
     pub geometry: Geometry,
     /// What is promised of acknowledged writes.
-    pub regime: Regime,
+    pub regime: DurabilityMode,
     /// How parity is updated.
     pub parity: ParityMethod,
     /// Rows with an open intent before the array flushes on its own.
@@ -49,19 +49,19 @@ pub struct Cell {
     pub cutoff: u64,
 }
 
-impl Cell {
+impl CrashCell {
     /// A shape drawn at random; of this level if one is given. With numbers of their own for that,
     /// so that other shapes stay what they are, one array with parity in forty is about as `wide`
     /// as arrays can be.
-    pub fn draw(dice: &mut Dice, level: Option<Level>, wide: Option<Dice>) -> Self {
-        let level = level.unwrap_or_else(|| dice.pick(&Level::ALL));
+    pub fn draw(dice: &mut RandomDraws, level: Option<RaidLevel>, wide: Option<RandomDraws>) -> Self {
+        let level = level.unwrap_or_else(|| dice.pick(&RaidLevel::ALL));
         let mut members = match level {
-            Level::Raid0 => dice.within(1, 4),
-            Level::Raid1 => dice.within(2, 3),
-            Level::Raid4 | Level::Raid5 => dice.within(3, 6),
-            Level::Raid6 => dice.within(4, 7),
+            RaidLevel::Raid0 => dice.within(1, 4),
+            RaidLevel::Raid1 => dice.within(2, 3),
+            RaidLevel::Raid4 | RaidLevel::Raid5 => dice.within(3, 6),
+            RaidLevel::Raid6 => dice.within(4, 7),
         } as u32;
-        if matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6)
+        if matches!(level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6)
             && let Some(mut wide) = wide
             && wide.one_in(40)
         {
@@ -74,7 +74,7 @@ impl Cell {
         let geometry =
             Geometry::new(level, layout, members, chunk, member_pages).expect("the shape is one of those that can be");
         Self {
-            regime: if dice.one_in(4) { Regime::EveryWrite } else { Regime::Flush },
+            regime: if dice.one_in(4) { DurabilityMode::EveryWrite } else { DurabilityMode::Flush },
             parity: dice.pick(&[
                 ParityMethod::Min,
                 ParityMethod::Min,
@@ -99,8 +99,8 @@ impl Cell {
     }
 
     /// The shape of a seed, for the harness of `Memory`.
-    pub fn of_seed(seed: u64, dice: &mut Dice, level: Option<Level>) -> Self {
-        let drawn = Self::draw(dice, level, Some(Dice::part(seed, u64::MAX - 5)));
+    pub fn of_seed(seed: u64, dice: &mut RandomDraws, level: Option<RaidLevel>) -> Self {
+        let drawn = Self::draw(dice, level, Some(RandomDraws::part(seed, u64::MAX - 5)));
         Self {
             mode: Self::mode_of(seed),
             cache_trims: Self::cache_trims_of(seed),
@@ -113,26 +113,26 @@ impl Cell {
     /// Counts the rows that the array of a seed keeps in memory, with numbers of its own for that: one array in three keeps a
     /// row or two of each set.
     pub fn cached_rows_of(seed: u64) -> u32 {
-        let mut dice = Dice::part(seed, u64::MAX - 12);
+        let mut dice = RandomDraws::part(seed, u64::MAX - 12);
         let is_one = dice.one_in(3) || Self::has_runs(seed) && dice.one_in(2);
         if is_one { ArrayConfig::ROW_UNIT * dice.within(1, 2) as u32 } else { 0 }
     }
 
     /// Returns true if the history of a seed has sequential runs, with numbers of its own for that: one in three.
     pub fn has_runs(seed: u64) -> bool {
-        Dice::part(seed, u64::MAX - 14).one_in(3)
+        RandomDraws::part(seed, u64::MAX - 14).one_in(3)
     }
 
     /// Returns where sequential runs begin to pass the cache of a seed by, with numbers of its own for that: in two of three
     /// arrays with [runs](Self::has_runs) after a few pages.
     pub fn cutoff_of(seed: u64) -> u64 {
-        let mut dice = Dice::part(seed, u64::MAX - 13);
+        let mut dice = RandomDraws::part(seed, u64::MAX - 13);
         if Self::has_runs(seed) && !dice.one_in(3) { PAGE as u64 * dice.within(2, 6) } else { 0 }
     }
 
     /// The mode of a seed, with numbers of its own for that.
     pub fn mode_of(seed: u64) -> usize {
-        Dice::part(seed, u64::MAX - 8).below(1 << 16) as usize
+        RandomDraws::part(seed, u64::MAX - 8).below(1 << 16) as usize
     }
 
     /// Whether the cache trims in the history of a seed: in a thousand of each four thousand, which has none of those
@@ -166,12 +166,12 @@ impl Cell {
     }
 
     /// Such an array with this cache.
-    pub fn build(&self, cache: &'static HostCacheInfo) -> Box<dyn Served> {
+    pub fn build(&self, cache: &'static HostCacheInfo) -> Box<dyn ServedTier> {
         self.build_with(cache, &self.array())
     }
 
     /// Such an array, served so, with this cache.
-    pub(crate) fn build_with(&self, cache: &'static HostCacheInfo, array: &ArrayConfig) -> Box<dyn Served> {
+    pub(crate) fn build_with(&self, cache: &'static HostCacheInfo, array: &ArrayConfig) -> Box<dyn ServedTier> {
         let built = self.spec(cache).build(array, self.pages_of(cache));
         built.expect("the shape is one that can be served")
     }
@@ -198,7 +198,7 @@ impl Cell {
 
     /// Members that can be lost.
     pub fn tolerated(&self) -> u32 {
-        if self.geometry.level() == Level::Raid0 { 0 } else { u32::from(self.geometry.parity_columns()) }
+        if self.geometry.level() == RaidLevel::Raid0 { 0 } else { u32::from(self.geometry.parity_columns()) }
     }
 
     /// Sectors that a host can address.
@@ -213,6 +213,6 @@ impl Cell {
 
     /// Whether every acknowledged write is durable.
     pub fn every_write(&self) -> bool {
-        self.regime == Regime::EveryWrite
+        self.regime == DurabilityMode::EveryWrite
     }
 }

@@ -3,33 +3,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use destage_cache::{CacheLayer, LayeredCache, Served};
+use destage_cache::{CacheLayer, LayeredCache, ServedTier};
 use destage_plan::{Buf, Class, DevSet, Event, Issue, OpId, Out, Rows, Step, StepSet};
 
-use crate::{Dice, Mutant};
+use crate::{RandomDraws, StepFault};
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crooked {
+pub enum ControllerFault {
     /// What the executor is given to do is done as badly as by this one.
-    Plans(Mutant),
+    Plans(StepFault),
     /// A file that takes a device's place is named as the device's before it is noted that what the device held is lost.
     NamedEarly,
 }
 
-impl Crooked {
+impl ControllerFault {
     /// Plants it around a controller.
-    pub(crate) fn around(self, inner: Box<dyn Served>, seed: u64) -> Box<dyn Served> {
-        let mut dice = Dice::part(seed, u64::MAX - 2);
-        let left = dice.below(if self == Self::Plans(Mutant::UnreadMember) { 24 } else { 12 });
+    pub(crate) fn around(self, inner: Box<dyn ServedTier>, seed: u64) -> Box<dyn ServedTier> {
+        let mut dice = RandomDraws::part(seed, u64::MAX - 2);
+        let left = dice.below(if self == Self::Plans(StepFault::UnreadMember) { 24 } else { 12 });
         let (seen, written, own) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
-        Box::new(LayeredCache::new(Bent { crooked: self, left: Some(left), seen, written, own }, inner))
+        Box::new(LayeredCache::new(FaultyController { crooked: self, left: Some(left), seen, written, own }, inner))
     }
 }
 
 /// A fault around a controller.
-struct Bent {
-    crooked: Crooked,
+struct FaultyController {
+    crooked: ControllerFault,
     /// Of faults that happen once in a life: how many steps of their kind go well before; none when it has happened.
     left: Option<u64>,
     /// Steps of that kind that were counted.
@@ -40,7 +40,7 @@ struct Bent {
     own: Vec<(OpId, Rows)>,
 }
 
-impl Bent {
+impl FaultyController {
     /// Whether the fault that happens once happens to this step, of those that it may happen to.
     fn strikes(&mut self, issue: Issue) -> bool {
         if !self.seen.insert((issue.op.0, issue.step.0)) {
@@ -60,7 +60,7 @@ impl Bent {
     }
 
     /// Changes what was planned.
-    fn bend(&mut self, mutant: Mutant, inner: &dyn Served, out: &mut Out) {
+    fn bend(&mut self, mutant: StepFault, inner: &dyn ServedTier, out: &mut Out) {
         let members = inner.array().config().geometry.members();
         let is_written = |step: &Step| match step {
             Step::Write { ext, .. } | Step::WriteList { ext, .. } if ext.dev().0 < members => Some(ext.rows()),
@@ -77,7 +77,7 @@ impl Bent {
             there.insert((issue.op.0, issue.step.0));
             if let Some(rows) = is_written(&planned.step) {
                 writes |= StepSet::one(issue.step);
-                if mutant == Mutant::EarlyClear && self.seen.insert((issue.op.0, issue.step.0)) {
+                if mutant == StepFault::EarlyClear && self.seen.insert((issue.op.0, issue.step.0)) {
                     self.written.entry(issue.op.0).or_default().push(rows);
                 }
             }
@@ -85,18 +85,18 @@ impl Bent {
                 return;
             }
             match (mutant, &mut planned.step) {
-                (Mutant::OmitFlush, step @ Step::FlushDev { .. })
-                | (Mutant::UnreadMember, step @ Step::Read { dst: Buf::Tmp { .. }, .. })
+                (StepFault::OmitFlush, step @ Step::FlushDev { .. })
+                | (StepFault::UnreadMember, step @ Step::Read { dst: Buf::Tmp { .. }, .. })
                     if self.strikes(issue) =>
                 {
                     *step = Step::Join;
                 }
-                (Mutant::SkipIntent, step @ Step::Intent { set: true, .. }) => *step = Step::Join,
+                (StepFault::SkipIntent, step @ Step::Intent { set: true, .. }) => *step = Step::Join,
                 (
-                    Mutant::IgnoreFua,
+                    StepFault::IgnoreFua,
                     Step::Write { fua, .. } | Step::WriteList { fua, .. } | Step::MetaWrite { fua, .. },
                 ) => *fua = false,
-                (Mutant::AckBeforeWrite, _) => planned.after -= writes,
+                (StepFault::AckBeforeWrite, _) => planned.after -= writes,
                 _ => {}
             }
         });
@@ -118,13 +118,13 @@ impl Bent {
     }
 }
 
-impl CacheLayer for Bent {
-    fn handle(&mut self, event: Event<'_>, inner: &mut dyn Served, out: &mut Out) {
+impl CacheLayer for FaultyController {
+    fn handle(&mut self, event: Event<'_>, inner: &mut dyn ServedTier, out: &mut Out) {
         if self.handle_own(event, out) {
             return;
         }
         inner.handle(event, out);
-        let Crooked::Plans(mutant) = self.crooked else { return };
+        let ControllerFault::Plans(mutant) = self.crooked else { return };
         if let Event::OpDone(op) = event {
             for rows in self.written.remove(&op.0).into_iter().flatten() {
                 let own = out.open(Class::Internal, None, None);
@@ -134,7 +134,7 @@ impl CacheLayer for Bent {
         self.bend(mutant, inner, out);
     }
 
-    fn unnoted(&self, inner: &dyn Served) -> DevSet {
-        if self.crooked == Crooked::NamedEarly { DevSet::EMPTY } else { inner.unnoted() }
+    fn unnoted(&self, inner: &dyn ServedTier) -> DevSet {
+        if self.crooked == ControllerFault::NamedEarly { DevSet::EMPTY } else { inner.unnoted() }
     }
 }

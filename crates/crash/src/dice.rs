@@ -6,15 +6,15 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// Random numbers of one purpose.
 #[derive(Clone, Debug)]
-pub struct Dice {
+pub struct RandomDraws {
     random: Xoshiro256PlusPlus,
-    cut: Cut,
+    cut: CutMode,
 }
 
 /// How much of what was not flushed survives a cut. Sectors drawn alone hardly ever lose or keep
 /// much; so there are the other ways too.
 #[derive(Clone, Copy, Debug)]
-enum Cut {
+enum CutMode {
     Nothing,
     Everything,
     Pages,
@@ -23,10 +23,10 @@ enum Cut {
     Devices(u64),
 }
 
-impl Dice {
+impl RandomDraws {
     /// The numbers of a seed.
     pub fn new(seed: u64) -> Self {
-        Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), cut: Cut::Nothing }
+        Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), cut: CutMode::Nothing }
     }
 
     /// The numbers of a part of what a seed decides, so that leaving another part out changes
@@ -63,24 +63,24 @@ impl Dice {
     /// Draws how the next cut is to be.
     pub fn draw_cut(&mut self) -> &mut Self {
         self.cut = match self.below(8) {
-            0 => Cut::Nothing,
-            1 => Cut::Everything,
-            2 | 3 => Cut::Devices(self.draw()),
-            4 => Cut::Sectors,
-            _ => Cut::Pages,
+            0 => CutMode::Nothing,
+            1 => CutMode::Everything,
+            2 | 3 => CutMode::Devices(self.draw()),
+            4 => CutMode::Sectors,
+            _ => CutMode::Pages,
         };
         self
     }
 }
 
-impl CutChoice for Dice {
+impl CutChoice for RandomDraws {
     fn page(&mut self, dev: usize, _: u64, all: u128) -> u128 {
         match self.cut {
-            Cut::Nothing => 0,
-            Cut::Everything => all,
-            Cut::Pages => all * u128::from(self.one_in(2)),
-            Cut::Sectors => all & (u128::from(self.draw()) << 64 | u128::from(self.draw())),
-            Cut::Devices(which) => all * u128::from(which >> dev & 1),
+            CutMode::Nothing => 0,
+            CutMode::Everything => all,
+            CutMode::Pages => all * u128::from(self.one_in(2)),
+            CutMode::Sectors => all & (u128::from(self.draw()) << 64 | u128::from(self.draw())),
+            CutMode::Devices(which) => all * u128::from(which >> dev & 1),
         }
     }
 

@@ -8,16 +8,16 @@ use destage_cache::HostCacheInfo;
 use destage_exec::CutChoice;
 use rayon::prelude::*;
 
-use crate::Dice;
-use crate::history::{History, Limits, lose_holder_and_cut};
-use crate::report::{Failure, Options, Report};
+use crate::RandomDraws;
+use crate::history::{CrashHistory, DrawLimits, lose_holder_and_cut};
+use crate::report::{FailedHistory, RunOptions, RunReport};
 use crate::run::run;
 use crate::short::{recovers, watch};
 
 /// The history of a seed for this kind of controller.
-pub fn history(cache: &'static HostCacheInfo, seed: u64, limits: &Limits) -> History {
-    let cell = crate::Cell::of_seed(seed, &mut Dice::new(seed), limits.level);
-    let mut history = History::draw(seed, limits, cache.devices(cell.pages_of(cache)).len() as u8);
+pub fn history(cache: &'static HostCacheInfo, seed: u64, limits: &DrawLimits) -> CrashHistory {
+    let cell = crate::CrashCell::of_seed(seed, &mut RandomDraws::new(seed), limits.level);
+    let mut history = CrashHistory::draw(seed, limits, cache.devices(cell.pages_of(cache)).len() as u8);
     if cache.holds_dirty && !limits.no_cuts && !limits.no_losses {
         lose_holder_and_cut(&mut history);
     }
@@ -29,12 +29,12 @@ pub fn history(cache: &'static HostCacheInfo, seed: u64, limits: &Limits) -> His
 pub fn explore(
     cache: &'static HostCacheInfo,
     seeds: std::ops::Range<u64>,
-    limits: &Limits,
-    options: Options,
-) -> Result<Report, Box<Failure>> {
+    limits: &DrawLimits,
+    options: RunOptions,
+) -> Result<RunReport, Box<FailedHistory>> {
     let begun = Instant::now();
     let done = AtomicU64::new(0);
-    let total = Mutex::new(Report::default());
+    let total = Mutex::new(RunReport::default());
     let count = seeds.end - seeds.start;
     let found = AtomicBool::new(false);
     let chunk = 256;
@@ -42,7 +42,7 @@ pub fn explore(
     // only after an earlier failure.
     let failure = (0..count.div_ceil(chunk)).into_par_iter().find_map_first(|index| {
         let from = seeds.start + index * chunk;
-        let mut report = Report::default();
+        let mut report = RunReport::default();
         for seed in from..(from + chunk).min(seeds.end) {
             match run(cache, &history(cache, seed, limits), options) {
                 Ok(one) => report.add(&one),
@@ -70,9 +70,9 @@ pub fn explore(
 pub fn first_failure(
     cache: &'static HostCacheInfo,
     seeds: std::ops::Range<u64>,
-    limits: &Limits,
-    options: Options,
-) -> Option<(u64, Box<Failure>)> {
+    limits: &DrawLimits,
+    options: RunOptions,
+) -> Option<(u64, Box<FailedHistory>)> {
     let first = seeds.start;
     let mut seeds = seeds;
     seeds.find_map(|seed| {
@@ -83,7 +83,7 @@ pub fn first_failure(
 
 /// What was tried of short histories.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Exhausted {
+pub struct ExhaustedHistories {
     /// Histories.
     pub histories: u64,
     /// Moments at which the power was cut.
@@ -96,7 +96,7 @@ pub struct Exhausted {
 
 /// A cut of which every choice is given: bit i of `pages` is whether the i-th page that is asked
 /// for survives.
-struct Chosen {
+struct GivenCut {
     pages: u64,
     /// The page of which only these sectors survive, or of which they alone are lost.
     torn: Option<(u64, u128)>,
@@ -104,7 +104,7 @@ struct Chosen {
     nvram: usize,
 }
 
-impl CutChoice for Chosen {
+impl CutChoice for GivenCut {
     fn page(&mut self, _: usize, _: u64, all: u128) -> u128 {
         let index = self.asked;
         self.asked += 1;
@@ -120,12 +120,12 @@ impl CutChoice for Chosen {
 
 /// Counts what a cut asks for.
 #[derive(Default)]
-struct Counted {
+struct CutQuestions {
     pages: u64,
     nvram: usize,
 }
 
-impl CutChoice for Counted {
+impl CutChoice for CutQuestions {
     fn page(&mut self, _: usize, _: u64, _: u128) -> u128 {
         self.pages += 1;
         0
@@ -144,21 +144,21 @@ impl CutChoice for Counted {
 pub fn exhaust(
     cache: &'static HostCacheInfo,
     seeds: std::ops::Range<u64>,
-    limits: &Limits,
+    limits: &DrawLimits,
     cap: u64,
-) -> Result<Exhausted, Box<Failure>> {
-    let total = Mutex::new(Exhausted::default());
+) -> Result<ExhaustedHistories, Box<FailedHistory>> {
+    let total = Mutex::new(ExhaustedHistories::default());
     let failure = seeds.into_par_iter().find_map_first(|seed| {
-        let mut dice = Dice::part(seed, 2);
-        let history = History::short(seed, limits, 1 + (seed % 3) as usize);
-        let mut found = Exhausted { histories: 1, ..Exhausted::default() };
-        let mut again = Dice::part(seed, 3);
+        let mut dice = RandomDraws::part(seed, 2);
+        let history = CrashHistory::short(seed, limits, 1 + (seed % 3) as usize);
+        let mut found = ExhaustedHistories { histories: 1, ..ExhaustedHistories::default() };
+        let mut again = RandomDraws::part(seed, 3);
         let outcome = watch(cache, &history, |memory, model, check| {
-            let mut counted = Counted::default();
+            let mut counted = CutQuestions::default();
             memory.cut(&mut counted);
             found.moments += 1;
             let mut try_one = |pages: u64, torn: Option<(u64, u128)>, nvram: usize| {
-                let remains = memory.cut(&mut Chosen { pages, torn, asked: 0, nvram });
+                let remains = memory.cut(&mut GivenCut { pages, torn, asked: 0, nvram });
                 let mut model = model.clone();
                 model.cut(u64::from(u32::MAX));
                 found.cuts += 1;
@@ -196,7 +196,7 @@ pub fn exhaust(
         total.moments += found.moments;
         total.cuts += found.cuts;
         total.capped += found.capped;
-        outcome.err().map(|what| Box::new(Failure { what, history: Box::new(history), log: Vec::new() }))
+        outcome.err().map(|what| Box::new(FailedHistory { what, history: Box::new(history), log: Vec::new() }))
     });
     match failure {
         Some(failure) => Err(failure),

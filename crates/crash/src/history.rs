@@ -4,14 +4,14 @@ use std::fmt;
 
 use destage_exec::ReplacementContent;
 use destage_plan::{Dev, DevSet, HostOp};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
-use crate::Dice;
-use crate::cell::{Cell, PAGE, PAGE_SECTORS};
+use crate::RandomDraws;
+use crate::cell::{CrashCell, PAGE, PAGE_SECTORS};
 
 /// How the steps in flight end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum CompletionOrder {
     /// Any of them next.
     Random,
     /// In the order of issue.
@@ -22,7 +22,7 @@ pub enum Order {
 
 /// One thing that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum HistoryAction {
     /// The host asks. If too much is under way, steps end first until there is room.
     Request {
         /// What.
@@ -97,35 +97,35 @@ pub enum Action {
 
 /// An action with the number that its chance is drawn from: it stays when others are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Numbered {
+pub struct NumberedAction {
     /// The number.
     pub number: u64,
     /// What happens.
-    pub action: Action,
+    pub action: HistoryAction,
 }
 
 /// Everything that decides a run.
 #[derive(Clone, Debug)]
-pub struct History {
+pub struct CrashHistory {
     /// Where chance comes from.
     pub seed: u64,
     /// What is tried.
-    pub cell: Cell,
+    pub cell: CrashCell,
     /// How steps end.
-    pub order: Order,
+    pub order: CompletionOrder,
     /// Whether computing steps end at once.
     pub compute_at_once: bool,
     /// Requests under way at most.
     pub requests: usize,
     /// What happens.
-    pub actions: Vec<Numbered>,
+    pub actions: Vec<NumberedAction>,
 }
 
 /// What may be drawn.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {
+pub struct DrawLimits {
     /// Only this level.
-    pub level: Option<Level>,
+    pub level: Option<RaidLevel>,
     /// Neither cuts nor clean stops.
     pub no_cuts: bool,
     /// No device fails.
@@ -134,11 +134,11 @@ pub struct Limits {
     pub requests: Option<usize>,
 }
 
-impl History {
+impl CrashHistory {
     /// The history of a seed.
-    pub fn draw(seed: u64, limits: &Limits, caches: u8) -> Self {
-        let mut dice = Dice::new(seed);
-        let cell = Cell::of_seed(seed, &mut dice, limits.level);
+    pub fn draw(seed: u64, limits: &DrawLimits, caches: u8) -> Self {
+        let mut dice = RandomDraws::new(seed);
+        let cell = CrashCell::of_seed(seed, &mut dice, limits.level);
         let members = cell.geometry.members();
         let length = match (limits.requests, dice.below(4)) {
             (Some(requests), _) => requests as u64 * 2,
@@ -151,7 +151,7 @@ impl History {
         let cache_losses = !limits.no_losses && caches > 0 && dice.one_in(2);
         let beyond = dice.one_in(24);
         let rarity = dice.pick(&[6, 12, 30]);
-        let hot = Hot::draw(&mut dice, &cell);
+        let hot = HotRange::draw(&mut dice, &cell);
         let mut actions = Vec::with_capacity(length as usize + 8);
         while (actions.len() as u64) < length {
             if dice.one_in(rarity) {
@@ -160,41 +160,42 @@ impl History {
                     0..=2 if cuts => {
                         let back = DevSet::from_bits(dice.draw() & dice.draw());
                         let gone = (losses && dice.one_in(6)).then_some(member);
-                        actions.push(Action::Cut { back, gone });
+                        actions.push(HistoryAction::Cut { back, gone });
                         // Recovery is cut short, and perhaps the next one too.
                         while dice.one_in(3) {
-                            actions.push(Action::Steps(dice.below(25)));
+                            actions.push(HistoryAction::Steps(dice.below(25)));
                             let gone = (losses && dice.one_in(12)).then_some(member);
-                            actions.push(Action::Cut { back: DevSet::from_bits(dice.draw() & dice.draw()), gone });
+                            actions
+                                .push(HistoryAction::Cut { back: DevSet::from_bits(dice.draw() & dice.draw()), gone });
                         }
                     }
-                    3 if cuts => actions.push(Action::Stop),
+                    3 if cuts => actions.push(HistoryAction::Stop),
                     4 | 5 if losses => {
-                        actions.push(Action::Lose {
+                        actions.push(HistoryAction::Lose {
                             dev: member,
                             told: dice.one_in(2),
                             beyond: beyond && dice.one_in(2),
                         });
                     }
-                    6 if losses => actions.push(Action::Replace { dev: member, content: content(&mut dice) }),
+                    6 if losses => actions.push(HistoryAction::Replace { dev: member, content: content(&mut dice) }),
                     7 if cache_losses => {
                         let dev = members + dice.below(u64::from(caches)) as u8;
                         actions.push(if dice.one_in(2) {
-                            Action::Lose { dev, told: dice.one_in(2), beyond: false }
+                            HistoryAction::Lose { dev, told: dice.one_in(2), beyond: false }
                         } else {
-                            Action::Replace { dev, content: content(&mut dice) }
+                            HistoryAction::Replace { dev, content: content(&mut dice) }
                         });
                     }
                     _ => {}
                 }
                 if losses && dice.one_in(3) {
                     // A member that is lost for certain would seldom be the one that is drawn.
-                    actions.push(Action::Replace { dev: u8::MAX, content: content(&mut dice) });
+                    actions.push(HistoryAction::Replace { dev: u8::MAX, content: content(&mut dice) });
                 }
             }
             match dice.below(10) {
-                0 => actions.push(Action::Drain),
-                1 | 2 => actions.push(Action::Steps(dice.within(1, 40))),
+                0 => actions.push(HistoryAction::Drain),
+                1 | 2 => actions.push(HistoryAction::Steps(dice.within(1, 40))),
                 _ => actions.push(hot.request(&mut dice, &cell)),
             }
         }
@@ -205,33 +206,39 @@ impl History {
         overwrite_dirty(seed, &cell, &hot, (cuts, cache_losses), &mut actions);
         Self {
             seed,
-            order: dice.pick(&[Order::Random, Order::Random, Order::Random, Order::Latency, Order::Oldest]),
+            order: dice.pick(&[
+                CompletionOrder::Random,
+                CompletionOrder::Random,
+                CompletionOrder::Random,
+                CompletionOrder::Latency,
+                CompletionOrder::Oldest,
+            ]),
             compute_at_once: !dice.one_in(4),
             requests: dice.pick(&[1, 2, 4, 16]),
             cell,
-            actions: (0..).zip(actions).map(|(number, action)| Numbered { number, action }).collect(),
+            actions: (0..).zip(actions).map(|(number, action)| NumberedAction { number, action }).collect(),
         }
     }
 
     /// A history of so many requests, with steps in the order of issue and nothing going wrong but
     /// that a member may be lost before the first: to be cut everywhere.
-    pub fn short(seed: u64, limits: &Limits, requests: usize) -> Self {
+    pub fn short(seed: u64, limits: &DrawLimits, requests: usize) -> Self {
         let mut history = Self::draw(seed, limits, 0);
-        let mut dice = Dice::part(seed, 1);
-        let hot = Hot::draw(&mut dice, &history.cell);
-        let mut actions: Vec<Action> = Vec::new();
+        let mut dice = RandomDraws::part(seed, 1);
+        let hot = HotRange::draw(&mut dice, &history.cell);
+        let mut actions: Vec<HistoryAction> = Vec::new();
         if !limits.no_losses {
             let dev = dice.below(u64::from(history.cell.geometry.members())) as u8;
-            actions.extend([Action::Lose { dev, told: true, beyond: false }, Action::Drain]);
+            actions.extend([HistoryAction::Lose { dev, told: true, beyond: false }, HistoryAction::Drain]);
         }
         for _ in 0..requests {
             actions.push(hot.request(&mut dice, &history.cell));
             if dice.one_in(3) {
-                actions.push(Action::Drain);
+                actions.push(HistoryAction::Drain);
             }
         }
-        history.actions = (0..).zip(actions).map(|(number, action)| Numbered { number, action }).collect();
-        (history.order, history.compute_at_once, history.requests) = (Order::Oldest, true, requests);
+        history.actions = (0..).zip(actions).map(|(number, action)| NumberedAction { number, action }).collect();
+        (history.order, history.compute_at_once, history.requests) = (CompletionOrder::Oldest, true, requests);
         history
     }
 }
@@ -240,16 +247,16 @@ impl History {
 /// power fails a few steps later, and the member is there again. Unless its loss was noted before
 /// anything was acknowledged that relied on it, its old content is taken for the truth. Drawn on
 /// its own, so that other histories stay what they are.
-fn lose_and_cut(seed: u64, members: u8, actions: &mut Vec<Action>) {
-    let mut dice = Dice::part(seed, u64::MAX - 4);
+fn lose_and_cut(seed: u64, members: u8, actions: &mut Vec<HistoryAction>) {
+    let mut dice = RandomDraws::part(seed, u64::MAX - 4);
     if !dice.one_in(3) {
         return;
     }
     for _ in 0..dice.within(1, 3) {
         let dev = dice.below(u64::from(members)) as u8;
-        let lose = Action::Lose { dev, told: dice.one_in(2), beyond: false };
-        let steps = Action::Steps(dice.within(1, 12));
-        let back = Action::Cut { back: DevSet::one(Dev(dev)), gone: None };
+        let lose = HistoryAction::Lose { dev, told: dice.one_in(2), beyond: false };
+        let steps = HistoryAction::Steps(dice.within(1, 12));
+        let back = HistoryAction::Cut { back: DevSet::one(Dev(dev)), gone: None };
         let at = dice.below(actions.len() as u64 + 1) as usize;
         actions.splice(at..at, [lose, steps, back]);
     }
@@ -257,11 +264,11 @@ fn lose_and_cut(seed: u64, members: u8, actions: &mut Vec<Action>) {
 
 /// Puts sequential runs into every third history: requests of as many pages each that follow each other, with others between
 /// them or without, mostly where others go as well. They are drawn on their own, so that other histories stay what they are.
-fn follow_runs(seed: u64, cell: &Cell, hot: &Hot, actions: &mut Vec<Action>) {
-    if !Cell::has_runs(seed) {
+fn follow_runs(seed: u64, cell: &CrashCell, hot: &HotRange, actions: &mut Vec<HistoryAction>) {
+    if !CrashCell::has_runs(seed) {
         return;
     }
-    let mut dice = Dice::part(seed, u64::MAX - 15);
+    let mut dice = RandomDraws::part(seed, u64::MAX - 15);
     let chunk = u64::from(cell.geometry.chunk_pages());
     for _ in 0..dice.within(1, 4) {
         let pages = dice.pick(&[1, chunk, chunk, chunk, 2 * chunk, 2 * chunk, 3]).min(cell.geometry.data_pages());
@@ -277,7 +284,7 @@ fn follow_runs(seed: u64, cell: &Cell, hot: &Hot, actions: &mut Vec<Action>) {
         let mut at = dice.below(actions.len() as u64 + 1) as usize;
         let gaps = dice.one_in(4);
         for number in 0..count {
-            let request = Action::Request {
+            let request = HistoryAction::Request {
                 op: if reads { HostOp::Read } else { HostOp::Write },
                 sector: (first + number * pages) * PAGE_SECTORS,
                 sectors: pages * PAGE_SECTORS,
@@ -294,19 +301,25 @@ fn follow_runs(seed: u64, cell: &Cell, hot: &Hot, actions: &mut Vec<Action>) {
 
 /// Puts runs that pass the cache by, over pages that were just written, into every third history with a cutoff, and then what
 /// must not find the older versions: flushes, reads and writes of the pages, a loss of the cache's device, steps and a cut. Drawn on their own as well.
-fn overwrite_dirty(seed: u64, cell: &Cell, hot: &Hot, (cuts, losses): (bool, bool), actions: &mut Vec<Action>) {
-    let mut dice = Dice::part(seed, u64::MAX - 16);
+fn overwrite_dirty(
+    seed: u64,
+    cell: &CrashCell,
+    hot: &HotRange,
+    (cuts, losses): (bool, bool),
+    actions: &mut Vec<HistoryAction>,
+) {
+    let mut dice = RandomDraws::part(seed, u64::MAX - 16);
     if cell.cutoff == 0 || !dice.one_in(3) {
         return;
     }
-    let request = |op: HostOp, page: u64, pages: u64| Action::Request {
+    let request = |op: HostOp, page: u64, pages: u64| HistoryAction::Request {
         op,
         sector: page * PAGE_SECTORS,
         sectors: pages * PAGE_SECTORS,
         fua: false,
     };
     let write = |page, pages| request(HostOp::Write, page, pages);
-    let flush = Action::Request { op: HostOp::Flush, sector: 0, sectors: 0, fua: false };
+    let flush = HistoryAction::Request { op: HostOp::Flush, sector: 0, sectors: 0, fua: false };
     let cutoff = cell.cutoff / PAGE as u64;
     let (start, room) = (hot.first / PAGE_SECTORS, hot.sectors / PAGE_SECTORS);
     for _ in 0..dice.within(1, 4) {
@@ -320,20 +333,20 @@ fn overwrite_dirty(seed: u64, cell: &Cell, hot: &Hot, (cuts, losses): (bool, boo
             if (number + 1) * pages >= cutoff {
                 over.push(write(page + dice.below(pages), 1));
                 over.extend(dice.one_in(3).then_some(flush));
-                over.extend((!dice.one_in(4)).then(|| Action::Steps(dice.below(40))));
+                over.extend((!dice.one_in(4)).then(|| HistoryAction::Steps(dice.below(40))));
             }
             over.push(write(page, pages));
             over.extend(dice.one_in(6).then(|| write(first + dice.below((number + 1) * pages), 1)));
             over.extend(dice.one_in(3).then(|| request(HostOp::Read, page, pages.min(2))));
             over.extend(dice.one_in(6).then_some(flush));
-            over.extend(dice.one_in(4).then(|| Action::Steps(dice.below(40))));
+            over.extend(dice.one_in(4).then(|| HistoryAction::Steps(dice.below(40))));
         }
         over.extend(dice.one_in(2).then_some(flush));
         let dev = cell.geometry.members();
-        let lose = Action::Lose { dev, told: dice.one_in(2), beyond: false };
+        let lose = HistoryAction::Lose { dev, told: dice.one_in(2), beyond: false };
         over.extend((losses && dice.one_in(3)).then_some(lose));
-        over.extend((cuts && dice.one_in(2)).then(|| Action::Steps(dice.below(40))));
-        over.extend((cuts && !dice.one_in(3)).then_some(Action::Cut { back: DevSet::EMPTY, gone: None }));
+        over.extend((cuts && dice.one_in(2)).then(|| HistoryAction::Steps(dice.below(40))));
+        over.extend((cuts && !dice.one_in(3)).then_some(HistoryAction::Cut { back: DevSet::EMPTY, gone: None }));
         let at = dice.below(actions.len() as u64 + 1) as usize;
         actions.splice(at..at, over);
     }
@@ -341,28 +354,28 @@ fn overwrite_dirty(seed: u64, cell: &Cell, hot: &Hot, (cuts, losses): (bool, boo
 
 /// Likewise of the device of a cache that holds what no member has, with a flush in between, which must not be
 /// answered before the loss is noted.
-pub(crate) fn lose_holder_and_cut(history: &mut History) {
-    let mut dice = Dice::part(history.seed, u64::MAX - 9);
+pub(crate) fn lose_holder_and_cut(history: &mut CrashHistory) {
+    let mut dice = RandomDraws::part(history.seed, u64::MAX - 9);
     if !dice.one_in(3) {
         return;
     }
     let dev = history.cell.geometry.members();
     let mut number = history.actions.iter().map(|action| action.number + 1).max().unwrap_or_default();
     for _ in 0..dice.within(1, 3) {
-        let lose = Action::Lose { dev, told: dice.one_in(2), beyond: false };
-        let flush = Action::Request { op: HostOp::Flush, sector: 0, sectors: 0, fua: false };
-        let steps = Action::Steps(dice.within(1, 12));
-        let back = Action::Cut { back: DevSet::one(Dev(dev)), gone: None };
+        let lose = HistoryAction::Lose { dev, told: dice.one_in(2), beyond: false };
+        let flush = HistoryAction::Request { op: HostOp::Flush, sector: 0, sectors: 0, fua: false };
+        let steps = HistoryAction::Steps(dice.within(1, 12));
+        let back = HistoryAction::Cut { back: DevSet::one(Dev(dev)), gone: None };
         let at = dice.below(history.actions.len() as u64 + 1) as usize;
         let actions = [lose, flush, steps, back].map(|action| {
             number += 1;
-            Numbered { number, action }
+            NumberedAction { number, action }
         });
         history.actions.splice(at..at, actions);
     }
 }
 
-fn content(dice: &mut Dice) -> ReplacementContent {
+fn content(dice: &mut RandomDraws) -> ReplacementContent {
     match dice.below(3) {
         0 => ReplacementContent::Zeros,
         1 => ReplacementContent::Garbage(dice.draw()),
@@ -371,15 +384,15 @@ fn content(dice: &mut Dice) -> ReplacementContent {
 }
 
 /// Where most requests go, so that they meet.
-struct Hot {
+struct HotRange {
     first: u64,
     sectors: u64,
     /// Of the sectors that a stripe has.
     stripe: u64,
 }
 
-impl Hot {
-    fn draw(dice: &mut Dice, cell: &Cell) -> Self {
+impl HotRange {
+    fn draw(dice: &mut RandomDraws, cell: &CrashCell) -> Self {
         let geometry = &cell.geometry;
         let stripe = u64::from(geometry.chunk_pages()) * u64::from(geometry.data_columns()) * PAGE_SECTORS;
         let stripes = geometry.stripes();
@@ -388,7 +401,7 @@ impl Hot {
         Self { first: first * stripe, sectors: count * stripe, stripe }
     }
 
-    fn request(&self, dice: &mut Dice, cell: &Cell) -> Action {
+    fn request(&self, dice: &mut RandomDraws, cell: &CrashCell) -> HistoryAction {
         let fua = dice.one_in(5);
         let op = match dice.below(20) {
             0..=4 => HostOp::Read,
@@ -399,7 +412,7 @@ impl Hot {
             _ => HostOp::Write,
         };
         if op == HostOp::Flush {
-            return Action::Request { op, sector: 0, sectors: 0, fua: false };
+            return HistoryAction::Request { op, sector: 0, sectors: 0, fua: false };
         }
         let (first, room) = if dice.one_in(6) { (0, cell.sectors()) } else { (self.first, self.sectors) };
         let page = PAGE_SECTORS;
@@ -425,7 +438,7 @@ impl Hot {
                 (at, dice.within(1, 2 * self.stripe))
             }
         };
-        Action::Request {
+        HistoryAction::Request {
             op,
             sector: first + sector,
             sectors: sectors.min(room - sector),
@@ -434,7 +447,7 @@ impl Hot {
     }
 }
 
-impl fmt::Display for History {
+impl fmt::Display for CrashHistory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let geometry = &self.cell.geometry;
         write!(
@@ -448,7 +461,7 @@ impl fmt::Display for History {
         if let Some(layout) = geometry.layout() {
             write!(f, ", {layout}")?;
         }
-        let Cell {
+        let CrashCell {
             regime,
             parity,
             max_open_rows,
@@ -474,7 +487,7 @@ impl fmt::Display for History {
             self.compute_at_once,
             self.requests
         )?;
-        for Numbered { number, action } in &self.actions {
+        for NumberedAction { number, action } in &self.actions {
             writeln!(f, "  {number:>3} {action:?}")?;
         }
         Ok(())

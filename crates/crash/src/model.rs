@@ -15,14 +15,14 @@ use std::fmt;
 use std::ops::Range;
 
 /// The content of a sector, by number: 0 is zeros, others are `write << 16 | sector of the write`.
-pub type Value = u64;
+pub type SectorContent = u64;
 
 /// Bytes in a sector of the harness.
 pub const SECTOR: usize = 16;
 
 /// The bytes of a sector with this content at this place; no two differ in fewer than eight bytes
 /// by accident.
-pub fn sector_bytes(value: Value, sector: u64) -> [u8; SECTOR] {
+pub fn sector_bytes(value: SectorContent, sector: u64) -> [u8; SECTOR] {
     let mut bytes = [0; SECTOR];
     if value != 0 {
         bytes[..8].copy_from_slice(&value.to_le_bytes());
@@ -32,7 +32,7 @@ pub fn sector_bytes(value: Value, sector: u64) -> [u8; SECTOR] {
 }
 
 /// The content that these bytes are at this place, if anybody wrote them there.
-pub fn value_of(bytes: &[u8], sector: u64) -> Option<Value> {
+pub fn value_of(bytes: &[u8], sector: u64) -> Option<SectorContent> {
     let half = |from: usize| u64::from_le_bytes(bytes[from..from + 8].try_into().expect("eight bytes"));
     match (half(0), half(8)) {
         (0, 0) => Some(0),
@@ -41,7 +41,7 @@ pub fn value_of(bytes: &[u8], sector: u64) -> Option<Value> {
 }
 
 /// The finaliser of `SplitMix64`.
-const fn mix(value: Value, sector: u64) -> u64 {
+const fn mix(value: SectorContent, sector: u64) -> u64 {
     let n = value ^ sector.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -49,13 +49,13 @@ const fn mix(value: Value, sector: u64) -> u64 {
 }
 
 /// The content of a sector that is accepted as lost.
-const ANYTHING: Value = Value::MAX;
+const ANYTHING: SectorContent = SectorContent::MAX;
 
 /// Not yet.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
+enum ChangeEffect {
     /// Replaces what was.
     Sure,
     /// A discard of which nobody knows what it did.
@@ -63,29 +63,29 @@ enum Effect {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Version {
-    value: Value,
+struct SectorVersion {
+    value: SectorContent,
     /// The request; versions that a cut left behind share the cut's number.
     request: u64,
     submitted: u64,
     acked: u64,
     failed: bool,
-    effect: Effect,
+    effect: ChangeEffect,
     covered: bool,
     /// A covered one follows: no cut leaves it, but a read that began before may still bring it.
     gone: bool,
 }
 
-impl Version {
+impl SectorVersion {
     /// Whether `self` is gone where `later` has taken effect.
     const fn precedes(&self, later: &Self) -> bool {
-        self.request < later.request && matches!(later.effect, Effect::Sure) && !later.failed
+        self.request < later.request && matches!(later.effect, ChangeEffect::Sure) && !later.failed
     }
 }
 
 /// What the model is told of a request that changes sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ModelChange {
     /// Content of the request's number.
     Write,
     /// Zeros.
@@ -96,18 +96,18 @@ pub enum Change {
 
 /// What is wrong with the bytes that a read brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct WrongBytes {
     /// The sector of the array.
     pub sector: u64,
     /// What was found; nothing if nobody ever wrote these bytes there.
-    pub found: Option<Value>,
+    pub found: Option<SectorContent>,
     /// What could have been.
-    pub allowed: Vec<Value>,
+    pub allowed: Vec<SectorContent>,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for WrongBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |value: &Value| match value {
+        let name = |value: &SectorContent| match value {
             0 => "zeros".to_owned(),
             value => format!("sector {} of request {}", value & 0xffff, value >> 16),
         };
@@ -119,11 +119,11 @@ impl fmt::Display for Wrong {
 
 /// All sectors of an array.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct SectorModel {
     page_sectors: u64,
     /// What each sector is, unless it has versions.
-    settled: Vec<Value>,
-    versions: Vec<Vec<Version>>,
+    settled: Vec<SectorContent>,
+    versions: Vec<Vec<SectorVersion>>,
     /// Sectors that have versions.
     open: Vec<u32>,
     time: u64,
@@ -135,7 +135,7 @@ pub struct Model {
     may_fail: bool,
 }
 
-impl Model {
+impl SectorModel {
     /// An array of zeros. In the regime `every_write` each write is durable when acknowledged.
     pub fn new(sectors: u64, page_sectors: u64, every_write: bool) -> Self {
         Self {
@@ -162,32 +162,32 @@ impl Model {
     }
 
     /// A request that changes sectors was submitted. Numbers of requests ascend.
-    pub fn change(&mut self, request: u64, change: Change, first: u64, count: u64) {
+    pub fn change(&mut self, request: u64, change: ModelChange, first: u64, count: u64) {
         let submitted = self.tick();
         for sector in self.reach(change, first, count) {
-            let value = if change == Change::Write { request << 16 | (sector - first) } else { 0 };
-            let effect = if change == Change::Discard { Effect::Maybe } else { Effect::Sure };
+            let value = if change == ModelChange::Write { request << 16 | (sector - first) } else { 0 };
+            let effect = if change == ModelChange::Discard { ChangeEffect::Maybe } else { ChangeEffect::Sure };
             let versions = &mut self.versions[sector as usize];
             if versions.is_empty() {
                 self.open.push(sector as u32);
-                versions.push(Version {
+                versions.push(SectorVersion {
                     value: self.settled[sector as usize],
                     request: 0,
                     submitted: 0,
                     acked: 0,
                     failed: false,
-                    effect: Effect::Sure,
+                    effect: ChangeEffect::Sure,
                     covered: true,
                     gone: false,
                 });
             }
             let (failed, covered, gone) = (false, false, false);
-            versions.push(Version { value, request, submitted, acked: NEVER, failed, effect, covered, gone });
+            versions.push(SectorVersion { value, request, submitted, acked: NEVER, failed, effect, covered, gone });
         }
     }
 
     /// The request was answered.
-    pub fn changed(&mut self, request: u64, change: Change, first: u64, count: u64, ok: bool, fua: bool) {
+    pub fn changed(&mut self, request: u64, change: ModelChange, first: u64, count: u64, ok: bool, fua: bool) {
         let acked = self.tick();
         let durable = ok && (fua || self.every_write);
         for sector in self.reach(change, first, count) {
@@ -203,9 +203,9 @@ impl Model {
     }
 
     /// The sectors that a change may change: of a discard, the pages that it covers wholly.
-    fn reach(&self, change: Change, first: u64, count: u64) -> std::ops::Range<u64> {
+    fn reach(&self, change: ModelChange, first: u64, count: u64) -> std::ops::Range<u64> {
         let end = first + count;
-        if change != Change::Discard {
+        if change != ModelChange::Discard {
             return first..end;
         }
         let page = self.page_sectors;
@@ -238,7 +238,7 @@ impl Model {
         self.open.retain(|&sector| {
             let versions = &mut all[sector as usize];
             match versions[..] {
-                [version] if version.covered && version.effect == Effect::Sure => {
+                [version] if version.covered && version.effect == ChangeEffect::Sure => {
                     settled[sector as usize] = version.value;
                     versions.clear();
                     false
@@ -274,7 +274,7 @@ impl Model {
     }
 
     /// A read of these sectors that was submitted at this time brought these bytes.
-    pub fn read(&mut self, submitted: u64, first: u64, bytes: &[u8]) -> Result<(), Wrong> {
+    pub fn read(&mut self, submitted: u64, first: u64, bytes: &[u8]) -> Result<(), WrongBytes> {
         self.tick();
         for (sector, bytes) in (first..).zip(bytes.chunks_exact(SECTOR)) {
             let found = value_of(bytes, sector);
@@ -284,20 +284,20 @@ impl Model {
                 if settled == ANYTHING {
                     self.settled[sector as usize] = found.unwrap_or(ANYTHING);
                 } else if found != Some(settled) {
-                    return Err(Wrong { sector, found, allowed: vec![settled] });
+                    return Err(WrongBytes { sector, found, allowed: vec![settled] });
                 }
                 continue;
             }
             // Submitted before the read, it precedes the read; and what it follows is not seen.
             let may_fail = self.may_fail;
-            let sure = |j: &Version| j.submitted < submitted && !(may_fail && j.acked == NEVER);
-            let hides = |version: &Version| versions.iter().any(|j| sure(j) && version.precedes(j));
+            let sure = |j: &SectorVersion| j.submitted < submitted && !(may_fail && j.acked == NEVER);
+            let hides = |version: &SectorVersion| versions.iter().any(|j| sure(j) && version.precedes(j));
             let mut visible = versions.iter().filter(|version| !hides(version));
             if visible.clone().any(|version| version.value == ANYTHING) {
                 continue;
             }
             if !visible.clone().any(|version| Some(version.value) == found) {
-                return Err(Wrong { sector, found, allowed: visible.map(|version| version.value).collect() });
+                return Err(WrongBytes { sector, found, allowed: visible.map(|version| version.value).collect() });
             }
             let value = found.expect("it is the value of a version");
             if visible.clone().nth(1).is_some() && visible.all(|version| version.acked < submitted) {
@@ -309,16 +309,16 @@ impl Model {
     }
 
     /// Nothing that could be a sector's content is under way, and it is `value`.
-    fn tell(&mut self, sector: u64, value: Value, submitted: u64) {
+    fn tell(&mut self, sector: u64, value: SectorContent, submitted: u64) {
         let reads = self.reads;
         let versions = &mut self.versions[sector as usize];
-        let hidden = |versions: &[Version], version: &Version| {
+        let hidden = |versions: &[SectorVersion], version: &SectorVersion| {
             versions.iter().any(|j| j.submitted < submitted && j.acked != NEVER && version.precedes(j))
         };
         // What a cut left is durable, whichever it is; the others are no more. A discard that
         // failed may still be undone by a cut.
         let copy = versions.clone();
-        let left_by_cut = |version: &Version| version.covered && version.effect == Effect::Sure;
+        let left_by_cut = |version: &SectorVersion| version.covered && version.effect == ChangeEffect::Sure;
         if copy.iter().all(|version| hidden(&copy, version) || left_by_cut(version)) {
             versions.retain(|version| hidden(&copy, version) || version.value == value);
             versions.dedup_by(|a, b| a.value == b.value && a.request == b.request);
@@ -326,7 +326,7 @@ impl Model {
         }
         let discards: Vec<u64> = copy
             .iter()
-            .filter(|version| version.effect == Effect::Maybe && !hidden(&copy, version))
+            .filter(|version| version.effect == ChangeEffect::Maybe && !hidden(&copy, version))
             .map(|version| version.request)
             .collect();
         let [discard] = discards[..] else { return };
@@ -344,7 +344,7 @@ impl Model {
             let versions = &mut self.versions[sector as usize];
             if value == 0 {
                 for version in versions.iter_mut().filter(|version| version.request == discard) {
-                    version.effect = Effect::Sure;
+                    version.effect = ChangeEffect::Sure;
                 }
                 prune(versions, reads);
             } else {
@@ -362,12 +362,12 @@ impl Model {
             let versions = &mut self.versions[sector as usize];
             versions.retain(|version| !version.gone);
             for version in versions.iter_mut() {
-                *version = Version {
+                *version = SectorVersion {
                     request: number,
                     submitted: now,
                     acked: now,
                     failed: false,
-                    effect: Effect::Sure,
+                    effect: ChangeEffect::Sure,
                     covered: true,
                     ..*version
                 };
@@ -379,7 +379,7 @@ impl Model {
     }
 
     /// What a cut could leave of a sector, if no more happens.
-    pub fn possible(&self, sector: u64) -> Vec<Value> {
+    pub fn possible(&self, sector: u64) -> Vec<SectorContent> {
         match &self.versions[sector as usize][..] {
             [] => vec![self.settled[sector as usize]],
             versions => versions.iter().filter(|version| !version.gone).map(|version| version.value).collect(),
@@ -388,8 +388,8 @@ impl Model {
 }
 
 /// Drops the versions that a covered one follows, as soon as no read is under way.
-fn prune(versions: &mut Vec<Version>, reads: u32) {
-    let last = versions.iter().rfind(|version| version.covered && version.effect == Effect::Sure).copied();
+fn prune(versions: &mut Vec<SectorVersion>, reads: u32) {
+    let last = versions.iter().rfind(|version| version.covered && version.effect == ChangeEffect::Sure).copied();
     if let Some(last) = last {
         for version in versions.iter_mut() {
             version.gone |= version.precedes(&last);

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use destage_exec::{EndedStep, ExecutorConduct, MemoryExecutor, StepTamper};
 use destage_plan::{Buf, Controller, Step, StepKind, StepOutcome};
 
-use crate::Dice;
+use crate::RandomDraws;
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
+pub enum StepFault {
     /// One flush of a device is reported as done, and nothing is made durable.
     OmitFlush,
     /// Intents are not set.
@@ -30,7 +30,7 @@ pub enum Mutant {
     BeginAhead,
 }
 
-impl Mutant {
+impl StepFault {
     /// All that a plan can have.
     pub const ALL: [Self; 6] = [
         Self::OmitFlush,
@@ -43,24 +43,24 @@ impl Mutant {
 }
 
 /// A fault in a run.
-pub(crate) struct Planted {
-    mutant: Mutant,
+pub(crate) struct PlantedFault {
+    mutant: StepFault,
     /// Of faults that happen once: how many steps of their kind go well before. Shared by all lives
     /// of a run.
     left: Arc<AtomicU64>,
 }
 
-impl Planted {
-    pub(crate) fn new(mutant: Mutant, seed: u64) -> Self {
-        let mut dice = Dice::part(seed, u64::MAX - 2);
+impl PlantedFault {
+    pub(crate) fn new(mutant: StepFault, seed: u64) -> Self {
+        let mut dice = RandomDraws::part(seed, u64::MAX - 2);
         let first = match mutant {
-            Mutant::OmitFlush => 12,
-            Mutant::UnreadMember => 24,
-            Mutant::SkipIntent
-            | Mutant::EarlyClear
-            | Mutant::AckBeforeWrite
-            | Mutant::IgnoreFua
-            | Mutant::BeginAhead => 1,
+            StepFault::OmitFlush => 12,
+            StepFault::UnreadMember => 24,
+            StepFault::SkipIntent
+            | StepFault::EarlyClear
+            | StepFault::AckBeforeWrite
+            | StepFault::IgnoreFua
+            | StepFault::BeginAhead => 1,
         };
         Self { mutant, left: Arc::new(AtomicU64::new(dice.below(first))) }
     }
@@ -73,19 +73,19 @@ impl Planted {
             if left.fetch_sub(1, Ordering::Relaxed) == 0 { ExecutorConduct::Omit } else { ExecutorConduct::Honest }
         };
         Box::new(move |_, step| match (mutant, step) {
-            (Mutant::OmitFlush, Step::FlushDev { .. })
-            | (Mutant::UnreadMember, Step::Read { dst: Buf::Tmp { .. }, .. }) => once(),
-            (Mutant::SkipIntent, Step::Intent { set: true, .. }) => ExecutorConduct::Omit,
-            (Mutant::AckBeforeWrite, Step::Write { .. } | Step::WriteList { .. }) => ExecutorConduct::Early,
-            (Mutant::BeginAhead, step) if step.dev().is_some() => ExecutorConduct::Ahead,
-            (Mutant::IgnoreFua, step) if step.is_fua() => ExecutorConduct::Volatile,
+            (StepFault::OmitFlush, Step::FlushDev { .. })
+            | (StepFault::UnreadMember, Step::Read { dst: Buf::Tmp { .. }, .. }) => once(),
+            (StepFault::SkipIntent, Step::Intent { set: true, .. }) => ExecutorConduct::Omit,
+            (StepFault::AckBeforeWrite, Step::Write { .. } | Step::WriteList { .. }) => ExecutorConduct::Early,
+            (StepFault::BeginAhead, step) if step.dev().is_some() => ExecutorConduct::Ahead,
+            (StepFault::IgnoreFua, step) if step.is_fua() => ExecutorConduct::Volatile,
             _ => ExecutorConduct::Honest,
         })
     }
 
     /// What else the fault does when a step has ended.
     pub(crate) fn after<C: Controller>(&self, ran: &EndedStep, memory: &mut MemoryExecutor<C>) {
-        if let (Mutant::EarlyClear, Step::Write { ext, .. } | Step::WriteList { ext, .. }, StepOutcome::Ok) =
+        if let (StepFault::EarlyClear, Step::Write { ext, .. } | Step::WriteList { ext, .. }, StepOutcome::Ok) =
             (self.mutant, ran.step, ran.outcome)
             && memory.in_flight(ran.op, StepKind::Write) == 0
         {

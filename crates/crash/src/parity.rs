@@ -1,23 +1,23 @@
 //! Which pages of an array belong together, told byte by byte with the plain reference kernels.
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{MemoryView, RowCheck};
 use destage_plan::{Column, Dev, Row};
-use destage_raid::array::{Change, DeltaPlace, Source};
+use destage_raid::array::{DeltaPlace, VersionDelta, VersionSource};
 use destage_raid::kernels::reference;
-use destage_raid::{Geometry, Level, MAX_DEVICES, field};
+use destage_raid::{Geometry, MAX_DEVICES, RaidLevel, field};
 
 use crate::PAGE;
 
 /// Checks rows of an array.
 #[derive(Debug)]
-pub struct Parity {
+pub struct ParityCheck {
     geometry: Geometry,
     /// Checks nothing, so that what the host sees is all there is to find a fault by.
     blind: bool,
 }
 
-impl Parity {
+impl ParityCheck {
     /// Of arrays of this geometry.
     pub const fn new(geometry: Geometry) -> Self {
         Self { geometry, blind: false }
@@ -34,20 +34,20 @@ impl Parity {
     }
 }
 
-impl RowCheck<Box<dyn Served>> for Parity {
+impl RowCheck<Box<dyn ServedTier>> for ParityCheck {
     fn members(&self) -> u8 {
         if self.blind { 0 } else { self.geometry.members() }
     }
 
-    fn counts(&self, controller: &Box<dyn Served>, dev: Dev, row: Row) -> bool {
+    fn counts(&self, controller: &Box<dyn ServedTier>, dev: Dev, row: Row) -> bool {
         let degraded = controller.array().degraded();
         let live = |dev: &Dev| !degraded.contains(*dev);
         // A row that is left with its data alone, or a single copy, has nothing to disagree with.
         let devices = self.geometry.devices(self.geometry.stripe_of(row).0);
         let redundant = match self.geometry.level() {
-            Level::Raid0 => false,
-            Level::Raid1 => devices.iter().filter(|dev| live(dev)).count() > 1,
-            Level::Raid4 | Level::Raid5 | Level::Raid6 => {
+            RaidLevel::Raid0 => false,
+            RaidLevel::Raid1 => devices.iter().filter(|dev| live(dev)).count() > 1,
+            RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6 => {
                 // With more lost than can be done without nothing is computed any more.
                 devices[usize::from(self.geometry.data_columns())..].iter().any(live)
                     && devices.iter().filter(|dev| !live(dev)).count() <= usize::from(self.geometry.parity_columns())
@@ -57,11 +57,11 @@ impl RowCheck<Box<dyn Served>> for Parity {
         // its member.
         let column = self.geometry.column(self.geometry.stripe_of(row).0, dev);
         let sources = controller.sources(row);
-        let elsewhere = |source| matches!(source, Source::Nv(_));
+        let elsewhere = |source| matches!(source, VersionSource::Nv(_));
         redundant && live(&dev) && !(elsewhere(sources.newest(column)) && elsewhere(sources.covered(column)))
     }
 
-    fn row(&self, controller: &Box<dyn Served>, view: &MemoryView<'_>, row: Row) -> Result<(), String> {
+    fn row(&self, controller: &Box<dyn ServedTier>, view: &MemoryView<'_>, row: Row) -> Result<(), String> {
         if self.blind {
             return Ok(());
         }
@@ -75,26 +75,26 @@ impl RowCheck<Box<dyn Served>> for Parity {
         let mut before: [Option<[u8; PAGE]>; MAX_DEVICES] = [None; MAX_DEVICES];
         let devices = self.geometry.devices(self.geometry.stripe_of(row).0);
         for ((column, page), &dev) in (0..).map(Column).zip(&mut before).zip(devices) {
-            if let Source::Before(change) = sources.covered(column)
+            if let VersionSource::Before(change) = sources.covered(column)
                 && let Some(newest) = member(dev)
             {
                 *page = Self::before(newest, change, view)?;
             }
         }
         self.consistent(row, |column, dev| match sources.covered(column) {
-            Source::Member => member(dev),
-            Source::Before(_) => before[column.index()].as_ref().map(|page| &page[..]),
+            VersionSource::Member => member(dev),
+            VersionSource::Before(_) => before[column.index()].as_ref().map(|page| &page[..]),
             // What the parity covers is never a delta away from a page of the cache.
-            Source::Parity(_) | Source::Lost | Source::Delta(_) => None,
-            Source::Page(ext) => view.page(ext.dev(), ext.first()),
-            Source::Nv(slot) => Some(view.slot(slot)),
+            VersionSource::Parity(_) | VersionSource::Lost | VersionSource::Delta(_) => None,
+            VersionSource::Page(ext) => view.page(ext.dev(), ext.first()),
+            VersionSource::Nv(slot) => Some(view.slot(slot)),
         })
     }
 }
 
-impl Parity {
+impl ParityCheck {
     /// Returns what a page was before a change; none if that cannot be read.
-    fn before(newest: &[u8], change: Change, view: &MemoryView<'_>) -> Result<Option<[u8; PAGE]>, String> {
+    fn before(newest: &[u8], change: VersionDelta, view: &MemoryView<'_>) -> Result<Option<[u8; PAGE]>, String> {
         let bytes = match change.place {
             DeltaPlace::Nv(slot) => Some(view.slot(slot)),
             DeltaPlace::Page(ext) => view.page(ext.dev(), ext.first()),
@@ -112,7 +112,7 @@ impl Parity {
     }
 }
 
-impl Parity {
+impl ParityCheck {
     /// Whether the pages of a row belong together, as far as there are any.
     pub(crate) fn consistent<'a>(
         &self,
@@ -121,7 +121,7 @@ impl Parity {
     ) -> Result<(), String> {
         let geometry = &self.geometry;
         let level = geometry.level();
-        if level == Level::Raid0 || row.0 >= geometry.member_pages() {
+        if level == RaidLevel::Raid0 || row.0 >= geometry.member_pages() {
             return Ok(());
         }
         let stripe = geometry.stripe_of(row).0;
@@ -131,7 +131,7 @@ impl Parity {
             *page = page_of(column, dev);
         }
         let pages = &pages[..usize::from(geometry.members())];
-        if level == Level::Raid1 {
+        if level == RaidLevel::Raid1 {
             let mut copies = pages.iter().flatten();
             let first = copies.next();
             return if copies.all(|copy| Some(copy) == first) { Ok(()) } else { Err("the copies differ".to_owned()) };

@@ -2,14 +2,14 @@
 
 use destage_plan::{ClaimWait, Class, Nanos, StepKind};
 
-use crate::history::History;
-use crate::mutant::Mutant;
+use crate::history::CrashHistory;
+use crate::mutant::StepFault;
 
 /// How a history is run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct RunOptions {
     /// A fault that the executor commits.
-    pub mutant: Option<Mutant>,
+    pub mutant: Option<StepFault>,
     /// Do not look at rows: only what a host sees counts.
     pub blind: bool,
     /// Write down every step.
@@ -18,7 +18,7 @@ pub struct Options {
 
 /// What happened in runs that found nothing wrong.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct RunReport {
     /// Histories.
     pub runs: u64,
     /// Requests answered.
@@ -72,7 +72,7 @@ pub struct Report {
     pub time: Nanos,
 }
 
-impl Report {
+impl RunReport {
     /// Adds another report to this one.
     pub fn add(&mut self, other: &Self) {
         self.runs += other.runs;
@@ -115,11 +115,11 @@ impl Report {
 /// A history that must not be.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{what}\n{history}{}", log.join("\n"))]
-pub struct Failure {
+pub struct FailedHistory {
     /// What was violated.
     pub what: String,
     /// The history.
-    pub history: Box<History>,
+    pub history: Box<CrashHistory>,
     /// The steps, if they were to be written down.
     pub log: Vec<String>,
 }

@@ -12,28 +12,32 @@ mod scrub;
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use destage_cache::{HostCacheInfo, Served};
+use destage_cache::{HostCacheInfo, ServedTier};
 use destage_exec::{CrashRemains, MemoryExecutor, NextStep, RowSet, StepLog};
 use destage_plan::{BadPage, Dev, DevSet, HostNotice, HostOp, HostRequest, Status};
 
-use crate::Dice;
-use crate::asked::Asked;
+use crate::RandomDraws;
+use crate::asked::AskedRequests;
 use crate::caught::caught;
-use crate::cell::{Cell, PAGE, PAGE_SECTORS};
-use crate::history::{Action, History, Order};
-use crate::model::{Model, SECTOR, sector_bytes};
-use crate::mutant::Planted;
-use crate::parity::Parity;
-use crate::report::{Failure, Options, Report};
-use collecting::Collecting;
-use doubt::Doubt;
+use crate::cell::{CrashCell, PAGE, PAGE_SECTORS};
+use crate::history::{CompletionOrder, CrashHistory, HistoryAction};
+use crate::model::{SECTOR, SectorModel, sector_bytes};
+use crate::mutant::PlantedFault;
+use crate::parity::ParityCheck;
+use crate::report::{FailedHistory, RunOptions, RunReport};
+use collecting::CollectionDraws;
+use doubt::RunDoubt;
 
 /// Steps within which what was begun must end when nothing more goes wrong: requests, recovery, a
 /// rebuild. A hundred times what any of them needs in arrays as small as these.
 pub(crate) const PATIENCE: u64 = 200_000;
 
 /// Runs a history. Whatever it leads to, a panic of the controller too, is the answer.
-pub fn run(cache: &'static HostCacheInfo, history: &History, options: Options) -> Result<Report, Failure> {
+pub fn run(
+    cache: &'static HostCacheInfo,
+    history: &CrashHistory,
+    options: RunOptions,
+) -> Result<RunReport, FailedHistory> {
     let log = StepLog::default();
     let outcome = caught(|| {
         let mut run = HistoryRun::new(cache, history, options, options.log.then(|| StepLog::clone(&log)));
@@ -44,20 +48,20 @@ pub fn run(cache: &'static HostCacheInfo, history: &History, options: Options) -
         Ok(Err(what)) | Err(what) => what,
     };
     let log = std::mem::take(&mut *log.lock().unwrap_or_else(PoisonError::into_inner));
-    Err(Failure { what, history: Box::new(history.clone()), log })
+    Err(FailedHistory { what, history: Box::new(history.clone()), log })
 }
 
 pub(crate) struct HistoryRun<'a> {
     cache: &'static HostCacheInfo,
-    history: &'a History,
-    cell: &'a Cell,
+    history: &'a CrashHistory,
+    cell: &'a CrashCell,
     /// Members, and the cache's devices: kept, since what the cache needs is worked out from its parameters' text.
     devices: u8,
-    pub(crate) check: Parity,
-    pub(crate) memory: MemoryExecutor<Box<dyn Served>>,
-    pub(crate) model: Model,
-    dice: Dice,
-    asked: Vec<Asked>,
+    pub(crate) check: ParityCheck,
+    pub(crate) memory: MemoryExecutor<Box<dyn ServedTier>>,
+    pub(crate) model: SectorModel,
+    dice: RandomDraws,
+    asked: Vec<AskedRequests>,
     /// The number of the last request or cut.
     number: u64,
     data: Vec<u8>,
@@ -77,13 +81,13 @@ pub(crate) struct HistoryRun<'a> {
     swapped: DevSet,
     /// Rows that were open in such a window: a cut may make them uncomputable.
     hole: RowSet,
-    doubt: Doubt,
+    doubt: RunDoubt,
     /// Lists the pages that steps could not read, until nothing is under way.
     told: BTreeSet<BadPage>,
     /// The array was not read since it started.
     unread: bool,
     clean: bool,
-    collecting: Collecting,
+    collecting: CollectionDraws,
     /// Tells that the next cut damages the intents.
     damages_intents: bool,
     /// Counts the rows of an order to compare some that is not answered.
@@ -91,34 +95,34 @@ pub(crate) struct HistoryRun<'a> {
     /// Counts the rows that the last one could not compare.
     unchecked: u64,
     refused: bool,
-    planted: Option<Planted>,
+    planted: Option<PlantedFault>,
     /// What the next life is to be started with, if it is not as any other.
-    accepting: Option<Box<dyn Served>>,
+    accepting: Option<Box<dyn ServedTier>>,
     log: Option<StepLog>,
-    report: Report,
+    report: RunReport,
 }
 
 impl<'a> HistoryRun<'a> {
     pub(crate) fn new(
         cache: &'static HostCacheInfo,
-        history: &'a History,
-        options: Options,
+        history: &'a CrashHistory,
+        options: RunOptions,
         log: Option<StepLog>,
     ) -> Self {
         let cell = &history.cell;
         let members = (0..cell.geometry.members()).map(|_| cell.geometry.member_pages());
         let pages: Vec<u64> = members.chain(cache.devices(cell.pages_of(cache))).collect();
-        let planted = options.mutant.map(|mutant| Planted::new(mutant, history.seed));
+        let planted = options.mutant.map(|mutant| PlantedFault::new(mutant, history.seed));
         let remains = CrashRemains::fresh(pages.iter().map(|pages| *pages as usize * PAGE));
         let mut run = Self {
             memory: Self::prepare(cache, history, remains, log.clone(), planted.as_ref()),
             check: if options.blind {
-                Parity::blind(cell.geometry.clone())
+                ParityCheck::blind(cell.geometry.clone())
             } else {
-                Parity::new(cell.geometry.clone())
+                ParityCheck::new(cell.geometry.clone())
             },
-            model: Model::new(cell.sectors(), PAGE_SECTORS, cell.every_write()),
-            dice: Dice::part(history.seed, 0),
+            model: SectorModel::new(cell.sectors(), PAGE_SECTORS, cell.every_write()),
+            dice: RandomDraws::part(history.seed, 0),
             asked: Vec::new(),
             number: 0,
             data: Vec::new(),
@@ -130,7 +134,7 @@ impl<'a> HistoryRun<'a> {
             known: DevSet::EMPTY,
             swapped: DevSet::EMPTY,
             hole: RowSet::default(),
-            doubt: Doubt::default(),
+            doubt: RunDoubt::default(),
             told: BTreeSet::new(),
             unread: false,
             clean: false,
@@ -141,7 +145,7 @@ impl<'a> HistoryRun<'a> {
             refused: false,
             planted,
             accepting: None,
-            report: Report { runs: 1, ..Report::default() },
+            report: RunReport { runs: 1, ..RunReport::default() },
             log,
             cache,
             history,
@@ -154,22 +158,22 @@ impl<'a> HistoryRun<'a> {
 
     pub(crate) fn prepare(
         cache: &'static HostCacheInfo,
-        history: &History,
+        history: &CrashHistory,
         remains: CrashRemains,
         log: Option<StepLog>,
-        planted: Option<&Planted>,
-    ) -> MemoryExecutor<Box<dyn Served>> {
+        planted: Option<&PlantedFault>,
+    ) -> MemoryExecutor<Box<dyn ServedTier>> {
         Self::prepare_with(cache, history.cell.build(cache), history, remains, log, planted)
     }
 
     fn prepare_with(
         cache: &'static HostCacheInfo,
-        controller: Box<dyn Served>,
-        history: &History,
+        controller: Box<dyn ServedTier>,
+        history: &CrashHistory,
         remains: CrashRemains,
         log: Option<StepLog>,
-        planted: Option<&Planted>,
-    ) -> MemoryExecutor<Box<dyn Served>> {
+        planted: Option<&PlantedFault>,
+    ) -> MemoryExecutor<Box<dyn ServedTier>> {
         let cell = &history.cell;
         let mut memory = MemoryExecutor::prepare(controller, remains, cell.shape(), cell.depth);
         memory.set_compute_at_once(history.compute_at_once);
@@ -185,15 +189,15 @@ impl<'a> HistoryRun<'a> {
     }
 
     /// What collects, and when.
-    fn collecting(cache: &'static HostCacheInfo, history: &History) -> Collecting {
+    fn collecting(cache: &'static HostCacheInfo, history: &CrashHistory) -> CollectionDraws {
         let cell = &history.cell;
         let devices = cell.geometry.members() + cache.devices(cell.pages_of(cache)).len() as u8;
-        Collecting::draw(history.seed, devices, cache.needs_collectors())
+        CollectionDraws::draw(history.seed, devices, cache.needs_collectors())
     }
 
     fn all(&mut self) -> Result<(), String> {
         for &numbered in &self.history.actions {
-            self.dice = Dice::part(self.history.seed, numbered.number + 1);
+            self.dice = RandomDraws::part(self.history.seed, numbered.number + 1);
             self.collecting.begin_action(numbered.number);
             self.act(numbered.action)?;
             self.accept_cache_loss()?;
@@ -201,7 +205,7 @@ impl<'a> HistoryRun<'a> {
                 break;
             }
         }
-        self.dice = Dice::part(self.history.seed, u64::MAX - 1);
+        self.dice = RandomDraws::part(self.history.seed, u64::MAX - 1);
         self.collecting.begin_action(u64::MAX);
         if self.refused && !self.broken {
             self.accept_losses()?;
@@ -212,9 +216,9 @@ impl<'a> HistoryRun<'a> {
         Ok(())
     }
 
-    fn act(&mut self, action: Action) -> Result<(), String> {
+    fn act(&mut self, action: HistoryAction) -> Result<(), String> {
         match action {
-            Action::Request { op, sector, sectors, fua } => {
+            HistoryAction::Request { op, sector, sectors, fua } => {
                 self.become_ready()?;
                 if self.refused {
                     return Ok(());
@@ -224,7 +228,7 @@ impl<'a> HistoryRun<'a> {
                 }
                 self.request(op, sector, sectors, fua)?;
             }
-            Action::Steps(count) => {
+            HistoryAction::Steps(count) => {
                 for _ in 0..count {
                     if self.refused || self.memory.is_idle() {
                         break;
@@ -232,24 +236,24 @@ impl<'a> HistoryRun<'a> {
                     self.step()?;
                 }
             }
-            Action::Drain => self.drain()?,
-            Action::Lose { dev, told, beyond } => self.lose(dev, told, beyond),
-            Action::Replace { dev, content } => {
+            HistoryAction::Drain => self.drain()?,
+            HistoryAction::Lose { dev, told, beyond } => self.lose(dev, told, beyond),
+            HistoryAction::Replace { dev, content } => {
                 let members = self.lost() & self.members();
                 let dev = if dev == u8::MAX { members.lowest() } else { Some(Dev(dev)) };
                 if let Some(dev) = dev.filter(|dev| self.lost().contains(*dev)) {
                     self.replace(dev, content)?;
                 }
             }
-            Action::Spoil { dev, page, broken } => self.spoil(dev, page, broken),
-            Action::Rot { page, bit } => self.rot(page, bit),
-            Action::Scrub { first, rows, repairs } => self.scrub(first, rows, repairs)?,
-            Action::DamageIntents => self.damages_intents = true,
-            Action::Cut { back, gone } => {
+            HistoryAction::Spoil { dev, page, broken } => self.spoil(dev, page, broken),
+            HistoryAction::Rot { page, bit } => self.rot(page, bit),
+            HistoryAction::Scrub { first, rows, repairs } => self.scrub(first, rows, repairs)?,
+            HistoryAction::DamageIntents => self.damages_intents = true,
+            HistoryAction::Cut { back, gone } => {
                 self.report.cuts += 1;
                 self.cut(back, gone)?;
             }
-            Action::Stop => {
+            HistoryAction::Stop => {
                 self.stop()?;
                 if !self.refused {
                     self.cut(DevSet::EMPTY, None)?;
@@ -277,9 +281,9 @@ impl<'a> HistoryRun<'a> {
     pub(crate) fn step(&mut self) -> Result<(), String> {
         let runnable = self.memory.runnable() as u64;
         let pick = match self.history.order {
-            Order::Random => NextStep::At(self.dice.below(runnable) as usize),
-            Order::Oldest => NextStep::Oldest,
-            Order::Latency => NextStep::Earliest,
+            CompletionOrder::Random => NextStep::At(self.dice.below(runnable) as usize),
+            CompletionOrder::Oldest => NextStep::Oldest,
+            CompletionOrder::Latency => NextStep::Earliest,
         };
         let ran = self.memory.run(pick, &self.check).map_err(|violation| violation.to_string())?;
         if let (Some(planted), Some(ran)) = (&self.planted, &ran) {
@@ -364,7 +368,7 @@ impl<'a> HistoryRun<'a> {
         }
         self.number += 1;
         let tag = self.number;
-        let mut asked = Asked { tag, op, sector, sectors, fua, submitted: 0, may_fail: false };
+        let mut asked = AskedRequests { tag, op, sector, sectors, fua, submitted: 0, may_fail: false };
         self.data.clear();
         if op == HostOp::Write {
             for index in 0..sectors {

@@ -1,7 +1,7 @@
 //! How soon something is found in histories of the file executor.
 
 use destage_cache::host_caches_of;
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use crate::files::{FilesOptions, run_files};
 use crate::store::run_store;
@@ -18,7 +18,7 @@ pub fn first_files_failure(options: FilesOptions, rounds: u64) -> Option<(u64, u
                 Err(failure) => return Some((round + 1, cuts + failure.cuts, format!("NVRAM: {failure}"))),
             }
         }
-        for level in Level::ALL.into_iter().filter(|level| options.level.is_none_or(|only| only == *level)) {
+        for level in RaidLevel::ALL.into_iter().filter(|level| options.level.is_none_or(|only| only == *level)) {
             for cache in host_caches_of(level) {
                 match run_files(cache, round, FilesOptions { level: Some(level), ..options }) {
                     Ok(report) => cuts += report.cuts + report.kills,

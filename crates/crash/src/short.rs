@@ -1,25 +1,25 @@
 //! Short histories, looked at after every step, and what must hold after each cut of them.
 
-use destage_cache::{HostCacheInfo, Served};
+use destage_cache::{HostCacheInfo, ServedTier};
 use destage_exec::{CrashRemains, MemoryExecutor, NextStep};
 use destage_plan::{HostNotice, HostOp, HostRequest, Status};
 
-use crate::Dice;
-use crate::history::{Action, History};
-use crate::model::{Model, SECTOR};
-use crate::parity::Parity;
-use crate::report::Options;
+use crate::RandomDraws;
+use crate::history::{CrashHistory, HistoryAction};
+use crate::model::{SECTOR, SectorModel};
+use crate::parity::ParityCheck;
+use crate::report::RunOptions;
 use crate::run::{HistoryRun, PATIENCE};
 
 /// Everything that must hold after a cut: the array starts, and every page reads as one that could
 /// be, twice. If the power is to be cut `again`, that is before these two, after so many steps.
 pub(crate) fn recovers(
     cache: &'static HostCacheInfo,
-    history: &History,
-    check: &Parity,
+    history: &CrashHistory,
+    check: &ParityCheck,
     remains: CrashRemains,
-    model: &mut Model,
-    again: Option<(u64, &mut Dice)>,
+    model: &mut SectorModel,
+    again: Option<(u64, &mut RandomDraws)>,
 ) -> Result<u64, String> {
     let cell = &history.cell;
     let mut steps = 0;
@@ -67,15 +67,15 @@ pub(crate) fn recovers(
         }
         memory.check_all(check, check.geometry().member_pages()).map_err(|violation| violation.to_string())?;
         steps += memory.steps();
-        remains = memory.cut(&mut Nothing);
+        remains = memory.cut(&mut TotalLoss);
     }
     Ok(steps)
 }
 
 /// A cut that loses all that can be lost.
-pub(crate) struct Nothing;
+pub(crate) struct TotalLoss;
 
-impl destage_exec::CutChoice for Nothing {
+impl destage_exec::CutChoice for TotalLoss {
     fn page(&mut self, _: usize, _: u64, _: u128) -> u128 {
         0
     }
@@ -88,22 +88,22 @@ impl destage_exec::CutChoice for Nothing {
 /// everything is submitted.
 pub(crate) fn watch(
     cache: &'static HostCacheInfo,
-    history: &History,
-    mut at: impl FnMut(&MemoryExecutor<Box<dyn Served>>, &Model, &Parity) -> Result<(), String>,
+    history: &CrashHistory,
+    mut at: impl FnMut(&MemoryExecutor<Box<dyn ServedTier>>, &SectorModel, &ParityCheck) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut run = HistoryRun::new(cache, history, Options::default(), None);
+    let mut run = HistoryRun::new(cache, history, RunOptions::default(), None);
     run.become_ready()?;
     for numbered in &history.actions {
         match numbered.action {
-            Action::Request { op, sector, sectors, fua } => run.request(op, sector, sectors, fua)?,
-            Action::Drain => {
+            HistoryAction::Request { op, sector, sectors, fua } => run.request(op, sector, sectors, fua)?,
+            HistoryAction::Drain => {
                 while !run.memory.is_idle() {
                     at(&run.memory, &run.model, &run.check)?;
                     run.step()?;
                 }
             }
             // It is noted before anything is asked.
-            Action::Lose { dev, told, beyond } => {
+            HistoryAction::Lose { dev, told, beyond } => {
                 run.lose(dev, told, beyond);
                 run.drain()?;
             }

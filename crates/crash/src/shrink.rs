@@ -4,15 +4,20 @@ use destage_cache::HostCacheInfo;
 use destage_plan::{DevSet, HostOp};
 
 use crate::cell::PAGE_SECTORS;
-use crate::history::{Action, History, Numbered, Order};
-use crate::report::{Failure, Options};
+use crate::history::{CompletionOrder, CrashHistory, HistoryAction, NumberedAction};
+use crate::report::{FailedHistory, RunOptions};
 use crate::run::run;
 
 /// The smallest history found that still fails in the same way, with its steps. Actions are left
 /// out as long as it fails without them, then simplified one by one; `tries` bounds how many
 /// histories are run.
-pub fn shrink(cache: &'static HostCacheInfo, failure: &Failure, options: Options, tries: usize) -> Failure {
-    let mut shrinker = Shrinker { cache, options, best: failure.clone(), left: tries };
+pub fn shrink(
+    cache: &'static HostCacheInfo,
+    failure: &FailedHistory,
+    options: RunOptions,
+    tries: usize,
+) -> FailedHistory {
+    let mut shrinker = HistoryShrinker { cache, options, best: failure.clone(), left: tries };
     loop {
         let size = shrinker.best.history.actions.len();
         shrinker.leave_out();
@@ -21,20 +26,20 @@ pub fn shrink(cache: &'static HostCacheInfo, failure: &Failure, options: Options
             break;
         }
     }
-    let logged = Options { log: true, ..options };
+    let logged = RunOptions { log: true, ..options };
     run(cache, &shrinker.best.history, logged).err().unwrap_or(shrinker.best)
 }
 
-struct Shrinker {
+struct HistoryShrinker {
     cache: &'static HostCacheInfo,
-    options: Options,
-    best: Failure,
+    options: RunOptions,
+    best: FailedHistory,
     left: usize,
 }
 
-impl Shrinker {
+impl HistoryShrinker {
     /// Takes a history if it fails too.
-    fn fails(&mut self, history: &History) -> bool {
+    fn fails(&mut self, history: &CrashHistory) -> bool {
         if self.left == 0 {
             return false;
         }
@@ -68,26 +73,26 @@ impl Shrinker {
     }
 
     fn simplify(&mut self) {
-        for order in [Order::Oldest, Order::Latency] {
-            if self.best.history.order == Order::Random {
-                let history = History { order, ..(*self.best.history).clone() };
+        for order in [CompletionOrder::Oldest, CompletionOrder::Latency] {
+            if self.best.history.order == CompletionOrder::Random {
+                let history = CrashHistory { order, ..(*self.best.history).clone() };
                 self.fails(&history);
             }
         }
         for requests in [1, 2, 4] {
             if self.best.history.requests > requests {
-                let history = History { requests, ..(*self.best.history).clone() };
+                let history = CrashHistory { requests, ..(*self.best.history).clone() };
                 self.fails(&history);
             }
         }
         if !self.best.history.compute_at_once {
-            let history = History { compute_at_once: true, ..(*self.best.history).clone() };
+            let history = CrashHistory { compute_at_once: true, ..(*self.best.history).clone() };
             self.fails(&history);
         }
         for at in 0..self.best.history.actions.len() {
             for action in simpler(self.best.history.actions[at].action) {
                 let mut history = (*self.best.history).clone();
-                history.actions[at] = Numbered { action, ..history.actions[at] };
+                history.actions[at] = NumberedAction { action, ..history.actions[at] };
                 if self.fails(&history) {
                     break;
                 }
@@ -102,39 +107,41 @@ pub(crate) fn kind(what: &str) -> String {
 }
 
 /// Simpler things that could happen instead, the simplest first.
-fn simpler(action: Action) -> Vec<Action> {
+fn simpler(action: HistoryAction) -> Vec<HistoryAction> {
     match action {
-        Action::Request { op, sector, sectors, fua } => {
+        HistoryAction::Request { op, sector, sectors, fua } => {
             let page = sector / PAGE_SECTORS * PAGE_SECTORS;
-            let with = |sector, sectors, fua| Action::Request { op, sector, sectors, fua };
+            let with = |sector, sectors, fua| HistoryAction::Request { op, sector, sectors, fua };
             let mut all = vec![with(page, PAGE_SECTORS, false), with(page, PAGE_SECTORS, fua), with(sector, 1, fua)];
             all.push(with(sector, sectors.div_ceil(2), fua));
             if op != HostOp::Write {
-                all.push(Action::Request { op: HostOp::Write, sector, sectors, fua });
+                all.push(HistoryAction::Request { op: HostOp::Write, sector, sectors, fua });
             }
             all.retain(|simpler| *simpler != action && (op != HostOp::Flush));
             all
         }
-        Action::Steps(count) => {
-            [1, count / 2, count.saturating_sub(1)].into_iter().filter(|n| *n < count).map(Action::Steps).collect()
-        }
-        Action::Lose { dev, told: false, beyond } => vec![Action::Lose { dev, told: true, beyond }],
-        Action::Cut { back, gone } if !back.is_empty() || gone.is_some() => {
+        HistoryAction::Steps(count) => [1, count / 2, count.saturating_sub(1)]
+            .into_iter()
+            .filter(|n| *n < count)
+            .map(HistoryAction::Steps)
+            .collect(),
+        HistoryAction::Lose { dev, told: false, beyond } => vec![HistoryAction::Lose { dev, told: true, beyond }],
+        HistoryAction::Cut { back, gone } if !back.is_empty() || gone.is_some() => {
             vec![
-                Action::Cut { back: DevSet::EMPTY, gone: None },
-                Action::Cut { back: DevSet::EMPTY, gone },
-                Action::Cut { back, gone: None },
+                HistoryAction::Cut { back: DevSet::EMPTY, gone: None },
+                HistoryAction::Cut { back: DevSet::EMPTY, gone },
+                HistoryAction::Cut { back, gone: None },
             ]
         }
-        Action::Stop => vec![Action::Cut { back: DevSet::EMPTY, gone: None }],
-        Action::Spoil { dev, page, broken: true } => vec![Action::Spoil { dev, page, broken: false }],
-        Action::Drain
-        | Action::DamageIntents
-        | Action::Lose { .. }
-        | Action::Spoil { .. }
-        | Action::Rot { .. }
-        | Action::Scrub { .. }
-        | Action::Replace { .. }
-        | Action::Cut { .. } => Vec::new(),
+        HistoryAction::Stop => vec![HistoryAction::Cut { back: DevSet::EMPTY, gone: None }],
+        HistoryAction::Spoil { dev, page, broken: true } => vec![HistoryAction::Spoil { dev, page, broken: false }],
+        HistoryAction::Drain
+        | HistoryAction::DamageIntents
+        | HistoryAction::Lose { .. }
+        | HistoryAction::Spoil { .. }
+        | HistoryAction::Rot { .. }
+        | HistoryAction::Scrub { .. }
+        | HistoryAction::Replace { .. }
+        | HistoryAction::Cut { .. } => Vec::new(),
     }
 }

@@ -14,7 +14,7 @@ use destage_plan::{
     Span, Step, StepSet, Tag,
 };
 
-use crate::Dice;
+use crate::RandomDraws;
 use crate::caught::caught;
 use crate::files::FilesFailure;
 
@@ -29,7 +29,7 @@ const STOPPED: u64 = 8;
 
 /// What the host has the controller do.
 #[derive(Clone, Debug)]
-enum Plan {
+enum StorePlan {
     /// Each put has a page of the request, of which so many bytes are put.
     Commit {
         puts: Vec<(NvSlot, u32)>,
@@ -43,27 +43,27 @@ enum Plan {
     Read(NvSlot, u32),
 }
 
-type Plans = Arc<Mutex<VecDeque<Plan>>>;
+type StorePlans = Arc<Mutex<VecDeque<StorePlan>>>;
 
 /// What a start found: slots with their tags, rows with an intent.
 #[derive(Clone, Debug, Default)]
-struct Found {
+struct FoundStore {
     slots: BTreeMap<u32, (u32, Tag)>,
     intents: Vec<Rows>,
 }
 
 /// Plans what it is told, in order.
-struct Keeper {
-    plans: Plans,
-    found: Arc<Mutex<Found>>,
+struct StoreKeeper {
+    plans: StorePlans,
+    found: Arc<Mutex<FoundStore>>,
     frags: Vec<Option<Frag>>,
 }
 
-impl Keeper {
+impl StoreKeeper {
     fn plan(&self, frag: Frag, op: OpId, out: &mut Out) {
         let plan = self.plans.lock().unwrap_or_else(PoisonError::into_inner).pop_front().expect("a plan per request");
         let step = match plan {
-            Plan::Commit { puts, frees } => {
+            StorePlan::Commit { puts, frees } => {
                 let put = |(&(slot, len), page): (&(NvSlot, u32), u16)| {
                     let src = if len == 0 { Buf::None } else { frag.host(page) };
                     NvPut { slot, tag: tag(slot), src, len }
@@ -71,8 +71,8 @@ impl Keeper {
                 let puts: Vec<_> = puts.iter().zip(0..).map(put).collect();
                 Step::NvCommit { puts: out.puts(op, &puts), frees: out.slots(op, &frees) }
             }
-            Plan::Intent { rows, set } => Step::Intent { rows: out.rows(op, &[rows]), set },
-            Plan::Read(slot, len) => {
+            StorePlan::Intent { rows, set } => Step::Intent { rows: out.rows(op, &[rows]), set },
+            StorePlan::Read(slot, len) => {
                 let parts = out.spans(op, &[Span { buf: Buf::Nv(slot), offset: 0, len }]);
                 Step::Pack { parts, dst: frag.host(0) }
             }
@@ -83,13 +83,13 @@ impl Keeper {
     }
 }
 
-impl Controller for Keeper {
+impl Controller for StoreKeeper {
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         match event {
             Event::Start(start) => {
                 let slots = start.nv.iter().map(|held| (held.slot.index, (held.slot.generation, held.tag))).collect();
                 *self.found.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Found { slots, intents: start.intents.to_vec() };
+                    FoundStore { slots, intents: start.intents.to_vec() };
                 out.ready();
             }
             Event::Submit(frag) => {
@@ -122,35 +122,35 @@ fn page(slot: NvSlot) -> Vec<u8> {
 
 /// What is there after some steps.
 #[derive(Clone, Debug, Default)]
-struct State {
+struct StoreState {
     /// The generation of each slot in use, and how many bytes it has.
     slots: BTreeMap<u32, (u32, u32)>,
     rows: RowSet,
 }
 
-struct Life {
+struct StoreLife {
     os: RecordingOs,
-    files: FileExecutor<Keeper>,
-    plans: Plans,
-    found: Found,
+    files: FileExecutor<StoreKeeper>,
+    plans: StorePlans,
+    found: FoundStore,
     /// After each step that was issued since all were done.
-    states: Vec<State>,
+    states: Vec<StoreState>,
     /// Of these, durable.
     covered: usize,
     /// Of these, done: the end of the process alone costs none.
     done: usize,
     generation: u32,
-    kind: Kind,
+    kind: StoreHistoryKind,
 }
 
 /// What the history of a seed is about.
 #[derive(Clone, Copy)]
-struct Kind {
+struct StoreHistoryKind {
     slots: u32,
     every_write: bool,
 }
 
-impl Kind {
+impl StoreHistoryKind {
     const fn of(seed: u64) -> Self {
         // A journal of few slots comes round every few steps.
         let slots = match seed / 3 % 3 {
@@ -162,7 +162,7 @@ impl Kind {
     }
 }
 
-fn config(kind: Kind) -> FilesConfig {
+fn config(kind: StoreHistoryKind) -> FilesConfig {
     let device = DeviceConfig { path: "/array/dev0".into(), offset: 0, pages: 1, options: DeviceOptions::default() };
     FilesConfig {
         about: String::new(),
@@ -185,10 +185,16 @@ fn config(kind: Kind) -> FilesConfig {
     }
 }
 
-impl Life {
-    fn begin(os: RecordingOs, create: bool, state: State, generation: u32, kind: Kind) -> Result<Self, String> {
-        let (plans, found) = (Plans::default(), Arc::default());
-        let keeper = Keeper { plans: Arc::clone(&plans), found: Arc::clone(&found), frags: Vec::new() };
+impl StoreLife {
+    fn begin(
+        os: RecordingOs,
+        create: bool,
+        state: StoreState,
+        generation: u32,
+        kind: StoreHistoryKind,
+    ) -> Result<Self, String> {
+        let (plans, found) = (StorePlans::default(), Arc::default());
+        let keeper = StoreKeeper { plans: Arc::clone(&plans), found: Arc::clone(&found), frags: Vec::new() };
         let system = Arc::new(os.clone());
         let files = if create {
             FileExecutor::create_on(system, keeper, config(kind), ExistingFiles::Refuse)
@@ -210,9 +216,14 @@ impl Life {
     }
 
     /// Opens what is left, which is as after one of these steps.
-    fn begin_after(left: RecordingOs, states: &[State], generation: u32, kind: Kind) -> Result<Self, String> {
-        let life = Self::begin(left, false, State::default(), generation, kind)?;
-        let same = |state: &State| {
+    fn begin_after(
+        left: RecordingOs,
+        states: &[StoreState],
+        generation: u32,
+        kind: StoreHistoryKind,
+    ) -> Result<Self, String> {
+        let life = Self::begin(left, false, StoreState::default(), generation, kind)?;
+        let same = |state: &StoreState| {
             let of = |(slot, (generation, _)): (&u32, &(u32, u32))| {
                 (*slot, (*generation, tag(NvSlot { index: *slot, generation: *generation })))
             };
@@ -232,7 +243,7 @@ impl Life {
                 !between.iter().any(|state| state.rows.contains(*row) == set)
             };
             let Some(row) = (0..ROWS).map(Row).find(is_as_after_none) else {
-                let state = State { slots: states[first].slots.clone(), rows };
+                let state = StoreState { slots: states[first].slots.clone(), rows };
                 return Ok(Self { states: vec![state], ..life });
             };
             wrong = Some(format!("the intent of {row:?} is {} after steps {first} to {last}", rows.contains(row)));
@@ -245,11 +256,15 @@ impl Life {
     fn stop(mut self) -> Result<u64, String> {
         let mut state = self.states[0].clone();
         let (plan, op, data) = if let Some((index, (generation, _))) = state.slots.pop_first() {
-            (Plan::Commit { puts: Vec::new(), frees: vec![NvSlot { index, generation }] }, HostOp::Discard, Vec::new())
+            (
+                StorePlan::Commit { puts: Vec::new(), frees: vec![NvSlot { index, generation }] },
+                HostOp::Discard,
+                Vec::new(),
+            )
         } else {
             let slot = NvSlot { index: 0, generation: self.generation + 1 };
             state.slots.insert(0, (slot.generation, 0));
-            (Plan::Commit { puts: vec![(slot, 0)], frees: Vec::new() }, HostOp::Write, page(slot))
+            (StorePlan::Commit { puts: vec![(slot, 0)], frees: Vec::new() }, HostOp::Write, page(slot))
         };
         self.states.push(state);
         self.ask(plan, op, 1, data, false)?;
@@ -284,7 +299,7 @@ impl Life {
             let slots = life.states[0].slots.clone();
             for (index, (generation, len)) in slots.into_iter().filter(|(_, (_, len))| *len > 0) {
                 let slot = NvSlot { index, generation };
-                life.ask(Plan::Read(slot, len), HostOp::Read, 1, Vec::new(), false)?;
+                life.ask(StorePlan::Read(slot, len), HostOp::Read, 1, Vec::new(), false)?;
                 let completion = life.files.wait().map_err(|error| error.to_string())?;
                 let mut expected = page(slot);
                 expected[len as usize..].fill(0);
@@ -296,7 +311,7 @@ impl Life {
         Ok(())
     }
 
-    fn ask(&mut self, plan: Plan, op: HostOp, pages: usize, data: Vec<u8>, fua: bool) -> Result<(), String> {
+    fn ask(&mut self, plan: StorePlan, op: HostOp, pages: usize, data: Vec<u8>, fua: bool) -> Result<(), String> {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).push_back(plan);
         let len = pages as u64 * PAGE;
         // After that many steps it is done, and durable if it is a flush or has FUA.
@@ -307,7 +322,7 @@ impl Life {
 
     /// A step of any kind. A commit of puts frees slots, too, and the other way round, as the dice
     /// for what commits have besides say.
-    fn issue(&mut self, dice: &mut Dice, besides: &mut Dice) -> Result<(), String> {
+    fn issue(&mut self, dice: &mut RandomDraws, besides: &mut RandomDraws) -> Result<(), String> {
         let mut state = self.states.last().expect("there is one").clone();
         let free: Vec<u32> = (0..self.kind.slots).filter(|slot| !state.slots.contains_key(slot)).collect();
         // A slot is freed when its put is done, and put again when its free is.
@@ -315,7 +330,7 @@ impl Life {
         let ready = |slot: &u32| settled.slots.get(slot) == state.slots.get(slot);
         let free: Vec<u32> = free.into_iter().filter(ready).collect();
         let used: Vec<u32> = state.slots.keys().copied().filter(ready).collect();
-        let some = |from: &[u32], count: u64, dice: &mut Dice| {
+        let some = |from: &[u32], count: u64, dice: &mut RandomDraws| {
             let mut slots: Vec<u32> = (0..count).filter(|_| !from.is_empty()).map(|_| dice.pick(from)).collect();
             slots.sort_unstable();
             slots.dedup();
@@ -339,7 +354,7 @@ impl Life {
                 let (rows, set) = (Rows::new(Row(dice.below(16) * 600), 900), dice.one_in(2));
                 state.rows.set(rows, set);
                 self.states.push(state);
-                return self.ask(Plan::Intent { rows, set }, HostOp::Flush, 0, Vec::new(), false);
+                return self.ask(StorePlan::Intent { rows, set }, HostOp::Flush, 0, Vec::new(), false);
             }
         };
         let frees = to_free.iter().map(|&index| NvSlot { index, generation: state.slots[&index].0 }).collect();
@@ -360,7 +375,7 @@ impl Life {
         let (op, pages) = if puts.is_empty() { (HostOp::Discard, 1) } else { (HostOp::Write, puts.len()) };
         self.states.push(state);
         let fua = op == HostOp::Write && besides.one_in(6);
-        self.ask(Plan::Commit { puts, frees }, op, pages, data, fua)
+        self.ask(StorePlan::Commit { puts, frees }, op, pages, data, fua)
     }
 
     /// Lets some commands be carried out; whether it goes on. It stops, with the name of the file,
@@ -399,10 +414,10 @@ pub fn run_store(seed: u64, slip: Option<ExecutorFault>) -> Result<u64, Box<File
 }
 
 fn history(seed: u64, slip: Option<ExecutorFault>, cuts: &mut u64) -> Result<(), String> {
-    let mut dice = Dice::new(seed);
-    let mut besides = Dice::part(seed, u64::MAX - 6);
-    let os = RecordingOs::new(move |n| Box::new(Dice::part(seed, n)));
-    let mut life = Life::begin(os, true, State::default(), 0, Kind::of(seed))?;
+    let mut dice = RandomDraws::new(seed);
+    let mut besides = RandomDraws::part(seed, u64::MAX - 6);
+    let os = RecordingOs::new(move |n| Box::new(RandomDraws::part(seed, n)));
+    let mut life = StoreLife::begin(os, true, StoreState::default(), 0, StoreHistoryKind::of(seed))?;
     life.os.plant(slip);
     for _ in 0..dice.within(1, 4) {
         life.os.keep_moments(dice.pick(&[2, 4]));

@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
-use destage_delta::patterns::Pattern;
-use destage_delta::{Codec, Encoder, Kernels};
+use destage_delta::patterns::ChangePattern;
+use destage_delta::{DeltaCodec, DeltaEncoder, DeltaKernels};
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 64;
@@ -18,11 +18,11 @@ const PAGES: u64 = 64;
 const SHARES: [usize; 4] = [5, 10, 15, 25];
 
 /// Old and new contents of pages.
-fn pages(pattern: Pattern, share: usize) -> Vec<[Vec<u8>; 2]> {
+fn pages(pattern: ChangePattern, share: usize) -> Vec<[Vec<u8>; 2]> {
     let page = |seed: u64| {
         let (mut base, mut new) = (vec![0; PAGE], vec![0; PAGE]);
         // The old content is any.
-        Pattern::OneRun.fill(PAGE, !seed, &mut base);
+        ChangePattern::OneRun.fill(PAGE, !seed, &mut base);
         pattern.fill(PAGE * share / 100, seed, &mut new);
         new.iter_mut().zip(&base).for_each(|(new, old)| *new ^= old);
         [base, new]
@@ -31,21 +31,21 @@ fn pages(pattern: Pattern, share: usize) -> Vec<[Vec<u8>; 2]> {
 }
 
 /// A way to make deltas: its name, what applies them, what makes them.
-type Way = (String, Kernels, Box<dyn FnMut(&[u8], &[u8], &mut [u8]) -> usize>);
+type Way = (String, DeltaKernels, Box<dyn FnMut(&[u8], &[u8], &mut [u8]) -> usize>);
 
 /// The shortest with each instruction set, each codec with the best.
 fn ways() -> Vec<Way> {
-    let best = Kernels::best();
+    let best = DeltaKernels::best();
     let only = |codec, name: &str| -> Way {
-        let mut encoder = Encoder::new(best, codec);
+        let mut encoder = DeltaEncoder::new(best, codec);
         (name.to_owned(), best, Box::new(move |base, new, delta| encoder.encode(base, new, delta)))
     };
-    Kernels::all_available()
+    DeltaKernels::all_available()
         .map(|kernels| -> Way {
             let encode = move |base: &[u8], new: &[u8], delta: &mut [u8]| kernels.encode(base, new, delta);
             (format!("shortest {}", kernels.name()), kernels, Box::new(encode))
         })
-        .chain([only(Codec::Words, "words"), only(Codec::Bytes, "bytes"), only(Codec::Lz4, "lz4")])
+        .chain([only(DeltaCodec::Words, "words"), only(DeltaCodec::Bytes, "bytes"), only(DeltaCodec::Lz4, "lz4")])
         .collect()
 }
 
@@ -55,7 +55,7 @@ fn main() {
         .warm_up_time(Duration::from_millis(50))
         .measurement_time(Duration::from_millis(200))
         .configure_from_args();
-    for pattern in Pattern::ALL {
+    for pattern in ChangePattern::ALL {
         for share in SHARES {
             let pages = pages(pattern, share);
             let mut group = criterion.benchmark_group(format!("{}, {share} %", pattern.name()));

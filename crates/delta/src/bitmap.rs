@@ -5,23 +5,23 @@
 //! of the page are 0. Then come the changed units, each the exclusive or of old and new. The last
 //! word of a page is as long as what is left of the page.
 
-use crate::kernels::{Counts, Kernels};
-use crate::{Codec, DeltaError};
+use crate::kernels::{ChangeCounts, DeltaKernels};
+use crate::{DeltaCodec, DeltaError};
 
 /// What the bits stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum BitmapUnit {
     /// Eight bytes.
     Word,
     /// One byte.
     Byte,
 }
 
-impl Unit {
-    const fn codec(self) -> Codec {
+impl BitmapUnit {
+    const fn codec(self) -> DeltaCodec {
         match self {
-            Self::Word => Codec::Words,
-            Self::Byte => Codec::Bytes,
+            Self::Word => DeltaCodec::Words,
+            Self::Byte => DeltaCodec::Bytes,
         }
     }
 
@@ -40,28 +40,28 @@ impl Unit {
 }
 
 /// Bytes of the delta of a page of which so much has changed.
-pub(crate) const fn len(unit: Unit, page: usize, counts: Counts) -> usize {
+pub(crate) const fn len(unit: BitmapUnit, page: usize, counts: ChangeCounts) -> usize {
     unit.head(page)
         + match unit {
-            Unit::Word => counts.words,
-            Unit::Byte => counts.bytes,
+            BitmapUnit::Word => counts.words,
+            BitmapUnit::Byte => counts.bytes,
         }
 }
 
 /// Writes the delta to the front of `delta`, which is as long as a page, and longer than the delta.
-pub(crate) fn encode(kernels: Kernels, unit: Unit, base: &[u8], new: &[u8], delta: &mut [u8]) {
+pub(crate) fn encode(kernels: DeltaKernels, unit: BitmapUnit, base: &[u8], new: &[u8], delta: &mut [u8]) {
     let (head, data) = delta.split_at_mut(unit.head(base.len()));
     head[0] = unit.codec().number();
     match unit {
-        Unit::Word => kernels.pack_words(base, new, &mut head[1..], data),
-        Unit::Byte => kernels.pack_bytes(base, new, &mut head[1..], data),
+        BitmapUnit::Word => kernels.pack_words(base, new, &mut head[1..], data),
+        BitmapUnit::Byte => kernels.pack_bytes(base, new, &mut head[1..], data),
     }
 }
 
 /// Makes `page` of `base` and a delta that begins with the codec of this unit.
 pub(crate) fn decode(
-    kernels: Kernels,
-    unit: Unit,
+    kernels: DeltaKernels,
+    unit: BitmapUnit,
     base: &[u8],
     delta: &[u8],
     page: &mut [u8],
@@ -75,15 +75,15 @@ pub(crate) fn decode(
         return Err(DeltaError::Bitmap(head - 1));
     }
     let right = match unit {
-        Unit::Word => kernels.apply_words(base, bitmap, data, page),
-        Unit::Byte => kernels.apply_bytes(base, bitmap, data, page),
+        BitmapUnit::Word => kernels.apply_words(base, bitmap, data, page),
+        BitmapUnit::Byte => kernels.apply_bytes(base, bitmap, data, page),
     };
     if right { Ok(()) } else { decode_slowly(unit, base, delta, page) }
 }
 
 /// As [`decode`] behind the head, a unit at a time: what the kernels must equal, and what finds the
 /// place where a delta is wrong, which they only say to be somewhere.
-pub(crate) fn decode_slowly(unit: Unit, base: &[u8], delta: &[u8], page: &mut [u8]) -> Result<(), DeltaError> {
+pub(crate) fn decode_slowly(unit: BitmapUnit, base: &[u8], delta: &[u8], page: &mut [u8]) -> Result<(), DeltaError> {
     let mut at = unit.head(base.len());
     let marks = delta[1..at].iter().flat_map(|bits| (0..8).map(move |bit| bits >> bit & 1 != 0));
     let units = || base.chunks(unit.bytes()).zip(marks.clone()).filter(|(_, changed)| *changed);

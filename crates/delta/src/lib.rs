@@ -3,11 +3,11 @@
 //! A delta of a page is at most as long as the page, so that it fits wherever a page does:
 //!
 //! * If it is as long as the page, it is the new page itself, *raw*.
-//! * If it is shorter, its first byte names the [`Codec`], and the rest is the exclusive or of the
+//! * If it is shorter, its first byte names the [`DeltaCodec`], and the rest is the exclusive or of the
 //!   two contents as that codec writes it (docs/format.md). The page may have any length.
 //!
 //! [`encode`] counts what has changed and takes whichever is shortest of words, bytes and raw, so
-//! that the length is known before anything is written; an [`Encoder`] keeps to one codec. Bytes
+//! that the length is known before anything is written; an [`DeltaEncoder`] keeps to one codec. Bytes
 //! that are no delta of a page are an error that names the byte ([`decode`]). For words and bytes
 //! what is written is the only way to write it, so that most damage shows.
 
@@ -17,13 +17,13 @@ pub mod lengths;
 mod lz4;
 pub mod patterns;
 
-use bitmap::Unit;
-pub use kernels::Kernels;
+use bitmap::BitmapUnit;
+pub use kernels::DeltaKernels;
 
 /// A way to write down what has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Codec {
+pub enum DeltaCodec {
     /// A bit for each word of eight bytes, and the words that have changed.
     Words = 1,
     /// A bit for each byte, and the bytes that have changed.
@@ -32,7 +32,7 @@ pub enum Codec {
     Lz4 = 3,
 }
 
-impl Codec {
+impl DeltaCodec {
     /// All that there are.
     pub const ALL: [Self; 3] = [Self::Words, Self::Bytes, Self::Lz4];
 
@@ -42,18 +42,18 @@ impl Codec {
     }
 
     /// What is behind the first byte.
-    const fn coding(self) -> Coding {
+    const fn coding(self) -> DeltaCoding {
         match self {
-            Self::Words => Coding::Bitmap(Unit::Word),
-            Self::Bytes => Coding::Bitmap(Unit::Byte),
-            Self::Lz4 => Coding::Lz4,
+            Self::Words => DeltaCoding::Bitmap(BitmapUnit::Word),
+            Self::Bytes => DeltaCoding::Bitmap(BitmapUnit::Byte),
+            Self::Lz4 => DeltaCoding::Lz4,
         }
     }
 }
 
 /// How what is behind the first byte is written.
-enum Coding {
-    Bitmap(Unit),
+enum DeltaCoding {
+    Bitmap(BitmapUnit),
     Lz4,
 }
 
@@ -95,7 +95,7 @@ pub enum DeltaError {
 /// # Panics
 /// If the pages differ in length.
 pub fn encoded_len(base: &[u8], new: &[u8]) -> usize {
-    Kernels::best().encoded_len(base, new)
+    DeltaKernels::best().encoded_len(base, new)
 }
 
 /// Writes the delta that makes `new` of `base` to the front of `delta`, which is as long as a page;
@@ -104,7 +104,7 @@ pub fn encoded_len(base: &[u8], new: &[u8]) -> usize {
 /// # Panics
 /// If the lengths differ.
 pub fn encode(base: &[u8], new: &[u8], delta: &mut [u8]) -> usize {
-    Kernels::best().encode(base, new, delta)
+    DeltaKernels::best().encode(base, new, delta)
 }
 
 /// Makes `page` what the delta makes of `base`, whichever codec it is of. After an error `page`
@@ -113,10 +113,10 @@ pub fn encode(base: &[u8], new: &[u8], delta: &mut [u8]) -> usize {
 /// # Panics
 /// If the pages differ in length.
 pub fn decode(base: &[u8], delta: &[u8], page: &mut [u8]) -> Result<(), DeltaError> {
-    Kernels::best().decode(base, delta, page)
+    DeltaKernels::best().decode(base, delta, page)
 }
 
-impl Kernels {
+impl DeltaKernels {
     /// [`encoded_len`] with this instruction set.
     ///
     /// # Panics
@@ -141,9 +141,9 @@ impl Kernels {
 
     /// The unit whose bitmap gives the shortest delta, none if that is the page itself, and the
     /// delta's length. Words, which are the quickest, are taken rather than bytes.
-    fn shortest(self, base: &[u8], new: &[u8]) -> (Option<Unit>, usize) {
+    fn shortest(self, base: &[u8], new: &[u8]) -> (Option<BitmapUnit>, usize) {
         let (page, counts) = (base.len(), self.count(base, new));
-        [Unit::Word, Unit::Byte]
+        [BitmapUnit::Word, BitmapUnit::Byte]
             .map(|unit| (Some(unit), bitmap::len(unit, page, counts)))
             .into_iter()
             .fold((None, page), |best, other| if other.1 < best.1 { other } else { best })
@@ -163,10 +163,10 @@ impl Kernels {
             return Err(DeltaError::Length { found: delta.len(), expected: page.len() });
         }
         let first = *delta.first().ok_or(DeltaError::Length { found: 0, expected: 1 })?;
-        let codec = Codec::ALL.into_iter().find(|codec| codec.number() == first);
+        let codec = DeltaCodec::ALL.into_iter().find(|codec| codec.number() == first);
         match codec.ok_or(DeltaError::Codec(first))?.coding() {
-            Coding::Bitmap(unit) => bitmap::decode(self, unit, base, delta, page),
-            Coding::Lz4 => lz4::decode(base, &delta[1..], page),
+            DeltaCoding::Bitmap(unit) => bitmap::decode(self, unit, base, delta, page),
+            DeltaCoding::Lz4 => lz4::decode(base, &delta[1..], page),
         }
     }
 }
@@ -174,16 +174,16 @@ impl Kernels {
 /// Makes deltas of one codec, or raw ones where those would not be shorter than the page. It keeps
 /// what it needs between them, so that none allocates once pages are as long as before.
 #[derive(Debug)]
-pub struct Encoder {
-    kernels: Kernels,
-    codec: Codec,
-    lz4: lz4::Compressor,
+pub struct DeltaEncoder {
+    kernels: DeltaKernels,
+    codec: DeltaCodec,
+    lz4: lz4::DeltaCompressor,
 }
 
-impl Encoder {
+impl DeltaEncoder {
     /// Of this codec, with this instruction set.
-    pub fn new(kernels: Kernels, codec: Codec) -> Self {
-        Self { kernels, codec, lz4: lz4::Compressor::default() }
+    pub fn new(kernels: DeltaKernels, codec: DeltaCodec) -> Self {
+        Self { kernels, codec, lz4: lz4::DeltaCompressor::default() }
     }
 
     /// As [`encode`], in this codec.
@@ -194,14 +194,14 @@ impl Encoder {
         same_length(base.len(), new.len());
         same_length(base.len(), delta.len());
         let shorter = match self.codec.coding() {
-            Coding::Bitmap(unit) => {
+            DeltaCoding::Bitmap(unit) => {
                 let len = bitmap::len(unit, base.len(), self.kernels.count(base, new));
                 (len < new.len()).then(|| {
                     bitmap::encode(self.kernels, unit, base, new, delta);
                     len
                 })
             }
-            Coding::Lz4 => self.lz4.encode(base, new, delta),
+            DeltaCoding::Lz4 => self.lz4.encode(base, new, delta),
         };
         shorter.unwrap_or_else(|| {
             delta.copy_from_slice(new);

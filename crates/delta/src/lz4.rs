@@ -6,11 +6,11 @@ use lz4_flex::block::{
     CompressTable, DecompressError, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
 
-use crate::{Codec, DeltaError};
+use crate::{DeltaCodec, DeltaError};
 
 /// What compression needs, kept from one page to the next.
 #[derive(Default)]
-pub(crate) struct Compressor {
+pub(crate) struct DeltaCompressor {
     table: CompressTable,
     /// The exclusive or of old and new.
     changes: Vec<u8>,
@@ -18,13 +18,13 @@ pub(crate) struct Compressor {
     block: Vec<u8>,
 }
 
-impl fmt::Debug for Compressor {
+impl fmt::Debug for DeltaCompressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Compressor").finish_non_exhaustive()
     }
 }
 
-impl Compressor {
+impl DeltaCompressor {
     /// Writes the delta to the front of `delta`, which is as long as a page; its length. None if it
     /// would be no shorter than the page.
     pub(crate) fn encode(&mut self, base: &[u8], new: &[u8], delta: &mut [u8]) -> Option<usize> {
@@ -35,7 +35,7 @@ impl Compressor {
         if 1 + len >= new.len() {
             return None;
         }
-        delta[0] = Codec::Lz4.number();
+        delta[0] = DeltaCodec::Lz4.number();
         delta[1..=len].copy_from_slice(&self.block[..len]);
         Some(1 + len)
     }

@@ -12,7 +12,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// How the changed bytes of a page lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Pattern {
+pub enum ChangePattern {
     /// Runs of 16 to 64 bytes that begin anywhere. One that comes upon another goes on behind it,
     /// and one that comes to the end of the page goes on at its start.
     Runs,
@@ -24,7 +24,7 @@ pub enum Pattern {
     Bytes,
 }
 
-impl Pattern {
+impl ChangePattern {
     /// All that there are.
     pub const ALL: [Self; 4] = [Self::Runs, Self::OneRun, Self::Words, Self::Bytes];
 
@@ -45,7 +45,7 @@ impl Pattern {
     /// If more bytes shall change than there are.
     pub fn fill(self, changed: usize, seed: u64, changes: &mut [u8]) {
         assert!(changed <= changes.len(), "{changed} bytes of {} cannot change", changes.len());
-        let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(seed));
+        let mut random = PatternRandom(Xoshiro256PlusPlus::seed_from_u64(seed));
         changes.fill(0);
         match self {
             Self::Runs => random.runs(changed, changes),
@@ -59,9 +59,9 @@ impl Pattern {
     }
 }
 
-struct Random(Xoshiro256PlusPlus);
+struct PatternRandom(Xoshiro256PlusPlus);
 
-impl Random {
+impl PatternRandom {
     /// A number below `n`, in equal shares up to `n / 2^64`.
     fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.0.next_u64()) * n as u128) >> 64) as usize
@@ -107,7 +107,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    fn filled(pattern: Pattern, changed: usize, seed: u64, len: usize) -> Vec<u8> {
+    fn filled(pattern: ChangePattern, changed: usize, seed: u64, len: usize) -> Vec<u8> {
         let mut changes = vec![7; len];
         pattern.fill(changed, seed, &mut changes);
         changes
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn as_many_bytes_change_as_are_asked_for() {
-        for pattern in Pattern::ALL {
+        for pattern in ChangePattern::ALL {
             for len in [0, 1, 7, 8, 64, 100, 4095, 4096_usize] {
                 for changed in [0, 1, len / 10, len / 2, len.saturating_sub(1), len] {
                     for seed in 0..20 {
@@ -140,21 +140,21 @@ mod tests {
             let all: Vec<usize> = (0..200).flat_map(|seed| stretches(&filled(pattern, 409, seed, 4096))).collect();
             all.iter().sum::<usize>() as f64 / all.len() as f64
         };
-        let means = Pattern::ALL.map(mean);
+        let means = ChangePattern::ALL.map(mean);
         // Ten runs of 40 on average, of which a few touch; 51 words, of which a tenth touches.
         assert!((38.0..48.0).contains(&means[0]), "{means:?}");
         assert!((408.9..409.1).contains(&means[1]), "{means:?}");
         assert!((8.5..9.2).contains(&means[2]), "{means:?}");
         assert!((1.09..1.13).contains(&means[3]), "{means:?}");
         for seed in 0..200 {
-            let words = filled(Pattern::Words, 408, seed, 4096);
+            let words = filled(ChangePattern::Words, 408, seed, 4096);
             assert!(words.chunks(8).all(|word| word.iter().all(|b| *b == 0) || word.iter().all(|b| *b != 0)));
         }
     }
 
     #[test]
     fn every_place_and_every_value_comes_up() {
-        for pattern in Pattern::ALL {
+        for pattern in ChangePattern::ALL {
             let (mut places, mut values) = ([0_u32; 64], [0_u32; 256]);
             for seed in 0..4000 {
                 for (at, byte) in filled(pattern, 16, seed, 64).into_iter().enumerate().filter(|(_, byte)| *byte != 0) {
@@ -163,7 +163,7 @@ mod tests {
                 }
             }
             // A run that cannot leave the page covers its ends less often.
-            let least = if pattern == Pattern::OneRun { 50 } else { 850 };
+            let least = if pattern == ChangePattern::OneRun { 50 } else { 850 };
             assert!(places.iter().all(|count| (least..1_500).contains(count)), "{pattern:?}: {places:?}");
             assert_eq!(values[0], 0);
             assert!(values[1..].iter().all(|count| (170..340).contains(count)), "{pattern:?}: {values:?}");
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_changes_everywhere() {
-        let sums = Pattern::ALL.map(|pattern| {
+        let sums = ChangePattern::ALL.map(|pattern| {
             let changes = filled(pattern, 409, 1, 4096);
             changes.iter().fold(0_u64, |sum, byte| sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte))
         });

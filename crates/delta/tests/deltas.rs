@@ -1,21 +1,21 @@
 //! What a delta is: it gives back the page, is as short as can be, is told from anything else, and
 //! is the same whatever the processor. Everything is held against a model that does it unit by unit.
 
-use destage_delta::patterns::Pattern;
-use destage_delta::{Codec, DeltaError, Encoder, Kernels, decode, encode, encoded_len};
+use destage_delta::patterns::ChangePattern;
+use destage_delta::{DeltaCodec, DeltaEncoder, DeltaError, DeltaKernels, decode, encode, encoded_len};
 use proptest::prelude::*;
 
 /// Bytes of what a bit stands for.
-fn unit(codec: Codec) -> usize {
+fn unit(codec: DeltaCodec) -> usize {
     match codec {
-        Codec::Words => 8,
-        Codec::Bytes => 1,
-        Codec::Lz4 => panic!("LZ4 has no bitmap"),
+        DeltaCodec::Words => 8,
+        DeltaCodec::Bytes => 1,
+        DeltaCodec::Lz4 => panic!("LZ4 has no bitmap"),
     }
 }
 
 /// The delta of a codec with a bitmap, made bit by bit, be it longer than the page.
-fn model(codec: Codec, base: &[u8], new: &[u8]) -> Vec<u8> {
+fn model(codec: DeltaCodec, base: &[u8], new: &[u8]) -> Vec<u8> {
     let mut delta = vec![codec.number()];
     delta.resize(1 + base.len().div_ceil(unit(codec)).div_ceil(8), 0);
     for (index, (old, new)) in base.chunks(unit(codec)).zip(new.chunks(unit(codec))).enumerate() {
@@ -28,14 +28,14 @@ fn model(codec: Codec, base: &[u8], new: &[u8]) -> Vec<u8> {
 }
 
 /// What a codec with a bitmap gives, or the page where that is no longer.
-fn model_or_raw(codec: Codec, base: &[u8], new: &[u8]) -> Vec<u8> {
+fn model_or_raw(codec: DeltaCodec, base: &[u8], new: &[u8]) -> Vec<u8> {
     let delta = model(codec, base, new);
     if delta.len() < new.len() { delta } else { new.to_vec() }
 }
 
 /// The shortest.
 fn shortest(base: &[u8], new: &[u8]) -> Vec<u8> {
-    let [words, bytes] = [Codec::Words, Codec::Bytes].map(|codec| model_or_raw(codec, base, new));
+    let [words, bytes] = [DeltaCodec::Words, DeltaCodec::Bytes].map(|codec| model_or_raw(codec, base, new));
     if bytes.len() < words.len() { bytes } else { words }
 }
 
@@ -47,7 +47,7 @@ fn encoded(base: &[u8], new: &[u8], encode: impl FnOnce(&[u8], &[u8], &mut [u8])
     room[64..64 + len].to_vec()
 }
 
-fn decoded(kernels: Kernels, base: &[u8], delta: &[u8]) -> Result<Vec<u8>, DeltaError> {
+fn decoded(kernels: DeltaKernels, base: &[u8], delta: &[u8]) -> Result<Vec<u8>, DeltaError> {
     let mut page = vec![0xee; base.len()];
     kernels.decode(base, delta, &mut page).map(|()| page)
 }
@@ -56,15 +56,15 @@ fn decoded(kernels: Kernels, base: &[u8], delta: &[u8]) -> Result<Vec<u8>, Delta
 fn check(base: &[u8], new: &[u8]) {
     let expected = shortest(base, new);
     assert_eq!(encoded_len(base, new), expected.len());
-    for kernels in Kernels::all_available() {
+    for kernels in DeltaKernels::all_available() {
         let what = |codec| format!("{codec:?} with {}: {} B\n{base:?}\n{new:?}", kernels.name(), base.len());
         assert_eq!(kernels.encoded_len(base, new), expected.len(), "{}", what(None));
         let delta = encoded(base, new, |base, new, delta| kernels.encode(base, new, delta));
         assert_eq!(delta, expected, "{}", what(None));
-        for codec in Codec::ALL {
-            let mut encoder = Encoder::new(kernels, codec);
+        for codec in DeltaCodec::ALL {
+            let mut encoder = DeltaEncoder::new(kernels, codec);
             let delta = encoded(base, new, |base, new, delta| encoder.encode(base, new, delta));
-            if codec != Codec::Lz4 {
+            if codec != DeltaCodec::Lz4 {
                 assert_eq!(delta, model_or_raw(codec, base, new), "{}", what(Some(codec)));
             }
             assert!(delta.len() == new.len() || delta[0] == codec.number(), "{}", what(Some(codec)));
@@ -75,9 +75,9 @@ fn check(base: &[u8], new: &[u8]) {
 }
 
 /// A page and the same with changes.
-fn changed(pattern: Pattern, changed: usize, seed: u64, len: usize) -> (Vec<u8>, Vec<u8>) {
+fn changed(pattern: ChangePattern, changed: usize, seed: u64, len: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut base, mut new) = (vec![0; len], vec![0; len]);
-    Pattern::OneRun.fill(len, !seed, &mut base);
+    ChangePattern::OneRun.fill(len, !seed, &mut base);
     pattern.fill(changed, seed, &mut new);
     new.iter_mut().zip(&base).for_each(|(new, old)| *new ^= old);
     (base, new)
@@ -86,7 +86,7 @@ fn changed(pattern: Pattern, changed: usize, seed: u64, len: usize) -> (Vec<u8>,
 #[test]
 fn pages_of_every_length_are_right() {
     for len in 0..600 {
-        for (seed, pattern) in Pattern::ALL.into_iter().enumerate() {
+        for (seed, pattern) in ChangePattern::ALL.into_iter().enumerate() {
             for share in [0, 1, 12, 50, 80, 100] {
                 let (base, new) = changed(pattern, len * share / 100, (len * 4 + seed) as u64, len);
                 check(&base, &new);
@@ -97,9 +97,9 @@ fn pages_of_every_length_are_right() {
 
 #[test]
 fn there_is_always_a_portable_implementation_and_the_best_is_the_first() {
-    let names: Vec<_> = Kernels::all_available().map(Kernels::name).collect();
+    let names: Vec<_> = DeltaKernels::all_available().map(DeltaKernels::name).collect();
     assert_eq!(names.last(), Some(&"portable"));
-    assert_eq!(names.first(), Some(&Kernels::best().name()));
+    assert_eq!(names.first(), Some(&DeltaKernels::best().name()));
 }
 
 #[test]
@@ -109,12 +109,12 @@ fn lengths_are_those_of_the_format() {
         let (base, new) = changed(pattern, 4096 * share / 100, 7, 4096);
         (encoded_len(&base, &new), shortest(&base, &new)[0])
     };
-    assert_eq!(len(Pattern::Words, 10), (1 + 64 + 52 * 8, 1));
-    assert_eq!(len(Pattern::Bytes, 10), (1 + 512 + 409, 2));
-    assert_eq!(len(Pattern::Bytes, 87), (1 + 512 + 3563, 2));
-    assert_eq!(len(Pattern::Bytes, 88).0, 4096, "a page whose delta does not pay is raw");
-    assert_eq!(len(Pattern::OneRun, 100).0, 4096);
-    assert_eq!(len(Pattern::OneRun, 0), (1 + 64, 1));
+    assert_eq!(len(ChangePattern::Words, 10), (1 + 64 + 52 * 8, 1));
+    assert_eq!(len(ChangePattern::Bytes, 10), (1 + 512 + 409, 2));
+    assert_eq!(len(ChangePattern::Bytes, 87), (1 + 512 + 3563, 2));
+    assert_eq!(len(ChangePattern::Bytes, 88).0, 4096, "a page whose delta does not pay is raw");
+    assert_eq!(len(ChangePattern::OneRun, 100).0, 4096);
+    assert_eq!(len(ChangePattern::OneRun, 0), (1 + 64, 1));
 }
 
 /// Lengths of pages: that of real ones, that of the crash harness, and any.
@@ -124,7 +124,7 @@ fn lengths() -> impl Strategy<Value = usize> {
 
 /// A page, and the same with changes that lie somehow.
 fn pages() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
-    let patterns = (lengths(), prop::sample::select(&Pattern::ALL), 0..=100_usize, any::<u64>());
+    let patterns = (lengths(), prop::sample::select(&ChangePattern::ALL), 0..=100_usize, any::<u64>());
     let patterns = patterns.prop_map(|(len, pattern, share, seed)| changed(pattern, len * share / 100, seed, len));
     // Overwritten with the same byte again and again, which LZ4 sees and a page may have already.
     let stretches = prop::collection::vec((any::<prop::sample::Index>(), 1..400_usize, any::<u8>()), 0..12);
@@ -158,14 +158,14 @@ proptest! {
     #[test]
     fn a_delta_that_is_cut_or_longer_is_none(
         (base, new) in pages(),
-        codec in prop::sample::select(&Codec::ALL),
+        codec in prop::sample::select(&DeltaCodec::ALL),
         cut in any::<prop::sample::Index>(),
         more in prop::collection::vec(any::<u8>(), 1..90),
     ) {
         let mut delta = vec![0; base.len()];
-        let len = Encoder::new(Kernels::best(), codec).encode(&base, &new, &mut delta);
+        let len = DeltaEncoder::new(DeltaKernels::best(), codec).encode(&base, &new, &mut delta);
         delta.truncate(len);
-        for kernels in Kernels::all_available() {
+        for kernels in DeltaKernels::all_available() {
             // Of a raw page anything may be left.
             if len < base.len() {
                 let cut = decoded(kernels, &base, &delta[..cut.index(len)]);
@@ -182,7 +182,7 @@ proptest! {
     #[test]
     fn whatever_is_taken_for_a_bitmap_is_what_would_be_written(
         (base, new) in pages(),
-        codec in prop::sample::select(&[Codec::Words, Codec::Bytes]),
+        codec in prop::sample::select(&[DeltaCodec::Words, DeltaCodec::Bytes]),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let mut delta = model(codec, &base, &new);
@@ -192,7 +192,7 @@ proptest! {
             let at = 1 + at.index(delta.len() - 1);
             delta[at] = if byte < 128 { delta[at] ^ 1 << (byte % 8) } else { byte };
         }
-        let results: Vec<_> = Kernels::all_available().map(|kernels| decoded(kernels, &base, &delta)).collect();
+        let results: Vec<_> = DeltaKernels::all_available().map(|kernels| decoded(kernels, &base, &delta)).collect();
         prop_assert!(results.windows(2).all(|two| two[0] == two[1]), "{:?}", results);
         if let Ok(page) = &results[0] {
             prop_assert_eq!(model(codec, &base, page), delta);
@@ -206,7 +206,7 @@ proptest! {
         rest in prop::collection::vec(prop_oneof![Just(0_u8), Just(1), any::<u8>()], 0..4200),
     ) {
         let delta = [&[first], &rest[..]].concat();
-        let results: Vec<_> = Kernels::all_available().map(|kernels| decoded(kernels, &base, &delta)).collect();
+        let results: Vec<_> = DeltaKernels::all_available().map(|kernels| decoded(kernels, &base, &delta)).collect();
         prop_assert!(results.windows(2).all(|two| two[0] == two[1]), "{:?}", results);
         prop_assert!(results[0].is_err() || delta.len() <= base.len());
     }
@@ -216,7 +216,7 @@ proptest! {
 #[track_caller]
 fn error(base: &[u8], delta: &[u8]) -> DeltaError {
     let errors: Vec<_> =
-        Kernels::all_available().map(|kernels| decoded(kernels, base, delta).expect_err("it is none")).collect();
+        DeltaKernels::all_available().map(|kernels| decoded(kernels, base, delta).expect_err("it is none")).collect();
     assert!(errors.windows(2).all(|two| two[0] == two[1]), "{errors:?}");
     errors[0]
 }
@@ -229,8 +229,8 @@ fn errors_name_the_byte() {
     assert_eq!(error(&base, &[9, 0, 0]), DeltaError::Codec(9));
     assert_eq!(error(&base, &[0; 67]), DeltaError::Length { found: 67, expected: 66 });
 
-    let words = |low: u8, high: u8, data: &[u8]| [&[Codec::Words.number(), low, high], data].concat();
-    assert_eq!(error(&base, &[Codec::Words.number(), 0]), DeltaError::Length { found: 2, expected: 3 });
+    let words = |low: u8, high: u8, data: &[u8]| [&[DeltaCodec::Words.number(), low, high], data].concat();
+    assert_eq!(error(&base, &[DeltaCodec::Words.number(), 0]), DeltaError::Length { found: 2, expected: 3 });
     assert_eq!(error(&base, &words(0, 2, &[])), DeltaError::Bitmap(2));
     assert_eq!(error(&base, &words(1, 0, &[1; 7])), DeltaError::Length { found: 10, expected: 11 });
     assert_eq!(error(&base, &words(0, 1, &[1; 3])), DeltaError::Length { found: 6, expected: 5 });
@@ -238,7 +238,7 @@ fn errors_name_the_byte() {
     assert_eq!(error(&base, &words(1, 1, &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0])), DeltaError::Unchanged(11));
 
     let bytes = |marks: &[(usize, u8)], data: &[u8]| {
-        let mut delta = vec![Codec::Bytes.number(), 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut delta = vec![DeltaCodec::Bytes.number(), 0, 0, 0, 0, 0, 0, 0, 0, 0];
         for (at, bits) in marks {
             delta[1 + at] = *bits;
         }
@@ -250,7 +250,7 @@ fn errors_name_the_byte() {
     assert_eq!(error(&base, &bytes(&[(7, 5), (8, 3)], &[1, 2, 3, 0])), DeltaError::Unchanged(13));
     assert_eq!(error(&base, &bytes(&[(7, 5), (8, 3)], &[1, 0, 3, 4])), DeltaError::Unchanged(11));
 
-    let block = |bytes: &[u8]| [&[Codec::Lz4.number()], bytes].concat();
+    let block = |bytes: &[u8]| [&[DeltaCodec::Lz4.number()], bytes].concat();
     // Two literals, then 66 bytes more from two before; no end; nothing before; four bytes alone.
     assert_eq!(error(&base, &block(&[0x2f, 1, 2, 2, 0, 47])), DeltaError::Block("it holds more bytes than a page"));
     assert_eq!(error(&base, &block(&[])), DeltaError::Block("it ends where another byte must follow"));
@@ -295,7 +295,7 @@ fn pages_of_different_lengths_are_named() {
         || encoded_len(&[0; 16], &[0; 15]),
         || encode(&[0; 16], &[0; 15], &mut [0; 16]),
         || encode(&[0; 16], &[0; 16], &mut [0; 15]),
-        || Encoder::new(Kernels::best(), Codec::Lz4).encode(&[0; 16], &[0; 15], &mut [0; 16]),
+        || DeltaEncoder::new(DeltaKernels::best(), DeltaCodec::Lz4).encode(&[0; 16], &[0; 15], &mut [0; 16]),
         || decode(&[0; 16], &[0; 16], &mut [0; 15]).map_or(0, |()| 1),
     ];
     for call in calls {

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use destage_cache::{HostCacheSpec, Medium, Served};
+use destage_cache::{CacheMedium, HostCacheSpec, ServedTier};
 use destage_exec::{
     AcceptedLosses, AlignedBuffer, FileExecutor, FileProbe, FilesError, IoBackend, NvramPlace, OsInterface, RealOs,
     RequestCompletion,
 };
 use destage_nbd::StatusExtent;
 use destage_plan::{Column, Dev, DevSet, HostRequest, PageRange, Row, Status, path_text};
-use destage_raid::{Geometry, Level, Place};
+use destage_raid::{Geometry, PagePlace, RaidLevel};
 
 use news::ArraySnapshot;
 use scrubbing::ArrayScrub;
@@ -52,7 +52,7 @@ enum SettlePhase {
 #[derive(Debug)]
 pub struct ArrayBackend {
     os: Arc<dyn OsInterface>,
-    files: FileExecutor<Box<dyn Served>>,
+    files: FileExecutor<Box<dyn ServedTier>>,
     description: ArrayDescription,
     /// The description's file.
     path: PathBuf,
@@ -234,7 +234,7 @@ impl ArrayBackend {
     }
 
     /// The executor.
-    pub const fn files(&self) -> &FileExecutor<Box<dyn Served>> {
+    pub const fn files(&self) -> &FileExecutor<Box<dyn ServedTier>> {
         &self.files
     }
 
@@ -303,9 +303,9 @@ impl ArrayBackend {
     fn data_at(&self, dev: Dev, row: Row) -> Option<u64> {
         let (stripe, row_in_chunk) = self.geometry.stripe_of(row);
         let column = self.geometry.column(stripe, dev);
-        let column = if self.geometry.level() == Level::Raid1 { Column(0) } else { column };
+        let column = if self.geometry.level() == RaidLevel::Raid1 { Column(0) } else { column };
         let is_data = self.geometry.data_set().contains(column);
-        is_data.then(|| self.geometry.page_of(Place { stripe, row_in_chunk, column }))
+        is_data.then(|| self.geometry.page_of(PagePlace { stripe, row_in_chunk, column }))
     }
 
     /// Returns the member that is being filled, and how many percent of its rows it holds.
@@ -392,7 +392,7 @@ impl ArrayBackend {
 
 /// Returns true if the NVRAM or the cache's device may have writes that were answered and are on no member.
 fn holds_data(policy: &HostCacheSpec) -> bool {
-    policy.info().holds_dirty || policy.info().medium == Medium::Nvram
+    policy.info().holds_dirty || policy.info().medium == CacheMedium::Nvram
 }
 
 /// Returns for how many seconds something has had no answer if it is slow.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use destage_cache::{Medium, Served};
+use destage_cache::{CacheMedium, ServedTier};
 use destage_exec::{FileExecutor, MemberFreshness};
 use destage_plan::{Dev, DevSet, path_text};
 
@@ -57,7 +57,7 @@ impl ArrayAssembly {
     pub fn inspect(description: ArrayDescription, path: &Path) -> Result<Self, DescriptionError> {
         description.check_md(folder(path))?;
         let DescribedArray { geometry, policy, files, .. } = description.described(folder(path))?;
-        let found = FileExecutor::<Box<dyn Served>>::inspect_members(&files)?;
+        let found = FileExecutor::<Box<dyn ServedTier>>::inspect_members(&files)?;
         let needed = usize::from(geometry.members() - geometry.parity_columns());
         let current = found.iter().filter(|(_, fresh)| *fresh == MemberFreshness::Current).count();
         // The freshest first, and of those that are as fresh the first one.
@@ -82,7 +82,7 @@ impl ArrayAssembly {
             members: members.collect(),
             needed,
             short: wanted - forced.len(),
-            holds_data: info.holds_dirty || info.medium == Medium::Nvram,
+            holds_data: info.holds_dirty || info.medium == CacheMedium::Nvram,
             description,
             path: path.to_owned(),
         })
@@ -121,7 +121,7 @@ impl ArrayAssembly {
         let described = self.description.described(folder(&self.path))?;
         // Older members that are not needed are left behind, or nobody could tell of what time the array is.
         if self.short == 0 && self.members.iter().any(|member| member.freshness != MemberFreshness::Current) {
-            FileExecutor::<Box<dyn Served>>::force_members(&described.files, forced)?;
+            FileExecutor::<Box<dyn ServedTier>>::force_members(&described.files, forced)?;
         }
         drop(described);
         let mut array = ArrayBackend::open_with(self.description, &self.path, believed)?;

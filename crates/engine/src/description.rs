@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
-use destage_cache::{HostCacheError, HostCacheSpec, Served};
+use destage_cache::{HostCacheError, HostCacheSpec, ServedTier};
 use destage_exec::{DeviceConfig, DeviceOptions, FilesConfig, FilesError, IoBackend, NvramPlace};
 use destage_plan::{Dev, DevSet, PageRange, SECTOR_BYTES, Shape, ShapeError};
-use destage_raid::array::{ArrayConfig, MAX_CORRECTED, ParityMethod, Regime};
+use destage_raid::array::{ArrayConfig, DurabilityMode, MAX_CORRECTED, ParityMethod};
 use destage_raid::settings::{CHUNK, DURABILITY, PAGE, PARITY, STRIPE_CACHE};
-use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, StripeCacheSize};
+use destage_raid::{ArrayGeometryError, Geometry, ParityLayout, RaidLevel, StripeCacheSize};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
@@ -56,10 +56,10 @@ pub struct ArrayDescription {
 pub struct ArrayPart {
     /// The level.
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
-    pub level: Level,
+    pub level: RaidLevel,
     /// The layout; md's default of the level if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "optional")]
-    pub layout: Option<Layout>,
+    pub layout: Option<ParityLayout>,
     /// Bytes of a chunk.
     #[serde(default = "default_chunk")]
     pub chunk: ByteSize,
@@ -78,7 +78,7 @@ pub struct ArrayPart {
     pub parity: ParityMethod,
     /// What is promised of acknowledged writes: `flush` or `every-write`.
     #[serde(default = "default_durability", with = "word::durability")]
-    pub durability: Regime,
+    pub durability: DurabilityMode,
     /// The members' files, from member 0 on.
     #[serde(with = "as_text")]
     pub members: Vec<PathBuf>,
@@ -236,7 +236,7 @@ fn default_parity() -> ParityMethod {
     PARITY.default_value()
 }
 
-fn default_durability() -> Regime {
+fn default_durability() -> DurabilityMode {
     DURABILITY.default_value()
 }
 
@@ -403,7 +403,7 @@ pub struct DescribedArray {
     /// The cache.
     pub policy: HostCacheSpec,
     /// What decides.
-    pub controller: Box<dyn Served>,
+    pub controller: Box<dyn ServedTier>,
     /// The files.
     pub files: FilesConfig,
 }
@@ -421,7 +421,7 @@ impl ArrayPart {
     /// are so large that too few rows fit.
     pub fn stripe_cache(&self) -> StripeCacheSize {
         let size = StripeCacheSize::Bytes(Self::STRIPE_CACHE_BYTES);
-        let has_parity = matches!(self.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
+        let has_parity = matches!(self.level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
         let fits = size.rows(self.page.0, self.members.len() as u8).is_ok();
         if has_parity && fits { size } else { StripeCacheSize::OFF }
     }
@@ -582,7 +582,7 @@ impl ArrayDescription {
             shape: Shape::new(page, SECTOR_BYTES.min(page), stripe, stripe, geometry.data_pages())?,
             depth: self.serve.depth,
             devices: members.chain(cache).map(device).collect(),
-            every_write: config.regime == Regime::EveryWrite,
+            every_write: config.regime == DurabilityMode::EveryWrite,
             nvram,
             spare_nvram: self.nvram.on.map(|_| folder.join(self.nvram.spare_place())),
             nv_slots: config.nv_slots + policy.nv_slots(cache_pages, &config),

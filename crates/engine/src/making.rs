@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{ExistingFiles, FileExecutor, OsInterface, PathPresence, RealOs, SyncPoint, ZeroingWatch};
 use destage_plan::DevSet;
 use destage_raid::MAX_DEVICES;
@@ -123,7 +123,7 @@ impl ArrayDescription {
         let stopped = files.wait_ready().and_then(|()| files.stop_clean());
         let described = stopped.map_err(DescriptionError::from).and_then(|_| self.save(&**os, path));
         if described.is_err() {
-            FileExecutor::<Box<dyn Served>>::unmake(&**os, &config, existing);
+            FileExecutor::<Box<dyn ServedTier>>::unmake(&**os, &config, existing);
         }
         described.map(|()| made)
     }
@@ -132,8 +132,8 @@ impl ArrayDescription {
     fn give_up(&self, os: &dyn OsInterface, path: &Path, old: &Self) -> Result<ExistingFiles, DescriptionError> {
         let of_folder = folder(path);
         let (old, new) = (old.described(of_folder)?.files, self.described(of_folder)?.files);
-        let existing = FileExecutor::<Box<dyn Served>>::check_given_up(os, &old, &new)?;
-        let spare = FileExecutor::<Box<dyn Served>>::find_spare_nvram(os, &old)?;
+        let existing = FileExecutor::<Box<dyn ServedTier>>::check_given_up(os, &old, &new)?;
+        let spare = FileExecutor::<Box<dyn ServedTier>>::find_spare_nvram(os, &old)?;
         // Without its description nobody takes what is left for the array.
         os.remove(path).map_err(DescriptionError::io(path))?;
         os.sync_folder(of_folder, SyncPoint::DescriptionFolder).map_err(DescriptionError::io(of_folder))?;

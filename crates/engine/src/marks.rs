@@ -1,6 +1,6 @@
 //! What a client can be told of pages beside their content: the context `destage:state` of block status.
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_nbd::StatusExtent;
 use destage_plan::PageRange;
 
@@ -18,7 +18,7 @@ pub const LOST: u32 = 4;
 const PAGES: u64 = 4096;
 
 /// What holds of the first of these bytes of an array, as many as are told of at a time.
-pub fn of(served: &dyn Served, page_bytes: u64, offset: u64, len: u64) -> Vec<StatusExtent> {
+pub fn of(served: &dyn ServedTier, page_bytes: u64, offset: u64, len: u64) -> Vec<StatusExtent> {
     let (array, mut extents) = (served.array(), Vec::<StatusExtent>::new());
     let end = offset + len;
     for page in (offset / page_bytes..end.div_ceil(page_bytes)).take(PAGES as usize) {
@@ -32,7 +32,7 @@ pub fn of(served: &dyn Served, page_bytes: u64, offset: u64, len: u64) -> Vec<St
     extents
 }
 
-fn flags(served: &dyn Served, page: u64) -> u32 {
+fn flags(served: &dyn ServedTier, page: u64) -> u32 {
     let geometry = &served.array().config().geometry;
     let place = geometry.locate(page);
     let sources = served.sources(geometry.row(place.stripe, place.row_in_chunk));

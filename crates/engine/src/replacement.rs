@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::FilesError;
 use destage_plan::{Dev, DevSet, Status};
 use serde::{Deserialize, Serialize};
@@ -151,7 +151,7 @@ impl ReplaceError {
 
 /// Checks that the array loses nothing if this member is taken out of it.
 pub(crate) fn check_member(
-    served: &dyn Served,
+    served: &dyn ServedTier,
     status: Status,
     dev: Dev,
     names_other: bool,
@@ -185,7 +185,7 @@ pub(crate) fn check_member(
 }
 
 /// Checks that nothing is lost with the cache's device.
-pub(crate) fn check_cache(served: &dyn Served, status: Status) -> Result<(), ReplaceError> {
+pub(crate) fn check_cache(served: &dyn ServedTier, status: Status) -> Result<(), ReplaceError> {
     if status != Status::Ready {
         return Err(ReplaceError::Recovering { device: "the cache".to_owned() });
     }

@@ -325,7 +325,7 @@ impl<B: BlockBackend> BlockService<B> {
     pub fn run(mut self) -> Result<(), ServiceError> {
         let mut is_signalled = false;
         while !self.stopping {
-            self.turn(None)?;
+            self.run_once(None)?;
             if self.stop.load(Ordering::Relaxed) && !std::mem::replace(&mut is_signalled, true) {
                 self.happened(|| ServiceEvent::Stopping {
                     why: "a signal, or the end of the command that is served".to_owned(),
@@ -336,7 +336,7 @@ impl<B: BlockBackend> BlockService<B> {
         // Whatever hangs, the end comes.
         self.backend.begin_stop();
         self.backend.end_scrub("the service has ended");
-        self.say_goodbye()?;
+        self.drain_clients()?;
         let closed = self.close_queue();
         if let Some(why) = self.broken {
             self.controls.iter_mut().for_each(|(_, control)| control.stopped(Err(&why)));
@@ -358,7 +358,7 @@ impl<B: BlockBackend> BlockService<B> {
     }
 
     /// Nobody new comes, nothing new is begun, and what is under way is answered.
-    fn say_goodbye(&mut self) -> Result<(), ServiceError> {
+    fn drain_clients(&mut self) -> Result<(), ServiceError> {
         for listener in std::mem::take(&mut self.listeners) {
             self.waiter.remove(&listener);
         }
@@ -374,34 +374,34 @@ impl<B: BlockBackend> BlockService<B> {
             let left = until.saturating_duration_since(Instant::now());
             // What is under way is waited for as long as devices may take.
             if self.pending.is_empty() && (!unsent && !self.is_scrubbing() || left.is_zero()) {
-                self.tell_news();
+                self.report_news();
                 return Ok(());
             }
-            self.turn(Some(left.max(Duration::from_millis(1))))?;
+            self.run_once(Some(left.max(Duration::from_millis(1))))?;
         }
     }
 
     /// Tells what has happened to the array, unless it has stopped.
-    fn tell_news(&mut self) {
+    fn report_news(&mut self) {
         if let Some(tell) = self.events.as_mut().filter(|_| self.broken.is_none()) {
             self.backend.news(tell);
         }
     }
 
     /// Does what there is to do, and waits for more, at most as long as this.
-    fn turn(&mut self, most: Option<Duration>) -> Result<(), ServiceError> {
-        self.work();
-        self.attend();
+    fn run_once(&mut self, most: Option<Duration>) -> Result<(), ServiceError> {
+        self.poll_backend();
+        self.serve_clients();
         if std::mem::take(&mut self.begun) {
             // What was begun may have come to its end without anybody's help, as a hit in memory does.
-            self.work();
-            self.attend();
+            self.poll_backend();
+            self.serve_clients();
         }
         self.hear_device();
         self.go_on_replacing();
         self.tell_scrub();
         if self.news.is_due() {
-            self.tell_news();
+            self.report_news();
         }
         self.serve_controls();
         if self.backend.hear() && self.broken.is_none() {
@@ -410,8 +410,8 @@ impl<B: BlockBackend> BlockService<B> {
         if self.stopping && most.is_none() {
             return Ok(());
         }
-        self.dismiss_stalled();
-        self.stir_ready();
+        self.drop_stalled();
+        self.mark_memory_ready();
         // Further requests that came meanwhile are looked at before anything is waited for.
         let busy = (std::mem::take(&mut self.begun) || !self.stirred.is_empty() || self.owes_device())
             .then_some(Duration::ZERO);
@@ -427,9 +427,9 @@ impl<B: BlockBackend> BlockService<B> {
         self.waiter.wait(most, &mut ready).map_err(cannot("wait for clients"))?;
         for source in ready.drain(..) {
             match EventSource::of(source) {
-                EventSource::Listener(at) => self.welcome(at)?,
+                EventSource::Listener(at) => self.accept_clients(at)?,
                 EventSource::Control => self.accept_controls()?,
-                EventSource::Client(at) => self.hear_client(at),
+                EventSource::Client(at) => self.client_is_ready(at),
                 EventSource::ControlClient(at) => self.read_control(at),
                 // They are looked at in every turn.
                 EventSource::Backend | EventSource::BlockDevice => {}
@@ -439,20 +439,20 @@ impl<B: BlockBackend> BlockService<B> {
         if self.unwelcome.is_some_and(|until| until <= Instant::now()) {
             self.unwelcome = None;
             self.descriptors.refill();
-            self.shut_doors(IoInterest::READ)?;
+            self.set_listening(IoInterest::READ)?;
             self.shut_control(IoInterest::READ)?;
         }
-        self.dismiss_silent();
+        self.drop_silent();
         Ok(())
     }
 
     /// Has those looked at who have waited for memory, and find it now.
-    fn stir_ready(&mut self) {
+    fn mark_memory_ready(&mut self) {
         let stirred = &mut self.stirred;
         self.budget.ready(|client| stirred.push(client));
     }
 
-    fn stir(&mut self, client: usize) {
+    fn mark_ready(&mut self, client: usize) {
         // A client is mostly stirred many times in a row.
         if self.stirred.last() != Some(&client) {
             self.stirred.push(client);
@@ -460,7 +460,7 @@ impl<B: BlockBackend> BlockService<B> {
     }
 
     /// Has the backend go on, and takes its answers.
-    fn work(&mut self) {
+    fn poll_backend(&mut self) {
         if self.broken.is_some() {
             return;
         }
@@ -469,16 +469,16 @@ impl<B: BlockBackend> BlockService<B> {
             match next {
                 Ok(Some(completion)) => self.complete(completion),
                 Ok(None) => return,
-                Err(error) => return self.give_up(&error),
+                Err(error) => return self.stop_answering(&error),
             }
             next = Ok(self.backend.next_completion());
         }
     }
 
     /// The backend has stopped: nothing is answered but with errors from now on. What was never begun ends at once.
-    fn give_up(&mut self, error: &FilesError) {
+    fn stop_answering(&mut self, error: &FilesError) {
         // What has happened before, of which nobody was told so far.
-        self.tell_news();
+        self.report_news();
         let is_refused = matches!(error, FilesError::Refused(_));
         self.stopping |= is_refused;
         // Of a refusal the backend has told with its news.
@@ -507,10 +507,10 @@ impl<B: BlockBackend> BlockService<B> {
     }
 
     /// Reads from and writes to those clients of whom there may be something new.
-    fn attend(&mut self) {
+    fn serve_clients(&mut self) {
         self.serve_device();
         let mut again = std::mem::take(&mut self.again);
-        self.stir_ready();
+        self.mark_memory_ready();
         while let Some(at) = self.stirred.pop() {
             if !self.clients.contains(at) {
                 continue;
@@ -521,7 +521,7 @@ impl<B: BlockBackend> BlockService<B> {
                         again.push(at);
                     }
                 }
-                Err(lost) => self.dismiss(at, Some(&lost)),
+                Err(lost) => self.drop_client(at, Some(&lost)),
             }
         }
         // Their turn comes again after everybody's.
@@ -547,7 +547,7 @@ impl<B: BlockBackend> BlockService<B> {
         client.give_back_input(&mut self.budget);
         self.budget.settle(at, client.held());
         if client.is_over() {
-            self.dismiss(at, None);
+            self.drop_client(at, None);
             return Ok(false);
         }
         let wanted = client.wanted();

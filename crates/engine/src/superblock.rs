@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use destage_plan::SECTOR_BYTES;
-use destage_raid::{Layout, Level};
+use destage_raid::{ParityLayout, RaidLevel};
 use serde::{Deserialize, Serialize};
 
 use crate::ByteSize;
@@ -38,9 +38,9 @@ pub struct MdOrigin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MdArray {
     /// The level.
-    pub level: Level,
+    pub level: RaidLevel,
     /// The layout, if the level has some.
-    pub layout: Option<Layout>,
+    pub layout: Option<ParityLayout>,
     /// Bytes of a chunk; none of RAID-1.
     pub chunk: Option<ByteSize>,
     /// Bytes that are used of each member.
@@ -275,17 +275,17 @@ impl MdSuperblock {
     /// The array, without its members.
     fn array(&self) -> Result<MdArray, MdError> {
         let level = match self.u32(72).cast_signed() {
-            0 => Level::Raid0,
-            1 => Level::Raid1,
-            4 => Level::Raid4,
-            5 => Level::Raid5,
-            6 => Level::Raid6,
+            0 => RaidLevel::Raid0,
+            1 => RaidLevel::Raid1,
+            4 => RaidLevel::Raid4,
+            5 => RaidLevel::Raid5,
+            6 => RaidLevel::Raid6,
             other => return Err(self.wrong("the level", other, "0, 1, 4, 5 or 6")),
         };
         // RAID-4 has one layout, whatever is said.
         let layout = match (level, self.u32(76)) {
-            (Level::Raid0 | Level::Raid1, _) => None,
-            (Level::Raid4, _) => Some(Layout::ParityLast),
+            (RaidLevel::Raid0 | RaidLevel::Raid1, _) => None,
+            (RaidLevel::Raid4, _) => Some(ParityLayout::ParityLast),
             (_, number) => {
                 let known = NUMBERS.into_iter().find(|(known, _)| *known == number).map(|(_, layout)| layout.on(level));
                 let known = known.filter(|layout| level.layouts().contains(layout));
@@ -299,7 +299,7 @@ impl MdSuperblock {
         Ok(MdArray {
             level,
             layout,
-            chunk: if level == Level::Raid1 { None } else { Some(bytes("the chunk", self.u32(88).into())?) },
+            chunk: if level == RaidLevel::Raid1 { None } else { Some(bytes("the chunk", self.u32(88).into())?) },
             member_size: bytes("what is used", self.used())?,
             data_offset: bytes("the data offset", self.u64(128))?,
             origin: self.origin(),
@@ -322,14 +322,14 @@ impl MdSuperblock {
     }
 
     /// Whether nothing is under way, and parity or copies are those of the data.
-    fn in_order(&self, level: Level) -> Result<(), MdError> {
+    fn in_order(&self, level: RaidLevel) -> Result<(), MdError> {
         let features = self.u32(8) & !HARMLESS;
         if features != 0 {
             let none = "0: no recovery, reshape, bad blocks, replacement, journal, PPL or cluster; have md bring that to an end first";
             return Err(self.wrong("the map of features, but for bitmap and layout,", format!("{features:#x}"), none));
         }
         let synced = self.u64(208);
-        if level != Level::Raid0 && synced != u64::MAX {
+        if level != RaidLevel::Raid0 && synced != u64::MAX {
             let all = "behind the end: have md resync the array, and stop it in order";
             return Err(self.wrong("the sector up to which all is in sync", synced, all));
         }
@@ -338,19 +338,19 @@ impl MdSuperblock {
 }
 
 /// The numbers that md has for layouts.
-const NUMBERS: [(u32, Layout); 14] = [
-    (0, Layout::LeftAsymmetric),
-    (1, Layout::RightAsymmetric),
-    (2, Layout::LeftSymmetric),
-    (3, Layout::RightSymmetric),
-    (4, Layout::ParityFirst),
-    (5, Layout::ParityLast),
-    (8, Layout::DdfZeroRestart),
-    (9, Layout::DdfNRestart),
-    (10, Layout::DdfNContinue),
-    (16, Layout::LeftAsymmetric6),
-    (17, Layout::RightAsymmetric6),
-    (18, Layout::LeftSymmetric6),
-    (19, Layout::RightSymmetric6),
-    (20, Layout::ParityFirst6),
+const NUMBERS: [(u32, ParityLayout); 14] = [
+    (0, ParityLayout::LeftAsymmetric),
+    (1, ParityLayout::RightAsymmetric),
+    (2, ParityLayout::LeftSymmetric),
+    (3, ParityLayout::RightSymmetric),
+    (4, ParityLayout::ParityFirst),
+    (5, ParityLayout::ParityLast),
+    (8, ParityLayout::DdfZeroRestart),
+    (9, ParityLayout::DdfNRestart),
+    (10, ParityLayout::DdfNContinue),
+    (16, ParityLayout::LeftAsymmetric6),
+    (17, ParityLayout::RightAsymmetric6),
+    (18, ParityLayout::LeftSymmetric6),
+    (19, ParityLayout::RightSymmetric6),
+    (20, ParityLayout::ParityFirst6),
 ];

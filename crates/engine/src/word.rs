@@ -3,7 +3,7 @@
 use std::fmt;
 
 use destage_raid::StripeCacheSize;
-use destage_raid::array::{ParityMethod, Regime};
+use destage_raid::array::{DurabilityMode, ParityMethod};
 use destage_raid::settings::{ArraySetting, DURABILITY, PARITY, STRIPE_CACHE};
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, VariantAccess, Visitor};
@@ -25,14 +25,14 @@ pub(crate) mod parity {
 
 /// Names the durability modes.
 pub(crate) mod durability {
-    use super::{DURABILITY, Deserializer, Regime, Serializer, deserialize_word, serialize_word};
+    use super::{DURABILITY, Deserializer, DurabilityMode, Serializer, deserialize_word, serialize_word};
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-    pub(crate) fn serialize<S: Serializer>(value: &Regime, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &DurabilityMode, to: S) -> Result<S::Ok, S::Error> {
         serialize_word(&DURABILITY, value.word(), to)
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Regime, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DurabilityMode, D::Error> {
         deserialize_word(&DURABILITY, from)
     }
 }

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
-use destage_cache::{HostCacheSpec, Served};
+use destage_cache::{HostCacheSpec, ServedTier};
 use destage_exec::{AlignedBuffer, DeviceConfig, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig, IoBackend};
 use destage_plan::{HostOp, HostRequest, Shape};
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -24,7 +24,13 @@ const MEMBER: u64 = 16_384;
 /// Pages of a chunk.
 const CHUNK: u32 = 16;
 
-fn files(level: Level, members: u32, io: IoBackend, direct: bool, folder: &Path) -> FileExecutor<Box<dyn Served>> {
+fn files(
+    level: RaidLevel,
+    members: u32,
+    io: IoBackend,
+    direct: bool,
+    folder: &Path,
+) -> FileExecutor<Box<dyn ServedTier>> {
     let geometry = Geometry::new(level, level.default_layout(), members, CHUNK, MEMBER).expect("an array");
     let config = ArrayConfig { page_bytes: PAGE as u32, ..ArrayConfig::new(geometry.clone()) };
     let controller = "none".parse::<HostCacheSpec>().expect("there is one").build(&config, 0).expect("an array");
@@ -54,7 +60,13 @@ fn files(level: Level, members: u32, io: IoBackend, direct: bool, folder: &Path)
 }
 
 /// Has so many requests served, `depth` at a time.
-fn serve(files: &mut FileExecutor<Box<dyn Served>>, dice: &mut Xoshiro256PlusPlus, op: HostOp, depth: u64, count: u64) {
+fn serve(
+    files: &mut FileExecutor<Box<dyn ServedTier>>,
+    dice: &mut Xoshiro256PlusPlus,
+    op: HostOp,
+    depth: u64,
+    count: u64,
+) {
     let pages = files.engine().shape().bytes() / PAGE;
     let (mut begun, mut ended) = (0, 0);
     let mut spare: Vec<_> = (0..depth).map(|_| AlignedBuffer::zeroed(PAGE as usize)).collect();
@@ -74,7 +86,7 @@ fn serve(files: &mut FileExecutor<Box<dyn Served>>, dice: &mut Xoshiro256PlusPlu
 }
 
 /// Writes all.
-fn fill(files: &mut FileExecutor<Box<dyn Served>>) {
+fn fill(files: &mut FileExecutor<Box<dyn ServedTier>>) {
     let (bytes, part) = (files.engine().shape().bytes(), 1 << 20);
     for (tag, offset) in (0..bytes).step_by(part).enumerate() {
         let len = (part as u64).min(bytes - offset);
@@ -93,7 +105,7 @@ fn main() {
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(2))
         .configure_from_args();
-    for (level, members) in [(Level::Raid0, 2), (Level::Raid5, 4)] {
+    for (level, members) in [(RaidLevel::Raid0, 2), (RaidLevel::Raid5, 4)] {
         for (io, by) in [(IoBackend::Threads, "threads"), (IoBackend::Ring, "io_uring")] {
             for direct in [false, true] {
                 let folder = tempfile::tempdir().expect("a temporary folder");

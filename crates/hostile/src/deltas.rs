@@ -1,6 +1,6 @@
 //! Deltas: what is kept in slots and pages, and may be damaged there.
 
-use destage_delta::{Codec, Encoder, Kernels, encoded_len};
+use destage_delta::{DeltaCodec, DeltaEncoder, DeltaKernels, encoded_len};
 
 use crate::bytes::Bytes;
 
@@ -16,12 +16,12 @@ pub(crate) fn check(bytes: &[u8]) {
     let (len, fill) = (usize::from(head.u16()) % PAGE, head.u8());
     let delta = bytes.get(3..).unwrap_or_default();
     let base: Vec<u8> = (0..len).map(|at| fill ^ (at / 5) as u8).collect();
-    let decoded = |kernels: Kernels, delta: &[u8]| {
+    let decoded = |kernels: DeltaKernels, delta: &[u8]| {
         let mut page = vec![0; len];
         kernels.decode(&base, delta, &mut page).map(|()| page)
     };
-    let result = decoded(Kernels::best(), delta);
-    for kernels in Kernels::all_available() {
+    let result = decoded(DeltaKernels::best(), delta);
+    for kernels in DeltaKernels::all_available() {
         assert_eq!(decoded(kernels, delta), result, "{}", kernels.name());
     }
     let page = match result {
@@ -31,19 +31,19 @@ pub(crate) fn check(bytes: &[u8]) {
             return;
         }
     };
-    let of = |codec: Codec| delta.len() < len && delta[0] == codec.number();
+    let of = |codec: DeltaCodec| delta.len() < len && delta[0] == codec.number();
     let shortest = encoded_len(&base, &page);
-    assert!(of(Codec::Lz4) || shortest <= delta.len(), "what is read is not written longer");
+    assert!(of(DeltaCodec::Lz4) || shortest <= delta.len(), "what is read is not written longer");
     let mut again = vec![0; len];
-    for kernels in Kernels::all_available() {
+    for kernels in DeltaKernels::all_available() {
         let written = kernels.encode(&base, &page, &mut again);
         assert_eq!(written, shortest, "{}", kernels.name());
         assert_eq!(decoded(kernels, &again[..written]).as_ref(), Ok(&page), "{}", kernels.name());
-        for codec in Codec::ALL {
-            let written = Encoder::new(kernels, codec).encode(&base, &page, &mut again);
+        for codec in DeltaCodec::ALL {
+            let written = DeltaEncoder::new(kernels, codec).encode(&base, &page, &mut again);
             let again = &again[..written];
             assert_eq!(decoded(kernels, again).as_ref(), Ok(&page), "{} {codec:?}", kernels.name());
-            assert!(codec == Codec::Lz4 || !of(codec) || again == delta, "changes are written in one way");
+            assert!(codec == DeltaCodec::Lz4 || !of(codec) || again == delta, "changes are written in one way");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Metadata logs: what is read from the pages of a cache device and from the NVRAM.
 
 use destage_cache::metadata_log::{
-    ENTRY_BYTES, Entry, Fact, HEADER_BYTES, LogPage, Replay, SEQUENCES, SPARE_SEQUENCES, Shape,
+    ENTRY_BYTES, FrameFact, HEADER_BYTES, LogEntry, LogPage, LogReplay, LogShape, SEQUENCES, SPARE_SEQUENCES,
 };
 use destage_plan::NvSlot;
 
@@ -18,8 +18,8 @@ const KIND: u8 = 17;
 pub(crate) fn check(bytes: &[u8]) {
     let mut input = Bytes::new(bytes);
     let (pages, usage_max) = (3 + u32::from(input.u8() % 4), u32::from(input.u8()) % 8);
-    let shape = Shape { page_bytes: PAGE, pages, usage_max, entries: 2, frames: 8, array_pages: 300 };
-    let Ok(mut replay) = Replay::new(shape) else {
+    let shape = LogShape { page_bytes: PAGE, pages, usage_max, entries: 2, frames: 8, array_pages: 300 };
+    let Ok(mut replay) = LogReplay::new(shape) else {
         assert!(usage_max == 0 || usage_max + 2 > pages, "only the limit is ever wrong");
         return;
     };
@@ -28,7 +28,7 @@ pub(crate) fn check(bytes: &[u8]) {
     for index in 0..4 {
         let mut tag = [0; 24];
         tag.fill_with(|| input.u8());
-        if let Ok(entry) = Entry::from_tag(&tag, KIND) {
+        if let Ok(entry) = LogEntry::from_tag(&tag, KIND) {
             assert_eq!(entry.tag(KIND)[1..], tag[1..], "an entry is written in one way, whichever the version");
             tags.push((NvSlot { index, generation: 1 }, entry));
         }
@@ -41,7 +41,7 @@ pub(crate) fn check(bytes: &[u8]) {
         Ok(found) => found,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    let entries: Vec<Entry> = found.entries().collect();
+    let entries: Vec<LogEntry> = found.entries().collect();
     tags.retain(|(slot, _)| !found.free.contains(slot));
     let fact = |frame, _| entries.iter().find(|entry| entry.frame == frame).expect("it was found").fact;
     let log = &mut found.log;
@@ -51,14 +51,14 @@ pub(crate) fn check(bytes: &[u8]) {
     // Once round, unless it is full.
     for _ in 0..pages {
         let (sequence, mut page, mut free) = (log.next_sequence(), Vec::new(), Vec::new());
-        log.put(Entry { frame: 0, sequence, fact: Fact::Free }, None);
+        log.put(LogEntry { frame: 0, sequence, fact: FrameFact::Free }, None);
         let Ok(Some(slot)) = log.seal(&mut page) else { break };
         disk[slot as usize].clone_from(&page);
         log.written(fact, &mut free);
         tags.retain(|(slot, _)| !free.contains(slot));
         assert!(log.usage() < u64::from(pages));
     }
-    let mut again = Replay::new(shape).expect("the shape was right");
+    let mut again = LogReplay::new(shape).expect("the shape was right");
     (0..).zip(&disk).try_for_each(|(number, page)| again.page(number, page)).expect("what was read or written");
     tags.iter().try_for_each(|&(slot, entry)| again.nvram(slot, entry)).expect("what was read");
     let again = again.end().expect("a log goes on");

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use destage_cache::{HostCacheSpec, Served, host_caches};
+use destage_cache::{HostCacheSpec, ServedTier, host_caches};
 use destage_exec::{
     AcceptedLosses, BadBytes, CrashChance, DeviceConfig, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig,
     FilesError, IoBackend, OsInterface, PathPresence, RecordingOs,
 };
 use destage_plan::{Controller, Dev, HostOp, HostRequest, Shape};
-use destage_raid::array::{ArrayConfig, Regime};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{ArrayConfig, DurabilityMode};
+use destage_raid::{Geometry, RaidLevel};
 
 use crate::bytes::Bytes;
 
@@ -52,11 +52,11 @@ impl Array {
     fn new(cache: &str) -> Self {
         let info = host_caches().find(|info| info.name == cache).expect("a cache of this name");
         let spec = HostCacheSpec::small(info, CACHE_PAGES, 0, false, 0);
-        let layout = Level::Raid5.default_layout();
+        let layout = RaidLevel::Raid5.default_layout();
         let geometry =
-            Geometry::new(Level::Raid5, layout, MEMBERS.into(), 4, MEMBER_PAGES).expect("a shape that can be");
+            Geometry::new(RaidLevel::Raid5, layout, MEMBERS.into(), 4, MEMBER_PAGES).expect("a shape that can be");
         let mut array = ArrayConfig::new(geometry);
-        (array.nv_slots, array.page_bytes, array.regime) = (24, PAGE as u32, Regime::Flush);
+        (array.nv_slots, array.page_bytes, array.regime) = (24, PAGE as u32, DurabilityMode::Flush);
         let pages = [MEMBER_PAGES; MEMBERS as usize].into_iter().chain(info.devices(CACHE_PAGES));
         let devices = pages.zip(FILES).map(|(pages, path)| {
             let options = DeviceOptions::default();
@@ -86,7 +86,7 @@ impl Array {
         made
     }
 
-    fn controller(&self) -> Box<dyn Served> {
+    fn controller(&self) -> Box<dyn ServedTier> {
         self.spec.build(&self.config, CACHE_PAGES).expect("an array that can be")
     }
 
@@ -156,7 +156,7 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 /// Reads and writes all of an array.
-fn used(files: &mut FileExecutor<Box<dyn Served>>) -> Result<(), String> {
+fn used(files: &mut FileExecutor<Box<dyn ServedTier>>) -> Result<(), String> {
     let pages = 2 * MEMBER_PAGES;
     for op in [HostOp::Read, HostOp::Write, HostOp::Read] {
         for page in 0..pages {

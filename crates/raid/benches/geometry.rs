@@ -8,16 +8,16 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 
 const PAGES: usize = 4096;
 
 fn main() {
     let mut criterion = Criterion::default().sample_size(20).configure_from_args();
     let shapes = [
-        ("raid5 of 5, chunk 16", Level::Raid5, 5, 16),
-        ("raid5 of 8, chunk 24", Level::Raid5, 8, 24),
-        ("raid6 of 8, chunk 128", Level::Raid6, 8, 128),
+        ("raid5 of 5, chunk 16", RaidLevel::Raid5, 5, 16),
+        ("raid5 of 8, chunk 24", RaidLevel::Raid5, 8, 24),
+        ("raid6 of 8, chunk 128", RaidLevel::Raid6, 8, 128),
     ];
     let mut group = criterion.benchmark_group("locate");
     group.throughput(Throughput::Elements(PAGES as u64));

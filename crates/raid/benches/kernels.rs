@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
-use destage_raid::kernels::Kernels;
+use destage_raid::kernels::ParityKernels;
 
 const PAGE: usize = 4096;
 /// The sizes of a block and the working sets with their names.
@@ -75,7 +75,7 @@ fn main() {
         .configure_from_args();
     for (working_set, set) in SETS {
         for (block, size) in BLOCKS {
-            for (name, kernels) in Kernels::all_available() {
+            for (name, kernels) in ParityKernels::all_available() {
                 let mut group = criterion.benchmark_group(format!("{set}/{size}/{name}"));
                 for sources in [2, 4, 8] {
                     group.throughput(Throughput::Bytes((sources * block) as u64));

@@ -9,7 +9,7 @@
 
 use destage_plan::{Column, ColumnSet, Dev, DevSet, Row, Stripe};
 
-use crate::layout::{Layout, Level, Names};
+use crate::layout::{LayoutNames, ParityLayout, RaidLevel};
 
 /// The most devices that an array can have.
 pub const MAX_DEVICES: usize = 32;
@@ -21,7 +21,7 @@ pub enum ArrayGeometryError {
     #[error("array.devices = {devices} is not between {} and {MAX_DEVICES} ({level})", level.min_devices())]
     Devices {
         /// The level asked for.
-        level: Level,
+        level: RaidLevel,
         /// The devices given.
         devices: u32,
     },
@@ -29,17 +29,17 @@ pub enum ArrayGeometryError {
     #[error("array.layout = {layout}, but {level} has no layouts; leave it out")]
     NoLayouts {
         /// The level asked for.
-        level: Level,
+        level: RaidLevel,
         /// The layout given.
-        layout: Layout,
+        layout: ParityLayout,
     },
     /// A layout of another level.
-    #[error("array.layout = {layout} is not one of {level}: {}", Names(level.layouts()))]
+    #[error("array.layout = {layout} is not one of {level}: {}", LayoutNames(level.layouts()))]
     Layout {
         /// The level asked for.
-        level: Level,
+        level: RaidLevel,
         /// The layout given.
-        layout: Layout,
+        layout: ParityLayout,
     },
     /// An empty chunk.
     #[error("array.chunk-pages = 0 is not between 1 and {}", u32::MAX)]
@@ -66,7 +66,7 @@ pub enum ArrayGeometryError {
 
 /// Where a page of data lies, whatever the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct PagePlace {
     /// The stripe.
     pub stripe: Stripe,
     /// The page in its chunk.
@@ -111,8 +111,8 @@ impl StripeMap {
 /// The shape of an array. Pages are the unit throughout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    level: Level,
-    layout: Option<Layout>,
+    level: RaidLevel,
+    layout: Option<ParityLayout>,
     devices: u8,
     data: u8,
     slots: u8,
@@ -130,8 +130,8 @@ impl Geometry {
     /// chunk here, which only says how many pages are handled together, is the largest common
     /// divisor of `chunk_pages` and `member_pages`.
     pub fn new(
-        level: Level,
-        layout: Option<Layout>,
+        level: RaidLevel,
+        layout: Option<ParityLayout>,
         devices: u32,
         chunk_pages: u32,
         member_pages: u64,
@@ -150,16 +150,16 @@ impl Geometry {
         if chunk_pages == 0 {
             return Err(ArrayGeometryError::Chunk);
         }
-        let chunk = if level == Level::Raid1 { divisor(chunk_pages, member_pages) } else { chunk_pages };
+        let chunk = if level == RaidLevel::Raid1 { divisor(chunk_pages, member_pages) } else { chunk_pages };
         let stripes = member_pages / u64::from(chunk);
         if stripes == 0 {
             return Err(ArrayGeometryError::TooSmall { member_pages, chunk_pages: chunk });
         }
         let data_columns = match level {
-            Level::Raid0 => devices,
-            Level::Raid1 => 1,
-            Level::Raid4 | Level::Raid5 => devices - 1,
-            Level::Raid6 => devices - 2,
+            RaidLevel::Raid0 => devices,
+            RaidLevel::Raid1 => 1,
+            RaidLevel::Raid4 | RaidLevel::Raid5 => devices - 1,
+            RaidLevel::Raid6 => devices - 2,
         };
         if member_pages.checked_mul(u64::from(data_columns)).is_none() {
             return Err(ArrayGeometryError::TooLarge { member_pages, data_columns });
@@ -167,15 +167,15 @@ impl Geometry {
         let layout = layout.or(level.default_layout()).map(|layout| layout.on(level));
         let n = devices as u8;
         let maps = match (level, layout) {
-            (Level::Raid4 | Level::Raid5 | Level::Raid6, Some(layout)) => {
-                let rule = Rule::of(layout, level == Level::Raid6, n);
+            (RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6, Some(layout)) => {
+                let rule = LayoutRule::of(layout, level == RaidLevel::Raid6, n);
                 (0..rule.period()).map(|stripe| rule.map(stripe)).collect()
             }
             _ => Box::from([in_order(n)]),
         };
         let slots = match layout {
-            _ if level != Level::Raid6 => 0,
-            Some(Layout::DdfZeroRestart | Layout::DdfNRestart | Layout::DdfNContinue) => n,
+            _ if level != RaidLevel::Raid6 => 0,
+            Some(ParityLayout::DdfZeroRestart | ParityLayout::DdfNRestart | ParityLayout::DdfNContinue) => n,
             _ => n - 2,
         };
         Ok(Self { level, layout, devices: n, data: data_columns as u8, slots, chunk, stripes, maps })
@@ -183,13 +183,13 @@ impl Geometry {
 
     /// The level.
     #[inline]
-    pub const fn level(&self) -> Level {
+    pub const fn level(&self) -> RaidLevel {
         self.level
     }
 
     /// The layout; `None` for RAID-0 and RAID-1, which have no choice.
     #[inline]
-    pub const fn layout(&self) -> Option<Layout> {
+    pub const fn layout(&self) -> Option<ParityLayout> {
         self.layout
     }
 
@@ -275,11 +275,11 @@ impl Geometry {
 
     /// Where `page` lies. It must be below [`data_pages`](Self::data_pages).
     #[inline]
-    pub fn locate(&self, page: u64) -> Place {
+    pub fn locate(&self, page: u64) -> PagePlace {
         debug_assert!(page < self.data_pages(), "page {page} of {}", self.data_pages());
         let (chunk, data) = (u64::from(self.chunk), u64::from(self.data));
         let number = page / chunk;
-        Place {
+        PagePlace {
             stripe: Stripe(number / data),
             row_in_chunk: (page % chunk) as u32,
             column: Column((number % data) as u8),
@@ -288,7 +288,7 @@ impl Geometry {
 
     /// The page at a place, the inverse of [`locate`](Self::locate).
     #[inline]
-    pub fn page_of(&self, Place { stripe, row_in_chunk, column }: Place) -> u64 {
+    pub fn page_of(&self, PagePlace { stripe, row_in_chunk, column }: PagePlace) -> u64 {
         debug_assert!(stripe.0 < self.stripes && row_in_chunk < self.chunk && column.0 < self.data);
         (stripe.0 * u64::from(self.data) + u64::from(column.0)) * u64::from(self.chunk) + u64::from(row_in_chunk)
     }
@@ -373,7 +373,7 @@ fn in_order(devices: u8) -> StripeMap {
 
 /// Where P is in stripe s.
 #[derive(Clone, Copy)]
-enum P {
+enum ParityPlace {
     /// On this device.
     At(u8),
     /// On the last device of the ring in stripe 0, then moving down.
@@ -384,7 +384,7 @@ enum P {
 
 /// Where Q is, seen from P.
 #[derive(Clone, Copy)]
-enum Q {
+enum SecondParityPlace {
     /// Nowhere.
     None,
     /// On the next device around.
@@ -397,12 +397,12 @@ enum Q {
 
 /// How a layout places parity and data.
 #[derive(Clone, Copy)]
-struct Rule {
+struct LayoutRule {
     devices: u8,
     /// P moves, and data follows it, over the first so many devices.
     ring: u8,
-    p: P,
-    q: Q,
+    p: ParityPlace,
+    q: SecondParityPlace,
     /// The pattern of stripe s is that of stripe s + shift.
     shift: u8,
     /// Data begins after P and goes around, not on the first device.
@@ -411,37 +411,40 @@ struct Rule {
     ddf: bool,
 }
 
-impl Rule {
-    fn of(layout: Layout, with_q: bool, devices: u8) -> Self {
-        let q = if with_q { Q::AfterP } else { Q::None };
-        let rotating = Self { devices, ring: devices, p: P::Down, q, shift: 0, data_follows_p: false, ddf: false };
+impl LayoutRule {
+    fn of(layout: ParityLayout, with_q: bool, devices: u8) -> Self {
+        let q = if with_q { SecondParityPlace::AfterP } else { SecondParityPlace::None };
+        let rotating =
+            Self { devices, ring: devices, p: ParityPlace::Down, q, shift: 0, data_follows_p: false, ddf: false };
         // The layouts of RAID-5, with Q apart.
-        let five = Self { ring: devices - 1, q: Q::Last, ..rotating };
+        let five = Self { ring: devices - 1, q: SecondParityPlace::Last, ..rotating };
         match layout {
-            Layout::LeftAsymmetric => rotating,
-            Layout::RightAsymmetric => Self { p: P::Up, ..rotating },
-            Layout::LeftSymmetric => Self { data_follows_p: true, ..rotating },
-            Layout::RightSymmetric => Self { p: P::Up, data_follows_p: true, ..rotating },
-            Layout::ParityFirst => Self { p: P::At(0), ..rotating },
-            Layout::ParityLast => Self { p: P::At(devices - 1 - u8::from(with_q)), ..rotating },
-            Layout::DdfZeroRestart => Self { p: P::Up, ddf: true, ..rotating },
+            ParityLayout::LeftAsymmetric => rotating,
+            ParityLayout::RightAsymmetric => Self { p: ParityPlace::Up, ..rotating },
+            ParityLayout::LeftSymmetric => Self { data_follows_p: true, ..rotating },
+            ParityLayout::RightSymmetric => Self { p: ParityPlace::Up, data_follows_p: true, ..rotating },
+            ParityLayout::ParityFirst => Self { p: ParityPlace::At(0), ..rotating },
+            ParityLayout::ParityLast => Self { p: ParityPlace::At(devices - 1 - u8::from(with_q)), ..rotating },
+            ParityLayout::DdfZeroRestart => Self { p: ParityPlace::Up, ddf: true, ..rotating },
             // Stripe 0 has P and Q on the last two devices, where left-asymmetric has them in
             // stripe 1.
-            Layout::DdfNRestart => Self { shift: 1, ddf: true, ..rotating },
-            Layout::DdfNContinue => Self { q: Q::BeforeP, data_follows_p: true, ddf: true, ..rotating },
-            Layout::LeftAsymmetric6 => five,
-            Layout::RightAsymmetric6 => Self { p: P::Up, ..five },
-            Layout::LeftSymmetric6 => Self { data_follows_p: true, ..five },
-            Layout::RightSymmetric6 => Self { p: P::Up, data_follows_p: true, ..five },
-            Layout::ParityFirst6 => Self { p: P::At(0), ..five },
+            ParityLayout::DdfNRestart => Self { shift: 1, ddf: true, ..rotating },
+            ParityLayout::DdfNContinue => {
+                Self { q: SecondParityPlace::BeforeP, data_follows_p: true, ddf: true, ..rotating }
+            }
+            ParityLayout::LeftAsymmetric6 => five,
+            ParityLayout::RightAsymmetric6 => Self { p: ParityPlace::Up, ..five },
+            ParityLayout::LeftSymmetric6 => Self { data_follows_p: true, ..five },
+            ParityLayout::RightSymmetric6 => Self { p: ParityPlace::Up, data_follows_p: true, ..five },
+            ParityLayout::ParityFirst6 => Self { p: ParityPlace::At(0), ..five },
         }
     }
 
     /// Stripes after which the pattern repeats.
     const fn period(self) -> u8 {
         match self.p {
-            P::At(_) => 1,
-            P::Down | P::Up => self.ring,
+            ParityPlace::At(_) => 1,
+            ParityPlace::Down | ParityPlace::Up => self.ring,
         }
     }
 
@@ -450,15 +453,15 @@ impl Rule {
         let n = self.devices;
         let step = (stripe + self.shift) % self.ring;
         let p = match self.p {
-            P::At(device) => device,
-            P::Down => self.ring - 1 - step,
-            P::Up => step,
+            ParityPlace::At(device) => device,
+            ParityPlace::Down => self.ring - 1 - step,
+            ParityPlace::Up => step,
         };
         let q = match self.q {
-            Q::None => None,
-            Q::AfterP => Some((p + 1) % n),
-            Q::BeforeP => Some((p + n - 1) % n),
-            Q::Last => Some(n - 1),
+            SecondParityPlace::None => None,
+            SecondParityPlace::AfterP => Some((p + 1) % n),
+            SecondParityPlace::BeforeP => Some((p + n - 1) % n),
+            SecondParityPlace::Last => Some(n - 1),
         };
         let holds_data = |device: &u8| *device != p && Some(*device) != q;
         let mut map = in_order(n);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// What an array does for redundancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
+pub enum RaidLevel {
     /// Striping without redundancy.
     Raid0,
     /// Every device holds the same.
@@ -18,7 +18,7 @@ pub enum Level {
     Raid6,
 }
 
-impl Level {
+impl RaidLevel {
     /// All levels, ascending.
     pub const ALL: [Self; 5] = [Self::Raid0, Self::Raid1, Self::Raid4, Self::Raid5, Self::Raid6];
 
@@ -44,26 +44,26 @@ impl Level {
     }
 
     /// The layouts to choose from; none where there is nothing to choose.
-    pub const fn layouts(self) -> &'static [Layout] {
+    pub const fn layouts(self) -> &'static [ParityLayout] {
         match self {
             Self::Raid0 | Self::Raid1 => &[],
-            Self::Raid4 => &[Layout::ParityLast],
-            Self::Raid5 => Layout::ALL.split_at(9).0,
-            Self::Raid6 => &Layout::ALL,
+            Self::Raid4 => &[ParityLayout::ParityLast],
+            Self::Raid5 => ParityLayout::ALL.split_at(9).0,
+            Self::Raid6 => &ParityLayout::ALL,
         }
     }
 
     /// The layout used where none is given: md's.
-    pub const fn default_layout(self) -> Option<Layout> {
+    pub const fn default_layout(self) -> Option<ParityLayout> {
         match self {
             Self::Raid0 | Self::Raid1 => None,
-            Self::Raid4 => Some(Layout::ParityLast),
-            Self::Raid5 | Self::Raid6 => Some(Layout::LeftSymmetric),
+            Self::Raid4 => Some(ParityLayout::ParityLast),
+            Self::Raid5 | Self::Raid6 => Some(ParityLayout::LeftSymmetric),
         }
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for RaidLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -77,7 +77,7 @@ pub struct ParseLevelError {
     pub name: String,
 }
 
-impl FromStr for Level {
+impl FromStr for RaidLevel {
     type Err = ParseLevelError;
 
     /// The level of one of mdadm's names: `raid5` or `5`, and `stripe` and `mirror`.
@@ -99,7 +99,7 @@ impl FromStr for Level {
 /// moves up. *Symmetric*: data begins after the parity and goes around; *asymmetric*: data begins
 /// on the first device that holds no parity. With RAID-6, Q follows P around unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Layout {
+pub enum ParityLayout {
     /// Parity moves down, data begins on the first device.
     LeftAsymmetric,
     /// Parity moves up, data begins on the first device.
@@ -133,7 +133,7 @@ pub enum Layout {
     ParityFirst6,
 }
 
-impl Layout {
+impl ParityLayout {
     /// All layouts; those from the tenth on exist for RAID-6 only.
     pub const ALL: [Self; 14] = [
         Self::LeftAsymmetric,
@@ -175,26 +175,26 @@ impl Layout {
     /// The layout that this one is on `level`: without Q the three of DDF are three of the others,
     /// and mdadm takes them as names for those.
     #[must_use]
-    pub const fn on(self, level: Level) -> Self {
+    pub const fn on(self, level: RaidLevel) -> Self {
         match (level, self) {
-            (Level::Raid5, Self::DdfZeroRestart) => Self::RightAsymmetric,
-            (Level::Raid5, Self::DdfNRestart) => Self::LeftAsymmetric,
-            (Level::Raid5, Self::DdfNContinue) => Self::LeftSymmetric,
+            (RaidLevel::Raid5, Self::DdfZeroRestart) => Self::RightAsymmetric,
+            (RaidLevel::Raid5, Self::DdfNRestart) => Self::LeftAsymmetric,
+            (RaidLevel::Raid5, Self::DdfNContinue) => Self::LeftSymmetric,
             _ => self,
         }
     }
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for ParityLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
 /// The names of layouts, for messages.
-pub(crate) struct Names(pub &'static [Layout]);
+pub(crate) struct LayoutNames(pub &'static [ParityLayout]);
 
-impl fmt::Display for Names {
+impl fmt::Display for LayoutNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, layout) in self.0.iter().enumerate() {
             write!(f, "{}{}", if i == 0 { "" } else { ", " }, layout.name())?;
@@ -205,13 +205,13 @@ impl fmt::Display for Names {
 
 /// No layout has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no layout {name:?}; there are {}, and la, ra, ls and rs for the first four", Names(&Layout::ALL))]
+#[error("there is no layout {name:?}; there are {}, and la, ra, ls and rs for the first four", LayoutNames(&ParityLayout::ALL))]
 pub struct ParseLayoutError {
     /// What was given.
     pub name: String,
 }
 
-impl FromStr for Layout {
+impl FromStr for ParityLayout {
     type Err = ParseLayoutError;
 
     /// The layout of one of mdadm's names or short names.

@@ -12,7 +12,7 @@ mod layout;
 pub mod settings;
 mod stripe_cache;
 
-pub use geometry::{ArrayGeometryError, Geometry, MAX_DEVICES, Place, StripeMap};
+pub use geometry::{ArrayGeometryError, Geometry, MAX_DEVICES, PagePlace, StripeMap};
 pub use kernels::field;
-pub use layout::{Layout, Level, ParseLayoutError, ParseLevelError};
+pub use layout::{ParityLayout, ParseLayoutError, ParseLevelError, RaidLevel};
 pub use stripe_cache::StripeCacheSize;

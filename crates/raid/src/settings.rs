@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use destage_plan::quantity;
 
-use crate::array::{ParityMethod, Regime};
-use crate::{Layout, Level, StripeCacheSize};
+use crate::array::{DurabilityMode, ParityMethod};
+use crate::{ParityLayout, RaidLevel, StripeCacheSize};
 
 /// Describes a setting as one command shows it.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl<T> ArraySetting<T> {
 }
 
 /// Declares the level and the number of members.
-pub const LEVEL: ArraySetting<(Level, u32)> = ArraySetting {
+pub const LEVEL: ArraySetting<(RaidLevel, u32)> = ArraySetting {
     simulated: ShownSetting {
         name: "array",
         value: "LEVEL:MEMBERS",
@@ -59,7 +59,7 @@ pub const LEVEL: ArraySetting<(Level, u32)> = ArraySetting {
 };
 
 /// Declares the parity layout; the default is md's.
-pub const LAYOUT: ArraySetting<Layout> = ArraySetting {
+pub const LAYOUT: ArraySetting<ParityLayout> = ArraySetting {
     simulated: ShownSetting {
         name: "layout",
         value: "NAME",
@@ -124,7 +124,7 @@ pub const PARITY: ArraySetting<ParityMethod> = ArraySetting {
 };
 
 /// Declares the durability mode of acknowledged writes.
-pub const DURABILITY: ArraySetting<Regime> = ArraySetting {
+pub const DURABILITY: ArraySetting<DurabilityMode> = ArraySetting {
     simulated: ShownSetting {
         name: "regime",
         value: "flush|every-write",
@@ -157,11 +157,11 @@ pub const STRIPE_CACHE: ArraySetting<StripeCacheSize> = ArraySetting {
     parse: parsed,
 };
 
-fn level_and_members(text: &str) -> Result<(Level, u32), String> {
+fn level_and_members(text: &str) -> Result<(RaidLevel, u32), String> {
     let right =
         || "a level and its members, such as raid5:5; the levels are raid0, raid1, raid4, raid5 and raid6".to_owned();
     let (level, members) = text.split_once(':').ok_or_else(right)?;
-    let level = level.parse::<Level>().map_err(|error| error.to_string())?;
+    let level = level.parse::<RaidLevel>().map_err(|error| error.to_string())?;
     Ok((level, members.parse().map_err(|_| right())?))
 }
 
@@ -173,8 +173,8 @@ fn parity(text: &str) -> Result<ParityMethod, String> {
     chosen(text, &ParityMethod::ALL, ParityMethod::word)
 }
 
-fn regime(text: &str) -> Result<Regime, String> {
-    chosen(text, &Regime::ALL, Regime::word)
+fn regime(text: &str) -> Result<DurabilityMode, String> {
+    chosen(text, &DurabilityMode::ALL, DurabilityMode::word)
 }
 
 fn chosen<T: Copy>(text: &str, all: &[T], word: fn(T) -> &'static str) -> Result<T, String> {

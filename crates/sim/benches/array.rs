@@ -6,10 +6,10 @@
 //! stripes of 64 pages.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use destage_cache::{Served, serve};
+use destage_cache::{ServedTier, serve};
 use destage_plan::{HostNotice, HostOp, HostRequest, Nanos, SECTOR_BYTES, Shape};
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
 use destage_sim::disk::{Disk, DiskProfile, Scheduler};
 
@@ -20,7 +20,7 @@ const MEMBER_PAGES: u64 = 1 << 22;
 
 /// An array with the places of its next requests.
 struct Load {
-    executor: Executor<Box<dyn Served>>,
+    executor: Executor<Box<dyn ServedTier>>,
     op: HostOp,
     pages: u64,
     places: u64,
@@ -30,7 +30,7 @@ struct Load {
 
 impl Load {
     fn new(on_disks: bool, op: HostOp, pages: u64) -> Self {
-        let geometry = Geometry::new(Level::Raid5, None, 5, 16, MEMBER_PAGES).expect("an array");
+        let geometry = Geometry::new(RaidLevel::Raid5, None, 5, 16, MEMBER_PAGES).expect("an array");
         let shape = Shape::new(PAGE, SECTOR_BYTES, 64, 64, geometry.data_pages()).expect("a shape");
         let places = geometry.data_pages() / pages;
         let controller = serve("none", &ArrayConfig::new(geometry), 0).expect("an array");

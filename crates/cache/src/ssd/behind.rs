@@ -11,12 +11,12 @@ use std::collections::BTreeSet;
 use destage_plan::{
     Column, ColumnSet, Nanos, OpId, Out, ParamSpec, Params, Row, Rows, SpecError, TimerId, TimerOwner, quantity,
 };
-use destage_raid::array::{Array, Updated};
-use destage_raid::{Geometry, Place};
+use destage_raid::array::{ParityUpdate, RaidArray};
+use destage_raid::{Geometry, PagePlace};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::frames::Frames;
+use super::frames::FrameTable;
 
 /// Rows whose parity is made to catch up at the same time.
 const CONCURRENT: usize = 8;
@@ -68,7 +68,7 @@ pub(crate) const CLEANED_STRIPES: (&str, &str) = (CLEAN.name, "stripes");
 
 /// A row whose parity does not cover its newest data.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stale {
+pub(super) struct StaleRow {
     /// The data columns of which it covers another version.
     pub(super) columns: ColumnSet,
     /// Those of which the version that it covers is lost.
@@ -83,7 +83,7 @@ pub(super) struct Stale {
 
 /// Frames that would be free, or clean, if no row were behind.
 #[derive(Clone, Copy)]
-pub(crate) struct Owed<'a> {
+pub(crate) struct ReclaimableFrames<'a> {
     pub(super) all: u32,
     /// Of each stale page.
     pub(super) of_page: u32,
@@ -101,8 +101,8 @@ pub(super) fn bytes_per_page(high: ParamSpec, params: &Params) -> u64 {
 }
 
 /// The rows, and what is being done about them.
-pub(crate) struct Behind {
-    rows: HashMap<Row, Stale, FixedState>,
+pub(crate) struct StaleRows {
+    rows: HashMap<Row, StaleRow, FixedState>,
     /// The rows in order, if there may be some without a page in a frame, or stripes are cleaned.
     order: Option<BTreeSet<Row>>,
     /// Stripes are cleaned: the next is the first from this row on.
@@ -137,9 +137,9 @@ pub(crate) struct Behind {
     pub(super) left_rows: u64,
 }
 
-impl Behind {
+impl StaleRows {
     /// For a cache of these frames; whether there may be rows of which no page is in one.
-    pub(super) fn new(frames: &Frames, bare: bool, params: &Params) -> Result<Self, SpecError> {
+    pub(super) fn new(frames: &FrameTable, bare: bool, params: &Params) -> Result<Self, SpecError> {
         let high: u64 = params.number(HIGH.name, 1..=100)?;
         let low: u64 = params.number(LOW.name, 0..=100)?;
         if low > high {
@@ -173,7 +173,7 @@ impl Behind {
         })
     }
 
-    pub(super) fn get(&self, row: Row) -> Option<&Stale> {
+    pub(super) fn get(&self, row: Row) -> Option<&StaleRow> {
         self.rows.get(&row)
     }
 
@@ -197,7 +197,7 @@ impl Behind {
 
     /// The parity of a row will not cover the newest version of a column, of which a version is in a frame or
     /// not.
-    pub(super) fn leave(&mut self, row: Row, column: Column, in_frame: bool, frames: &Frames) {
+    pub(super) fn leave(&mut self, row: Row, column: Column, in_frame: bool, frames: &FrameTable) {
         self.under_way = None;
         let stale = self.rows.entry(row).or_default();
         let before = stale.left();
@@ -215,7 +215,7 @@ impl Behind {
     }
 
     /// A version of a column of a row is in a frame.
-    pub(super) fn has_frame(&mut self, row: Row, column: Column, frames: &Frames) {
+    pub(super) fn has_frame(&mut self, row: Row, column: Column, frames: &FrameTable) {
         self.under_way = None;
         if let Some(stale) = self.rows.get_mut(&row).filter(|stale| stale.bare.contains(column)) {
             let before = stale.left();
@@ -230,7 +230,7 @@ impl Behind {
     }
 
     /// Notes that no version of a stale column is in the cache any more, and has the row cleaned before others.
-    pub(super) fn lose_page(&mut self, row: Row, column: Column, frames: &Frames) {
+    pub(super) fn lose_page(&mut self, row: Row, column: Column, frames: &FrameTable) {
         let Some(stale) = self.rows.get_mut(&row).filter(|stale| stale.columns.contains(column)) else { return };
         self.under_way = None;
         let left = &mut self.left[frames.set_of(row) as usize];
@@ -248,23 +248,31 @@ impl Behind {
 
     /// What became of columns of a row; its stale columns of which the parity covers the newest version
     /// from now on, those that were written among them.
-    pub(super) fn written(&mut self, row: Row, columns: ColumnSet, updated: Updated, frames: &Frames) -> ColumnSet {
+    pub(super) fn written(
+        &mut self,
+        row: Row,
+        columns: ColumnSet,
+        updated: ParityUpdate,
+        frames: &FrameTable,
+    ) -> ColumnSet {
         let Some(stale) = self.rows.get_mut(&row) else { return ColumnSet::EMPTY };
         self.under_way = None;
         let left = &mut self.left[frames.set_of(row) as usize];
         *left -= stale.left();
         let covered = match updated {
-            Updated::Modified => stale.columns & columns,
-            Updated::Computed => stale.columns,
-            Updated::Torn => {
+            ParityUpdate::Modified => stale.columns & columns,
+            ParityUpdate::Computed => stale.columns,
+            ParityUpdate::Torn => {
                 stale.lost = stale.columns;
                 ColumnSet::EMPTY
             }
-            Updated::Lost => {
+            ParityUpdate::Lost => {
                 self.hopeless += usize::from(!std::mem::replace(&mut stale.hopeless, true));
                 ColumnSet::EMPTY
             }
-            Updated::Delayed | Updated::Absorbed | Updated::Stored | Updated::Overwritten => ColumnSet::EMPTY,
+            ParityUpdate::Delayed | ParityUpdate::Absorbed | ParityUpdate::Stored | ParityUpdate::Overwritten => {
+                ColumnSet::EMPTY
+            }
         };
         stale.columns -= covered;
         stale.lost -= covered;
@@ -309,7 +317,7 @@ impl Behind {
     }
 
     /// An operation has ended; whether it was to make a row's parity catch up.
-    pub(super) fn done(&mut self, op: OpId, frames: &Frames) -> bool {
+    pub(super) fn done(&mut self, op: OpId, frames: &FrameTable) -> bool {
         let Some(at) = self.updates.iter().position(|(update, _)| *update == op) else { return false };
         let (_, rows) = self.updates.swap_remove(at);
         self.under_way = None;
@@ -325,10 +333,10 @@ impl Behind {
     /// Begins what is due.
     pub(super) fn turn(
         &mut self,
-        frames: &Frames,
-        owed: Owed<'_>,
+        frames: &FrameTable,
+        owed: ReclaimableFrames<'_>,
         geometry: &Geometry,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
     ) {
         if self.rows.is_empty() && !self.draining {
@@ -349,7 +357,7 @@ impl Behind {
     }
 
     /// Whether any row may have to be cleaned, whatever those under way may free.
-    fn may_be_due(&mut self, owed: Owed<'_>) -> bool {
+    fn may_be_due(&mut self, owed: ReclaimableFrames<'_>) -> bool {
         let most = if self.cleaning { self.low } else { self.high };
         let due = u64::from(owed.all) > most || !self.urgent.is_empty() || self.short.is_some() || self.is_idle;
         self.cleaning &= due;
@@ -357,7 +365,14 @@ impl Behind {
     }
 
     #[inline(never)]
-    fn begin(&mut self, frames: &Frames, owed: Owed<'_>, geometry: &Geometry, array: &mut Array, out: &mut Out) {
+    fn begin(
+        &mut self,
+        frames: &FrameTable,
+        owed: ReclaimableFrames<'_>,
+        geometry: &Geometry,
+        array: &mut RaidArray,
+        out: &mut Out,
+    ) {
         while self.updates.len() < CONCURRENT
             && let Some(row) = self.next(frames, owed, geometry)
         {
@@ -376,7 +391,7 @@ impl Behind {
     }
 
     /// The next row to be cleaned, if one is to be.
-    fn next(&mut self, frames: &Frames, owed: Owed<'_>, geometry: &Geometry) -> Option<Row> {
+    fn next(&mut self, frames: &FrameTable, owed: ReclaimableFrames<'_>, geometry: &Geometry) -> Option<Row> {
         while let Some(row) = self.urgent.pop() {
             if self.can_be_updated(row) {
                 return Some(row);
@@ -446,16 +461,16 @@ impl Behind {
     }
 
     fn can_be_updated(&self, row: Row) -> bool {
-        self.rows.get(&row).is_some_and(Stale::can_be_updated)
+        self.rows.get(&row).is_some_and(StaleRow::can_be_updated)
     }
 
     /// The row of the page of a set that was not used for longest, of those that can be cleaned.
-    fn oldest(&self, frames: &Frames, geometry: &Geometry, set: u32) -> Option<Row> {
+    fn oldest(&self, frames: &FrameTable, geometry: &Geometry, set: u32) -> Option<Row> {
         frames.stale_of(set).map(|page| row_of(geometry, page)).find(|row| self.can_be_updated(*row))
     }
 }
 
-impl Stale {
+impl StaleRow {
     const fn can_be_updated(&self) -> bool {
         !self.updating && !self.hopeless
     }
@@ -486,5 +501,5 @@ pub(super) fn row_of(geometry: &Geometry, page: u64) -> Row {
 /// The page of a row in a column.
 pub(super) fn page_of(geometry: &Geometry, row: Row, column: Column) -> u64 {
     let (stripe, row_in_chunk) = geometry.stripe_of(row);
-    geometry.page_of(Place { stripe, row_in_chunk, column })
+    geometry.page_of(PagePlace { stripe, row_in_chunk, column })
 }

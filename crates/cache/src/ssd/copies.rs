@@ -12,16 +12,16 @@ use destage_plan::{
     ParamSpec, Params, Row, Rows, Step, StepSet, quantity,
 };
 use destage_raid::Geometry;
-use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg, Versions};
+use destage_raid::array::{ArrayConfig, DegradedRead, PageVersions, RaidArray, ReadLoss, StripeSegment};
 
 use super::behind::page_of;
-use super::frames::{BYTES_PER_PAGE, Came, Frame, Frames, MAX_ARRAY_PAGES, MAX_PAGES, MAX_WAYS};
-use super::journal::{self, Journal};
+use super::frames::{BYTES_PER_PAGE, FilledFrame, FrameNo, FrameTable, MAX_ARRAY_PAGES, MAX_PAGES, MAX_WAYS};
+use super::journal::{self, CacheJournal};
 use super::of;
-use super::trims::{TRIM, Trims};
+use super::trims::{FrameTrims, TRIM};
 use crate::{
-    BadCachePage, CacheCounts, HostCache, HostCacheError, HostCacheInfo, HostCacheStatus, Medium, Operations, Pages,
-    Registered, Write, WriteStage,
+    BadCachePage, CacheCounts, CacheMedium, CacheOperations, HostCache, HostCacheError, HostCacheInfo, HostCacheStatus,
+    PlannedWrite, ReadPages, RegisteredCache, WriteStage,
 };
 
 /// Pages that one operation looks up: it has 64 steps, and a page may take a read and a write.
@@ -53,20 +53,20 @@ pub(crate) const LONG_CUTOFF: (&str, &str) = (SEQUENTIAL_CUTOFF.name, "4MiB");
 /// How the newest version of a page is read from the frame that it is found by.
 pub(crate) trait FrameReader {
     /// Plans the read; the steps after which the page is in `dst`.
-    fn read(&mut self, op: OpId, frame: Frame, dst: Buf, frames: &mut Frames, out: &mut Out) -> StepSet;
+    fn read(&mut self, op: OpId, frame: FrameNo, dst: Buf, frames: &mut FrameTable, out: &mut Out) -> StepSet;
 }
 
 /// It is in the frame.
-pub(super) struct Whole;
+pub(super) struct WholeReader;
 
-impl FrameReader for Whole {
-    fn read(&mut self, op: OpId, frame: Frame, dst: Buf, frames: &mut Frames, out: &mut Out) -> StepSet {
+impl FrameReader for WholeReader {
+    fn read(&mut self, op: OpId, frame: FrameNo, dst: Buf, frames: &mut FrameTable, out: &mut Out) -> StepSet {
         out.step(op, Step::Read { ext: frames.ext(frame), dst }, StepSet::EMPTY)
     }
 }
 
 /// What becomes of what is written.
-pub trait Writes: Send + 'static {
+pub trait WriteAdmission: Send + 'static {
     /// Whether it is kept; if not, an older copy is dropped.
     const KEPT: bool;
     /// Name, title and paper of the cache.
@@ -76,19 +76,19 @@ pub trait Writes: Send + 'static {
 }
 
 /// A cache of copies.
-pub struct Copies<W> {
-    pub(super) frames: Frames,
+pub struct CopyCache<W> {
+    pub(super) frames: FrameTable,
     pub(super) geometry: Geometry,
     /// The frames that each operation uses, with the page of its fragment that is written to each.
-    used: Vec<Vec<(Frame, u16)>>,
+    used: Vec<Vec<(FrameNo, u16)>>,
     /// What a read that is being planned fills: the frame, what with, and when that is there.
-    filling: Vec<(Frame, Buf, StepSet)>,
-    pub(super) journal: Option<Box<Journal>>,
+    filling: Vec<(FrameNo, Buf, StepSet)>,
+    pub(super) journal: Option<Box<CacheJournal>>,
     /// Of which write an operation fills frames, and what writes have filled that are under way: it is told
     /// when the members have it as well.
     parts: Vec<Option<OpId>>,
-    written: Vec<Vec<Came>>,
-    pub(super) trims: Trims,
+    written: Vec<Vec<FilledFrame>>,
+    pub(super) trims: FrameTrims,
     /// Counts the pages of a sequential run from which on it passes the cache by; 0 if none does.
     cutoff: u64,
     pub(super) counts: CacheCounts,
@@ -97,23 +97,23 @@ pub struct Copies<W> {
 
 /// What operations of the cache's own, and parts of writes, are for.
 #[derive(Clone, Copy, Debug)]
-pub enum Part {
+pub enum CopyCacheTask {
     /// Writes pages of the fragment to the cache.
     Fill(Frag),
     /// Trims what became free.
     Trim,
 }
 
-impl From<Frag> for Part {
+impl From<Frag> for CopyCacheTask {
     fn from(frag: Frag) -> Self {
         Self::Fill(frag)
     }
 }
 
-impl<W: Writes> Registered for Copies<W> {
+impl<W: WriteAdmission> RegisteredCache for CopyCache<W> {
     const INFO: HostCacheInfo = HostCacheInfo {
         about: W::ABOUT,
-        medium: Medium::Device,
+        medium: CacheMedium::Device,
         max_pages: MAX_PAGES,
         bytes_per_page: |_| BYTES_PER_PAGE,
         params: &[WAYS, SEQUENTIAL_CUTOFF, TRIM],
@@ -140,7 +140,7 @@ fn cutoff_pages(page_bytes: u32, params: &Params) -> Result<u64, HostCacheError>
     pages.ok_or_else(|| params.refuse(SEQUENTIAL_CUTOFF.name).into())
 }
 
-impl<W: Writes> Copies<W> {
+impl<W: WriteAdmission> CopyCache<W> {
     /// A cache on a device of so many pages, of which the first so many are its metadata log.
     pub(super) fn with_log(pages: u64, log: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError> {
         let ways = params.number(WAYS.name, 1..=MAX_WAYS)?;
@@ -149,12 +149,12 @@ impl<W: Writes> Copies<W> {
         if array_pages > MAX_ARRAY_PAGES {
             return Err(HostCacheError::ArrayPages { pages: array_pages, max: MAX_ARRAY_PAGES });
         }
-        let mut frames = Frames::new(Dev(geometry.members()), pages - log, ways, geometry.clone());
+        let mut frames = FrameTable::new(Dev(geometry.members()), pages - log, ways, geometry.clone());
         let journal = (log > 0).then(|| {
             frames.log_from(log);
-            Box::new(Journal::new(&frames, log))
+            Box::new(CacheJournal::new(&frames, log))
         });
-        let trims = Trims::new(&mut frames, params)?;
+        let trims = FrameTrims::new(&mut frames, params)?;
         let cutoff = cutoff_pages(array.page_bytes, params)?;
         Ok(Self {
             frames,
@@ -173,7 +173,7 @@ impl<W: Writes> Copies<W> {
 
     /// Whether a frame that was taken for an operation can be written by it, once what it has
     /// [to log](Self::plan_claims) before is logged.
-    pub(super) fn claim(&mut self, op: OpId, frame: Frame) -> bool {
+    pub(super) fn claim(&mut self, op: OpId, frame: FrameNo) -> bool {
         let Self { frames, geometry, journal, .. } = self;
         journal.as_mut().is_none_or(|journal| journal.claim(op, frame, frames, geometry))
     }
@@ -196,7 +196,7 @@ impl<W: Writes> Copies<W> {
     }
 
     /// Plans an operation of the journal's own.
-    pub(super) fn plan_journal(&mut self, op: OpId, part: journal::Part, out: &mut Out) {
+    pub(super) fn plan_journal(&mut self, op: OpId, part: journal::JournalTask, out: &mut Out) {
         let journal = self.journal.as_mut().expect("its journal has opened the operation");
         self.counts.meta_writes += journal.plan(op, part, &mut self.frames, &self.geometry, out);
     }
@@ -211,7 +211,7 @@ impl<W: Writes> Copies<W> {
         self.geometry.row(place.stripe, place.row_in_chunk)
     }
 
-    fn uses(&mut self, op: OpId, frame: Frame, page: u16) {
+    fn uses(&mut self, op: OpId, frame: FrameNo, page: u16) {
         if self.used.len() <= op.index() {
             self.used.resize_with(op.index() + 1, Vec::new);
         }
@@ -222,7 +222,7 @@ impl<W: Writes> Copies<W> {
     fn hit(
         &mut self,
         op: OpId,
-        frame: Frame,
+        frame: FrameNo,
         page: u16,
         dst: Buf,
         reader: &mut impl FrameReader,
@@ -303,10 +303,10 @@ impl<W: Writes> Copies<W> {
     fn fill_after_write<P: Copy + From<Frag>>(
         &mut self,
         op: OpId,
-        write: Write<'_>,
-        array: &Array,
-        operations: &mut Operations<P>,
-        mut admits: impl FnMut(u64, &Frames) -> bool,
+        write: PlannedWrite<'_>,
+        array: &RaidArray,
+        operations: &mut CacheOperations<P>,
+        mut admits: impl FnMut(u64, &FrameTable) -> bool,
         out: &mut Out,
     ) {
         let mut filling: Option<OpId> = None;
@@ -357,7 +357,7 @@ impl<W: Writes> Copies<W> {
     }
 
     /// The cache no longer has what the array holds of the segment, unless the parity is behind of that.
-    fn drop_pages(&mut self, seg: Seg, array: &Array) {
+    fn drop_pages(&mut self, seg: StripeSegment, array: &RaidArray) {
         for page in array.pages_of(seg) {
             if !self.is_stale(page) {
                 self.frames.drop_page(page);
@@ -371,9 +371,9 @@ impl<W: Writes> Copies<W> {
         &mut self,
         op: OpId,
         frag: &Frag,
-        seg: Seg,
+        seg: StripeSegment,
         dst: Buf,
-        array: &Array,
+        array: &RaidArray,
         reader: &mut impl FrameReader,
         out: &mut Out,
     ) -> Option<StepSet> {
@@ -383,7 +383,7 @@ impl<W: Writes> Copies<W> {
             self.counts.read_misses += u64::from(count);
             return None;
         }
-        let pages = Pages { frag, from: 0, count };
+        let pages = ReadPages { frag, from: 0, count };
         let mut done = StepSet::EMPTY;
         for page in array.pages_of(seg) {
             let frame = self.frames.get(page).expect("all pages are cached");
@@ -398,13 +398,13 @@ impl<W: Writes> Copies<W> {
     pub(super) fn read_by(
         &mut self,
         op: OpId,
-        pages: Pages<'_>,
+        pages: ReadPages<'_>,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         reader: &mut impl FrameReader,
         may_fill: impl Fn(u64, Row, Column) -> bool,
         out: &mut Out,
-    ) -> Result<StepSet, Degraded> {
+    ) -> Result<StepSet, DegradedRead> {
         let count = usize::from(pages.count);
         // Hits are pinned before misses look for frames: theirs are not to be taken.
         let mut hits = [None; READ_PAGES as usize];
@@ -453,10 +453,10 @@ impl<W: Writes> Copies<W> {
     pub(super) fn write_with<P: Copy + From<Frag>>(
         &mut self,
         op: OpId,
-        write: Write<'_>,
-        array: &mut Array,
-        operations: &mut Operations<P>,
-        mut admits: impl FnMut(u64, &Frames) -> bool,
+        write: PlannedWrite<'_>,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<P>,
+        mut admits: impl FnMut(u64, &FrameTable) -> bool,
         out: &mut Out,
     ) -> StepSet {
         let frag = write.frag;
@@ -475,7 +475,7 @@ impl<W: Writes> Copies<W> {
             self.drop_pages(write.seg, array);
         } else if frag.sectors.is_some() {
             // An earlier plan may have had a frame.
-            self.release(op, Frames::undone);
+            self.release(op, FrameTable::undone);
             self.unclaim(op);
             self.count_write(frag.page);
             if self.is_stale(frag.page) || !admits(frag.page, &self.frames) {
@@ -499,7 +499,7 @@ impl<W: Writes> Copies<W> {
     }
 
     /// Counts what is written past the cache.
-    pub(super) fn bypassed(&mut self, seg: Seg, array: &Array) {
+    pub(super) fn bypassed(&mut self, seg: StripeSegment, array: &RaidArray) {
         array.pages_of(seg).for_each(|page| self.count_write(page));
         self.counts.bypassed += u64::from(seg.pages());
     }
@@ -515,7 +515,7 @@ impl<W: Writes> Copies<W> {
         self.cutoff
     }
 
-    fn release(&mut self, op: OpId, how: impl Fn(&mut Frames, Frame)) {
+    fn release(&mut self, op: OpId, how: impl Fn(&mut FrameTable, FrameNo)) {
         if let Some(used) = self.used.get_mut(op.index()) {
             used.drain(..).for_each(|(frame, _)| how(&mut self.frames, frame));
         }
@@ -523,7 +523,7 @@ impl<W: Writes> Copies<W> {
 }
 
 /// It has copies of what is on the members, and nothing else.
-impl<W: Writes> Versions for Copies<W> {
+impl<W: WriteAdmission> PageVersions for CopyCache<W> {
     /// Whatever is carried out with another is put into the cache when its turn comes; until then there is no copy.
     fn may_fold(&self, _: Rows, _: ColumnSet) -> bool {
         true
@@ -538,8 +538,8 @@ impl<W: Writes> Versions for Copies<W> {
     }
 }
 
-impl<W: Writes> HostCache for Copies<W> {
-    type Part = Part;
+impl<W: WriteAdmission> HostCache for CopyCache<W> {
+    type Part = CopyCacheTask;
 
     const READ_PAGES: u16 = READ_PAGES;
 
@@ -556,31 +556,31 @@ impl<W: Writes> HostCache for Copies<W> {
         }
     }
 
-    fn turn(&mut self, _: &mut Array, operations: &mut Operations<Part>, out: &mut Out) {
-        self.trims.turn(&mut self.frames, out, |out| operations.open_own(None, Part::Trim, out));
+    fn turn(&mut self, _: &mut RaidArray, operations: &mut CacheOperations<CopyCacheTask>, out: &mut Out) {
+        self.trims.turn(&mut self.frames, out, |out| operations.open_own(None, CopyCacheTask::Trim, out));
     }
 
     fn read(
         &mut self,
         op: OpId,
-        pages: Pages<'_>,
+        pages: ReadPages<'_>,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Degraded> {
-        self.read_by(op, pages, dst, array, &mut Whole, |_, _, _| true, out)
+    ) -> Result<StepSet, DegradedRead> {
+        self.read_by(op, pages, dst, array, &mut WholeReader, |_, _, _| true, out)
     }
 
     fn read_segment(
         &mut self,
         op: OpId,
         frag: &Frag,
-        seg: Seg,
+        seg: StripeSegment,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Lost> {
-        match self.read_cached(op, frag, seg, dst, array, &mut Whole, out) {
+    ) -> Result<StepSet, ReadLoss> {
+        match self.read_cached(op, frag, seg, dst, array, &mut WholeReader, out) {
             Some(done) => Ok(done),
             None => array.plan_read_seg(op, seg, frag.page, dst, self, out),
         }
@@ -590,26 +590,26 @@ impl<W: Writes> HostCache for Copies<W> {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        array: &mut Array,
-        operations: &mut Operations<Part>,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<CopyCacheTask>,
         out: &mut Out,
     ) -> Option<StepSet> {
         Some(self.write_with(op, stage.planned(), array, operations, |_, _| true, out))
     }
 
-    fn write_failed(&mut self, seg: Seg, array: &Array) {
+    fn write_failed(&mut self, seg: StripeSegment, array: &RaidArray) {
         self.drop_pages(seg, array);
     }
 
-    fn plan_part(&mut self, op: OpId, part: Part, _: &mut Array, out: &mut Out) {
+    fn plan_part(&mut self, op: OpId, part: CopyCacheTask, _: &mut RaidArray, out: &mut Out) {
         match part {
-            Part::Fill(frag) => self.plan_fills(op, frag, out),
-            Part::Trim => self.trims.plan(op, &self.frames, out),
+            CopyCacheTask::Fill(frag) => self.plan_fills(op, frag, out),
+            CopyCacheTask::Trim => self.trims.plan(op, &self.frames, out),
         }
     }
 
     fn undone(&mut self, op: OpId) {
-        self.release(op, Frames::undone);
+        self.release(op, FrameTable::undone);
         if let Some(part) = self.parts.get_mut(op.index()) {
             *part = None;
         }
@@ -621,7 +621,7 @@ impl<W: Writes> HostCache for Copies<W> {
             return;
         }
         if self.journal.is_none() {
-            return self.release(op, Frames::done);
+            return self.release(op, FrameTable::done);
         }
         let parent = self.parts.get_mut(op.index()).and_then(Option::take);
         for (frame, _) in of(&mut self.used, op).drain(..) {

@@ -10,21 +10,24 @@ use destage_plan::{
     Buf, Claim, Column, ColumnSet, Control, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out,
     PageChecksums, PageFate, ParamSpec, Params, Row, Rows, StepNo, StepOutcome, StepSet,
 };
-use destage_raid::Level;
-use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Lost, Seg, Source, Sources, Updated, Versions};
+use destage_raid::RaidLevel;
+use destage_raid::array::{
+    ArrayConfig, DegradedRead, PageVersions, ParityUpdate, RaidArray, ReadLoss, RowSources, StripeSegment,
+    VersionSource, WriteApproach,
+};
 
-use super::behind::{self, Behind, page_of};
-use super::copies::{Copies, SEQUENTIAL_CUTOFF, WAYS};
-use super::frames::{BYTES_PER_PAGE, Frames, MAX_PAGES};
-use super::journal::{self, Journal};
-use super::keeps::{KeepRefusal, Keeps, KeptWrite, Known, MOST_PAGES, PageHome, Part};
+use super::behind::{self, StaleRows, page_of};
+use super::copies::{CopyCache, SEQUENTIAL_CUTOFF, WAYS};
+use super::frames::{BYTES_PER_PAGE, FrameTable, MAX_PAGES};
+use super::journal::{self, CacheJournal};
+use super::keeps::{DeferredTask, KeepRefusal, KeptWrite, KnownPage, MOST_PAGES, PageHome, ParityBase};
 use super::of;
 use super::parts::WriteParts;
 use super::trims::TRIM;
-use super::write_through::Through;
+use super::write_through::ThroughRule;
 use crate::{
-    BadCachePage, CacheFigure, HostCache, HostCacheError, HostCacheInfo, HostCacheStatus, Medium, Operations, Pages,
-    Registered, StaleParity, WriteStage,
+    BadCachePage, CacheFigure, CacheMedium, CacheOperations, HostCache, HostCacheError, HostCacheInfo, HostCacheStatus,
+    ReadPages, RegisteredCache, StaleParity, WriteStage,
 };
 
 /// What all of them take.
@@ -49,9 +52,9 @@ pub(super) const NO_ROOM: CacheFigure = CacheFigure {
 };
 
 /// A cache that leaves parity for later.
-pub(crate) struct Delayed<K> {
-    copies: Copies<Through>,
-    behind: Behind,
+pub(crate) struct DeferredParity<K> {
+    copies: CopyCache<ThroughRule>,
+    behind: StaleRows,
     kept: K,
     /// Tells of each operation how it has been planned before.
     planned: Vec<EarlierPlan>,
@@ -76,13 +79,13 @@ pub(super) fn bytes_per_page(params: &Params) -> u64 {
 }
 
 /// What is said of all of them.
-pub(super) const fn info<K: Keeps>(name: &'static str, title: &'static str, paper: &'static str) -> HostCacheInfo
+pub(super) const fn info<K: ParityBase>(name: &'static str, title: &'static str, paper: &'static str) -> HostCacheInfo
 where
-    Delayed<K>: Registered,
+    DeferredParity<K>: RegisteredCache,
 {
     HostCacheInfo {
-        medium: Medium::Device,
-        serves: |level| matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6),
+        medium: CacheMedium::Device,
+        serves: |level| matches!(level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6),
         min_pages: |array, params| journal::min_pages(array.page_bytes, params),
         max_pages: MAX_PAGES,
         nv_slots: |pages, _, _| journal::slots(pages),
@@ -93,31 +96,35 @@ where
             let idle = (behind::IDLE_AFTER.name, "2ms".to_owned());
             vec![(WAYS.name, (pages / 2).max(1).to_string()), (behind::HIGH.name, "60".to_owned()), idle]
         },
-        ..HostCacheInfo::new::<Delayed<K>>(name, title, paper)
+        ..HostCacheInfo::new::<DeferredParity<K>>(name, title, paper)
     }
 }
 
 /// Makes one.
-pub(super) fn new<K: Keeps>(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Delayed<K>, HostCacheError> {
+pub(super) fn new<K: ParityBase>(
+    pages: u64,
+    array: &ArrayConfig,
+    params: &Params,
+) -> Result<DeferredParity<K>, HostCacheError> {
     let log = journal::log_pages(pages, array.page_bytes, params)?;
-    let mut copies = Copies::with_log(pages, log, array, params)?;
+    let mut copies = CopyCache::with_log(pages, log, array, params)?;
     let kept = K::new(&mut copies.frames, array.geometry.data_columns().into(), params)?;
-    let behind = Behind::new(&copies.frames, kept.rules().prepares, params)?;
-    Ok(Delayed { copies, behind, kept, planned: Vec::new(), parts: WriteParts::default() })
+    let behind = StaleRows::new(&copies.frames, kept.rules().prepares, params)?;
+    Ok(DeferredParity { copies, behind, kept, planned: Vec::new(), parts: WriteParts::default() })
 }
 
-impl<K: Keeps> Delayed<K> {
+impl<K: ParityBase> DeferredParity<K> {
     fn is_caching(&self) -> bool {
         self.copies.is_caching()
     }
 
-    fn journal(&self) -> Option<&Journal> {
+    fn journal(&self) -> Option<&CacheJournal> {
         self.copies.journal.as_deref()
     }
 
     /// Forgets all that it has of a page, of which its member has the newest version.
     fn lose_page(&mut self, row: Row, column: Column) {
-        let Self { copies: Copies { frames, geometry, .. }, behind, kept, .. } = self;
+        let Self { copies: CopyCache { frames, geometry, .. }, behind, kept, .. } = self;
         let page = page_of(geometry, row, column);
         let frame = frames.get(page);
         behind.lose_page(row, column, frames);
@@ -129,11 +136,11 @@ impl<K: Keeps> Delayed<K> {
 
     /// Has what is written of these pages kept beside what the parity covers, if the cache has all of them, or
     /// can do without, and there is room: how it is written then.
-    fn keep(&mut self, op: OpId, rows: Rows, columns: ColumnSet) -> Result<Approach, KeepRefusal> {
+    fn keep(&mut self, op: OpId, rows: Rows, columns: ColumnSet) -> Result<WriteApproach, KeepRefusal> {
         let Self { copies, behind, kept, .. } = self;
-        let nothing = Known { row: Row(0), column: Column(0), page: 0, frame: None };
+        let nothing = KnownPage { row: Row(0), column: Column(0), page: 0, frame: None };
         let mut pages = [nothing; MOST_PAGES];
-        let (mut count, mut approach) = (0, Approach::Delayed);
+        let (mut count, mut approach) = (0, WriteApproach::Delayed);
         for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
             let page = page_of(&copies.geometry, row, column);
             let frame = copies.frames.get(page);
@@ -145,9 +152,9 @@ impl<K: Keeps> Delayed<K> {
                 if !kept.rules().prepares || !columns.is_single() {
                     return Err(KeepRefusal::AsItIs);
                 }
-                approach = Approach::Prepared;
+                approach = WriteApproach::Prepared;
             }
-            pages[count] = Known { row, column, page, frame };
+            pages[count] = KnownPage { row, column, page, frame };
             count += 1;
         }
         let pages = &pages[..count];
@@ -165,8 +172,8 @@ impl<K: Keeps> Delayed<K> {
     }
 }
 
-impl<K: Keeps> Versions for Delayed<K> {
-    fn approach(&mut self, op: OpId, host: HostOp, seg: Seg, rows: Rows, may_delay: bool) -> Approach {
+impl<K: ParityBase> PageVersions for DeferredParity<K> {
+    fn approach(&mut self, op: OpId, host: HostOp, seg: StripeSegment, rows: Rows, may_delay: bool) -> WriteApproach {
         self.kept.drop_work(op, &mut self.copies);
         let planned = of(&mut self.planned, op);
         let earlier = *planned;
@@ -186,7 +193,7 @@ impl<K: Keeps> Versions for Delayed<K> {
             };
             // What was planned before is not cut anew: some of it may be written.
             if earlier == EarlierPlan::None && self.parts.split(op, seg, &self.copies) {
-                return Approach::Split;
+                return WriteApproach::Split;
             }
             if why == KeepRefusal::NoRoom {
                 self.kept.count_no_room(seg.pages());
@@ -198,7 +205,7 @@ impl<K: Keeps> Versions for Delayed<K> {
         if rows.count > 1 && (departs || !may_delay) {
             self.copies.take_back(rows, seg.columns);
         }
-        if departs { Approach::Departed } else { Approach::Plain }
+        if departs { WriteApproach::Departed } else { WriteApproach::Plain }
     }
 
     fn may_fold(&self, rows: Rows, columns: ColumnSet) -> bool {
@@ -217,8 +224,8 @@ impl<K: Keeps> Versions for Delayed<K> {
         self.behind.departs(rows)
     }
 
-    fn sources(&self, row: Row) -> Sources {
-        let mut sources = Sources::default();
+    fn sources(&self, row: Row) -> RowSources {
+        let mut sources = RowSources::default();
         let Some(stale) = self.behind.get(row) else { return sources };
         let (frames, geometry) = (&self.copies.frames, &self.copies.geometry);
         let mut made = stale.columns.len();
@@ -229,7 +236,7 @@ impl<K: Keeps> Versions for Delayed<K> {
             // Until the first newer version is in the cache, the member may hold any part of it.
             if let Some(frame) = frame {
                 let newest = self.kept.newest(frame, frames);
-                let is_made = matches!(newest, Source::Delta(_)) && !stale.columns.contains(column);
+                let is_made = matches!(newest, VersionSource::Delta(_)) && !stale.columns.contains(column);
                 made += u32::from(is_made);
                 if !is_made || made <= self.kept.rules().most_made {
                     sources.set_newest(column, newest);
@@ -237,7 +244,7 @@ impl<K: Keeps> Versions for Delayed<K> {
             }
             if stale.columns.contains(column) {
                 let covered = if stale.lost.contains(column) {
-                    Source::Lost
+                    VersionSource::Lost
                 } else {
                     self.kept.covered_source(frame.map_or(PageHome::Bare(page), PageHome::Frame), frames)
                 };
@@ -249,7 +256,7 @@ impl<K: Keeps> Versions for Delayed<K> {
 
     fn uses(&mut self, op: OpId, row: Row) {
         let Some(stale) = self.behind.get(row) else { return };
-        let Copies { frames, geometry, .. } = &mut self.copies;
+        let CopyCache { frames, geometry, .. } = &mut self.copies;
         for column in geometry.data_set().iter() {
             let page = page_of(geometry, row, column);
             match frames.get(page) {
@@ -271,11 +278,11 @@ impl<K: Keeps> Versions for Delayed<K> {
         }
     }
 
-    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
-        if updated == Updated::Delayed {
+    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: ParityUpdate) {
+        if updated == ParityUpdate::Delayed {
             self.kept.written(op);
         }
-        let Copies { frames, geometry, .. } = &mut self.copies;
+        let CopyCache { frames, geometry, .. } = &mut self.copies;
         for row in rows.iter() {
             let covered = self.behind.written(row, columns, updated, frames);
             for column in covered.iter() {
@@ -288,12 +295,12 @@ impl<K: Keeps> Versions for Delayed<K> {
     }
 
     fn holds(&self, row: Row) -> bool {
-        let Copies { frames, geometry, .. } = &self.copies;
+        let CopyCache { frames, geometry, .. } = &self.copies;
         self.behind.get(row).is_some() || self.journal().is_some_and(|journal| journal.holds(row, frames, geometry))
     }
 
     fn is_recovered(&self) -> bool {
-        self.journal().is_none_or(Journal::is_recovered)
+        self.journal().is_none_or(CacheJournal::is_recovered)
     }
 
     fn is_clean(&self) -> bool {
@@ -302,10 +309,10 @@ impl<K: Keeps> Versions for Delayed<K> {
     }
 }
 
-impl<K: Keeps> HostCache for Delayed<K> {
-    type Part = Part<K::Part>;
+impl<K: ParityBase> HostCache for DeferredParity<K> {
+    type Part = DeferredTask<K::Part>;
 
-    const READ_PAGES: u16 = <Copies<Through> as HostCache>::READ_PAGES;
+    const READ_PAGES: u16 = <CopyCache<ThroughRule> as HostCache>::READ_PAGES;
 
     fn sequential_cutoff(&self) -> u64 {
         self.copies.cutoff()
@@ -313,7 +320,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
 
     fn load(&mut self, held: &NvHeld<'_>, _page_bytes: u32) -> bool {
         match &mut self.copies.journal {
-            Some(journal) if Journal::is_own(&held.tag) => journal.load(held),
+            Some(journal) if CacheJournal::is_own(&held.tag) => journal.load(held),
             _ => self.kept.load(held),
         }
     }
@@ -343,22 +350,23 @@ impl<K: Keeps> HostCache for Delayed<K> {
         }
     }
 
-    fn turn(&mut self, array: &mut Array, operations: &mut Operations<Part<K::Part>>, out: &mut Out) {
+    fn turn(&mut self, array: &mut RaidArray, operations: &mut CacheOperations<DeferredTask<K::Part>>, out: &mut Out) {
         if let Some(journal) = &mut self.copies.journal {
             journal.settle(array, out);
         }
         self.kept.turn(&mut self.copies, &self.behind, array, operations, out);
         self.behind.are_short(self.copies.frames.take_short());
-        let Copies { frames, geometry, .. } = &self.copies;
+        let CopyCache { frames, geometry, .. } = &self.copies;
         self.behind.turn(frames, self.kept.owed(frames), geometry, array, out);
-        let Copies { frames, geometry, journal, trims, .. } = &mut self.copies;
+        let CopyCache { frames, geometry, journal, trims, .. } = &mut self.copies;
         if let Some(journal) = journal {
-            journal.turn(frames, geometry, out, |part, out| operations.open_own(None, Part::Journal(part), out));
+            journal
+                .turn(frames, geometry, out, |part, out| operations.open_own(None, DeferredTask::Journal(part), out));
         }
-        trims.turn(frames, out, |out| operations.open_own(None, Part::Trim, out));
+        trims.turn(frames, out, |out| operations.open_own(None, DeferredTask::Trim, out));
     }
 
-    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+    fn event(&mut self, event: Event<'_>, array: &mut RaidArray, out: &mut Out) {
         match event {
             Event::Timer(behind::IDLE) => self.behind.timer(out),
             Event::Start(start) => {
@@ -383,7 +391,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
     }
 
     fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome, out: &Out) -> bool {
-        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        let CopyCache { frames, geometry, journal, .. } = &mut self.copies;
         if let Some(journal) = journal
             && (journal.claim_done(op, step, frames) || journal.has_read(op, step, geometry, out))
         {
@@ -395,11 +403,11 @@ impl<K: Keeps> HostCache for Delayed<K> {
     fn read(
         &mut self,
         op: OpId,
-        pages: Pages<'_>,
+        pages: ReadPages<'_>,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Degraded> {
+    ) -> Result<StepSet, DegradedRead> {
         self.behind.asked(out.now());
         let Self { copies, behind, kept, .. } = self;
         let admits = kept.rules().admits_reads;
@@ -410,11 +418,11 @@ impl<K: Keeps> HostCache for Delayed<K> {
         &mut self,
         op: OpId,
         frag: &Frag,
-        seg: Seg,
+        seg: StripeSegment,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Lost> {
+    ) -> Result<StepSet, ReadLoss> {
         match self.copies.read_cached(op, frag, seg, dst, array, &mut self.kept, out) {
             Some(done) => Ok(done),
             None => array.plan_read_seg(op, seg, frag.page, dst, self, out),
@@ -425,8 +433,8 @@ impl<K: Keeps> HostCache for Delayed<K> {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        array: &mut Array,
-        operations: &mut Operations<Part<K::Part>>,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<DeferredTask<K::Part>>,
         out: &mut Out,
     ) -> Option<StepSet> {
         self.behind.asked(out.now());
@@ -436,26 +444,26 @@ impl<K: Keeps> HostCache for Delayed<K> {
             KeptWrite::Later => None,
             KeptWrite::Not => {
                 *of(&mut self.planned, op) = EarlierPlan::Fills;
-                let admits = |page, frames: &Frames| kept.admits(page, frames);
+                let admits = |page, frames: &FrameTable| kept.admits(page, frames);
                 Some(copies.write_with(op, stage.planned(), array, operations, admits, out))
             }
         }
     }
 
-    fn next_part(&mut self, op: OpId) -> Option<Seg> {
+    fn next_part(&mut self, op: OpId) -> Option<StripeSegment> {
         self.parts.next(op)
     }
 
-    fn write_failed(&mut self, seg: Seg, array: &Array) {
+    fn write_failed(&mut self, seg: StripeSegment, array: &RaidArray) {
         self.copies.write_failed(seg, array);
     }
 
-    fn plan_part(&mut self, op: OpId, part: Self::Part, array: &mut Array, out: &mut Out) {
+    fn plan_part(&mut self, op: OpId, part: Self::Part, array: &mut RaidArray, out: &mut Out) {
         match part {
-            Part::Fill(frag) => self.copies.plan_fills(op, frag, out),
-            Part::Journal(part) => self.copies.plan_journal(op, part, out),
-            Part::Trim => self.copies.trims.plan(op, &self.copies.frames, out),
-            Part::Kept(part) => self.kept.plan_part(op, part, &mut self.copies, array, out),
+            DeferredTask::Fill(frag) => self.copies.plan_fills(op, frag, out),
+            DeferredTask::Journal(part) => self.copies.plan_journal(op, part, out),
+            DeferredTask::Trim => self.copies.trims.plan(op, &self.copies.frames, out),
+            DeferredTask::Kept(part) => self.kept.plan_part(op, part, &mut self.copies, array, out),
         }
     }
 
@@ -467,7 +475,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
     fn done(&mut self, op: OpId) {
         *of(&mut self.planned, op) = EarlierPlan::None;
         self.copies.done(op);
-        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        let CopyCache { frames, geometry, journal, .. } = &mut self.copies;
         if journal.as_mut().is_some_and(|journal| journal.done(op, frames, geometry)) {
             return;
         }
@@ -479,7 +487,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
     /// Forgets pages of which members have the newest version. What the parity covers of stale ones is lost, so it is made of
     /// all data of their rows again.
     fn forget_bad_page(&mut self, page: u64, op: OpId, claim: Option<Claim>) -> Option<BadCachePage> {
-        let Self { copies: Copies { frames, geometry, .. }, kept, .. } = self;
+        let Self { copies: CopyCache { frames, geometry, .. }, kept, .. } = self;
         let (bad, claim) = (frames.at(page)?, claim?);
         let rows = Rows::new(geometry.row(claim.stripe, claim.first), claim.rows);
         let columns = geometry.data_set() & (claim.r | claim.w);

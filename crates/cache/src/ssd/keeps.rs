@@ -2,41 +2,41 @@
 //! [leave parity for later](super::delayed).
 
 use destage_plan::{Column, Frag, NvHeld, OpId, Out, Params, Row, StepNo, StepOutcome, StepSet};
-use destage_raid::array::{Array, Source};
+use destage_raid::array::{RaidArray, VersionSource};
 
-use super::behind::{Behind, Owed};
-use super::copies::{Copies, FrameReader};
-use super::frames::{Frame, Frames};
+use super::behind::{ReclaimableFrames, StaleRows};
+use super::copies::{CopyCache, FrameReader};
+use super::frames::{FrameNo, FrameTable};
 use super::journal;
-use super::write_through::Through;
-use crate::{HostCacheError, Operations, WriteStage};
+use super::write_through::ThroughRule;
+use crate::{CacheOperations, HostCacheError, WriteStage};
 
 /// Pages of a write whose parity is left behind, at most: an operation has 64 steps.
 pub(super) const MOST_PAGES: usize = 16;
 
 /// A page that is written, with the frame that the cache finds it by if there is one.
 #[derive(Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct KnownPage {
     pub(super) row: Row,
     pub(super) column: Column,
     pub(super) page: u64,
-    pub(super) frame: Option<Frame>,
+    pub(super) frame: Option<FrameNo>,
 }
 
 /// What operations of the cache's own, and parts of writes, are for.
 #[derive(Clone, Copy)]
-pub(crate) enum Part<K> {
+pub(crate) enum DeferredTask<K> {
     /// Writes pages of a fragment to the cache.
     Fill(Frag),
     /// Tells what is in the cache.
-    Journal(journal::Part),
+    Journal(journal::JournalTask),
     /// Trims what became free.
     Trim,
     /// What the way in which versions are kept needs.
     Kept(K),
 }
 
-impl<K> From<Frag> for Part<K> {
+impl<K> From<Frag> for DeferredTask<K> {
     fn from(frag: Frag) -> Self {
         Self::Fill(frag)
     }
@@ -46,7 +46,7 @@ impl<K> From<Frag> for Part<K> {
 #[derive(Clone, Copy)]
 pub(crate) enum PageHome {
     /// By this frame.
-    Frame(Frame),
+    Frame(FrameNo),
     /// In no frame: a stale page of which it has something else.
     Bare(u64),
 }
@@ -90,12 +90,12 @@ pub(crate) enum KeepRefusal {
 }
 
 /// How what the parity covers of a page is kept beside what is newer.
-pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
+pub(crate) trait ParityBase: FrameReader + Send + Sized + 'static {
     /// What operations of its own are for.
     type Part: Copy + Send;
 
     /// For a cache of these frames, over an array of so many data columns.
-    fn new(frames: &mut Frames, columns: u32, params: &Params) -> Result<Self, HostCacheError>;
+    fn new(frames: &mut FrameTable, columns: u32, params: &Params) -> Result<Self, HostCacheError>;
 
     /// What it is good for.
     fn rules(&self) -> KeepsRules {
@@ -116,16 +116,16 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     fn keep(
         &mut self,
         op: OpId,
-        pages: &[Known],
-        copies: &mut Copies<Through>,
-        behind: &mut Behind,
+        pages: &[KnownPage],
+        copies: &mut CopyCache<ThroughRule>,
+        behind: &mut StaleRows,
     ) -> Result<(), KeepRefusal>;
 
     /// Counts pages that are written with their parity for want of room.
     fn count_no_room(&mut self, pages: u16);
 
     /// What was to be kept will not come about.
-    fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>);
+    fn drop_work(&mut self, op: OpId, copies: &mut CopyCache<ThroughRule>);
 
     /// Notes that a planned write did not reach a page's member, after [`drop_work`](Self::drop_work).
     fn unwritten(&mut self, page: u64) {
@@ -138,19 +138,26 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        copies: &mut Copies<Through>,
-        array: &mut Array,
+        copies: &mut CopyCache<ThroughRule>,
+        array: &mut RaidArray,
         out: &mut Out,
     ) -> KeptWrite;
 
     /// Whether a page that is written with its parity comes into a frame, or stays in the one that it has.
-    fn admits(&mut self, page: u64, frames: &Frames) -> bool {
+    fn admits(&mut self, page: u64, frames: &FrameTable) -> bool {
         let _ = (page, frames);
         true
     }
 
     /// Plans an operation of its own.
-    fn plan_part(&mut self, op: OpId, part: Self::Part, copies: &mut Copies<Through>, array: &mut Array, out: &mut Out);
+    fn plan_part(
+        &mut self,
+        op: OpId,
+        part: Self::Part,
+        copies: &mut CopyCache<ThroughRule>,
+        array: &mut RaidArray,
+        out: &mut Out,
+    );
 
     /// A step that it asked to be told of is done; whether it was one.
     fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome) -> bool {
@@ -164,37 +171,37 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     }
 
     /// An operation has ended as it was planned.
-    fn done(&mut self, op: OpId, copies: &mut Copies<Through>, behind: &mut Behind);
+    fn done(&mut self, op: OpId, copies: &mut CopyCache<ThroughRule>, behind: &mut StaleRows);
 
     /// Begins what is due.
     fn turn(
         &mut self,
-        copies: &mut Copies<Through>,
-        behind: &Behind,
-        array: &mut Array,
-        operations: &mut Operations<Part<Self::Part>>,
+        copies: &mut CopyCache<ThroughRule>,
+        behind: &StaleRows,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<DeferredTask<Self::Part>>,
         out: &mut Out,
     ) {
         let _ = (copies, behind, array, operations, out);
     }
 
     /// Frames that are owed.
-    fn owed(&self, frames: &Frames) -> Owed<'_>;
+    fn owed(&self, frames: &FrameTable) -> ReclaimableFrames<'_>;
 
     /// Where the newest version of a page is.
-    fn newest(&self, frame: Frame, frames: &Frames) -> Source;
+    fn newest(&self, frame: FrameNo, frames: &FrameTable) -> VersionSource;
 
     /// Where what the parity covers is of a stale page.
-    fn covered_source(&self, home: PageHome, frames: &Frames) -> Source;
+    fn covered_source(&self, home: PageHome, frames: &FrameTable) -> VersionSource;
 
     /// An operation reads all versions of a page.
-    fn uses(&mut self, op: OpId, home: PageHome, frames: &mut Frames);
+    fn uses(&mut self, op: OpId, home: PageHome, frames: &mut FrameTable);
 
     /// An operation reads nothing any more.
-    fn released(&mut self, op: OpId, frames: &mut Frames);
+    fn released(&mut self, op: OpId, frames: &mut FrameTable);
 
     /// The parity covers the newest version of a page that was stale, which has just been written if `written`.
-    fn covered(&mut self, home: PageHome, written: bool, frames: &mut Frames);
+    fn covered(&mut self, home: PageHome, written: bool, frames: &mut FrameTable);
 
     /// Returns the pages that an operation writes, and of which it is to keep what the parity covers.
     fn written_by(&self, op: OpId) -> Vec<(Row, Column)> {
@@ -203,15 +210,15 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     }
 
     /// Returns true if it keeps something of a page in this frame, besides what the page is found by.
-    fn is_kept_in(&self, home: PageHome, frame: Frame, frames: &Frames) -> bool;
+    fn is_kept_in(&self, home: PageHome, frame: FrameNo, frames: &FrameTable) -> bool;
 
     /// Forgets what it keeps of a page, besides what is in the frame that the page is found by, and beside that.
-    fn forget(&mut self, home: PageHome, frames: &mut Frames) {
+    fn forget(&mut self, home: PageHome, frames: &mut FrameTable) {
         let _ = (home, frames);
     }
 
     /// The device is lost, with all that it held.
-    fn lose(&mut self, frames: &mut Frames) {
+    fn lose(&mut self, frames: &mut FrameTable) {
         let _ = frames;
     }
 

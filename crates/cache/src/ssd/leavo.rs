@@ -4,16 +4,16 @@
 use std::convert::Infallible;
 
 use destage_plan::{Buf, OpId, Out, ParamSpec, Params, Step, StepSet};
-use destage_raid::array::{Array, ArrayConfig, Source};
+use destage_raid::array::{ArrayConfig, RaidArray, VersionSource};
 
-use super::behind::{self, Behind, Owed};
-use super::copies::{Copies, FrameReader, Whole};
-use super::delayed::{self, Delayed};
-use super::frames::{Frame, Frames};
-use super::keeps::{KeepRefusal, Keeps, KeptWrite, Known, PageHome};
+use super::behind::{self, ReclaimableFrames, StaleRows};
+use super::copies::{CopyCache, FrameReader, WholeReader};
+use super::delayed::{self, DeferredParity};
+use super::frames::{FrameNo, FrameTable};
+use super::keeps::{KeepRefusal, KeptWrite, KnownPage, PageHome, ParityBase};
 use super::of;
-use super::write_through::Through;
-use crate::{CacheFigure, HostCacheError, HostCacheInfo, Registered, WriteStage};
+use super::write_through::ThroughRule;
+use crate::{CacheFigure, HostCacheError, HostCacheInfo, RegisteredCache, WriteStage};
 
 const PARAMS: [ParamSpec; 9] = delayed::PARAMS;
 
@@ -22,27 +22,27 @@ const IN_PLACE: CacheFigure =
 
 /// A page that an operation writes.
 #[derive(Clone, Copy)]
-struct Renewal {
+struct PageRenewal {
     page: u64,
     /// Where its newest version goes; none: over the one before.
-    fresh: Option<Frame>,
+    fresh: Option<FrameNo>,
 }
 
 /// Old and new versions, side by side.
 #[derive(Default)]
-pub(crate) struct Pairs {
+pub(crate) struct VersionPairs {
     /// What each operation writes whose parity is left behind.
-    renewals: Vec<Vec<Renewal>>,
+    renewals: Vec<Vec<PageRenewal>>,
     /// The frames that each operation was told of.
-    named: Vec<Vec<Frame>>,
+    named: Vec<Vec<FrameNo>>,
     in_place: u64,
     no_room: u64,
 }
 
 /// The cache.
-pub(crate) type Leavo = Delayed<Pairs>;
+pub(crate) type Leavo = DeferredParity<VersionPairs>;
 
-impl Registered for Leavo {
+impl RegisteredCache for Leavo {
     const INFO: HostCacheInfo = HostCacheInfo {
         about: "A write of a page that the cache has goes to a new page of the SSD and to its member, while the \
                 parity stays as it is; the old page is kept, since it is what the parity covers. Parity is updated \
@@ -51,7 +51,7 @@ impl Registered for Leavo {
         params: &PARAMS,
         modes: &[&[], &[(behind::CLEAN.name, "stripes")]],
         figures: &[delayed::CLEANED, IN_PLACE, delayed::NO_ROOM],
-        ..delayed::info::<Pairs>(
+        ..delayed::info::<VersionPairs>(
             "leavo",
             "old and new versions side by side: the parity of what is written again is updated later",
             "LeavO in KDD",
@@ -63,25 +63,25 @@ impl Registered for Leavo {
     }
 }
 
-impl FrameReader for Pairs {
-    fn read(&mut self, op: OpId, frame: Frame, dst: Buf, frames: &mut Frames, out: &mut Out) -> StepSet {
-        Whole.read(op, frame, dst, frames, out)
+impl FrameReader for VersionPairs {
+    fn read(&mut self, op: OpId, frame: FrameNo, dst: Buf, frames: &mut FrameTable, out: &mut Out) -> StepSet {
+        WholeReader.read(op, frame, dst, frames, out)
     }
 }
 
-impl Keeps for Pairs {
+impl ParityBase for VersionPairs {
     type Part = Infallible;
 
-    fn new(_: &mut Frames, _: u32, _: &Params) -> Result<Self, HostCacheError> {
+    fn new(_: &mut FrameTable, _: u32, _: &Params) -> Result<Self, HostCacheError> {
         Ok(Self::default())
     }
 
     fn keep(
         &mut self,
         op: OpId,
-        pages: &[Known],
-        copies: &mut Copies<Through>,
-        _: &mut Behind,
+        pages: &[KnownPage],
+        copies: &mut CopyCache<ThroughRule>,
+        _: &mut StaleRows,
     ) -> Result<(), KeepRefusal> {
         // None of them is to make room for another.
         let kept = || pages.iter().filter_map(|known| Some((known, known.frame?)));
@@ -97,7 +97,7 @@ impl Keeps for Pairs {
             if !enough {
                 break;
             }
-            of(&mut self.renewals, op).push(Renewal { page: known.page, fresh });
+            of(&mut self.renewals, op).push(PageRenewal { page: known.page, fresh });
         }
         for (_, frame) in kept() {
             copies.frames.done(frame);
@@ -113,7 +113,7 @@ impl Keeps for Pairs {
         self.no_room += u64::from(pages);
     }
 
-    fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>) {
+    fn drop_work(&mut self, op: OpId, copies: &mut CopyCache<ThroughRule>) {
         for renewal in of(&mut self.renewals, op).drain(..) {
             if let Some(fresh) = renewal.fresh {
                 copies.frames.undone(fresh);
@@ -126,8 +126,8 @@ impl Keeps for Pairs {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        copies: &mut Copies<Through>,
-        _: &mut Array,
+        copies: &mut CopyCache<ThroughRule>,
+        _: &mut RaidArray,
         out: &mut Out,
     ) -> KeptWrite {
         if self.renewals.get(op.index()).is_none_or(Vec::is_empty) {
@@ -150,11 +150,11 @@ impl Keeps for Pairs {
         KeptWrite::After(after)
     }
 
-    fn plan_part(&mut self, _: OpId, part: Infallible, _: &mut Copies<Through>, _: &mut Array, _: &mut Out) {
+    fn plan_part(&mut self, _: OpId, part: Infallible, _: &mut CopyCache<ThroughRule>, _: &mut RaidArray, _: &mut Out) {
         match part {}
     }
 
-    fn done(&mut self, op: OpId, copies: &mut Copies<Through>, _: &mut Behind) {
+    fn done(&mut self, op: OpId, copies: &mut CopyCache<ThroughRule>, _: &mut StaleRows) {
         let frames = &mut copies.frames;
         while let Some(renewal) = of(&mut self.renewals, op).pop() {
             match (renewal.fresh, frames.get(renewal.page)) {
@@ -165,22 +165,22 @@ impl Keeps for Pairs {
         }
     }
 
-    fn owed(&self, frames: &Frames) -> Owed<'_> {
-        Owed { all: frames.stale(), of_page: 2, packed: 0, deltas: &[] }
+    fn owed(&self, frames: &FrameTable) -> ReclaimableFrames<'_> {
+        ReclaimableFrames { all: frames.stale(), of_page: 2, packed: 0, deltas: &[] }
     }
 
-    fn newest(&self, frame: Frame, frames: &Frames) -> Source {
-        Source::Page(frames.ext(frame))
+    fn newest(&self, frame: FrameNo, frames: &FrameTable) -> VersionSource {
+        VersionSource::Page(frames.ext(frame))
     }
 
-    fn covered_source(&self, home: PageHome, frames: &Frames) -> Source {
+    fn covered_source(&self, home: PageHome, frames: &FrameTable) -> VersionSource {
         match home {
-            PageHome::Frame(frame) => Source::Page(frames.ext(frames.covered(frame))),
-            PageHome::Bare(_) => Source::Lost,
+            PageHome::Frame(frame) => VersionSource::Page(frames.ext(frames.covered(frame))),
+            PageHome::Bare(_) => VersionSource::Lost,
         }
     }
 
-    fn uses(&mut self, op: OpId, home: PageHome, frames: &mut Frames) {
+    fn uses(&mut self, op: OpId, home: PageHome, frames: &mut FrameTable) {
         let PageHome::Frame(frame) = home else { return };
         let named = of(&mut self.named, op);
         let covered = frames.covered(frame);
@@ -190,15 +190,15 @@ impl Keeps for Pairs {
         }
     }
 
-    fn released(&mut self, op: OpId, frames: &mut Frames) {
+    fn released(&mut self, op: OpId, frames: &mut FrameTable) {
         of(&mut self.named, op).drain(..).for_each(|frame| frames.done(frame));
     }
 
-    fn is_kept_in(&self, home: PageHome, frame: Frame, frames: &Frames) -> bool {
+    fn is_kept_in(&self, home: PageHome, frame: FrameNo, frames: &FrameTable) -> bool {
         matches!(home, PageHome::Frame(newest) if frames.covered(newest) == frame)
     }
 
-    fn covered(&mut self, home: PageHome, written: bool, frames: &mut Frames) {
+    fn covered(&mut self, home: PageHome, written: bool, frames: &mut FrameTable) {
         let PageHome::Frame(frame) = home else { return };
         if written || frames.covered(frame) == frame {
             frames.forget(frame);

@@ -6,29 +6,29 @@
 use std::collections::VecDeque;
 
 use destage_plan::{Column, ColumnSet, OpId};
-use destage_raid::array::Seg;
+use destage_raid::array::StripeSegment;
 
 use super::behind::page_of;
-use super::copies::Copies;
+use super::copies::CopyCache;
 use super::keeps::MOST_PAGES;
 
 /// Holds the parts of writes that are not opened yet.
 #[derive(Default)]
 pub(super) struct WriteParts {
-    queue: VecDeque<(OpId, Seg)>,
+    queue: VecDeque<(OpId, StripeSegment)>,
     /// Holds the parts of one write while they are found.
-    found: Vec<Seg>,
+    found: Vec<StripeSegment>,
 }
 
 impl WriteParts {
     /// Takes the next part of a write.
-    pub(super) fn next(&mut self, op: OpId) -> Option<Seg> {
+    pub(super) fn next(&mut self, op: OpId) -> Option<StripeSegment> {
         self.queue.pop_front_if(|(of, _)| *of == op).map(|(_, part)| part)
     }
 
     /// Cuts a segment whose parity cannot be left behind as a whole, in the order of the first pages of its parts. Returns
     /// false if there is nothing to be cut: then it is written with its parity.
-    pub(super) fn split<W>(&mut self, op: OpId, seg: Seg, copies: &Copies<W>) -> bool {
+    pub(super) fn split<W>(&mut self, op: OpId, seg: StripeSegment, copies: &CopyCache<W>) -> bool {
         if seg.pages() == 1 {
             return false;
         }
@@ -45,9 +45,11 @@ impl WriteParts {
         while first < end {
             let hits = cached(first);
             let rows = 1 + (first + 1..end).take_while(|row| cached(*row) == hits).count() as u32;
-            let run = Seg { first, rows, ..seg };
-            self.put_hits(Seg { columns: hits, ..run });
-            self.found.extend(Some(Seg { columns: seg.columns - hits, ..run }).filter(|part| !part.columns.is_empty()));
+            let run = StripeSegment { first, rows, ..seg };
+            self.put_hits(StripeSegment { columns: hits, ..run });
+            self.found.extend(
+                Some(StripeSegment { columns: seg.columns - hits, ..run }).filter(|part| !part.columns.is_empty()),
+            );
             first += rows;
         }
         if self.found == [seg] {
@@ -57,7 +59,7 @@ impl WriteParts {
             // There is no room for all: page by page there may be for some.
             self.found.clear();
             let pages = seg.columns.iter().flat_map(|column| (seg.first..end).map(move |row| (row, column)));
-            self.found.extend(pages.map(|(first, column)| Seg {
+            self.found.extend(pages.map(|(first, column)| StripeSegment {
                 first,
                 rows: 1,
                 columns: ColumnSet::one(column),
@@ -70,13 +72,13 @@ impl WriteParts {
     }
 
     /// Finds the parts of rows of which all pages are cached, as large as one operation can be.
-    fn put_hits(&mut self, seg: Seg) {
+    fn put_hits(&mut self, seg: StripeSegment) {
         let mut rest = seg.columns;
         while !rest.is_empty() {
             let columns: ColumnSet = rest.iter().take(MOST_PAGES).collect();
             let most = MOST_PAGES as u32 / columns.len();
             let parts = (0..seg.rows).step_by(most as usize);
-            self.found.extend(parts.map(|from| Seg {
+            self.found.extend(parts.map(|from| StripeSegment {
                 first: seg.first + from,
                 rows: most.min(seg.rows - from),
                 columns,

@@ -6,7 +6,7 @@
 
 use destage_plan::{Ext, OpId, Out, ParamSpec, Params, SpecError, Step, StepSet};
 
-use super::frames::{Frame, Frames};
+use super::frames::{FrameNo, FrameTable};
 
 /// Frames of an operation, at most: it has 64 steps, and they may be all apart.
 const MOST: usize = 64;
@@ -21,14 +21,14 @@ pub(crate) const TRIM: ParamSpec = ParamSpec {
 
 /// Frames that are being trimmed.
 #[derive(Debug, Default)]
-pub(super) struct Trims {
+pub(super) struct FrameTrims {
     op: Option<OpId>,
-    frames: Vec<Frame>,
+    frames: Vec<FrameNo>,
 }
 
-impl Trims {
+impl FrameTrims {
     /// Those of a cache with these parameters, if it is to.
-    pub(super) fn new(frames: &mut Frames, params: &Params) -> Result<Self, SpecError> {
+    pub(super) fn new(frames: &mut FrameTable, params: &Params) -> Result<Self, SpecError> {
         if params.choice(TRIM.name, &[("off", false), ("on", true)])? {
             frames.trim_freed();
         }
@@ -37,14 +37,14 @@ impl Trims {
 
     /// Begins to trim what has become free.
     #[inline]
-    pub(super) fn turn(&mut self, frames: &mut Frames, out: &mut Out, open: impl FnOnce(&mut Out) -> OpId) {
+    pub(super) fn turn(&mut self, frames: &mut FrameTable, out: &mut Out, open: impl FnOnce(&mut Out) -> OpId) {
         if frames.has_freed() && self.op.is_none() && frames.is_enabled() {
             self.begin(frames, out, open);
         }
     }
 
     #[cold]
-    fn begin(&mut self, frames: &mut Frames, out: &mut Out, open: impl FnOnce(&mut Out) -> OpId) {
+    fn begin(&mut self, frames: &mut FrameTable, out: &mut Out, open: impl FnOnce(&mut Out) -> OpId) {
         frames.take_freed(MOST, &mut self.frames);
         if !self.frames.is_empty() {
             self.frames.sort_unstable();
@@ -53,7 +53,7 @@ impl Trims {
     }
 
     /// Plans the operation; what is there anew if it fails is not the device that had the pages.
-    pub(super) fn plan(&self, op: OpId, frames: &Frames, out: &mut Out) {
+    pub(super) fn plan(&self, op: OpId, frames: &FrameTable, out: &mut Out) {
         debug_assert_eq!(self.op, Some(op), "there is one at a time");
         if frames.is_enabled() {
             for run in self.frames.chunk_by(|a, b| a.number() + 1 == b.number()) {
@@ -67,7 +67,7 @@ impl Trims {
 
     /// An operation has ended; whether it was this one.
     #[inline]
-    pub(super) fn done(&mut self, op: OpId, frames: &mut Frames) -> bool {
+    pub(super) fn done(&mut self, op: OpId, frames: &mut FrameTable) -> bool {
         let own = self.op == Some(op);
         if own {
             self.op = None;

@@ -1,12 +1,12 @@
 //! Write-around: what is written goes to the array alone, and an older copy is dropped (WA, specs
 //! §9.1).
 
-use super::copies::{Copies, Writes};
+use super::copies::{CopyCache, WriteAdmission};
 
 /// What is written is not kept.
-pub struct Around;
+pub struct AroundRule;
 
-impl Writes for Around {
+impl WriteAdmission for AroundRule {
     const KEPT: bool = false;
     const NAMES: [&'static str; 3] = [
         "write-around",
@@ -18,4 +18,4 @@ impl Writes for Around {
 }
 
 /// The cache.
-pub type WriteAround = Copies<Around>;
+pub type WriteAround = CopyCache<AroundRule>;

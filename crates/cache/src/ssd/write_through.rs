@@ -1,11 +1,11 @@
 //! Write-through: what is written goes to the array and to the cache (WT, specs §9.1).
 
-use super::copies::{Copies, Writes};
+use super::copies::{CopyCache, WriteAdmission};
 
 /// What is written is kept.
-pub struct Through;
+pub struct ThroughRule;
 
-impl Writes for Through {
+impl WriteAdmission for ThroughRule {
     const KEPT: bool = true;
     const NAMES: [&'static str; 3] = [
         "write-through",
@@ -17,4 +17,4 @@ impl Writes for Through {
 }
 
 /// The cache.
-pub type WriteThrough = Copies<Through>;
+pub type WriteThrough = CopyCache<ThroughRule>;

@@ -2,16 +2,16 @@
 //! together, so that their collections of garbage begin together (specs §8.5, §8.10).
 //!
 //! It is a [layer](crate::LayerPlace::Beside) beside a cache, since only the cache can take what it chose back
-//! into its order. The cache chooses what goes next, tells what it has [`Ready`] after every event that may have
-//! changed that, or when the time [is over](Synchroniser::is_due), and writes when that is
-//! [released](Synchroniser::releases). What it writes, strips of members or groups of all, does not
+//! into its order. The cache chooses what goes next, tells what it has [`ReadyWrites`] after every event that may have
+//! changed that, or when the time [is over](WriteSynchroniser::is_due), and writes when that is
+//! [released](WriteSynchroniser::releases). What it writes, strips of members or groups of all, does not
 //! matter here.
 
 mod timeout;
 
 use destage_plan::{DevSet, Event, Nanos, Out, ParamSpec, Params, SpecError, TimerId, TimerOwner, quantity};
 
-use timeout::{Observed, Timeout};
+use timeout::{ObservedCollections, SyncTimeout};
 
 pub(crate) const TIMEOUT: ParamSpec = ParamSpec {
     name: "timeout",
@@ -46,7 +46,7 @@ pub(crate) const EMPTY: ParamSpec = ParamSpec {
     help: "whether members are waited for that nothing is cached for",
 };
 
-/// Counts the entries of [`Synchroniser::figures`].
+/// Counts the entries of [`WriteSynchroniser::figures`].
 pub(crate) const FIGURES: usize = 2;
 
 /// Goes off when what is ready waits no longer.
@@ -54,7 +54,7 @@ const WAITED: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
 
 /// When the timer begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begins {
+enum TimerStart {
     /// When the first is ready after a release.
     FirstReady,
     /// At each release: the pseudo-code, literally.
@@ -63,7 +63,7 @@ enum Begins {
 
 /// What there is to write, by members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyWrites {
     /// What is chosen would be written to these.
     pub(crate) chosen: DevSet,
     /// What went before is still being written to these.
@@ -76,7 +76,7 @@ pub(crate) struct Ready {
 
 /// Why it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Release {
+pub(crate) enum ReleaseCause {
     /// All are ready.
     Together,
     /// The time is up.
@@ -87,11 +87,11 @@ pub(crate) enum Release {
 
 /// Decides when what is ready is written.
 #[derive(Clone, Debug)]
-pub struct Synchroniser {
+pub struct WriteSynchroniser {
     members: DevSet,
     /// What is ready waits for the other members that long.
-    timeout: Timeout,
-    begins: Begins,
+    timeout: SyncTimeout,
+    begins: TimerStart,
     /// It does not wait if it keeps writes waiting.
     on_full: bool,
     /// Members that nothing is held for are waited for as well.
@@ -105,20 +105,21 @@ pub struct Synchroniser {
     timeout_sum: u64,
 }
 
-impl Synchroniser {
+impl WriteSynchroniser {
     /// Of these members.
     pub(crate) fn new(members: DevSet, params: &Params) -> Result<Self, SpecError> {
         const HOUR: Nanos = Nanos(3_600_000_000_000);
         let timeout = match params.text(TIMEOUT.name) {
-            "auto" => Timeout::Observed(Observed::default()),
+            "auto" => SyncTimeout::Observed(ObservedCollections::default()),
             text => {
                 let timeout = quantity::time(text).ok().filter(|time| *time <= HOUR);
-                Timeout::Fixed(timeout.ok_or_else(|| params.refuse(TIMEOUT.name))?)
+                SyncTimeout::Fixed(timeout.ok_or_else(|| params.refuse(TIMEOUT.name))?)
             }
         };
-        let begins = params.choice(TIMER.name, &[("ready", Begins::FirstReady), ("release", Begins::Release)])?;
+        let begins =
+            params.choice(TIMER.name, &[("ready", TimerStart::FirstReady), ("release", TimerStart::Release)])?;
         // It would go off without end.
-        if timeout.now() == Nanos::ZERO && begins == Begins::Release {
+        if timeout.now() == Nanos::ZERO && begins == TimerStart::Release {
             return Err(params.refuse(TIMER.name));
         }
         let on_full = params.choice(FULL.name, &[("release", true), ("wait", false)])?;
@@ -126,7 +127,7 @@ impl Synchroniser {
         Ok(Self::of(members, timeout, begins, on_full, empty_blocks))
     }
 
-    const fn of(members: DevSet, timeout: Timeout, begins: Begins, on_full: bool, empty_blocks: bool) -> Self {
+    const fn of(members: DevSet, timeout: SyncTimeout, begins: TimerStart, on_full: bool, empty_blocks: bool) -> Self {
         let (deadline, timer) = (None, None);
         Self { members, timeout, begins, on_full, empty_blocks, deadline, timer, waits: 0, timeout_sum: 0 }
     }
@@ -148,7 +149,7 @@ impl Synchroniser {
 
     /// Why all that is chosen is written now, if it is. It is asked after every event that may change
     /// that, and sets a timer, which is the first of those above the array.
-    pub(crate) fn releases(&mut self, ready: &Ready, out: &mut Out) -> Option<Release> {
+    pub(crate) fn releases(&mut self, ready: &ReadyWrites, out: &mut Out) -> Option<ReleaseCause> {
         let release = self.decide(out.now(), ready);
         if self.deadline != self.timer {
             self.timer = self.deadline;
@@ -164,12 +165,12 @@ impl Synchroniser {
         release
     }
 
-    fn decide(&mut self, now: Nanos, ready: &Ready) -> Option<Release> {
-        if self.begins == Begins::Release && self.deadline.is_none() {
+    fn decide(&mut self, now: Nanos, ready: &ReadyWrites) -> Option<ReleaseCause> {
+        if self.begins == TimerStart::Release && self.deadline.is_none() {
             self.deadline = Some(now + self.timeout.now());
         }
         if ready.chosen.is_empty() {
-            if self.begins == Begins::Release && self.deadline.is_some_and(|deadline| deadline <= now) {
+            if self.begins == TimerStart::Release && self.deadline.is_some_and(|deadline| deadline <= now) {
                 // There is nothing to write: the next period begins.
                 self.deadline = Some(now + self.timeout.now());
             }
@@ -178,17 +179,17 @@ impl Synchroniser {
         let due = *self.deadline.get_or_insert(now + self.timeout.now());
         let skipped = if self.empty_blocks { DevSet::EMPTY } else { ready.empty };
         let why = if (self.members - (ready.chosen - ready.busy) - skipped).is_empty() {
-            Release::Together
+            ReleaseCause::Together
         } else if due <= now {
-            Release::Timeout
+            ReleaseCause::Timeout
         } else if self.on_full && ready.chosen.meets(ready.short) {
-            Release::Full
+            ReleaseCause::Full
         } else {
             return None;
         };
         self.deadline = match self.begins {
-            Begins::FirstReady => None,
-            Begins::Release => Some(now + self.timeout.now()),
+            TimerStart::FirstReady => None,
+            TimerStart::Release => Some(now + self.timeout.now()),
         };
         Some(why)
     }
@@ -208,13 +209,13 @@ mod tests {
     }
 
     /// Of four members these are ready, and those that are neither busy nor ready have nothing.
-    fn ready(chosen: &[u8], busy: &[u8]) -> Ready {
+    fn ready(chosen: &[u8], busy: &[u8]) -> ReadyWrites {
         let (chosen, busy) = (set(chosen), set(busy));
-        Ready { chosen, busy, empty: DevSet::first(4) - chosen - busy, short: NONE }
+        ReadyWrites { chosen, busy, empty: DevSet::first(4) - chosen - busy, short: NONE }
     }
 
-    fn usual() -> Synchroniser {
-        Synchroniser::of(DevSet::first(4), Timeout::Fixed(Nanos(10 * MS)), Begins::FirstReady, true, true)
+    fn usual() -> WriteSynchroniser {
+        WriteSynchroniser::of(DevSet::first(4), SyncTimeout::Fixed(Nanos(10 * MS)), TimerStart::FirstReady, true, true)
     }
 
     /// Figure 5 of the paper, as the table of specs §8.5 has it; the time counts from the
@@ -222,13 +223,13 @@ mod tests {
     #[test]
     fn figure_5() {
         let mut sync = usual();
-        assert_eq!(sync.decide(Nanos(0), &ready(&[0, 1, 2, 3], &[])), Some(Release::Together));
+        assert_eq!(sync.decide(Nanos(0), &ready(&[0, 1, 2, 3], &[])), Some(ReleaseCause::Together));
         assert_eq!(sync.decide(Nanos(0), &ready(&[], &[0, 1, 2, 3])), None);
         let acknowledged = Nanos(MS / 5);
         assert_eq!(sync.decide(acknowledged, &ready(&[2], &[])), None);
         assert_eq!(sync.deadline, Some(Nanos(10 * MS + MS / 5)));
         assert_eq!(sync.decide(Nanos(10 * MS), &ready(&[2], &[])), None);
-        assert_eq!(sync.decide(Nanos(10 * MS + MS / 5), &ready(&[2], &[])), Some(Release::Timeout));
+        assert_eq!(sync.decide(Nanos(10 * MS + MS / 5), &ready(&[2], &[])), Some(ReleaseCause::Timeout));
         assert_eq!(sync.deadline, None);
     }
 
@@ -237,46 +238,53 @@ mod tests {
         let mut sync = usual();
         let busy = ready(&[0, 2, 3], &[1]);
         assert_eq!(sync.decide(Nanos(0), &busy), None);
-        assert_eq!(sync.decide(Nanos(8 * MS), &ready(&[0, 1, 2, 3], &[])), Some(Release::Together));
+        assert_eq!(sync.decide(Nanos(8 * MS), &ready(&[0, 1, 2, 3], &[])), Some(ReleaseCause::Together));
         assert_eq!(sync.decide(Nanos(9 * MS), &busy), None);
         assert_eq!(sync.decide(Nanos(18 * MS), &busy), None);
-        assert_eq!(sync.decide(Nanos(19 * MS), &busy), Some(Release::Timeout));
+        assert_eq!(sync.decide(Nanos(19 * MS), &busy), Some(ReleaseCause::Timeout));
         let chosen_for_it = ready(&[0, 1, 2, 3], &[1]);
         assert_eq!(sync.decide(Nanos(19 * MS), &chosen_for_it), None, "what went before has not ended");
     }
 
     #[test]
     fn without_a_timeout_nobody_waits() {
-        let mut sync = Synchroniser::of(DevSet::first(4), Timeout::Fixed(Nanos(0)), Begins::FirstReady, false, true);
-        assert_eq!(sync.decide(Nanos(5), &ready(&[0], &[2])), Some(Release::Timeout));
-        assert_eq!(sync.decide(Nanos(5), &ready(&[2], &[2])), Some(Release::Timeout), "nor for what went before");
+        let mut sync =
+            WriteSynchroniser::of(DevSet::first(4), SyncTimeout::Fixed(Nanos(0)), TimerStart::FirstReady, false, true);
+        assert_eq!(sync.decide(Nanos(5), &ready(&[0], &[2])), Some(ReleaseCause::Timeout));
+        assert_eq!(sync.decide(Nanos(5), &ready(&[2], &[2])), Some(ReleaseCause::Timeout), "nor for what went before");
     }
 
     #[test]
     fn members_without_anything_block_only_if_they_are_to() {
         let some = ready(&[0, 2, 3], &[]);
         assert_eq!(usual().decide(Nanos(0), &some), None);
-        let mut sync = Synchroniser { empty_blocks: false, ..usual() };
-        assert_eq!(sync.decide(Nanos(0), &some), Some(Release::Together));
+        let mut sync = WriteSynchroniser { empty_blocks: false, ..usual() };
+        assert_eq!(sync.decide(Nanos(0), &some), Some(ReleaseCause::Together));
         assert_eq!(sync.decide(Nanos(0), &ready(&[0, 3], &[1])), None, "one with pages under way is not empty");
     }
 
     #[test]
     fn what_keeps_writes_waiting_releases_all() {
         let some = ready(&[0, 2], &[1]);
-        assert_eq!(usual().decide(Nanos(0), &Ready { short: set(&[0]), ..some }), Some(Release::Full));
-        let busy = Ready { short: set(&[1]), ..some };
+        assert_eq!(usual().decide(Nanos(0), &ReadyWrites { short: set(&[0]), ..some }), Some(ReleaseCause::Full));
+        let busy = ReadyWrites { short: set(&[1]), ..some };
         assert_eq!(usual().decide(Nanos(0), &busy), None, "its own acknowledgement makes room");
-        let mut literal = Synchroniser { on_full: false, ..usual() };
-        assert_eq!(literal.decide(Nanos(0), &Ready { short: set(&[0]), ..some }), None);
+        let mut literal = WriteSynchroniser { on_full: false, ..usual() };
+        assert_eq!(literal.decide(Nanos(0), &ReadyWrites { short: set(&[0]), ..some }), None);
     }
 
     #[test]
     fn a_timer_may_run_from_release_to_release() {
-        let mut sync = Synchroniser::of(DevSet::first(4), Timeout::Fixed(Nanos(10 * MS)), Begins::Release, false, true);
+        let mut sync = WriteSynchroniser::of(
+            DevSet::first(4),
+            SyncTimeout::Fixed(Nanos(10 * MS)),
+            TimerStart::Release,
+            false,
+            true,
+        );
         assert_eq!(sync.decide(Nanos(0), &ready(&[], &[])), None);
         assert_eq!(sync.decide(Nanos(9 * MS), &ready(&[0], &[])), None);
-        assert_eq!(sync.decide(Nanos(10 * MS), &ready(&[0], &[])), Some(Release::Timeout));
+        assert_eq!(sync.decide(Nanos(10 * MS), &ready(&[0], &[])), Some(ReleaseCause::Timeout));
         assert_eq!(sync.deadline, Some(Nanos(20 * MS)));
         assert_eq!(sync.decide(Nanos(20 * MS), &ready(&[], &[])), None);
         assert_eq!(sync.deadline, Some(Nanos(30 * MS)));

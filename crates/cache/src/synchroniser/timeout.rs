@@ -12,21 +12,21 @@ const WEIGHT: u64 = 7;
 
 /// How long what is ready waits.
 #[derive(Clone, Debug)]
-pub(super) enum Timeout {
+pub(super) enum SyncTimeout {
     Fixed(Nanos),
-    Observed(Observed),
+    Observed(ObservedCollections),
 }
 
 /// What devices have announced of their collections.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Observed {
+pub(super) struct ObservedCollections {
     /// The moving average of what they took.
     mean: Option<Nanos>,
     /// Those that have begun: the part of which device, and when.
     open: Vec<(Dev, u16, Nanos)>,
 }
 
-impl Timeout {
+impl SyncTimeout {
     /// How long that is now.
     pub(super) fn now(&self) -> Nanos {
         match self {
@@ -49,7 +49,7 @@ impl Timeout {
     }
 }
 
-impl Observed {
+impl ObservedCollections {
     fn collects(&mut self, now: Nanos, dev: Dev, unit: u16, on: bool) {
         let begun = self.open.iter().position(|open| (open.0, open.1) == (dev, unit));
         match (begun, on) {
@@ -72,11 +72,11 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn observed() -> Timeout {
-        Timeout::Observed(Observed::default())
+    fn observed() -> SyncTimeout {
+        SyncTimeout::Observed(ObservedCollections::default())
     }
 
-    fn collects(timeout: &mut Timeout, now: u64, dev: u8, unit: u16, on: bool) -> u64 {
+    fn collects(timeout: &mut SyncTimeout, now: u64, dev: u8, unit: u16, on: bool) -> u64 {
         timeout.event(Nanos(now), &Event::DeviceGc { dev: Dev(dev), unit, on, blocks: 2 });
         timeout.now().0
     }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn one_that_is_given_stays() {
-        let mut timeout = Timeout::Fixed(Nanos(3));
+        let mut timeout = SyncTimeout::Fixed(Nanos(3));
         collects(&mut timeout, 0, 0, 0, true);
         assert_eq!(collects(&mut timeout, 90, 0, 0, false), 3);
     }

@@ -2,26 +2,31 @@
 //! members' together (specs §8.1 to §8.5).
 
 use destage_plan::{Dev, DevSet, OpId, Out, PutList, Step, StepSet, Stripe};
-use destage_raid::array::Array;
+use destage_raid::array::RaidArray;
 
 use super::places::of_group;
-use super::store::{Layer, Place};
-use super::upper::Chosen;
-use super::{Job, Own, Owner, WriteCache};
-use crate::Operations;
-use crate::synchroniser::Ready;
+use super::store::{MemberPlace, VersionLayer};
+use super::upper::ChosenGroup;
+use super::{OperationJob, PageOwner, WriteCache, WriteCacheTask};
+use crate::CacheOperations;
+use crate::synchroniser::ReadyWrites;
 
 /// Freed slots are worth an operation of their own.
 const FREES: usize = 64;
 
 impl WriteCache {
     /// Decides what is destaged next (specs §8.10.7): the upper layer first, then the members in order.
-    pub(super) fn destage(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+    pub(super) fn destage(
+        &mut self,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<WriteCacheTask>,
+        out: &mut Out,
+    ) {
         if operations.synchroniser.is_some() && self.lower.is_none() {
             self.destage_together(array, operations, out);
         } else {
             while let Some(group) = self.next_group() {
-                self.destage_group(Chosen { group, members: DevSet::EMPTY }, array, operations, out);
+                self.destage_group(ChosenGroup { group, members: DevSet::EMPTY }, array, operations, out);
             }
         }
         self.destage_strips(operations, out);
@@ -38,7 +43,12 @@ impl WriteCache {
 
     /// Chooses groups, as many as may be under way, and destages all of them when the synchroniser
     /// has them.
-    fn destage_together(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+    fn destage_together(
+        &mut self,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<WriteCacheTask>,
+        out: &mut Out,
+    ) {
         let mut released = Vec::new();
         loop {
             while let Some(group) = self.next_group() {
@@ -74,27 +84,34 @@ impl WriteCache {
         parity.iter().chain(data).map(|column| self.geometry.device(Stripe(group), column)).collect()
     }
 
-    fn destage_group(&mut self, chosen: Chosen, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
-        let Chosen { group, members } = chosen;
+    fn destage_group(
+        &mut self,
+        chosen: ChosenGroup,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<WriteCacheTask>,
+        out: &mut Out,
+    ) {
+        let ChosenGroup { group, members } = chosen;
         self.figures.destages += 1;
         self.requests += 1;
         let request = self.requests;
         let mut indices = Vec::new();
         self.upper.as_mut().expect("groups are its").depart(group, &mut indices);
-        let mut places: Vec<Place> = indices.into_iter().map(|index| of_group(&self.geometry, group, index)).collect();
+        let mut places: Vec<MemberPlace> =
+            indices.into_iter().map(|index| of_group(&self.geometry, group, index)).collect();
         let mut parts = 0;
         if self.has_parity() || self.lower.is_some() {
             for of_row in places.chunk_by(|a, b| a.0 == b.0) {
                 let row = of_row[0].0;
                 let op =
                     if self.lower.is_some() { array.open_absorb(row, out) } else { array.open_write_back(row, out) };
-                self.set_job(op, Job::Row { group, request });
+                self.set_job(op, OperationJob::Row { group, request });
                 parts += 1;
             }
         } else {
             places.sort_unstable_by_key(|(row, column)| (*column, *row));
             for strip in places.chunk_by(|a, b| a.1 == b.1) {
-                self.write_directly(Owner::Group(group), Layer::Upper, strip.to_vec(), operations, out);
+                self.write_directly(PageOwner::Group(group), VersionLayer::Upper, strip.to_vec(), operations, out);
                 parts += 1;
             }
         }
@@ -105,11 +122,11 @@ impl WriteCache {
     pub(super) fn part_of_group_done(&mut self, group: u64) {
         let Some(upper) = &mut self.upper else { return };
         let (store, geometry) = (&self.store, &self.geometry);
-        let is_held = |index| store.in_layer(of_group(geometry, group, index), Layer::Upper).is_some();
+        let is_held = |index| store.in_layer(of_group(geometry, group, index), VersionLayer::Upper).is_some();
         self.look_again |= upper.part_done(group, is_held);
     }
 
-    fn destage_strips(&mut self, operations: &mut Operations<Own>, out: &mut Out) {
+    fn destage_strips(&mut self, operations: &mut CacheOperations<WriteCacheTask>, out: &mut Out) {
         let at_once = self.cleaning || self.drain.is_some();
         let Some(lower) = &mut self.lower else { return };
         let is_due = operations.synchroniser.as_ref().is_some_and(|sync| sync.is_due(out.now()));
@@ -122,9 +139,9 @@ impl WriteCache {
             }
         }
         // What is stored into a strip that is ready goes along, once it is there.
-        let is_ready = |member: &super::Strips| member.candidate.is_some_and(|strip| member.pool.can_go(strip));
+        let is_ready = |member: &super::MemberStrips| member.candidate.is_some_and(|strip| member.pool.can_go(strip));
         if let Some(sync) = operations.synchroniser.as_mut().filter(|_| !at_once) {
-            let mut ready = Ready::default();
+            let mut ready = ReadyWrites::default();
             for (dev, member) in (0..).map(Dev).zip(&lower.members) {
                 let has = [is_ready(member), member.under_way.is_some(), member.pool.is_empty(), member.is_short];
                 let sets = [&mut ready.chosen, &mut ready.busy, &mut ready.empty, &mut ready.short];
@@ -148,29 +165,29 @@ impl WriteCache {
             let stripe = Stripe(strip);
             let column = self.geometry.column(stripe, dev);
             let places = indices.into_iter().map(|index| (self.geometry.row(stripe, index), column)).collect();
-            self.write_directly(Owner::Strip(dev, strip), Layer::Lower, places, operations, out);
+            self.write_directly(PageOwner::Strip(dev, strip), VersionLayer::Lower, places, operations, out);
         }
     }
 
     /// Opens the operation that writes pages of one member as they are.
     fn write_directly(
         &mut self,
-        owner: Owner,
-        layer: Layer,
-        places: Vec<Place>,
-        operations: &mut Operations<Own>,
+        owner: PageOwner,
+        layer: VersionLayer,
+        places: Vec<MemberPlace>,
+        operations: &mut CacheOperations<WriteCacheTask>,
         out: &mut Out,
     ) {
-        let op = operations.open_own(None, Own::Direct, out);
-        self.set_job(op, Job::Direct { owner, layer, places });
+        let op = operations.open_own(None, WriteCacheTask::Direct, out);
+        self.set_job(op, OperationJob::Direct { owner, layer, places });
     }
 
-    pub(super) fn plan_direct(&mut self, op: OpId, array: &mut Array, out: &mut Out) {
+    pub(super) fn plan_direct(&mut self, op: OpId, array: &mut RaidArray, out: &mut Out) {
         // Nothing is dropped for a loss that the next life does not know of.
         if !array.is_noted(op) {
             return;
         }
-        let Some(Job::Direct { layer, places, .. }) = self.job(op) else { unreachable!("it writes pages") };
+        let Some(OperationJob::Direct { layer, places, .. }) = self.job(op) else { unreachable!("it writes pages") };
         let layer = *layer;
         let found: Vec<_> =
             places.iter().filter_map(|place| Some((*place, self.store.in_layer(*place, layer)?))).collect();
@@ -189,15 +206,15 @@ impl WriteCache {
         out.close(op);
     }
 
-    pub(super) fn direct_done(&mut self, op: OpId, owner: Owner, layer: Layer, places: &[Place]) {
+    pub(super) fn direct_done(&mut self, op: OpId, owner: PageOwner, layer: VersionLayer, places: &[MemberPlace]) {
         for place in places {
             if let Some(slot) = self.store.pinned(op, *place, layer) {
                 self.on_member(*place, slot);
             }
         }
         match owner {
-            Owner::Group(group) => self.part_of_group_done(group),
-            Owner::Strip(dev, strip) => {
+            PageOwner::Group(group) => self.part_of_group_done(group),
+            PageOwner::Strip(dev, strip) => {
                 let Some(lower) = &mut self.lower else { return };
                 let member = &mut lower.members[dev.index()];
                 member.under_way = None;
@@ -205,14 +222,14 @@ impl WriteCache {
                 let stripe = Stripe(strip);
                 let column = geometry.column(stripe, dev);
                 lower.pool_mut(dev).landed(strip, false, |index| {
-                    store.in_layer((geometry.row(stripe, index), column), Layer::Lower).is_some()
+                    store.in_layer((geometry.row(stripe, index), column), VersionLayer::Lower).is_some()
                 });
             }
         }
     }
 
     /// Frees slots of versions that are of no use any more, if nothing else will soon, or they are needed.
-    pub(super) fn free(&mut self, operations: &mut Operations<Own>, out: &mut Out) {
+    pub(super) fn free(&mut self, operations: &mut CacheOperations<WriteCacheTask>, out: &mut Out) {
         let is_full = !self.entering.is_empty() || self.store.dead() >= FREES;
         let wanted = self.cleaning || is_full || !self.outdated.is_empty();
         if !wanted || !self.store.has_dead() || self.is_freeing {
@@ -221,14 +238,14 @@ impl WriteCache {
         let mut slots = Vec::new();
         self.store.take_freeable(&mut slots);
         if !slots.is_empty() {
-            let op = operations.open_own(None, Own::Free, out);
-            self.set_job(op, Job::Free(slots));
+            let op = operations.open_own(None, WriteCacheTask::Free, out);
+            self.set_job(op, OperationJob::Free(slots));
             self.is_freeing = true;
         }
     }
 
     pub(super) fn plan_free(&mut self, op: OpId, out: &mut Out) {
-        let Some(Job::Free(slots)) = self.job(op) else { unreachable!("it frees slots") };
+        let Some(OperationJob::Free(slots)) = self.job(op) else { unreachable!("it frees slots") };
         let frees = out.slots(op, slots);
         out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
         out.close(op);

@@ -4,11 +4,11 @@ use destage_plan::NvSlot;
 
 use super::WriteCache;
 use super::places::in_group;
-use super::store::{Layer, Place};
+use super::store::{MemberPlace, VersionLayer};
 
 /// What was answered before some moment, and is to be written back.
 #[derive(Clone, Debug)]
-pub(super) struct Drain {
+pub(super) struct DrainMark {
     /// The number of the last version made before.
     pub(super) upto: u64,
     /// No slot before this one holds such a version.
@@ -17,7 +17,7 @@ pub(super) struct Drain {
     parity: Vec<NvSlot>,
 }
 
-impl Drain {
+impl DrainMark {
     /// Of the versions up to this one.
     pub(super) const fn of(upto: u64) -> Self {
         Self { upto, from: 0, parity: Vec::new() }
@@ -26,7 +26,7 @@ impl Drain {
 
 impl WriteCache {
     /// Versions that are to be written back came into the lower layer, with the parity of their row.
-    pub(super) fn drains(&mut self, came: &[(Place, Layer)]) {
+    pub(super) fn drains(&mut self, came: &[(MemberPlace, VersionLayer)]) {
         let Some(drain) = &mut self.drain else { return };
         for (place, layer) in came {
             let Some(slot) = self.store.in_layer(*place, *layer) else { continue };

@@ -5,19 +5,19 @@ use std::ops::Range;
 
 use destage_plan::{Dev, DevSet, Frag, List, NvPut, OpId, Out, Step, StepSet};
 use destage_raid::Geometry;
-use destage_raid::array::{Absorbed, Array, Seg, Taken};
+use destage_raid::array::{AbsorbedPages, RaidArray, StripeSegment, TakenPages};
 
 use super::places::{in_group, in_strip};
-use super::store::{Layer, Place};
-use super::upper::{Request, Upper};
-use super::{Job, Lower, Own, WriteCache};
-use crate::Operations;
+use super::store::{MemberPlace, VersionLayer};
+use super::upper::{EnteringRequest, UpperLayer};
+use super::{LowerLayer, OperationJob, WriteCache, WriteCacheTask};
+use crate::CacheOperations;
 
 /// A write that has not entered the upper layer, or not all of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingWrite {
     frag: Frag,
-    request: Request,
+    request: EnteringRequest,
     /// Which of its segments is next, and how many rows of it have entered.
     seg: usize,
     rows: u32,
@@ -27,8 +27,8 @@ pub(super) struct Waiting {
     seen: bool,
 }
 
-impl Waiting {
-    pub(super) const fn new(frag: Frag, request: Request) -> Self {
+impl WaitingWrite {
+    pub(super) const fn new(frag: Frag, request: EnteringRequest) -> Self {
         Self { frag, request, seg: 0, rows: 0, entered: 0, seen: false }
     }
 
@@ -44,9 +44,9 @@ impl Waiting {
 
 /// Pages whose content is known, or will be, that are to enter a layer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entering {
+pub(super) struct EnteringPages {
     pub(super) op: OpId,
-    pages: Absorbed,
+    pages: AbsorbedPages,
 }
 
 impl WriteCache {
@@ -56,21 +56,26 @@ impl WriteCache {
         &mut self,
         frag: &Frag,
         request: u64,
-        array: &mut Array,
-        operations: &mut Operations<Own>,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<WriteCacheTask>,
         out: &mut Out,
     ) {
         for seg in array.segments(frag.page, frag.pages) {
             for row in 0..seg.rows {
-                let seg = Seg { first: seg.first + row, rows: 1, ..seg };
-                let op = operations.open_taken(frag, seg, Taken::Absorbed, array, out);
-                self.set_job(op, Job::Absorb(request));
+                let seg = StripeSegment { first: seg.first + row, rows: 1, ..seg };
+                let op = operations.open_taken(frag, seg, TakenPages::Absorbed, array, out);
+                self.set_job(op, OperationJob::Absorb(request));
             }
         }
     }
 
     /// Lets writes into the upper layer that wait for room there.
-    pub(super) fn let_in(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+    pub(super) fn let_in(
+        &mut self,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<WriteCacheTask>,
+        out: &mut Out,
+    ) {
         if !std::mem::take(&mut self.look_again) || self.waiting.is_empty() {
             return;
         }
@@ -123,19 +128,19 @@ impl WriteCache {
     }
 
     /// The pages of a write, row by row.
-    fn pages_of(&self, frag: &Frag, array: &Array) -> impl Iterator<Item = Place> {
+    fn pages_of(&self, frag: &Frag, array: &RaidArray) -> impl Iterator<Item = MemberPlace> {
         array.segments(frag.page, frag.pages).flat_map(|seg| self.places(seg))
     }
 
     /// The pages of a segment, row by row.
-    fn places(&self, seg: Seg) -> impl Iterator<Item = Place> + use<> {
+    fn places(&self, seg: StripeSegment) -> impl Iterator<Item = MemberPlace> + use<> {
         let first = self.geometry.row(seg.stripe, seg.first);
         (0..u64::from(seg.rows))
             .flat_map(move |row| seg.columns.iter().map(move |column| (destage_plan::Row(first.0 + row), column)))
     }
 
     /// Whether there is room for all pages of a write in the upper layer.
-    fn enters_whole(&self, waiting: &Waiting, array: &Array) -> bool {
+    fn enters_whole(&self, waiting: &WaitingWrite, array: &RaidArray) -> bool {
         let Some(upper) = &self.upper else { return false };
         if upper.capacity() == 0 {
             return false;
@@ -145,7 +150,7 @@ impl WriteCache {
 
     /// Whether a write for which there is no room goes past the upper layer: nothing there depends on it.
     /// One that waited does so only if there will never be room.
-    fn passes(&self, waiting: &Waiting, array: &Array) -> bool {
+    fn passes(&self, waiting: &WaitingWrite, array: &RaidArray) -> bool {
         let Some(upper) = &self.upper else { return true };
         if waiting.seen && u64::from(waiting.frag.pages) <= upper.capacity() {
             return false;
@@ -160,15 +165,15 @@ impl WriteCache {
     /// were all.
     fn let_pages_in(
         &mut self,
-        waiting: &mut Waiting,
-        array: &mut Array,
-        operations: &mut Operations<Own>,
+        waiting: &mut WaitingWrite,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<WriteCacheTask>,
         out: &mut Out,
     ) -> bool {
         let (frag, from) = (waiting.frag, waiting.entered);
         while waiting.entered < frag.pages {
             let place = self.place(frag.page + u64::from(waiting.entered));
-            if self.needed(std::iter::once(place)) > self.upper.as_ref().map_or(0, Upper::free) {
+            if self.needed(std::iter::once(place)) > self.upper.as_ref().map_or(0, UpperLayer::free) {
                 break;
             }
             self.let_place_in(place, waiting.request);
@@ -178,7 +183,7 @@ impl WriteCache {
             for seg in array.segments(frag.page + u64::from(from), waiting.entered - from) {
                 let most = (self.most_at_once / u64::from(seg.columns.len())).clamp(1, seg.rows.into()) as u32;
                 for done in (0..seg.rows).step_by(most as usize) {
-                    let taken = Seg { first: seg.first + done, rows: most.min(seg.rows - done), ..seg };
+                    let taken = StripeSegment { first: seg.first + done, rows: most.min(seg.rows - done), ..seg };
                     self.open_store(&frag, taken, array, operations, out);
                 }
             }
@@ -187,8 +192,8 @@ impl WriteCache {
     }
 
     /// Counts the pages that take room in the upper layer.
-    fn needed(&self, places: impl Iterator<Item = Place>) -> u64 {
-        let takes_room = |place: &Place| {
+    fn needed(&self, places: impl Iterator<Item = MemberPlace>) -> u64 {
+        let takes_room = |place: &MemberPlace| {
             let (group, index) = in_group(&self.geometry, *place);
             self.upper.as_ref().is_some_and(|upper| upper.takes_room(group, index))
         };
@@ -199,21 +204,21 @@ impl WriteCache {
     fn open_store(
         &mut self,
         frag: &Frag,
-        taken: Seg,
-        array: &mut Array,
-        operations: &mut Operations<Own>,
+        taken: StripeSegment,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<WriteCacheTask>,
         out: &mut Out,
     ) {
-        let op = operations.open_taken(frag, taken, Taken::Stored, array, out);
-        self.set_job(op, Job::Store(taken));
+        let op = operations.open_taken(frag, taken, TakenPages::Stored, array, out);
+        self.set_job(op, OperationJob::Store(taken));
     }
 
     /// Lets as many rows of a write into the upper layer as there is room for; whether these were all.
     fn let_rows_in(
         &mut self,
-        waiting: &mut Waiting,
-        array: &mut Array,
-        operations: &mut Operations<Own>,
+        waiting: &mut WaitingWrite,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<WriteCacheTask>,
         out: &mut Out,
     ) -> bool {
         let frag = waiting.frag;
@@ -223,7 +228,7 @@ impl WriteCache {
             while done < seg.rows {
                 let mut rows = 0;
                 while done + rows < seg.rows && u64::from(rows) < most {
-                    let row = Seg { first: seg.first + done + rows, rows: 1, ..seg };
+                    let row = StripeSegment { first: seg.first + done + rows, rows: 1, ..seg };
                     if !self.let_row_in(row, waiting.request) {
                         break;
                     }
@@ -233,7 +238,7 @@ impl WriteCache {
                     (waiting.seg, waiting.rows) = (number, done);
                     return false;
                 }
-                let taken = Seg { first: seg.first + done, rows, ..seg };
+                let taken = StripeSegment { first: seg.first + done, rows, ..seg };
                 waiting.entered += taken.pages();
                 self.open_store(&frag, taken, array, operations, out);
                 done += rows;
@@ -243,7 +248,7 @@ impl WriteCache {
     }
 
     /// Lets the pages of one row into the upper layer if there is room for all.
-    fn let_row_in(&mut self, row: Seg, request: Request) -> bool {
+    fn let_row_in(&mut self, row: StripeSegment, request: EnteringRequest) -> bool {
         let Some(upper) = &self.upper else { return false };
         if self.needed(self.places(row)) > upper.free() {
             return false;
@@ -255,7 +260,7 @@ impl WriteCache {
     }
 
     /// Lets a page into the upper layer, which has room for it.
-    fn let_place_in(&mut self, place: Place, request: Request) {
+    fn let_place_in(&mut self, place: MemberPlace, request: EnteringRequest) {
         let (group, index) = in_group(&self.geometry, place);
         let Some(upper) = &mut self.upper else { return };
         if upper.has_chosen() {
@@ -267,11 +272,11 @@ impl WriteCache {
     }
 
     /// Pages that were let into the upper layer will not come.
-    pub(super) fn take_back(&mut self, seg: Seg) {
+    pub(super) fn take_back(&mut self, seg: StripeSegment) {
         let places: Vec<_> = self.places(seg).collect();
         for place in places {
             let (group, index) = in_group(&self.geometry, place);
-            let held = self.store.in_layer(place, Layer::Upper).is_some();
+            let held = self.store.in_layer(place, VersionLayer::Upper).is_some();
             if let Some(upper) = &mut self.upper {
                 upper.take_back(group, index, held);
             }
@@ -283,12 +288,12 @@ impl WriteCache {
     pub(super) fn begin_entering(
         &mut self,
         op: OpId,
-        pages: &Absorbed,
+        pages: &AbsorbedPages,
         after: StepSet,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
     ) -> Option<StepSet> {
-        let entering = Entering { op, pages: *pages };
+        let entering = EnteringPages { op, pages: *pages };
         if !after.is_empty() {
             let join = out.step_notify(op, Step::Join, after);
             self.reading.insert(op, (join, entering));
@@ -301,7 +306,7 @@ impl WriteCache {
     }
 
     /// The pages are there.
-    pub(super) fn is_read(&mut self, entering: &Entering) {
+    pub(super) fn is_read(&mut self, entering: &EnteringPages) {
         // Slots that were read must not be kept from those that wait for them.
         self.store.unpin_read(entering.op, entering.pages.from_above);
         let members = self.line_of(entering);
@@ -309,7 +314,7 @@ impl WriteCache {
     }
 
     /// The members that pages go to if they are of one row, and each takes room; else none.
-    fn line_of(&self, entering: &Entering) -> DevSet {
+    fn line_of(&self, entering: &EnteringPages) -> DevSet {
         let pages = &entering.pages;
         let Some(lower) = self.lower.as_ref().filter(|_| !self.stores(entering)) else { return DevSet::EMPTY };
         let mut members = DevSet::EMPTY;
@@ -324,7 +329,7 @@ impl WriteCache {
     }
 
     /// Has pages enter that wait for room: first fit in the order of waiting (specs §8.10.15).
-    pub(super) fn enter(&mut self, array: &mut Array, is_synchronised: bool, out: &mut Out) {
+    pub(super) fn enter(&mut self, array: &mut RaidArray, is_synchronised: bool, out: &mut Out) {
         if self.entering.is_empty() {
             return;
         }
@@ -377,12 +382,12 @@ impl WriteCache {
     }
 
     /// Whether the pages are to enter the upper layer.
-    fn stores(&self, entering: &Entering) -> bool {
-        matches!(self.job(entering.op), Some(Job::Store(_)))
+    fn stores(&self, entering: &EnteringPages) -> bool {
+        matches!(self.job(entering.op), Some(OperationJob::Store(_)))
     }
 
     /// Whether there is room for the pages, and slots.
-    fn fits(&self, entering: &Entering, array: &Array) -> bool {
+    fn fits(&self, entering: &EnteringPages, array: &RaidArray) -> bool {
         let pages = &entering.pages;
         // Versions of a page that is written again and again are not freed before the one that is on its way
         // into the lower layer: that must not wait for slots which these have.
@@ -392,7 +397,7 @@ impl WriteCache {
     }
 
     /// The members that have no room for their page of a row.
-    fn short_of_room(&self, entering: &Entering) -> DevSet {
+    fn short_of_room(&self, entering: &EnteringPages) -> DevSet {
         match &self.lower {
             Some(lower) if !self.stores(entering) => short_of_room(&self.geometry, lower, &entering.pages),
             _ => DevSet::EMPTY,
@@ -400,11 +405,11 @@ impl WriteCache {
     }
 
     /// Plans what puts the pages into the NVRAM, in one piece; what can be freed goes along.
-    fn commit(&mut self, entering: &Entering, array: &mut Array, out: &mut Out) -> StepSet {
-        let Entering { op, pages } = *entering;
+    fn commit(&mut self, entering: &EnteringPages, array: &mut RaidArray, out: &mut Out) -> StepSet {
+        let EnteringPages { op, pages } = *entering;
         let (layer, request) = match self.job(op) {
-            Some(Job::Absorb(request) | Job::Row { request, .. }) => (Layer::Lower, *request),
-            _ => (Layer::Upper, 0),
+            Some(OperationJob::Absorb(request) | OperationJob::Row { request, .. }) => (VersionLayer::Lower, *request),
+            _ => (VersionLayer::Upper, 0),
         };
         let seq = self.store.next_seq();
         let mut puts = std::mem::take(&mut self.spare_puts);
@@ -413,8 +418,9 @@ impl WriteCache {
                 let place = (row, column);
                 let slot = array.take_slot().expect("slots were counted");
                 let data = self.geometry.data_set().contains(column);
-                let copy_of = if pages.from_above && data { self.store.pinned(op, place, Layer::Upper) } else { None };
-                if layer == Layer::Lower {
+                let copy_of =
+                    if pages.from_above && data { self.store.pinned(op, place, VersionLayer::Upper) } else { None };
+                if layer == VersionLayer::Lower {
                     let (dev, strip, index) = in_strip(&self.geometry, place);
                     if let Some(lower) = &mut self.lower {
                         let hit = lower.pool_mut(dev).admit(strip, index, request, false);
@@ -442,7 +448,7 @@ impl WriteCache {
 }
 
 /// The members that have no room for their page of a row.
-fn short_of_room(geometry: &Geometry, lower: &Lower, pages: &Absorbed) -> DevSet {
+fn short_of_room(geometry: &Geometry, lower: &LowerLayer, pages: &AbsorbedPages) -> DevSet {
     let row = pages.rows.first;
     let places = pages.columns.iter().map(|column| in_strip(geometry, (row, column)));
     let is_short = |(dev, strip, index): &(Dev, u64, u32)| {

@@ -1,11 +1,11 @@
 //! What the write caches count, beside [`CacheCounts`](crate::CacheCounts).
 
 use crate::CacheFigure;
-use crate::synchroniser::Release;
+use crate::synchroniser::ReleaseCause;
 
 /// What a cache counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct WriteCacheFigures {
     pub(super) destages: u64,
     pub(super) destaged_pages: u64,
     pub(super) bypassed: u64,
@@ -18,26 +18,26 @@ pub(super) struct Figures {
     released_full: u64,
 }
 
-impl Figures {
+impl WriteCacheFigures {
     /// What was chosen is written.
-    pub(super) const fn released(&mut self, release: Release) {
+    pub(super) const fn released(&mut self, release: ReleaseCause) {
         match release {
-            Release::Together => self.together += 1,
-            Release::Timeout => self.timeouts += 1,
-            Release::Full => self.released_full += 1,
+            ReleaseCause::Together => self.together += 1,
+            ReleaseCause::Timeout => self.timeouts += 1,
+            ReleaseCause::Full => self.released_full += 1,
         }
     }
 }
 
 /// A figure, and its count.
-pub(super) type Counted = (CacheFigure, fn(&Figures) -> u64);
+pub(super) type CountedFigure = (CacheFigure, fn(&WriteCacheFigures) -> u64);
 
 const fn figure(name: &'static str, unit: &'static str, meaning: &'static str) -> CacheFigure {
     CacheFigure { name, unit, meaning }
 }
 
 /// What every write cache counts.
-pub(super) const ALL: [Counted; 7] = [
+pub(super) const ALL: [CountedFigure; 7] = [
     (figure("destages", "1", "groups and strips destaged"), |own| own.destages),
     (figure("destaged_pages", "pages", "data pages, and parity of IWC's, written by that"), |own| own.destaged_pages),
     (figure("together", "1", "times that all members had something to write, and wrote it together"), |own| {
@@ -53,22 +53,22 @@ pub(super) const ALL: [Counted; 7] = [
 ];
 
 /// What is counted where sequential writes are told from others.
-const RUNS: [Counted; 1] = [(
+const RUNS: [CountedFigure; 1] = [(
     figure("sequential", "1", "pieces of writes, a stripe at most, that went on where an earlier one ended"),
     |own| own.sequential,
 )];
 
 /// And where these have a ring of their own.
-const RINGS: [Counted; 1] =
+const RINGS: [CountedFigure; 1] =
     [(figure("sequential_destages", "1", "groups destaged from the ring of sequential ones"), |own| {
         own.sequential_destages
     })];
 
-pub(super) const OF_RUNS: [Counted; 8] = joined(&[&ALL, &RUNS]);
-pub(super) const OF_RINGS: [Counted; 9] = joined(&[&ALL, &RUNS, &RINGS]);
+pub(super) const OF_RUNS: [CountedFigure; 8] = joined(&[&ALL, &RUNS]);
+pub(super) const OF_RINGS: [CountedFigure; 9] = joined(&[&ALL, &RUNS, &RINGS]);
 
 /// All of these, `N` in number.
-const fn joined<const N: usize>(parts: &[&[Counted]]) -> [Counted; N] {
+const fn joined<const N: usize>(parts: &[&[CountedFigure]]) -> [CountedFigure; N] {
     let mut all = [ALL[0]; N];
     let (mut part, mut filled) = (0, 0);
     while part < parts.len() {
@@ -84,7 +84,7 @@ const fn joined<const N: usize>(parts: &[&[Counted]]) -> [Counted; N] {
 }
 
 /// The figures alone.
-pub(super) const fn names<const N: usize>(counted: &[Counted; N]) -> [CacheFigure; N] {
+pub(super) const fn names<const N: usize>(counted: &[CountedFigure; N]) -> [CacheFigure; N] {
     let mut names = [counted[0].0; N];
     let mut i = 0;
     while i < N {

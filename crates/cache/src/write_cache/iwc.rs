@@ -8,7 +8,7 @@ use destage_raid::array::ArrayConfig;
 use super::options::{self, RECENCY};
 use super::registered::{info, serve};
 use super::{WriteCache, figures};
-use crate::{HostCacheError, HostCacheInfo, Served, SynchronisedInfo};
+use crate::{HostCacheError, HostCacheInfo, ServedTier, SynchronisedInfo};
 
 /// [The lower layer](super) alone.
 pub static IWC: HostCacheInfo = HostCacheInfo {
@@ -30,7 +30,7 @@ fn min_pages(array: &ArrayConfig, _: &Params) -> u64 {
     u64::from(array.geometry.members())
 }
 
-fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn ServedTier>, HostCacheError> {
     let lower = options::lower(pages, &array.geometry, params)?;
     serve(pages, array, WriteCache::new(&figures::ALL, array, None, Some(lower)))
 }

@@ -9,7 +9,7 @@ use super::registered::{info, serve};
 use super::{WriteCache, figures};
 use crate::sync::{self, SYNC};
 use crate::synchroniser::{EMPTY, FULL, TIMEOUT, TIMER};
-use crate::{CacheFigure, HostCacheError, HostCacheInfo, Served};
+use crate::{CacheFigure, HostCacheError, HostCacheInfo, ServedTier};
 
 /// What every write cache counts, then what the synchroniser does.
 const FIGURES: [CacheFigure; 9] = {
@@ -39,7 +39,7 @@ pub static LAWC: HostCacheInfo = HostCacheInfo {
     ..info("lawc", "small WOW in front of members' caches that make parity early and write together", "LAWC", new)
 };
 
-fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn ServedTier>, HostCacheError> {
     let small = pages * options::share(params)? / 100;
     let lower = options::lower(pages - small, &array.geometry, params)?;
     serve(pages, array, WriteCache::new(&figures::ALL, array, Some(options::small(small)), Some(lower)))

@@ -43,21 +43,23 @@ use destage_plan::{
     Buf, Control, Dev, Event, Frag, HostOp, NvHeld, NvPut, NvSlot, OpId, Out, Row, StepNo, StepOutcome, StepSet,
 };
 use destage_raid::Geometry;
-use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg};
+use destage_raid::array::{ArrayConfig, DegradedRead, RaidArray, ReadLoss, StripeSegment};
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 
-use crate::{CacheCounts, HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, StaleParity, WriteStage};
-use drain::Drain;
-use enter::{Entering, Waiting};
-use figures::{Counted, Figures};
+use crate::{
+    CacheCounts, CacheOperations, HostCache, HostCacheStatus, ReadPages, RequestAdmission, StaleParity, WriteStage,
+};
+use drain::DrainMark;
+use enter::{EnteringPages, WaitingWrite};
+use figures::{CountedFigure, WriteCacheFigures};
 use outdated::OutdatedVersions;
 use places::{in_group, in_strip};
-use pool::Pool;
-use queue::Queue;
-use store::{DamagedVersions, Layer, Place, Store};
-use upper::{Request, Upper};
+use pool::PagePool;
+use queue::WaitQueue;
+use store::{DamagedVersions, MemberPlace, VersionLayer, VersionStore};
+use upper::{EnteringRequest, UpperLayer};
 
 pub use iwc::IWC;
 pub use lawc::LAWC;
@@ -66,7 +68,7 @@ pub use wow::WOW;
 
 /// What operations of the cache's own are for.
 #[derive(Clone, Copy, Debug)]
-pub enum Own {
+pub enum WriteCacheTask {
     /// Writing pages to a member, without regard to parity.
     Direct,
     /// Freeing slots of the NVRAM.
@@ -75,7 +77,7 @@ pub enum Own {
 
 /// Whose pages are destaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
+enum PageOwner {
     /// A group of the upper layer.
     Group(u64),
     /// A strip of a member.
@@ -84,23 +86,23 @@ enum Owner {
 
 /// What an operation does.
 #[derive(Clone, Debug)]
-enum Job {
+enum OperationJob {
     /// Stores pages of a request.
-    Store(Seg),
+    Store(StripeSegment),
     /// Has the lower layer absorb pages of this request.
     Absorb(u64),
     /// Destages a row of this group, which counts as a request of its own.
     Row { group: u64, request: u64 },
     /// Writes these pages of a layer to their member.
-    Direct { owner: Owner, layer: Layer, places: Vec<Place> },
+    Direct { owner: PageOwner, layer: VersionLayer, places: Vec<MemberPlace> },
     /// Frees slots.
     Free(Vec<NvSlot>),
 }
 
 /// The part of the lower layer that belongs to a member.
 #[derive(Debug)]
-struct Strips {
-    pool: Pool,
+struct MemberStrips {
+    pool: PagePool,
     /// The strip that is written next.
     candidate: Option<u64>,
     /// The one that is being written.
@@ -111,15 +113,15 @@ struct Strips {
 
 /// The lower layer.
 #[derive(Debug)]
-struct Lower {
-    members: Vec<Strips>,
+struct LowerLayer {
+    members: Vec<MemberStrips>,
     /// Something has changed since it was decided what is written.
     changed: bool,
 }
 
-impl Lower {
+impl LowerLayer {
     /// A member's pool, to be changed.
-    fn pool_mut(&mut self, dev: Dev) -> &mut Pool {
+    fn pool_mut(&mut self, dev: Dev) -> &mut PagePool {
         self.changed = true;
         &mut self.members[dev.index()].pool
     }
@@ -128,11 +130,11 @@ impl Lower {
 /// A write cache of one or two layers.
 pub struct WriteCache {
     geometry: Geometry,
-    store: Store,
-    upper: Option<Upper>,
-    lower: Option<Lower>,
+    store: VersionStore,
+    upper: Option<UpperLayer>,
+    lower: Option<LowerLayer>,
     /// Writes that have not entered, or not all of them.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingWrite>,
     /// Pages that enter the upper layer in one piece at most. New versions of pages that are held take slots
     /// but no room, and their rows cannot be destaged while they wait for these: there must be that many
     /// when everything else is full.
@@ -142,10 +144,10 @@ pub struct WriteCache {
     /// A group has left the upper layer, or a write came: waiting ones are looked at again.
     look_again: bool,
     /// Pages of which the old versions are being read.
-    reading: HashMap<OpId, (StepSet, Entering), FixedState>,
+    reading: HashMap<OpId, (StepSet, EnteringPages), FixedState>,
     /// Pages that wait for room or slots.
-    entering: Queue,
-    jobs: Vec<Option<Job>>,
+    entering: WaitQueue,
+    jobs: Vec<Option<OperationJob>>,
     /// Slots that operations free beside what they put.
     freeing: Vec<(OpId, Vec<NvSlot>)>,
     /// An operation frees slots that nothing was put beside.
@@ -166,22 +168,27 @@ pub struct WriteCache {
     requests: u64,
     cleaning: bool,
     /// What is on its way out whatever the thresholds say.
-    drain: Option<Drain>,
+    drain: Option<DrainMark>,
     counts: CacheCounts,
-    figures: Figures,
+    figures: WriteCacheFigures,
     /// Which of them are told.
-    counted: &'static [Counted],
+    counted: &'static [CountedFigure],
     /// Lists to be used again.
     spare_puts: Vec<NvPut>,
-    spare_places: Vec<(Place, Layer)>,
+    spare_places: Vec<(MemberPlace, VersionLayer)>,
 }
 
 impl WriteCache {
     /// The cache of these layers, which counts this.
-    fn new(counted: &'static [Counted], array: &ArrayConfig, upper: Option<Upper>, lower: Option<Lower>) -> Self {
+    fn new(
+        counted: &'static [CountedFigure],
+        array: &ArrayConfig,
+        upper: Option<UpperLayer>,
+        lower: Option<LowerLayer>,
+    ) -> Self {
         let geometry = array.geometry.clone();
         Self {
-            store: Store::new(geometry.members()),
+            store: VersionStore::new(geometry.members()),
             geometry,
             upper,
             lower,
@@ -190,7 +197,7 @@ impl WriteCache {
             admits_rows: false,
             look_again: false,
             reading: HashMap::default(),
-            entering: Queue::new(),
+            entering: WaitQueue::new(),
             jobs: Vec::new(),
             freeing: Vec::new(),
             is_freeing: false,
@@ -204,7 +211,7 @@ impl WriteCache {
             cleaning: false,
             drain: None,
             counts: CacheCounts::default(),
-            figures: Figures::default(),
+            figures: WriteCacheFigures::default(),
             counted,
             spare_puts: Vec::new(),
             spare_places: Vec::new(),
@@ -220,42 +227,42 @@ impl WriteCache {
         self.geometry.parity_columns() > 0
     }
 
-    fn place(&self, page: u64) -> Place {
+    fn place(&self, page: u64) -> MemberPlace {
         let place = self.geometry.locate(page);
         (self.geometry.row(place.stripe, place.row_in_chunk), place.column)
     }
 
     /// Returns the page of the array at a place that holds data.
-    fn page(&self, (row, column): Place) -> u64 {
+    fn page(&self, (row, column): MemberPlace) -> u64 {
         let (stripe, row_in_chunk) = self.geometry.stripe_of(row);
-        self.geometry.page_of(destage_raid::Place { stripe, row_in_chunk, column })
+        self.geometry.page_of(destage_raid::PagePlace { stripe, row_in_chunk, column })
     }
 
-    fn set_job(&mut self, op: OpId, job: Job) {
+    fn set_job(&mut self, op: OpId, job: OperationJob) {
         if self.jobs.len() <= op.index() {
             self.jobs.resize(op.index() + 1, None);
         }
         self.jobs[op.index()] = Some(job);
     }
 
-    fn job(&self, op: OpId) -> Option<&Job> {
+    fn job(&self, op: OpId) -> Option<&OperationJob> {
         self.jobs.get(op.index()).and_then(Option::as_ref)
     }
 
-    fn take_job(&mut self, op: OpId) -> Option<Job> {
+    fn take_job(&mut self, op: OpId) -> Option<OperationJob> {
         self.jobs.get_mut(op.index()).and_then(Option::take)
     }
 
     /// A version that was let in is in the NVRAM.
-    fn came(&mut self, place: Place, layer: Layer) {
+    fn came(&mut self, place: MemberPlace, layer: VersionLayer) {
         match layer {
-            Layer::Upper => {
+            VersionLayer::Upper => {
                 let (group, index) = in_group(&self.geometry, place);
                 if let Some(upper) = &mut self.upper {
                     upper.came(group, index);
                 }
             }
-            Layer::Lower => {
+            VersionLayer::Lower => {
                 let (dev, strip, index) = in_strip(&self.geometry, place);
                 if let Some(lower) = &mut self.lower {
                     lower.pool_mut(dev).came(strip, index);
@@ -281,15 +288,15 @@ impl WriteCache {
     }
 
     /// A version is on its member: pools that hold it without destaging it do so no longer.
-    fn on_member(&mut self, place: Place, slot: NvSlot) {
+    fn on_member(&mut self, place: MemberPlace, slot: NvSlot) {
         self.figures.destaged_pages += 1;
         for layer in self.store.written(slot) {
             match (layer, &mut self.upper, &mut self.lower) {
-                (Layer::Upper, Some(upper), _) => {
+                (VersionLayer::Upper, Some(upper), _) => {
                     let (group, index) = in_group(&self.geometry, place);
                     upper.gone(group, index);
                 }
-                (Layer::Lower, _, Some(lower)) => {
+                (VersionLayer::Lower, _, Some(lower)) => {
                     let (dev, strip, index) = in_strip(&self.geometry, place);
                     lower.pool_mut(dev).gone(strip, index);
                 }
@@ -300,7 +307,7 @@ impl WriteCache {
 }
 
 impl HostCache for WriteCache {
-    type Part = Own;
+    type Part = WriteCacheTask;
 
     /// Returns false: what is newer in the cache than on members stays when they are trimmed.
     fn unmaps_zeros(&self) -> bool {
@@ -315,8 +322,8 @@ impl HostCache for WriteCache {
     fn submit(
         &mut self,
         frag: &Frag,
-        array: &mut Array,
-        operations: &mut Operations<Own>,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<WriteCacheTask>,
         out: &mut Out,
     ) -> RequestAdmission {
         if !matches!(frag.op, HostOp::Write | HostOp::WriteZeroes) {
@@ -328,7 +335,7 @@ impl HostCache for WriteCache {
         if let Some(upper) = &mut self.upper {
             let sequential = upper.is_sequential(frag);
             self.figures.sequential += u64::from(sequential);
-            self.waiting.push_back(Waiting::new(*frag, Request { number: request, sequential }));
+            self.waiting.push_back(WaitingWrite::new(*frag, EnteringRequest { number: request, sequential }));
             self.look_again = true;
         } else {
             self.pass_on(frag, request, array, operations, out);
@@ -340,8 +347,8 @@ impl HostCache for WriteCache {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        array: &mut Array,
-        _: &mut Operations<Own>,
+        array: &mut RaidArray,
+        _: &mut CacheOperations<WriteCacheTask>,
         out: &mut Out,
     ) -> Option<StepSet> {
         match stage {
@@ -362,11 +369,11 @@ impl HostCache for WriteCache {
     fn read(
         &mut self,
         op: OpId,
-        pages: Pages<'_>,
+        pages: ReadPages<'_>,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Degraded> {
+    ) -> Result<StepSet, DegradedRead> {
         self.plan_read(op, pages, dst, array, out)
     }
 
@@ -374,15 +381,15 @@ impl HostCache for WriteCache {
         &mut self,
         op: OpId,
         frag: &Frag,
-        seg: Seg,
+        seg: StripeSegment,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Lost> {
+    ) -> Result<StepSet, ReadLoss> {
         self.plan_read_segment(op, frag, seg, dst, array, out)
     }
 
-    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+    fn event(&mut self, event: Event<'_>, array: &mut RaidArray, out: &mut Out) {
         match event {
             Event::Start(_) => self.begin(array, out),
             Event::Control(Control::Clean) => {
@@ -390,14 +397,14 @@ impl HostCache for WriteCache {
                 self.try_again();
             }
             Event::Control(Control::Drain) => {
-                self.drain = Some(Drain::of(self.store.last_seq()));
+                self.drain = Some(DrainMark::of(self.store.last_seq()));
                 self.try_again();
             }
             _ => {}
         }
     }
 
-    fn turn(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+    fn turn(&mut self, array: &mut RaidArray, operations: &mut CacheOperations<WriteCacheTask>, out: &mut Out) {
         for slot in std::mem::take(&mut self.given) {
             array.give_slot(slot, out);
         }
@@ -428,15 +435,15 @@ impl HostCache for WriteCache {
         }
     }
 
-    fn plan_part(&mut self, op: OpId, own: Own, array: &mut Array, out: &mut Out) {
+    fn plan_part(&mut self, op: OpId, own: WriteCacheTask, array: &mut RaidArray, out: &mut Out) {
         match own {
-            Own::Direct => self.plan_direct(op, array, out),
-            Own::Free => self.plan_free(op, out),
+            WriteCacheTask::Direct => self.plan_direct(op, array, out),
+            WriteCacheTask::Free => self.plan_free(op, out),
         }
     }
 
     fn undone(&mut self, op: OpId) {
-        if let Some(&Job::Store(seg)) = self.job(op) {
+        if let Some(&OperationJob::Store(seg)) = self.job(op) {
             self.take_back(seg);
             self.take_job(op);
         }
@@ -444,10 +451,10 @@ impl HostCache for WriteCache {
 
     fn done(&mut self, op: OpId) {
         match self.take_job(op) {
-            None | Some(Job::Store(_) | Job::Absorb(_)) => {}
-            Some(Job::Row { group, .. }) => self.part_of_group_done(group),
-            Some(Job::Direct { owner, layer, places }) => self.direct_done(op, owner, layer, &places),
-            Some(Job::Free(slots)) => {
+            None | Some(OperationJob::Store(_) | OperationJob::Absorb(_)) => {}
+            Some(OperationJob::Row { group, .. }) => self.part_of_group_done(group),
+            Some(OperationJob::Direct { owner, layer, places }) => self.direct_done(op, owner, layer, &places),
+            Some(OperationJob::Free(slots)) => {
                 self.is_freeing = false;
                 self.are_free(slots);
             }
@@ -470,7 +477,7 @@ impl HostCache for WriteCache {
 impl WriteCache {
     /// Has all groups that could not be written tried again, once: what they lacked may be there.
     fn try_again(&mut self) {
-        self.upper.iter_mut().for_each(Upper::try_again);
+        self.upper.iter_mut().for_each(UpperLayer::try_again);
     }
 
     /// Whether all that is held is of groups that cannot be written, and nothing is under way.
@@ -481,10 +488,10 @@ impl WriteCache {
     }
 
     /// Begins a life: finds out what an earlier one left, and what of it is lost with damaged slots.
-    fn begin(&mut self, array: &mut Array, out: &mut Out) {
+    fn begin(&mut self, array: &mut RaidArray, out: &mut Out) {
         let mut pages = Vec::new();
         let DamagedVersions { lost, rows } = self.store.begin(|place, layer| pages.push((place, layer)));
-        let is_data = |place: &&Place| self.geometry.data_set().contains(place.1);
+        let is_data = |place: &&MemberPlace| self.geometry.data_set().contains(place.1);
         let mut lost: Vec<u64> = lost.iter().filter(is_data).map(|place| self.page(*place)).collect();
         lost.sort_unstable();
         array.lose_above(lost, out);
@@ -493,8 +500,8 @@ impl WriteCache {
             let (group, in_group) = in_group(&self.geometry, place);
             let (dev, strip, in_strip) = in_strip(&self.geometry, place);
             match (layer, &mut self.upper, &mut self.lower) {
-                (Layer::Upper, Some(upper), _) => upper.load(group, in_group),
-                (Layer::Lower, _, Some(lower)) => lower.pool_mut(dev).load(strip, in_strip),
+                (VersionLayer::Upper, Some(upper), _) => upper.load(group, in_group),
+                (VersionLayer::Lower, _, Some(lower)) => lower.pool_mut(dev).load(strip, in_strip),
                 _ => unreachable!("a layer that there is not is refused"),
             }
         }

@@ -4,10 +4,10 @@ use destage_plan::{ParamSpec, Params, SpecError, quantity};
 use destage_raid::Geometry;
 use destage_raid::array::ArrayConfig;
 
-use super::pool::{Pool, Recency};
-use super::threshold::{Threshold, WHOLE};
-use super::upper::Upper;
-use super::{Lower, Strips};
+use super::pool::{PagePool, RecencyRule};
+use super::threshold::{DestageThreshold, WHOLE};
+use super::upper::UpperLayer;
+use super::{LowerLayer, MemberStrips};
 
 pub(super) const LOW: ParamSpec = ParamSpec {
     name: "low",
@@ -78,15 +78,15 @@ pub(super) fn slots(pages: u64, members: u8) -> u32 {
 }
 
 /// The upper layer of so many pages.
-pub(super) fn upper(pages: u64, params: &Params) -> Result<Upper, SpecError> {
+pub(super) fn upper(pages: u64, params: &Params) -> Result<UpperLayer, SpecError> {
     let percent = |key| quantity::decimal(params.text(key), 100).map_err(|_| params.refuse(key));
     let (low, high) = (percent(LOW.name)?, percent(HIGH.name)?);
     if high > u64::from(WHOLE) || low > high {
         return Err(params.refuse(HIGH.name));
     }
     let most: u16 = params.number(GROUPS.name, 1..)?;
-    let threshold = Threshold { low: low as u32, high: high as u32, most: most.into() };
-    Ok(Upper::new(pages, threshold))
+    let threshold = DestageThreshold { low: low as u32, high: high as u32, most: most.into() };
+    Ok(UpperLayer::new(pages, threshold))
 }
 
 /// Returns true if the pages of a row enter together.
@@ -101,8 +101,8 @@ pub(super) fn least_pages(array: &ArrayConfig, params: &Params) -> u64 {
 }
 
 /// A small upper layer, which passes groups on at once, one after the other.
-pub(super) fn small(pages: u64) -> Upper {
-    Upper::new(pages, Threshold { low: 0, high: 0, most: 1 })
+pub(super) fn small(pages: u64) -> UpperLayer {
+    UpperLayer::new(pages, DestageThreshold { low: 0, high: 0, most: 1 })
 }
 
 /// Thresholds under which tiny caches do all that large ones do: none for some sizes.
@@ -120,10 +120,11 @@ pub(super) fn share(params: &Params) -> Result<u64, SpecError> {
 }
 
 /// The lower layer, of so many pages in all.
-pub(super) fn lower(pages: u64, geometry: &Geometry, params: &Params) -> Result<Lower, SpecError> {
-    let recency = params.choice(RECENCY.name, &[("store", Recency::Store), ("hit", Recency::Hit)])?;
+pub(super) fn lower(pages: u64, geometry: &Geometry, params: &Params) -> Result<LowerLayer, SpecError> {
+    let recency = params.choice(RECENCY.name, &[("store", RecencyRule::Store), ("hit", RecencyRule::Hit)])?;
     let each = pages / u64::from(geometry.members());
-    let strips = || Strips { pool: Pool::new(each, recency), candidate: None, under_way: None, is_short: false };
+    let strips =
+        || MemberStrips { pool: PagePool::new(each, recency), candidate: None, under_way: None, is_short: false };
     let members = (0..geometry.members()).map(|_| strips()).collect();
-    Ok(Lower { members, changed: true })
+    Ok(LowerLayer { members, changed: true })
 }

@@ -4,11 +4,11 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::ring::Ring;
+use super::ring::EntryRing;
 
 /// A page of an entry.
 #[derive(Clone, Copy, Debug)]
-struct Page {
+struct PooledPage {
     /// Its place in the entry.
     index: u32,
     /// It is held, and not under way.
@@ -21,9 +21,9 @@ struct Page {
 
 /// Pages that are destaged together.
 #[derive(Clone, Debug, Default)]
-struct Entry {
+struct PoolEntry {
     /// By index.
-    pages: Vec<Page>,
+    pages: Vec<PooledPage>,
     /// The request that made it: its own further pages are no hits on it (specs §8.10.8), unless there are
     /// those of others.
     made_by: u64,
@@ -39,7 +39,7 @@ struct Entry {
     parked: bool,
 }
 
-impl Entry {
+impl PoolEntry {
     fn find(&self, index: u32) -> Result<usize, usize> {
         self.pages.binary_search_by_key(&index, |page| page.index)
     }
@@ -58,7 +58,7 @@ const SEVERAL: u64 = u64::MAX;
 
 /// When the recency bit of an entry is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Recency {
+pub(super) enum RecencyRule {
     /// By each hit on the entry, as in WOW.
     Hit,
     /// By each store into it, the first too, as the pseudo-code of LAWC's Algorithm 1 has it.
@@ -69,28 +69,28 @@ pub(super) enum Recency {
 
 /// Pages in entries.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct PagePool {
     capacity: u64,
-    recency: Recency,
+    recency: RecencyRule,
     held: u64,
     changes: u64,
-    ring: Ring,
-    entries: HashMap<u64, Entry, FixedState>,
-    spare: Vec<Entry>,
+    ring: EntryRing,
+    entries: HashMap<u64, PoolEntry, FixedState>,
+    spare: Vec<PoolEntry>,
     /// Counts the parked ones.
     parked: usize,
     /// It was found that no entry can be destaged, and nothing has changed since.
     stuck: bool,
 }
 
-impl Pool {
-    pub(super) fn new(capacity: u64, recency: Recency) -> Self {
+impl PagePool {
+    pub(super) fn new(capacity: u64, recency: RecencyRule) -> Self {
         Self {
             capacity,
             recency,
             held: 0,
             changes: 0,
-            ring: Ring::default(),
+            ring: EntryRing::default(),
             entries: HashMap::default(),
             spare: Vec::new(),
             parked: 0,
@@ -196,15 +196,15 @@ impl Pool {
                     entry.made_by = SEVERAL;
                 }
                 let hit = entry.made_by == SEVERAL && !sequential;
-                if recency == Recency::Store || recency == Recency::Hit && hit {
+                if recency == RecencyRule::Store || recency == RecencyRule::Hit && hit {
                     ring.set(number);
                 }
                 entry
             }
             hashbrown::hash_map::Entry::Vacant(place) => {
-                ring.insert(number, recency == Recency::Store);
+                ring.insert(number, recency == RecencyRule::Store);
                 let entry = self.spare.pop().unwrap_or_default();
-                place.insert(Entry { made_by: request, ..entry })
+                place.insert(PoolEntry { made_by: request, ..entry })
             }
         };
         entry.coming += 1;
@@ -217,7 +217,7 @@ impl Pool {
                 true
             }
             Err(at) => {
-                entry.pages.insert(at, Page { index, dirty: true, under_way: false, coming: 1 });
+                entry.pages.insert(at, PooledPage { index, dirty: true, under_way: false, coming: 1 });
                 self.held += 1;
                 false
             }
@@ -303,7 +303,7 @@ impl Pool {
 
     /// Whether the entry can be destaged now.
     pub(super) fn can_go(&self, number: u64) -> bool {
-        self.entries.get(&number).is_some_and(Entry::can_go)
+        self.entries.get(&number).is_some_and(PoolEntry::can_go)
     }
 
     /// The entry is being destaged: its pages are under way, and appended.
@@ -367,14 +367,14 @@ impl Pool {
 mod tests {
     use super::*;
 
-    fn write(pool: &mut Pool, request: u64, number: u64, indices: &[u32]) {
+    fn write(pool: &mut PagePool, request: u64, number: u64, indices: &[u32]) {
         for index in indices {
             pool.admit(number, *index, request, false);
             pool.came(number, *index);
         }
     }
 
-    fn destage(pool: &mut Pool) -> Option<(u64, Vec<u32>)> {
+    fn destage(pool: &mut PagePool) -> Option<(u64, Vec<u32>)> {
         let number = pool.advance()?;
         let mut indices = Vec::new();
         pool.depart(number, &mut indices);
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_page_under_way_takes_room_until_it_is_acknowledged_and_a_new_version_more() {
-        let mut pool = Pool::new(4, Recency::Hit);
+        let mut pool = PagePool::new(4, RecencyRule::Hit);
         write(&mut pool, 1, 5, &[0, 1]);
         assert_eq!(destage(&mut pool), Some((5, vec![0, 1])));
         assert_eq!(pool.held(), 2);
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn own_pages_of_a_request_are_no_hits_on_the_entry_that_it_made() {
-        let mut pool = Pool::new(8, Recency::Hit);
+        let mut pool = PagePool::new(8, RecencyRule::Hit);
         write(&mut pool, 1, 3, &[0, 1]);
         write(&mut pool, 1, 4, &[0]);
         assert_eq!(destage(&mut pool), Some((3, vec![0, 1])));
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn own_pages_of_a_request_are_hits_if_there_are_those_of_another() {
-        let mut pool = Pool::new(8, Recency::Hit);
+        let mut pool = PagePool::new(8, RecencyRule::Hit);
         write(&mut pool, 1, 4, &[0]);
         write(&mut pool, 2, 4, &[1]);
         write(&mut pool, 3, 6, &[0]);
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn what_is_written_sequentially_is_no_hit_on_the_entry() {
-        let mut pool = Pool::new(8, Recency::Hit);
+        let mut pool = PagePool::new(8, RecencyRule::Hit);
         write(&mut pool, 1, 3, &[0]);
         write(&mut pool, 1, 4, &[0]);
         pool.admit(3, 1, 2, true);
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn what_is_chosen_is_not_found_again_and_takes_what_comes_along() {
-        let mut pool = Pool::new(8, Recency::Hit);
+        let mut pool = PagePool::new(8, RecencyRule::Hit);
         write(&mut pool, 1, 3, &[0]);
         write(&mut pool, 1, 4, &[0]);
         assert_eq!(pool.advance(), Some(3));
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_written_waits_until_something_comes_or_all_are_tried_again() {
-        let mut pool = Pool::new(8, Recency::Hit);
+        let mut pool = PagePool::new(8, RecencyRule::Hit);
         write(&mut pool, 1, 3, &[0]);
         write(&mut pool, 1, 4, &[0]);
         assert_eq!(destage(&mut pool), Some((3, vec![0])));
@@ -493,7 +493,7 @@ mod tests {
 
     #[test]
     fn what_comes_is_waited_for_and_may_be_taken_back() {
-        let mut pool = Pool::new(8, Recency::Store);
+        let mut pool = PagePool::new(8, RecencyRule::Store);
         pool.admit(1, 0, 1, false);
         assert_eq!(destage(&mut pool), None);
         pool.take_back(1, 0, false);
@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn a_version_that_went_along_is_not_held_any_more() {
-        let mut pool = Pool::new(8, Recency::Hit);
+        let mut pool = PagePool::new(8, RecencyRule::Hit);
         write(&mut pool, 1, 1, &[0]);
         destage(&mut pool).expect("it can go");
         write(&mut pool, 2, 1, &[0]);

@@ -11,18 +11,18 @@ use std::ops::Bound::{Excluded, Unbounded};
 use destage_plan::{DevSet, OpId};
 use destage_raid::MAX_DEVICES;
 
-use super::enter::Entering;
+use super::enter::EnteringPages;
 
 /// Rows that go to the same members, in the order of waiting.
 #[derive(Debug)]
-struct Line {
+struct RowQueue {
     members: DevSet,
-    rows: VecDeque<(u64, Entering)>,
+    rows: VecDeque<(u64, EnteringPages)>,
 }
 
 /// Where the pages of an operation wait.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct QueuePosition {
     order: u64,
     /// The members of its line; none if it has none.
     line: DevSet,
@@ -30,11 +30,11 @@ struct Place {
 
 /// Pages that wait for room or slots.
 #[derive(Debug)]
-pub(super) struct Queue {
-    lines: Vec<Line>,
-    singles: BTreeMap<u64, Entering>,
+pub(super) struct WaitQueue {
+    lines: Vec<RowQueue>,
+    singles: BTreeMap<u64, EnteringPages>,
     /// By number of the operation.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<QueuePosition>>,
     len: usize,
     /// The order of the last.
     last: u64,
@@ -43,10 +43,10 @@ pub(super) struct Queue {
     slots: u32,
     /// Some have not been looked at.
     fresh: bool,
-    spare: Vec<VecDeque<(u64, Entering)>>,
+    spare: Vec<VecDeque<(u64, EnteringPages)>>,
 }
 
-impl Queue {
+impl WaitQueue {
     pub(super) const fn new() -> Self {
         Self {
             lines: Vec::new(),
@@ -67,7 +67,7 @@ impl Queue {
 
     /// Pages wait: those of one row that take room in all of `members`, a page in each, or others, if there
     /// are none.
-    pub(super) fn push(&mut self, pages: &Entering, members: DevSet) {
+    pub(super) fn push(&mut self, pages: &EnteringPages, members: DevSet) {
         self.last += 1;
         self.len += 1;
         self.fresh = true;
@@ -79,14 +79,14 @@ impl Queue {
         } else {
             let mut rows = self.spare.pop().unwrap_or_default();
             rows.push_back((order, *pages));
-            self.lines.push(Line { members, rows });
+            self.lines.push(RowQueue { members, rows });
         }
         let op = pages.op.index();
         if self.places.len() <= op {
             self.places.resize(op + 1, None);
         }
         debug_assert!(self.places[op].is_none(), "an operation waits once");
-        self.places[op] = Some(Place { order, line: members });
+        self.places[op] = Some(QueuePosition { order, line: members });
     }
 
     /// Whether anything has changed since the last look that may make room.
@@ -101,7 +101,7 @@ impl Queue {
 
     /// The next pages after this place in the order that may have room, if these members have none and there
     /// are so many slots.
-    pub(super) fn next(&self, after: u64, full: DevSet, slots: u32) -> Option<(u64, &Entering)> {
+    pub(super) fn next(&self, after: u64, full: DevSet, slots: u32) -> Option<(u64, &EnteringPages)> {
         let single = self.singles.range((Excluded(after), Unbounded)).next().map(|(order, pages)| (*order, pages));
         let lines = self.lines.iter().filter(|line| !line.members.meets(full) && line.members.len() <= slots);
         let first = lines.filter_map(|line| line.rows.front()).map(|(order, pages)| (*order, pages));
@@ -114,13 +114,15 @@ impl Queue {
     }
 
     /// Those that are in no line, in the order of waiting.
-    pub(super) fn singles(&self) -> impl Iterator<Item = &Entering> {
+    pub(super) fn singles(&self) -> impl Iterator<Item = &EnteringPages> {
         self.singles.values()
     }
 
     /// The pages of the operation wait no longer: they enter, the operation is planned anew, or is no more.
     pub(super) fn remove(&mut self, op: OpId) {
-        let Some(Place { order, line }) = self.places.get_mut(op.index()).and_then(Option::take) else { return };
+        let Some(QueuePosition { order, line }) = self.places.get_mut(op.index()).and_then(Option::take) else {
+            return;
+        };
         self.len -= 1;
         if line.is_empty() {
             self.singles.remove(&order);

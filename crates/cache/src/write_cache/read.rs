@@ -1,10 +1,10 @@
 //! Reads: each page from where its newest version is.
 
 use destage_plan::{Buf, Frag, NvSlot, OpId, Out, Step, StepSet};
-use destage_raid::array::{Array, Degraded, Lost, Seg};
+use destage_raid::array::{DegradedRead, RaidArray, ReadLoss, StripeSegment};
 
 use super::WriteCache;
-use crate::Pages;
+use crate::ReadPages;
 
 impl WriteCache {
     /// Plans the read of a segment of which pages are computed, or of which there are too many pieces for one operation.
@@ -12,11 +12,11 @@ impl WriteCache {
         &mut self,
         op: OpId,
         frag: &Frag,
-        seg: Seg,
+        seg: StripeSegment,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Lost> {
+    ) -> Result<StepSet, ReadLoss> {
         let pages = array.pages_of(seg);
         let hits = pages.filter(|page| self.store.newest(self.place(*page)).is_some()).count() as u64;
         let done = array.plan_read_seg(op, seg, frag.page, dst, self, out)?;
@@ -29,11 +29,11 @@ impl WriteCache {
     pub(super) fn plan_read(
         &mut self,
         op: OpId,
-        pages: Pages<'_>,
+        pages: ReadPages<'_>,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Degraded> {
+    ) -> Result<StepSet, DegradedRead> {
         /// An operation has 64 steps; every run of pages may take one for each column that it lies in.
         const STEPS: usize = 40;
         let mut runs: Vec<(u16, u16, Option<NvSlot>)> = Vec::new();
@@ -51,7 +51,7 @@ impl WriteCache {
         let from_members = || runs.iter().filter(|run| run.2.is_none());
         if runs.len() > 1 {
             if runs.len() + usize::from(self.geometry.data_columns()) > STEPS {
-                return Err(Degraded);
+                return Err(DegradedRead);
             }
             from_members()
                 .try_for_each(|&(page, count, _)| array.check_whole(pages.frag.page + u64::from(page), count))?;

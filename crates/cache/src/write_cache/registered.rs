@@ -1,21 +1,26 @@
 //! What there is to know about the write caches, whichever layers they have.
 
-use destage_raid::Level;
-use destage_raid::array::{Array, ArrayConfig};
+use destage_raid::RaidLevel;
+use destage_raid::array::{ArrayConfig, RaidArray};
 
 use super::{WriteCache, figures, options};
 use crate::none::NoCache;
-use crate::{Build, HostCacheError, HostCacheInfo, Medium, Served, Tier};
+use crate::{BuildCache, CacheMedium, CacheTier, HostCacheError, HostCacheInfo, ServedTier};
 
 /// The most pages: their slots are numbered in 32 bits.
 const MAX_PAGES: u64 = 1 << 30;
 
 /// What there is to know about every cache of this kind.
-pub(super) const fn info(name: &'static str, title: &'static str, paper: &'static str, build: Build) -> HostCacheInfo {
+pub(super) const fn info(
+    name: &'static str,
+    title: &'static str,
+    paper: &'static str,
+    build: BuildCache,
+) -> HostCacheInfo {
     HostCacheInfo {
-        medium: Medium::Nvram,
+        medium: CacheMedium::Nvram,
         // Strips of members that hold the same pages would have to be written twice, from one slot.
-        serves: |level| level != Level::Raid1,
+        serves: |level| level != RaidLevel::Raid1,
         max_pages: MAX_PAGES,
         bytes_per_page: |_| 200,
         nv_slots: |pages, array, _| options::slots(pages, array.geometry.members()),
@@ -26,10 +31,14 @@ pub(super) const fn info(name: &'static str, title: &'static str, paper: &'stati
 }
 
 /// Puts a cache of so many pages over an array.
-pub(super) fn serve(pages: u64, array: &ArrayConfig, mut cache: WriteCache) -> Result<Box<dyn Served>, HostCacheError> {
+pub(super) fn serve(
+    pages: u64,
+    array: &ArrayConfig,
+    mut cache: WriteCache,
+) -> Result<Box<dyn ServedTier>, HostCacheError> {
     let members = array.geometry.members();
     let share = options::slots(pages, members);
     // Some are kept for what goes into the lower layer; a row has less than a page for each member.
     cache.most_at_once = options::spare(pages, members) - u64::from(members);
-    Ok(Box::new(Tier::new(Array::new(array.clone(), share)?, cache)))
+    Ok(Box::new(CacheTier::new(RaidArray::new(array.clone(), share)?, cache)))
 }

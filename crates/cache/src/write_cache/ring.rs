@@ -6,14 +6,14 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 
 /// Entries in a circle.
 #[derive(Debug, Default)]
-pub(super) struct Ring {
+pub(super) struct EntryRing {
     /// The recency bit of each.
     bits: BTreeMap<u64, bool>,
     /// The entry that was chosen last; before the smallest at first.
     pointer: Option<u64>,
 }
 
-impl Ring {
+impl EntryRing {
     /// Adds an entry with this bit. One that is made anew at the pointer comes last.
     pub(super) fn insert(&mut self, number: u64, bit: bool) {
         self.bits.insert(number, bit);
@@ -90,11 +90,11 @@ impl Ring {
 mod tests {
     use super::*;
 
-    fn state(ring: &Ring) -> Vec<(u64, u8)> {
+    fn state(ring: &EntryRing) -> Vec<(u64, u8)> {
         ring.bits.iter().map(|(number, bit)| (*number, u8::from(*bit))).collect()
     }
 
-    fn write(ring: &mut Ring, number: u64) {
+    fn write(ring: &mut EntryRing, number: u64) {
         if ring.bits.contains_key(&number) {
             ring.set(number);
         } else {
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    fn destage(ring: &mut Ring) -> Option<u64> {
+    fn destage(ring: &mut EntryRing) -> Option<u64> {
         let next = ring.next(|_| true);
         let number = ring.advance(|_| true);
         assert_eq!(next, number, "it was told before");
@@ -114,7 +114,7 @@ mod tests {
     /// The table of specs §8.2.
     #[test]
     fn the_pointer_clears_bits_and_takes_the_first_without() {
-        let mut ring = Ring::default();
+        let mut ring = EntryRing::default();
         for number in [3, 7, 5, 7] {
             write(&mut ring, number);
         }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn all_bits_set_means_once_round() {
-        let mut ring = Ring::default();
+        let mut ring = EntryRing::default();
         ring.insert(4, true);
         ring.insert(8, true);
         assert_eq!([ring.next(|_| true), ring.advance(|_| true)], [Some(4); 2]);
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_destaged_keeps_its_bit() {
-        let mut ring = Ring::default();
+        let mut ring = EntryRing::default();
         ring.insert(1, true);
         ring.insert(2, true);
         assert_eq!([ring.next(|number| number != 1), ring.advance(|number| number != 1)], [Some(2); 2]);
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn an_entry_made_anew_at_the_pointer_comes_last() {
-        let mut ring = Ring::default();
+        let mut ring = EntryRing::default();
         ring.insert(5, false);
         ring.insert(6, false);
         assert_eq!(destage(&mut ring), Some(5));

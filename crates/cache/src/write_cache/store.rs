@@ -11,25 +11,25 @@
 use std::collections::BTreeSet;
 
 use destage_plan::{Column, ColumnSet, NvHeld, NvSlot, OpId, Row, Rows, Tag};
-use destage_raid::array::{Array, Source, Sources};
+use destage_raid::array::{RaidArray, RowSources, VersionSource};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 /// A page of a member.
-pub(super) type Place = (Row, Column);
+pub(super) type MemberPlace = (Row, Column);
 
 /// Where a version stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Layer {
+pub(super) enum VersionLayer {
     Upper,
     Lower,
 }
 
 const VERSION: u8 = 1;
-const KIND: u8 = Array::kind_above(0);
+const KIND: u8 = RaidArray::kind_above(0);
 
 /// The tag of a version: format, kind, column, layer; row; sequence.
-pub(super) fn tag((row, column): Place, layer: Layer, seq: u64) -> Tag {
+pub(super) fn tag((row, column): MemberPlace, layer: VersionLayer, seq: u64) -> Tag {
     let mut tag = [0; 24];
     (tag[0], tag[1], tag[2], tag[3]) = (VERSION, KIND, column.0, layer as u8);
     tag[8..16].copy_from_slice(&row.0.to_le_bytes());
@@ -37,11 +37,11 @@ pub(super) fn tag((row, column): Place, layer: Layer, seq: u64) -> Tag {
     tag
 }
 
-fn read_tag(tag: &Tag) -> Option<(Place, Layer, u64)> {
+fn read_tag(tag: &Tag) -> Option<(MemberPlace, VersionLayer, u64)> {
     let u64_at = |at: usize| u64::from_le_bytes(tag[at..at + 8].try_into().expect("eight bytes"));
     let layer = match tag[3] {
-        0 => Layer::Upper,
-        1 => Layer::Lower,
+        0 => VersionLayer::Upper,
+        1 => VersionLayer::Lower,
         _ => return None,
     };
     let known = tag[0] == VERSION && tag[1] == KIND && tag[4..8] == [0; 4];
@@ -49,10 +49,10 @@ fn read_tag(tag: &Tag) -> Option<(Place, Layer, u64)> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Version {
+struct StoredVersion {
     slot: NvSlot,
-    place: Place,
-    layer: Layer,
+    place: MemberPlace,
+    layer: VersionLayer,
     seq: u64,
     /// Operations that use its bytes.
     pins: u32,
@@ -63,7 +63,7 @@ struct Version {
 
 /// What there is of a page, by the numbers of slots.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct PageSlots {
     oldest: Option<u32>,
     upper: Option<u32>,
     lower: Option<u32>,
@@ -71,27 +71,27 @@ struct Held {
 
 /// A version that is being put.
 #[derive(Clone, Copy, Debug)]
-struct Putting {
+struct PendingPut {
     op: OpId,
     slot: NvSlot,
-    place: Place,
-    layer: Layer,
+    place: MemberPlace,
+    layer: VersionLayer,
     seq: u64,
     /// The version of the upper layer that it is a copy of.
     copy_of: Option<NvSlot>,
 }
 
 /// The versions.
-pub(super) struct Store {
+pub(super) struct VersionStore {
     columns: usize,
     /// By number of the slot.
-    versions: Vec<Option<Version>>,
+    versions: Vec<Option<StoredVersion>>,
     /// Where the pages of a row are in `held`, if there are any.
     rows: HashMap<Row, u32, FixedState>,
-    held: Vec<Held>,
+    held: Vec<PageSlots>,
     present: Vec<ColumnSet>,
     spare: Vec<u32>,
-    putting: Vec<Putting>,
+    putting: Vec<PendingPut>,
     pinned: Vec<Vec<NvSlot>>,
     /// Dead, and not freed so far.
     dead: Vec<u32>,
@@ -106,8 +106,8 @@ pub(super) struct Store {
 #[derive(Clone, Copy, Debug)]
 struct LoadedVersion {
     seq: u64,
-    layer: Layer,
-    place: Place,
+    layer: VersionLayer,
+    place: MemberPlace,
     slot: NvSlot,
     is_damaged: bool,
 }
@@ -116,12 +116,12 @@ struct LoadedVersion {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DamagedVersions {
     /// Lists the pages whose newest version is lost, ascending.
-    pub(super) lost: Vec<Place>,
+    pub(super) lost: Vec<MemberPlace>,
     /// Lists the rows whose parity covers, or was, a version that is lost, ascending.
     pub(super) rows: Vec<Row>,
 }
 
-impl Store {
+impl VersionStore {
     pub(super) fn new(columns: u8) -> Self {
         Self {
             columns: usize::from(columns),
@@ -152,11 +152,11 @@ impl Store {
 
     /// The first slot from `from` on with a version of use that was made by `upto`, unless it is of the upper layer and its
     /// place `is_parked`.
-    pub(super) fn live_upto(&self, upto: u64, from: u32, is_parked: impl Fn(Place) -> bool) -> Option<u32> {
+    pub(super) fn live_upto(&self, upto: u64, from: u32, is_parked: impl Fn(MemberPlace) -> bool) -> Option<u32> {
         let left = (from..).zip(self.versions.get(from as usize..)?);
         left.filter_map(|(number, version)| Some((number, version.as_ref()?)))
             .filter(|(_, version)| !version.dead && version.seq <= upto)
-            .find(|(_, version)| version.layer != Layer::Upper || !is_parked(version.place))
+            .find(|(_, version)| version.layer != VersionLayer::Upper || !is_parked(version.place))
             .map(|(number, _)| number)
     }
 
@@ -176,23 +176,23 @@ impl Store {
         self.putting.iter().any(|putting| putting.op == op && putting.copy_of.is_some() && putting.seq <= upto)
     }
 
-    fn get(&self, number: u32) -> &Version {
+    fn get(&self, number: u32) -> &StoredVersion {
         self.versions[number as usize].as_ref().expect("the slot has a version")
     }
 
-    fn get_mut(&mut self, number: u32) -> &mut Version {
+    fn get_mut(&mut self, number: u32) -> &mut StoredVersion {
         self.versions[number as usize].as_mut().expect("the slot has a version")
     }
 
-    fn held(&self, (row, column): Place) -> Held {
-        self.rows.get(&row).map_or(Held::default(), |at| self.held[*at as usize * self.columns + column.index()])
+    fn held(&self, (row, column): MemberPlace) -> PageSlots {
+        self.rows.get(&row).map_or(PageSlots::default(), |at| self.held[*at as usize * self.columns + column.index()])
     }
 
-    fn held_mut(&mut self, (row, column): Place) -> &mut Held {
+    fn held_mut(&mut self, (row, column): MemberPlace) -> &mut PageSlots {
         let (columns, held, present, spare) = (self.columns, &mut self.held, &mut self.present, &mut self.spare);
         let at = *self.rows.entry(row).or_insert_with(|| {
             spare.pop().unwrap_or_else(|| {
-                held.resize(held.len() + columns, Held::default());
+                held.resize(held.len() + columns, PageSlots::default());
                 present.push(ColumnSet::EMPTY);
                 present.len() as u32 - 1
             })
@@ -206,15 +206,15 @@ impl Store {
     }
 
     /// The newest version of a page.
-    pub(super) fn newest(&self, place: Place) -> Option<NvSlot> {
+    pub(super) fn newest(&self, place: MemberPlace) -> Option<NvSlot> {
         let held = self.held(place);
         self.slot(held.upper.or(held.lower))
     }
 
     /// The version of a page in one layer.
-    pub(super) fn in_layer(&self, place: Place, layer: Layer) -> Option<NvSlot> {
+    pub(super) fn in_layer(&self, place: MemberPlace, layer: VersionLayer) -> Option<NvSlot> {
         let held = self.held(place);
-        self.slot(if layer == Layer::Upper { held.upper } else { held.lower })
+        self.slot(if layer == VersionLayer::Upper { held.upper } else { held.lower })
     }
 
     /// Whether nothing is in the NVRAM.
@@ -249,14 +249,14 @@ impl Store {
     }
 
     /// Where the pages of a row are.
-    pub(super) fn sources(&self, row: Row) -> Sources {
-        let mut sources = Sources::default();
+    pub(super) fn sources(&self, row: Row) -> RowSources {
+        let mut sources = RowSources::default();
         let Some(at) = self.rows.get(&row) else { return sources };
         for column in self.present[*at as usize].iter() {
             let held = self.held[*at as usize * self.columns + column.index()];
-            let lower = self.slot(held.lower).map_or(Source::Member, Source::Nv);
+            let lower = self.slot(held.lower).map_or(VersionSource::Member, VersionSource::Nv);
             if let Some(upper) = self.slot(held.upper) {
-                sources.set_newest(column, Source::Nv(upper));
+                sources.set_newest(column, VersionSource::Nv(upper));
                 sources.set_stale(column, lower);
             } else if held.lower.is_some() {
                 sources.set_newest(column, lower);
@@ -287,7 +287,7 @@ impl Store {
     }
 
     /// The version of a page in this layer that the operation uses.
-    pub(super) fn pinned(&self, op: OpId, place: Place, layer: Layer) -> Option<NvSlot> {
+    pub(super) fn pinned(&self, op: OpId, place: MemberPlace, layer: VersionLayer) -> Option<NvSlot> {
         let slots = self.pinned.get(op.index())?;
         slots.iter().copied().find(|slot| {
             let version = self.get(slot.index);
@@ -301,7 +301,7 @@ impl Store {
         let mut slots = std::mem::take(slots);
         slots.retain(|slot| {
             let version = self.get_mut(slot.index);
-            let keeps = from_above && version.layer == Layer::Upper;
+            let keeps = from_above && version.layer == VersionLayer::Upper;
             version.pins -= u32::from(!keeps);
             keeps
         });
@@ -324,19 +324,19 @@ impl Store {
         &mut self,
         op: OpId,
         slot: NvSlot,
-        place: Place,
-        layer: Layer,
+        place: MemberPlace,
+        layer: VersionLayer,
         seq: u64,
         copy_of: Option<NvSlot>,
     ) -> Tag {
         // A copy is as old as what it is a copy of: a newer one may have been put meanwhile.
         let seq = copy_of.map_or(seq, |slot| self.get(slot.index).seq);
-        self.putting.push(Putting { op, slot, place, layer, seq, copy_of });
+        self.putting.push(PendingPut { op, slot, place, layer, seq, copy_of });
         tag(place, layer, seq)
     }
 
     /// What the operation was putting is there.
-    pub(super) fn put_done(&mut self, op: OpId, mut each: impl FnMut(Place, Layer)) {
+    pub(super) fn put_done(&mut self, op: OpId, mut each: impl FnMut(MemberPlace, VersionLayer)) {
         let mut index = 0;
         while index < self.putting.len() {
             if self.putting[index].op != op {
@@ -344,10 +344,10 @@ impl Store {
                 continue;
             }
             // In order of putting: what a page has twice must not be swapped.
-            let Putting { slot, place, layer, seq, copy_of, .. } = self.putting.remove(index);
+            let PendingPut { slot, place, layer, seq, copy_of, .. } = self.putting.remove(index);
             self.add(slot, place, layer, seq);
             let held = self.held_mut(place);
-            let layers = if layer == Layer::Upper { &mut held.upper } else { &mut held.lower };
+            let layers = if layer == VersionLayer::Upper { &mut held.upper } else { &mut held.lower };
             let old = layers.replace(slot.index);
             let copied = copy_of.filter(|of| held.upper == Some(of.index));
             if copied.is_some() {
@@ -358,7 +358,7 @@ impl Store {
         }
     }
 
-    fn add(&mut self, slot: NvSlot, place: Place, layer: Layer, seq: u64) {
+    fn add(&mut self, slot: NvSlot, place: MemberPlace, layer: VersionLayer, seq: u64) {
         let number = slot.index;
         if self.versions.len() <= number as usize {
             self.versions.resize(number as usize + 1, None);
@@ -372,7 +372,8 @@ impl Store {
             }
             (before, next) = (next, version.newer);
         }
-        self.versions[number as usize] = Some(Version { slot, place, layer, seq, pins: 0, dead: false, newer: next });
+        self.versions[number as usize] =
+            Some(StoredVersion { slot, place, layer, seq, pins: 0, dead: false, newer: next });
         match before {
             Some(before) => self.get_mut(before).newer = Some(number),
             None => self.held_mut(place).oldest = Some(number),
@@ -386,23 +387,23 @@ impl Store {
 
     /// The version is on its member. If there is no newer one in its layer, it is of no use any more, nor
     /// is what there is of the page in a lower one; the layers that are without a version then.
-    pub(super) fn written(&mut self, slot: NvSlot) -> impl Iterator<Item = Layer> + use<> {
-        let Version { place, layer, .. } = *self.get(slot.index);
+    pub(super) fn written(&mut self, slot: NvSlot) -> impl Iterator<Item = VersionLayer> + use<> {
+        let StoredVersion { place, layer, .. } = *self.get(slot.index);
         let held = self.held_mut(place);
-        let of_layer = if layer == Layer::Upper { &mut held.upper } else { &mut held.lower };
+        let of_layer = if layer == VersionLayer::Upper { &mut held.upper } else { &mut held.lower };
         let newest = *of_layer == Some(slot.index);
         if newest {
             *of_layer = None;
         }
-        let below = held.lower.take_if(|_| newest && layer == Layer::Upper);
+        let below = held.lower.take_if(|_| newest && layer == VersionLayer::Upper);
         for number in newest.then_some(slot.index).into_iter().chain(below) {
             self.kill(number);
         }
-        newest.then_some(layer).into_iter().chain(below.map(|_| Layer::Lower))
+        newest.then_some(layer).into_iter().chain(below.map(|_| VersionLayer::Lower))
     }
 
     /// Kills the lower layer's version of a page. Returns true if there was one.
-    pub(super) fn outdate(&mut self, place: Place) -> bool {
+    pub(super) fn outdate(&mut self, place: MemberPlace) -> bool {
         let Some(lower) = self.held(place).lower else { return false };
         self.held_mut(place).lower = None;
         self.kill(lower);
@@ -466,7 +467,7 @@ impl Store {
     }
 
     /// A page has no versions any more.
-    fn forget(&mut self, (row, column): Place) {
+    fn forget(&mut self, (row, column): MemberPlace) {
         let at = self.rows[&row];
         self.present[at as usize].remove(column);
         if self.present[at as usize].is_empty() {
@@ -480,7 +481,7 @@ impl Store {
     pub(super) fn load(&mut self, held: &NvHeld<'_>, upper: bool, lower: bool, rows: u64) -> bool {
         let NvHeld { slot, ref tag, is_damaged, .. } = *held;
         let Some((place, layer, seq)) = read_tag(tag) else { return false };
-        let known = if layer == Layer::Upper { upper } else { lower };
+        let known = if layer == VersionLayer::Upper { upper } else { lower };
         if !known || place.1.index() >= self.columns || place.0.0 >= rows {
             return false;
         }
@@ -490,7 +491,7 @@ impl Store {
 
     /// Finds out what is newest, now that everything is loaded. Names the pages that are held in a layer, and returns what
     /// is lost with damaged versions. Nothing is taken from these; they stay until [`end_damaged`](Self::end_damaged).
-    pub(super) fn begin(&mut self, mut each: impl FnMut(Place, Layer)) -> DamagedVersions {
+    pub(super) fn begin(&mut self, mut each: impl FnMut(MemberPlace, VersionLayer)) -> DamagedVersions {
         let mut loaded = std::mem::take(&mut self.loaded);
         loaded.sort_unstable_by_key(|loaded| (loaded.seq, loaded.layer));
         let (mut places, mut lost, mut rows) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
@@ -499,12 +500,12 @@ impl Store {
             self.add(slot, place, layer, seq);
             let held = self.held(place);
             // A copy in the lower layer is as old as what it is a copy of, and as good.
-            let original = held.upper.filter(|upper| layer == Layer::Lower && self.get(*upper).seq == seq);
+            let original = held.upper.filter(|upper| layer == VersionLayer::Lower && self.get(*upper).seq == seq);
             let kept = if is_damaged { original } else { None };
             let held = self.held_mut(place);
-            let of_layer = if layer == Layer::Upper { &mut held.upper } else { &mut held.lower };
+            let of_layer = if layer == VersionLayer::Upper { &mut held.upper } else { &mut held.lower };
             let mut old = [std::mem::replace(of_layer, Some(slot.index).filter(|_| !is_damaged)), None];
-            if layer == Layer::Lower && kept.is_none() {
+            if layer == VersionLayer::Lower && kept.is_none() {
                 // As old as this or older, so that this is a copy of it or newer.
                 old[1] = held.upper.take();
             }
@@ -514,7 +515,7 @@ impl Store {
                 places.push(place);
                 continue;
             }
-            if layer == Layer::Lower {
+            if layer == VersionLayer::Lower {
                 rows.insert(place.0);
             }
             if kept.is_none() {
@@ -529,10 +530,10 @@ impl Store {
         for place in places {
             let held = self.held(place);
             if held.upper.is_some() {
-                each(place, Layer::Upper);
+                each(place, VersionLayer::Upper);
             }
             if held.lower.is_some() {
-                each(place, Layer::Lower);
+                each(place, VersionLayer::Lower);
             }
         }
         DamagedVersions { lost: lost.into_iter().collect(), rows: rows.into_iter().collect() }
@@ -550,11 +551,11 @@ impl Store {
 mod tests {
     use super::*;
 
-    const PLACE: Place = (Row(3), Column(1));
+    const PLACE: MemberPlace = (Row(3), Column(1));
 
     /// Returns what is left after a cut, of these layers and numbers, and what is lost with those that are damaged.
-    fn damaged(left: &[(Layer, u64, bool)]) -> (Store, DamagedVersions) {
-        let mut store = Store::new(4);
+    fn damaged(left: &[(VersionLayer, u64, bool)]) -> (VersionStore, DamagedVersions) {
+        let mut store = VersionStore::new(4);
         for (index, (layer, seq, is_damaged)) in (0..).zip(left) {
             let slot = NvSlot { index, generation: 1 };
             let held = NvHeld { slot, tag: tag(PLACE, *layer, *seq), bytes: &[0; 4096], is_damaged: *is_damaged };
@@ -564,14 +565,14 @@ mod tests {
         (store, lost)
     }
 
-    fn begun(left: &[(Layer, u64)]) -> Store {
+    fn begun(left: &[(VersionLayer, u64)]) -> VersionStore {
         let left: Vec<_> = left.iter().map(|(layer, seq)| (*layer, *seq, false)).collect();
         damaged(&left).0
     }
 
     #[test]
     fn a_damaged_version_is_lost_unless_there_is_one_as_new() {
-        use Layer::{Lower, Upper};
+        use VersionLayer::{Lower, Upper};
         let is_lost = |is: bool| if is { vec![PLACE] } else { Vec::new() };
         let is_open = |is: bool| if is { vec![PLACE.0] } else { Vec::new() };
         for (left, now, lost, open) in [
@@ -594,7 +595,7 @@ mod tests {
 
     #[test]
     fn what_can_be_freed_waits_for_nothing_that_is_of_use() {
-        use Layer::{Lower, Upper};
+        use VersionLayer::{Lower, Upper};
         for (left, freed) in [
             (&[(Lower, 1, false), (Lower, 2, false)][..], &[(0, false)][..]),
             (&[(Upper, 2, false), (Lower, 2, true)], &[]),
@@ -610,7 +611,7 @@ mod tests {
 
     #[test]
     fn a_damaged_version_stays_until_its_row_is_consistent() {
-        let (mut store, _) = damaged(&[(Layer::Lower, 1, false), (Layer::Lower, 2, true)]);
+        let (mut store, _) = damaged(&[(VersionLayer::Lower, 1, false), (VersionLayer::Lower, 2, true)]);
         let mut slots = Vec::new();
         store.take_freeable(&mut slots);
         assert_eq!(slots.iter().map(|slot| slot.index).collect::<Vec<_>>(), [0], "the older one");
@@ -619,17 +620,20 @@ mod tests {
         assert!(slots.len() == 2 && store.is_empty());
     }
 
-    fn held(store: &Store) -> (Option<u32>, Option<u32>) {
+    fn held(store: &VersionStore) -> (Option<u32>, Option<u32>) {
         let of = |layer| store.in_layer(PLACE, layer).map(|slot| slot.index);
-        (of(Layer::Upper), of(Layer::Lower))
+        (of(VersionLayer::Upper), of(VersionLayer::Lower))
     }
 
     #[test]
     fn a_start_takes_the_newest_and_what_the_parity_covers() {
-        assert_eq!(held(&begun(&[(Layer::Upper, 2), (Layer::Lower, 1), (Layer::Upper, 1)])), (Some(0), Some(1)));
-        assert_eq!(held(&begun(&[(Layer::Upper, 1), (Layer::Lower, 2)])), (None, Some(1)));
         assert_eq!(
-            held(&begun(&[(Layer::Upper, 2), (Layer::Lower, 2)])),
+            held(&begun(&[(VersionLayer::Upper, 2), (VersionLayer::Lower, 1), (VersionLayer::Upper, 1)])),
+            (Some(0), Some(1))
+        );
+        assert_eq!(held(&begun(&[(VersionLayer::Upper, 1), (VersionLayer::Lower, 2)])), (None, Some(1)));
+        assert_eq!(
+            held(&begun(&[(VersionLayer::Upper, 2), (VersionLayer::Lower, 2)])),
             (None, Some(1)),
             "a copy, not yet freed above"
         );
@@ -637,7 +641,7 @@ mod tests {
 
     #[test]
     fn nothing_is_held_below_what_is_on_its_member() {
-        let mut store = begun(&[(Layer::Upper, 2), (Layer::Lower, 1)]);
+        let mut store = begun(&[(VersionLayer::Upper, 2), (VersionLayer::Lower, 1)]);
         let upper = store.newest(PLACE).expect("it is held");
         assert_eq!(store.written(upper).count(), 2);
         assert_eq!((held(&store), store.dead()), ((None, None), 2));

@@ -2,7 +2,7 @@
 
 /// Pages written one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct WriteRun {
     /// The page after its last.
     end: u64,
     pages: u64,
@@ -10,13 +10,13 @@ struct Run {
 
 /// The runs of writes that were extended last.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(super) struct WriteStreams {
     /// The one that was extended last comes last.
-    runs: Vec<Run>,
+    runs: Vec<WriteRun>,
     most: usize,
 }
 
-impl Streams {
+impl WriteStreams {
     /// So many runs are kept in mind.
     pub(super) fn new(most: usize) -> Self {
         Self { runs: Vec::with_capacity(most), most }
@@ -31,7 +31,7 @@ impl Streams {
             let run = self.runs.remove(at);
             run.pages - u64::from(run.end > page)
         });
-        let run = Run { end: page + pages, pages: behind + pages };
+        let run = WriteRun { end: page + pages, pages: behind + pages };
         // One that ends there as well says nothing more.
         self.runs.retain(|other| other.end != run.end);
         if self.runs.len() == self.most {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_run_grows_by_what_begins_where_it_ends() {
-        let mut streams = Streams::new(4);
+        let mut streams = WriteStreams::new(4);
         assert_eq!([(8, 2), (10, 1), (11, 4)].map(|(page, pages)| streams.note(page, pages, false)), [0, 2, 3]);
         assert_eq!(streams.note(9, 3, false), 0, "among it, not behind it");
         assert_eq!(streams.note(16, 1, false), 0, "a page further");
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn several_runs_grow_side_by_side_and_the_one_that_did_so_longest_ago_is_forgotten() {
-        let mut streams = Streams::new(2);
+        let mut streams = WriteStreams::new(2);
         assert_eq!([(0, 1), (50, 1), (1, 1)].map(|(page, pages)| streams.note(page, pages, false)), [0, 0, 1]);
         assert_eq!(streams.note(90, 1, false), 0);
         assert_eq!(streams.note(51, 1, false), 0, "forgotten");
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_page_written_again_and_again_is_one_run() {
-        let mut streams = Streams::new(2);
+        let mut streams = WriteStreams::new(2);
         streams.note(0, 8, false);
         assert_eq!([30, 30, 30].map(|page| streams.note(page, 1, false)), [0, 0, 0]);
         assert_eq!(streams.note(8, 1, false), 8);
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_page_one_after_the_other_go_on() {
-        let mut streams = Streams::new(4);
+        let mut streams = WriteStreams::new(4);
         assert_eq!([5, 5, 6, 6].map(|page| streams.note(page, 1, true)), [0, 0, 1, 1]);
         assert_eq!(streams.note(7, 2, false), 2);
         assert_eq!(streams.note(8, 1, false), 0, "the whole page again");

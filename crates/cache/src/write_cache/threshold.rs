@@ -3,7 +3,7 @@
 
 /// When how much is destaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Threshold {
+pub(super) struct DestageThreshold {
     /// Below this occupancy nothing is, in hundredths of a percent.
     pub(super) low: u32,
     /// From this on as much as may be, in hundredths of a percent.
@@ -15,7 +15,7 @@ pub(super) struct Threshold {
 /// The whole of an occupancy.
 pub(super) const WHOLE: u32 = 10_000;
 
-impl Threshold {
+impl DestageThreshold {
     /// Destages that may be under way if so many pages of so many are held.
     pub(super) fn allowed(&self, held: u64, capacity: u64) -> u32 {
         let (held, capacity) = (u128::from(held) * u128::from(WHOLE), u128::from(capacity));
@@ -37,20 +37,20 @@ mod tests {
 
     #[test]
     fn the_example_of_specs_8_1() {
-        let threshold = Threshold { low: 8_000, high: 9_000, most: 20 };
+        let threshold = DestageThreshold { low: 8_000, high: 9_000, most: 20 };
         assert_eq!([79, 80, 85, 90].map(|held| threshold.allowed(held, 100)), [0, 1, 10, 20]);
     }
 
     /// 54 of 72 pages with 0.7 and 0.9: doubles say 6 (specs §8.10.6).
     #[test]
     fn fractions_are_exact() {
-        let threshold = Threshold { low: 7_000, high: 9_000, most: 20 };
+        let threshold = DestageThreshold { low: 7_000, high: 9_000, most: 20 };
         assert_eq!(threshold.allowed(54, 72), 5);
     }
 
     #[test]
     fn at_no_threshold_everything_goes_at_once() {
-        let threshold = Threshold { low: 0, high: 0, most: 3 };
+        let threshold = DestageThreshold { low: 0, high: 0, most: 3 };
         assert_eq!([0, 1, 100].map(|held| threshold.allowed(held, 100)), [3; 3]);
     }
 }

@@ -3,27 +3,27 @@
 
 use destage_plan::{Dev, DevSet, Frag};
 
-use super::pool::{Pool, Recency};
-use super::stow::Rings;
-use super::streams::Streams;
-use super::threshold::Threshold;
-use crate::synchroniser::Ready;
+use super::pool::{PagePool, RecencyRule};
+use super::stow::StowRings;
+use super::streams::WriteStreams;
+use super::threshold::DestageThreshold;
+use crate::synchroniser::ReadyWrites;
 
 /// Groups of a run that are destaged at a time below the threshold, if so many may be at all.
 const OF_A_RUN: u32 = 4;
 
 /// How WOW has runs of sequential writes go on.
 #[derive(Debug)]
-struct Runs {
-    streams: Streams,
+struct RunRules {
+    streams: WriteStreams,
     /// The group that was destaged last was written sequentially, and so was whatever could have
     /// been since.
     goes_on: bool,
 }
 
-impl Runs {
+impl RunRules {
     /// Groups that may be under way since they are of a run.
-    fn allowed(&mut self, pool: &Pool, under_way: usize, most: u32) -> u32 {
+    fn allowed(&mut self, pool: &PagePool, under_way: usize, most: u32) -> u32 {
         if self.goes_on && under_way < most as usize {
             self.goes_on = pool.next().is_none_or(|group| pool.is_sequential(group));
         }
@@ -33,18 +33,18 @@ impl Runs {
 
 /// What becomes of sequential writes.
 #[derive(Debug)]
-enum Sequential {
+enum SequentialRule {
     /// They are as others.
     Ignored,
     /// They are told from others, in one ring with these.
-    Told(Runs),
+    Told(RunRules),
     /// They have a ring of their own.
-    Apart(Box<Rings>),
+    Apart(Box<StowRings>),
 }
 
 /// A request that is let in.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
+pub(super) struct EnteringRequest {
     /// Its number.
     pub(super) number: u64,
     /// It goes on where an earlier one ended.
@@ -53,7 +53,7 @@ pub(super) struct Request {
 
 /// A group that is destaged with others.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chosen {
+pub(super) struct ChosenGroup {
     pub(super) group: u64,
     /// Those that it is written to.
     pub(super) members: DevSet,
@@ -73,74 +73,74 @@ struct UnderWay {
 
 /// The upper layer.
 #[derive(Debug)]
-pub(super) struct Upper {
+pub(super) struct UpperLayer {
     /// All groups, or those that are in no other ring.
-    pool: Pool,
-    threshold: Threshold,
+    pool: PagePool,
+    threshold: DestageThreshold,
     /// Groups that go when the synchroniser has them.
-    chosen: Vec<Chosen>,
+    chosen: Vec<ChosenGroup>,
     /// Groups that are being destaged.
     under_way: Vec<UnderWay>,
-    sequential: Sequential,
+    sequential: SequentialRule,
 }
 
-impl Upper {
-    pub(super) fn new(pages: u64, threshold: Threshold) -> Self {
+impl UpperLayer {
+    pub(super) fn new(pages: u64, threshold: DestageThreshold) -> Self {
         Self {
-            pool: Pool::new(pages, Recency::Hit),
+            pool: PagePool::new(pages, RecencyRule::Hit),
             threshold,
             chosen: Vec::new(),
             under_way: Vec::new(),
-            sequential: Sequential::Ignored,
+            sequential: SequentialRule::Ignored,
         }
     }
 
     /// Tells sequential writes from others.
-    pub(super) fn with_runs(self, streams: Streams) -> Self {
-        Self { sequential: Sequential::Told(Runs { streams, goes_on: false }), ..self }
+    pub(super) fn with_runs(self, streams: WriteStreams) -> Self {
+        Self { sequential: SequentialRule::Told(RunRules { streams, goes_on: false }), ..self }
     }
 
     /// Keeps sequential writes apart.
-    pub(super) fn with_rings(self, rings: Rings) -> Self {
-        Self { sequential: Sequential::Apart(Box::new(rings)), ..self }
+    pub(super) fn with_rings(self, rings: StowRings) -> Self {
+        Self { sequential: SequentialRule::Apart(Box::new(rings)), ..self }
     }
 
     /// A write comes; whether it is sequential.
     pub(super) fn is_sequential(&mut self, frag: &Frag) -> bool {
         match &mut self.sequential {
-            Sequential::Ignored => false,
-            Sequential::Told(runs) => runs.streams.note(frag.page, frag.pages.into(), frag.sectors.is_some()) > 0,
-            Sequential::Apart(rings) => rings.is_sequential(frag, &mut self.pool),
+            SequentialRule::Ignored => false,
+            SequentialRule::Told(runs) => runs.streams.note(frag.page, frag.pages.into(), frag.sectors.is_some()) > 0,
+            SequentialRule::Apart(rings) => rings.is_sequential(frag, &mut self.pool),
         }
     }
 
-    fn pools(&self) -> impl Iterator<Item = &Pool> {
+    fn pools(&self) -> impl Iterator<Item = &PagePool> {
         let apart = match &self.sequential {
-            Sequential::Apart(rings) => Some(rings.pool()),
+            SequentialRule::Apart(rings) => Some(rings.pool()),
             _ => None,
         };
         std::iter::once(&self.pool).chain(apart)
     }
 
-    fn pools_mut(&mut self) -> impl Iterator<Item = &mut Pool> {
+    fn pools_mut(&mut self) -> impl Iterator<Item = &mut PagePool> {
         let apart = match &mut self.sequential {
-            Sequential::Apart(rings) => Some(rings.pool_mut()),
+            SequentialRule::Apart(rings) => Some(rings.pool_mut()),
             _ => None,
         };
         std::iter::once(&mut self.pool).chain(apart)
     }
 
     /// Where a group is.
-    fn of(&self, group: u64) -> &Pool {
+    fn of(&self, group: u64) -> &PagePool {
         match &self.sequential {
-            Sequential::Apart(rings) => rings.with(group).unwrap_or(&self.pool),
+            SequentialRule::Apart(rings) => rings.with(group).unwrap_or(&self.pool),
             _ => &self.pool,
         }
     }
 
-    fn of_mut(&mut self, group: u64) -> &mut Pool {
+    fn of_mut(&mut self, group: u64) -> &mut PagePool {
         match &mut self.sequential {
-            Sequential::Apart(rings) => rings.with_mut(group).unwrap_or(&mut self.pool),
+            SequentialRule::Apart(rings) => rings.with_mut(group).unwrap_or(&mut self.pool),
             _ => &mut self.pool,
         }
     }
@@ -153,45 +153,45 @@ impl Upper {
     /// Pages that there is room for.
     pub(super) const fn free(&self) -> u64 {
         match &self.sequential {
-            Sequential::Apart(rings) => self.pool.free().saturating_sub(rings.held()),
+            SequentialRule::Apart(rings) => self.pool.free().saturating_sub(rings.held()),
             _ => self.pool.free(),
         }
     }
 
-    /// As [`Pool::has`].
+    /// As [`PagePool::has`].
     pub(super) fn has(&self, group: u64, index: u32) -> bool {
         self.of(group).has(group, index)
     }
 
-    /// As [`Pool::takes_room`].
+    /// As [`PagePool::takes_room`].
     pub(super) fn takes_room(&self, group: u64, index: u32) -> bool {
         self.of(group).takes_room(group, index)
     }
 
-    /// As [`Pool::admit`].
-    pub(super) fn admit(&mut self, group: u64, index: u32, request: Request) -> bool {
+    /// As [`PagePool::admit`].
+    pub(super) fn admit(&mut self, group: u64, index: u32, request: EnteringRequest) -> bool {
         match &mut self.sequential {
-            Sequential::Apart(rings) => rings.admit(group, index, request, &mut self.pool),
+            SequentialRule::Apart(rings) => rings.admit(group, index, request, &mut self.pool),
             _ => self.pool.admit(group, index, request.number, request.sequential),
         }
     }
 
-    /// As [`Pool::load`].
+    /// As [`PagePool::load`].
     pub(super) fn load(&mut self, group: u64, index: u32) {
         self.of_mut(group).load(group, index);
     }
 
-    /// As [`Pool::came`].
+    /// As [`PagePool::came`].
     pub(super) fn came(&mut self, group: u64, index: u32) {
         self.of_mut(group).came(group, index);
     }
 
-    /// As [`Pool::take_back`].
+    /// As [`PagePool::take_back`].
     pub(super) fn take_back(&mut self, group: u64, index: u32, is_held: bool) {
         self.of_mut(group).take_back(group, index, is_held);
     }
 
-    /// As [`Pool::gone`].
+    /// As [`PagePool::gone`].
     pub(super) fn gone(&mut self, group: u64, index: u32) {
         self.of_mut(group).gone(group, index);
     }
@@ -201,12 +201,12 @@ impl Upper {
     pub(super) fn next(&mut self, at_once: bool) -> Option<(u64, bool)> {
         let Self { pool, threshold, chosen, under_way, sequential } = self;
         let under_way = under_way.len() + chosen.len();
-        if let Sequential::Apart(rings) = sequential {
+        if let SequentialRule::Apart(rings) = sequential {
             return rings.next(pool, threshold, under_way, at_once);
         }
         let mut allowed = if at_once { threshold.most } else { threshold.allowed(pool.held(), pool.capacity()) };
         if allowed == 0
-            && let Sequential::Told(runs) = sequential
+            && let SequentialRule::Told(runs) = sequential
         {
             allowed = runs.allowed(pool, under_way, threshold.most.min(OF_A_RUN));
         }
@@ -214,7 +214,7 @@ impl Upper {
             return None;
         }
         let group = pool.advance()?;
-        if let Sequential::Told(runs) = sequential {
+        if let SequentialRule::Told(runs) = sequential {
             runs.goes_on = pool.is_sequential(group);
         }
         Some((group, false))
@@ -238,7 +238,7 @@ impl Upper {
     /// The group goes when others do, to these members.
     pub(super) fn choose(&mut self, group: u64, members: DevSet) {
         self.of_mut(group).choose(group);
-        self.chosen.push(Chosen { group, members });
+        self.chosen.push(ChosenGroup { group, members });
     }
 
     /// Whether groups go when others do.
@@ -255,25 +255,25 @@ impl Upper {
 
     /// What is chosen, by members; `waits` says whether a write does, for room in which all of it
     /// is.
-    pub(super) fn ready(&self, members: DevSet, waits: bool) -> Ready {
+    pub(super) fn ready(&self, members: DevSet, waits: bool) -> ReadyWrites {
         // What is in the NVRAM leaves a group by being destaged alone.
         debug_assert!(self.chosen.iter().all(|chosen| self.of(chosen.group).is_chosen(chosen.group)));
         let can_go = self.chosen.iter().filter(|chosen| self.of(chosen.group).can_go(chosen.group));
         let chosen = can_go.fold(DevSet::EMPTY, |all, chosen| all | chosen.members);
         let busy = self.under_way.iter().fold(DevSet::EMPTY, |all, group| all | group.members);
         // Whatever may be chosen is: for the other members there is nothing that could go along.
-        Ready { chosen, busy, empty: members - chosen - busy, short: if waits { members } else { DevSet::EMPTY } }
+        ReadyWrites { chosen, busy, empty: members - chosen - busy, short: if waits { members } else { DevSet::EMPTY } }
     }
 
     /// Takes what is chosen and can go.
-    pub(super) fn take_ready(&mut self, ready: &mut Vec<Chosen>) {
+    pub(super) fn take_ready(&mut self, ready: &mut Vec<ChosenGroup>) {
         let mut all = std::mem::take(&mut self.chosen);
         ready.extend(all.extract_if(.., |chosen| self.of(chosen.group).can_go(chosen.group)));
         self.chosen = all;
     }
 
     /// One of the operations that destage a group is done; whether it was the last. `is_held` is
-    /// that of [`Pool::landed`].
+    /// that of [`PagePool::landed`].
     pub(super) fn part_done(&mut self, group: u64, is_held: impl Fn(u32) -> bool) -> bool {
         let Some(at) = self.under_way.iter().position(|other| other.group == group) else { return false };
         self.under_way[at].parts -= 1;
@@ -292,7 +292,7 @@ impl Upper {
 
     /// Has all groups that could not be written tried again, once.
     pub(super) fn try_again(&mut self) {
-        self.pools_mut().for_each(Pool::try_again);
+        self.pools_mut().for_each(PagePool::try_again);
     }
 
     /// Whether a group waits, since it could not be written.
@@ -302,11 +302,11 @@ impl Upper {
 
     /// Counts the groups that wait, since they could not be written.
     pub(super) fn parked(&self) -> usize {
-        self.pools().map(Pool::parked).sum()
+        self.pools().map(PagePool::parked).sum()
     }
 
     /// Whether all groups do.
     pub(super) fn has_only_parked(&self) -> bool {
-        self.pools().all(Pool::has_only_parked)
+        self.pools().all(PagePool::has_only_parked)
     }
 }

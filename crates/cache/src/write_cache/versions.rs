@@ -1,29 +1,29 @@
 //! What the array is told of versions that are not on members, and what becomes of them.
 
 use destage_plan::{ColumnSet, HostOp, OpId, Row, Rows};
-use destage_raid::array::{Approach, Seg, Source, Sources, Updated, Versions};
+use destage_raid::array::{PageVersions, ParityUpdate, RowSources, StripeSegment, VersionSource, WriteApproach};
 
 use super::places::in_strip;
-use super::store::Layer;
-use super::{Job, WriteCache};
+use super::store::VersionLayer;
+use super::{OperationJob, WriteCache};
 
-impl Versions for WriteCache {
-    fn approach(&mut self, _: OpId, host: HostOp, _: Seg, rows: Rows, _: bool) -> Approach {
+impl PageVersions for WriteCache {
+    fn approach(&mut self, _: OpId, host: HostOp, _: StripeSegment, rows: Rows, _: bool) -> WriteApproach {
         debug_assert_eq!(host, HostOp::Discard, "writes are taken");
         // What is in the NVRAM, be it of no use any more, could come back after a cut, while the parity is
         // that of zeros.
-        if rows.iter().any(|row| self.store.has(row)) { Approach::Skipped } else { Approach::Plain }
+        if rows.iter().any(|row| self.store.has(row)) { WriteApproach::Skipped } else { WriteApproach::Plain }
     }
 
     fn departs(&self, rows: Rows) -> bool {
         self.store.departs(rows) || !self.torn.is_empty() && rows.iter().any(|row| self.torn.contains(&row))
     }
 
-    fn sources(&self, row: Row) -> Sources {
+    fn sources(&self, row: Row) -> RowSources {
         let mut sources = self.store.sources(row);
         if self.torn.contains(&row) {
             for column in self.geometry.data_set().iter() {
-                sources.set_stale(column, Source::Lost);
+                sources.set_stale(column, VersionSource::Lost);
             }
         }
         sources
@@ -42,9 +42,9 @@ impl Versions for WriteCache {
         }
     }
 
-    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
+    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: ParityUpdate) {
         match updated {
-            Updated::Absorbed | Updated::Stored => {
+            ParityUpdate::Absorbed | ParityUpdate::Stored => {
                 let mut came = std::mem::take(&mut self.spare_places);
                 let drains = self.drain.as_ref().is_some_and(|drain| self.store.moves(op, drain.upto));
                 self.store.put_done(op, |place, layer| came.push((place, layer)));
@@ -57,27 +57,27 @@ impl Versions for WriteCache {
                 self.spare_places = came;
                 self.freed(op);
             }
-            Updated::Modified | Updated::Computed => {
-                if updated == Updated::Computed && !self.torn.is_empty() {
+            ParityUpdate::Modified | ParityUpdate::Computed => {
+                if updated == ParityUpdate::Computed && !self.torn.is_empty() {
                     self.healed.extend(rows.iter().filter(|row| self.torn.remove(row)));
                 }
                 for place in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
-                    if let Some(slot) = self.store.pinned(op, place, Layer::Upper) {
+                    if let Some(slot) = self.store.pinned(op, place, VersionLayer::Upper) {
                         self.on_member(place, slot);
                     }
                 }
-                if updated == Updated::Computed && self.lower.is_some() {
+                if updated == ParityUpdate::Computed && self.lower.is_some() {
                     rows.iter().for_each(|row| self.outdate_covered(row));
                 }
             }
-            Updated::Torn => self.torn.extend(rows.iter()),
+            ParityUpdate::Torn => self.torn.extend(rows.iter()),
             // They stay where they are.
-            Updated::Lost => {
-                if let Some(&Job::Row { group, .. }) = self.job(op) {
+            ParityUpdate::Lost => {
+                if let Some(&OperationJob::Row { group, .. }) = self.job(op) {
                     self.upper.iter_mut().for_each(|upper| upper.give_up(group));
                 }
             }
-            Updated::Delayed | Updated::Overwritten => {
+            ParityUpdate::Delayed | ParityUpdate::Overwritten => {
                 unreachable!("parity is never left alone by what is written to the members")
             }
         }
@@ -109,7 +109,7 @@ impl WriteCache {
         for column in self.store.present(row).iter() {
             let place = (row, column);
             let is_covered =
-                self.geometry.data_set().contains(column) && self.store.in_layer(place, Layer::Upper).is_none();
+                self.geometry.data_set().contains(column) && self.store.in_layer(place, VersionLayer::Upper).is_none();
             if is_covered || !self.store.outdate(place) {
                 continue;
             }

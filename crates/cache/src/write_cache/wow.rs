@@ -6,10 +6,10 @@ use destage_raid::array::ArrayConfig;
 
 use super::options::{self, ADMIT, GROUPS, HIGH, LOW, SEQ};
 use super::registered::{info, serve};
-use super::streams::Streams;
-use super::upper::Upper;
+use super::streams::WriteStreams;
+use super::upper::UpperLayer;
 use super::{WriteCache, figures};
-use crate::{HostCacheError, HostCacheInfo, Served, SynchronisedInfo};
+use crate::{HostCacheError, HostCacheInfo, ServedTier, SynchronisedInfo};
 
 /// Runs of writes that are kept in mind.
 const RUNS: usize = 32;
@@ -37,12 +37,12 @@ pub static WOW: HostCacheInfo = HostCacheInfo {
     ..info("wow", "NVRAM destaged stripe by stripe, round and round; those hit go a round later", "WOW in LAWC", new)
 };
 
-fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn ServedTier>, HostCacheError> {
     let cache = WriteCache::new(&figures::OF_RUNS, array, Some(upper(pages, params)?), None);
     serve(pages, array, cache.admitting(options::admits_rows(params)?))
 }
 
-fn upper(pages: u64, params: &Params) -> Result<Upper, SpecError> {
+fn upper(pages: u64, params: &Params) -> Result<UpperLayer, SpecError> {
     let upper = options::upper(pages, params)?;
-    Ok(if params.switch(SEQ.name)? { upper.with_runs(Streams::new(RUNS)) } else { upper })
+    Ok(if params.switch(SEQ.name)? { upper.with_runs(WriteStreams::new(RUNS)) } else { upper })
 }

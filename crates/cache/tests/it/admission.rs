@@ -2,10 +2,10 @@
 
 use destage_cache::{HostCacheSpec, serve};
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 
 fn geometry() -> Geometry {
-    Geometry::new(Level::Raid5, None, 5, 16, 1024).expect("a shape that can be")
+    Geometry::new(RaidLevel::Raid5, None, 5, 16, 1024).expect("a shape that can be")
 }
 
 fn spec(cache: &str) -> Result<HostCacheSpec, String> {

@@ -1,19 +1,19 @@
 //! What durability costs: device flushes and steps of the NVRAM, counted over an executor that does
 //! nothing but hold back what a test wants held.
 
-use destage_cache::{Served, serve};
+use destage_cache::{ServedTier, serve};
 use destage_plan::{
     Control, Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, Issue, Nanos, Shape, Start, Step,
     StepKind, StepOutcome,
 };
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 
 const PAGE: u64 = 4096;
 
 /// An array, and the steps that it issued.
 struct Bench {
-    engine: Engine<Box<dyn Served>>,
+    engine: Engine<Box<dyn ServedTier>>,
     now: Nanos,
     steps: Vec<Step>,
     acked: Vec<u64>,
@@ -88,7 +88,7 @@ impl Bench {
 }
 
 fn raid5() -> ArrayConfig {
-    ArrayConfig::new(Geometry::new(Level::Raid5, None, 5, 16, 1024).unwrap())
+    ArrayConfig::new(Geometry::new(RaidLevel::Raid5, None, 5, 16, 1024).unwrap())
 }
 
 #[test]

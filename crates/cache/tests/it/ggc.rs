@@ -1,25 +1,25 @@
 //! Which SSDs are told to collect, how much and when (specs §8.8).
 
-use destage_cache::{Served, all_host_caches, host_cache_layers, host_caches, serve};
+use destage_cache::{ServedTier, all_host_caches, host_cache_layers, host_caches, serve};
 use destage_plan::{
     Control, Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, Issue, Nanos, Quota, Refusal, Shape,
     Start, Status, Step, StepOutcome,
 };
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 
 const PAGE: u64 = 4096;
 const MS: u64 = 1_000_000;
 
 struct Bench {
-    engine: Engine<Box<dyn Served>>,
+    engine: Engine<Box<dyn ServedTier>>,
     /// Orders that are not done.
     orders: Vec<(Issue, Dev, Quota)>,
 }
 
 impl Bench {
     fn start(cache: &str, collectors: DevSet, missing: DevSet) -> Self {
-        let geometry = Geometry::new(Level::Raid5, None, 4, 4, 64).expect("an array");
+        let geometry = Geometry::new(RaidLevel::Raid5, None, 4, 4, 64).expect("an array");
         let stripe = u64::from(geometry.chunk_pages()) * u64::from(geometry.data_columns());
         let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).expect("a shape");
         let mut config = ArrayConfig::new(geometry);
@@ -210,7 +210,7 @@ fn a_stop_begins_no_round() {
 
 #[test]
 fn parameters_have_one_meaning_each_and_one_that_has_no_effect_is_refused() {
-    let config = ArrayConfig::new(Geometry::new(Level::Raid5, None, 4, 4, 64).expect("an array"));
+    let config = ArrayConfig::new(Geometry::new(RaidLevel::Raid5, None, 4, 4, 64).expect("an array"));
     let fails = |cache: &str| serve(cache, &config, 32).err().map(|error| error.to_string());
     for cache in all_host_caches() {
         let mut names: Vec<_> = cache.params.iter().map(|param| param.name).collect();

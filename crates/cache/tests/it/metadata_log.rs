@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use destage_cache::metadata_log::{DeltaPlace, Entry, Fact, Log, LogPage, Replay, Replayed, Shape};
+use destage_cache::metadata_log::{
+    DeltaPlace, FrameFact, LogEntry, LogPage, LogReplay, LogShape, MetadataLog, ReplayedLog,
+};
 use destage_plan::{NvSlot, PageChecksum};
 use proptest::prelude::*;
 
@@ -22,9 +24,9 @@ enum Left {
 #[derive(Clone, Copy, Debug)]
 enum Op {
     /// An entry is put, in the NVRAM or not.
-    Put(u32, Fact, bool),
+    Put(u32, FrameFact, bool),
     /// A commit is planned that puts an entry, and frees the slot of the one before.
-    Plan(u32, Fact),
+    Plan(u32, FrameFact),
     /// The commit that was planned first is done, or is not.
     Commit(bool),
     Seal,
@@ -43,16 +45,16 @@ fn lefts() -> impl Strategy<Value = Left> {
     ]
 }
 
-fn facts(page_bytes: u32) -> impl Strategy<Value = Fact> {
+fn facts(page_bytes: u32) -> impl Strategy<Value = FrameFact> {
     let offsets = 0..page_bytes as u16 - 9;
     let delta = (0..FRAMES, offsets, 1..10_u16).prop_map(|(frame, offset, len)| DeltaPlace { frame, offset, len });
     let checksum = any::<u32>().prop_map(PageChecksum::from_number);
     (0..5, 0..ARRAY_PAGES, prop::option::of(delta), checksum).prop_map(|(state, page, delta, checksum)| match state {
-        0 => Fact::Free,
-        1 => Fact::Clean { page, checksum },
-        2 => Fact::Old { page, delta },
-        3 => Fact::New { page },
-        _ => Fact::Dirty { page, checksum },
+        0 => FrameFact::Free,
+        1 => FrameFact::Clean { page, checksum },
+        2 => FrameFact::Old { page, delta },
+        3 => FrameFact::New { page },
+        _ => FrameFact::Dirty { page, checksum },
     })
 }
 
@@ -76,8 +78,8 @@ fn ops(page_bytes: u32, frames: u32, nvram: u32) -> impl Strategy<Value = Vec<Op
     prop::collection::vec(op, 0..300)
 }
 
-fn shapes() -> impl Strategy<Value = Shape> {
-    (3..9_u32, 1..6_u32, any::<prop::sample::Index>()).prop_map(|(pages, entries, usage)| Shape {
+fn shapes() -> impl Strategy<Value = LogShape> {
+    (3..9_u32, 1..6_u32, any::<prop::sample::Index>()).prop_map(|(pages, entries, usage)| LogShape {
         page_bytes: 128,
         pages,
         usage_max: 1 + usage.index(pages as usize - 2) as u32,
@@ -88,42 +90,42 @@ fn shapes() -> impl Strategy<Value = Shape> {
 }
 
 /// The entries of frames that are not free.
-type State = BTreeMap<u32, Entry>;
+type State = BTreeMap<u32, LogEntry>;
 
 fn in_use(state: &State) -> State {
-    state.iter().filter(|(_, entry)| entry.fact != Fact::Free).map(|(frame, entry)| (*frame, *entry)).collect()
+    state.iter().filter(|(_, entry)| entry.fact != FrameFact::Free).map(|(frame, entry)| (*frame, *entry)).collect()
 }
 
-fn learn(state: &mut State, entry: Entry) {
+fn learn(state: &mut State, entry: LogEntry) {
     if state.get(&entry.frame).is_none_or(|known| known.sequence <= entry.sequence) {
         state.insert(entry.frame, entry);
     }
 }
 
 struct Machine {
-    log: Log,
+    log: MetadataLog,
     disk: Vec<Vec<u8>>,
-    nvram: BTreeMap<u32, Entry>,
+    nvram: BTreeMap<u32, LogEntry>,
     /// To be freed by the next commit.
     free: Vec<NvSlot>,
     slots: u32,
-    planned: VecDeque<(Entry, Option<NvSlot>)>,
+    planned: VecDeque<(LogEntry, Option<NvSlot>)>,
     /// What was put under each sequence.
-    facts: BTreeMap<(u32, u64), Fact>,
+    facts: BTreeMap<(u32, u64), FrameFact>,
     /// The newest entries that were put; those that are durable.
     newest: State,
     durable: State,
     /// The page that is being written, and its bytes.
     flying: Option<(u32, Vec<u8>)>,
     /// Entries of a page that was written although it failed.
-    landed: Vec<Entry>,
+    landed: Vec<LogEntry>,
 }
 
 impl Machine {
-    fn new(shape: Shape) -> Self {
+    fn new(shape: LogShape) -> Self {
         let disk = vec![vec![0; shape.page_bytes as usize]; shape.pages as usize];
         Self {
-            log: Log::new(shape).expect("a shape"),
+            log: MetadataLog::new(shape).expect("a shape"),
             disk,
             nvram: BTreeMap::new(),
             free: Vec::new(),
@@ -137,13 +139,13 @@ impl Machine {
         }
     }
 
-    fn make(&mut self, frame: u32, fact: Fact) -> Entry {
+    fn make(&mut self, frame: u32, fact: FrameFact) -> LogEntry {
         let sequence = self.log.next_sequence();
         self.facts.insert((frame, sequence), fact);
-        Entry { frame, sequence, fact }
+        LogEntry { frame, sequence, fact }
     }
 
-    fn slot(&mut self, entry: Entry) -> NvSlot {
+    fn slot(&mut self, entry: LogEntry) -> NvSlot {
         self.slots += 1;
         self.nvram.insert(self.slots, entry);
         NvSlot { index: self.slots, generation: 1 }
@@ -155,7 +157,7 @@ impl Machine {
         }
     }
 
-    fn put(&mut self, entry: Entry, slot: Option<NvSlot>) {
+    fn put(&mut self, entry: LogEntry, slot: Option<NvSlot>) {
         learn(&mut self.newest, entry);
         if slot.is_some() {
             learn(&mut self.durable, entry);
@@ -195,7 +197,7 @@ impl Machine {
                     Ok(Some(slot)) => self.flying = Some((slot, bytes)),
                     Ok(None) => {}
                     Err(_) => {
-                        let Shape { entries, usage_max, .. } = *self.log.shape();
+                        let LogShape { entries, usage_max, .. } = *self.log.shape();
                         prop_assert!(in_use(&self.newest).len() >= (entries * usage_max) as usize, "not all hold");
                     }
                 }
@@ -226,7 +228,7 @@ impl Machine {
                 // What the log has forgotten of a free frame it need not know: nothing older of it is left, so
                 // that sequences may come again.
                 expected.retain(|frame, entry| {
-                    entry.fact != Fact::Free || found.log.sequence_of(*frame) == Some(entry.sequence)
+                    entry.fact != FrameFact::Free || found.log.sequence_of(*frame) == Some(entry.sequence)
                 });
                 self.disk = self.left(left).0;
                 (self.newest, self.durable) = (expected.clone(), expected);
@@ -237,7 +239,7 @@ impl Machine {
             }
             Op::Put(..) | Op::Plan(..) => {}
         }
-        let Shape { pages, entries, .. } = *self.log.shape();
+        let LogShape { pages, entries, .. } = *self.log.shape();
         prop_assert!(self.log.usage() <= u64::from(pages) - 2, "{} pages are in use", self.log.usage());
         prop_assert!(self.log.sealed().len() <= entries as usize);
         Ok(())
@@ -245,7 +247,7 @@ impl Machine {
 
     /// The pages after the write that is under way was cut, and the entries of the one after the
     /// newest that is durable, if it can be read.
-    fn left(&self, left: Left) -> (Vec<Vec<u8>>, Vec<Entry>) {
+    fn left(&self, left: Left) -> (Vec<Vec<u8>>, Vec<LogEntry>) {
         let mut disk = self.disk.clone();
         let Some((slot, bytes)) = &self.flying else { return (disk, self.landed.clone()) };
         let page = &mut disk[*slot as usize];
@@ -272,13 +274,13 @@ impl Machine {
     }
 
     /// What must hold after a cut, and what a replay finds, which was compared with it.
-    fn replay(&self, left: Left, usage_max: u32) -> Result<(State, Replayed), TestCaseError> {
+    fn replay(&self, left: Left, usage_max: u32) -> Result<(State, ReplayedLog), TestCaseError> {
         let (disk, landed) = self.left(left);
         let mut expected = self.durable.clone();
         for entry in landed.iter().copied() {
             learn(&mut expected, entry);
         }
-        let mut replay = Replay::new(Shape { usage_max, ..*self.log.shape() }).expect("a shape");
+        let mut replay = LogReplay::new(LogShape { usage_max, ..*self.log.shape() }).expect("a shape");
         // Any order will do.
         for (number, page) in (0..disk.len() as u32).zip(&disk).rev() {
             replay.page(number, page).map_err(|error| TestCaseError::fail(error.to_string()))?;
@@ -290,7 +292,7 @@ impl Machine {
         let entries: State = found.entries().map(|entry| (entry.frame, entry)).collect();
         prop_assert_eq!(in_use(&entries), in_use(&expected));
         prop_assert_eq!(found.log.next_page(), self.log.next_page() + u64::from(!landed.is_empty()));
-        let newest = expected.values().filter(|entry| entry.fact != Fact::Free).map(|entry| entry.sequence).max();
+        let newest = expected.values().filter(|entry| entry.fact != FrameFact::Free).map(|entry| entry.sequence).max();
         prop_assert!(newest.is_none_or(|newest| newest <= found.log.last_sequence()));
         prop_assert!(found.log.usage() <= u64::from(self.log.shape().pages) - 2);
         Ok((expected, found))

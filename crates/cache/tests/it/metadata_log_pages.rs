@@ -2,37 +2,37 @@
 //! that it holds is live.
 
 use destage_cache::metadata_log::{
-    DeltaPlace, Entry, EntryError, Fact, Format, HEADER_BYTES, Log, LogPage, PageError, Replay, ReplayError, Replayed,
-    Shape,
+    DeltaPlace, EntryError, FrameFact, HEADER_BYTES, LogEntry, LogFormat, LogPage, LogReplay, LogShape, MetadataLog,
+    PageError, ReplayError, ReplayedLog,
 };
 use destage_plan::{NvSlot, PageChecksum};
 
-const SHAPE: Shape =
-    Shape { page_bytes: 96, pages: 4, usage_max: 2, entries: 3, frames: 0x0001_0305, array_pages: 0x01_0203_0406 };
+const SHAPE: LogShape =
+    LogShape { page_bytes: 96, pages: 4, usage_max: 2, entries: 3, frames: 0x0001_0305, array_pages: 0x01_0203_0406 };
 /// Few frames, since a replay keeps something for each.
-const SMALL: Shape = Shape { frames: 6, ..SHAPE };
+const SMALL: LogShape = LogShape { frames: 6, ..SHAPE };
 
-fn clean(frame: u32, sequence: u64) -> Entry {
-    Entry { frame, sequence, fact: Fact::Clean { page: u64::from(frame), checksum: None } }
+fn clean(frame: u32, sequence: u64) -> LogEntry {
+    LogEntry { frame, sequence, fact: FrameFact::Clean { page: u64::from(frame), checksum: None } }
 }
 
 /// Writes entries as one page.
-fn append(log: &mut Log, disk: &mut [Vec<u8>], entries: &[(u32, Fact)]) {
+fn append(log: &mut MetadataLog, disk: &mut [Vec<u8>], entries: &[(u32, FrameFact)]) {
     for &(frame, fact) in entries {
         let sequence = log.next_sequence();
-        assert_eq!(log.put(Entry { frame, sequence, fact }, None), None);
+        assert_eq!(log.put(LogEntry { frame, sequence, fact }, None), None);
     }
     let mut bytes = Vec::new();
     let slot = log.seal(&mut bytes).expect("it is not full").expect("something waits");
     disk[slot as usize] = bytes;
-    log.written(|frame, _| Fact::Clean { page: frame.into(), checksum: None }, &mut Vec::new());
+    log.written(|frame, _| FrameFact::Clean { page: frame.into(), checksum: None }, &mut Vec::new());
 }
 
 /// A log of pages with one clean entry each.
 fn written(pages: u32) -> Vec<Vec<u8>> {
-    let (mut log, mut disk) = (Log::new(SMALL).expect("a shape"), blank());
+    let (mut log, mut disk) = (MetadataLog::new(SMALL).expect("a shape"), blank());
     (0..pages).for_each(|page| {
-        append(&mut log, &mut disk, &[(page % 2, Fact::Clean { page: (page % 2).into(), checksum: None })]);
+        append(&mut log, &mut disk, &[(page % 2, FrameFact::Clean { page: (page % 2).into(), checksum: None })]);
     });
     disk
 }
@@ -41,8 +41,8 @@ fn blank() -> Vec<Vec<u8>> {
     vec![vec![0; SMALL.page_bytes as usize]; SMALL.pages as usize]
 }
 
-fn replay(shape: Shape, disk: &[Vec<u8>]) -> Result<Replayed, ReplayError> {
-    let mut replay = Replay::new(shape)?;
+fn replay(shape: LogShape, disk: &[Vec<u8>]) -> Result<ReplayedLog, ReplayError> {
+    let mut replay = LogReplay::new(shape)?;
     (0..).zip(disk).try_for_each(|(number, page)| replay.page(number, page))?;
     replay.end()
 }
@@ -59,12 +59,16 @@ fn seal(page: &mut [u8]) {
 
 #[test]
 fn the_bytes_of_a_page_and_of_a_tag_are_these() {
-    let mut log = Log::new(SHAPE).expect("a shape");
+    let mut log = MetadataLog::new(SHAPE).expect("a shape");
     let delta = Some(DeltaPlace { frame: 0x0001_0302, offset: 0x056, len: 10 });
-    let old = Entry { frame: 0x0001_0304, sequence: 0x0a0b_0c0d_0e0f, fact: Fact::Old { page: 0x01_0203_0405, delta } };
+    let old = LogEntry {
+        frame: 0x0001_0304,
+        sequence: 0x0a0b_0c0d_0e0f,
+        fact: FrameFact::Old { page: 0x01_0203_0405, delta },
+    };
     let checksum = PageChecksum::from_number(0x8b7a_6958);
-    let checked = Entry { fact: Fact::Clean { page: 0x01_0203_0405, checksum }, ..clean(7, 0x0a0b_0c0d_0e11) };
-    for entry in [old, Entry { fact: Fact::Free, ..clean(5, 0x0a0b_0c0d_0e10) }, checked] {
+    let checked = LogEntry { fact: FrameFact::Clean { page: 0x01_0203_0405, checksum }, ..clean(7, 0x0a0b_0c0d_0e11) };
+    for entry in [old, LogEntry { fact: FrameFact::Free, ..clean(5, 0x0a0b_0c0d_0e10) }, checked] {
         assert_eq!(log.put(entry, None), None);
     }
     let mut bytes = Vec::new();
@@ -122,10 +126,10 @@ fn what_no_log_leaves_is_refused_by_page_and_field() {
     let mut disk = written(7);
     disk.swap(0, 1);
     assert_eq!(refused(&disk), "page 0 of the metadata log has sequence 5, which belongs into page 1 of 4");
-    let mut replay = Replay::new(SMALL).expect("a shape");
+    let mut replay = LogReplay::new(SMALL).expect("a shape");
     assert_eq!(replay.page(1, &written(7)[1]), Ok(()));
     assert_eq!(replay.end().expect_err("three were not read"), ReplayError::Missing(0));
-    let given = Replay::new(SMALL).expect("a shape").page(4, &[0; 96]).expect_err("there is none");
+    let given = LogReplay::new(SMALL).expect("a shape").page(4, &[0; 96]).expect_err("there is none");
     assert_eq!(given.to_string(), "page 4 of the metadata log was given with 96 bytes; there are 4 pages of 96");
     let altered = |change: fn(&mut [u8])| {
         let mut disk = written(7);
@@ -146,10 +150,10 @@ fn what_no_log_leaves_is_refused_by_page_and_field() {
         altered(|page| page[13] = 0xf0),
         "sequence 263882790666246 is in use; the last are kept for the next life, from 263882790666240 on"
     );
-    let fewer = replay_of_two_entries(Shape { entries: 1, ..SMALL });
+    let fewer = replay_of_two_entries(LogShape { entries: 1, ..SMALL });
     assert_eq!(fewer.to_string(), "page 0 of the metadata log has 2 entries; it is to have at most 1");
-    let other = Entry { fact: Fact::Dirty { page: SMALL.array_pages, checksum: None }, ..clean(0, 1) };
-    let error = Replay::new(SMALL).expect("a shape").nvram(NvSlot { index: 9, generation: 1 }, other).unwrap_err();
+    let other = LogEntry { fact: FrameFact::Dirty { page: SMALL.array_pages, checksum: None }, ..clean(0, 1) };
+    let error = LogReplay::new(SMALL).expect("a shape").nvram(NvSlot { index: 9, generation: 1 }, other).unwrap_err();
     assert_eq!(
         error,
         ReplayError::Nvram { slot: 9, error: EntryError::Page { found: SMALL.array_pages, pages: SMALL.array_pages } }
@@ -170,16 +174,16 @@ fn pages_of_the_first_version_are_read() {
     assert_eq!(entries(&before), entries(&now));
 }
 
-fn replay_of_two_entries(shape: Shape) -> ReplayError {
-    let (mut log, mut disk) = (Log::new(SMALL).expect("a shape"), blank());
-    append(&mut log, &mut disk, &[(0, Fact::Free), (1, Fact::Free)]);
+fn replay_of_two_entries(shape: LogShape) -> ReplayError {
+    let (mut log, mut disk) = (MetadataLog::new(SMALL).expect("a shape"), blank());
+    append(&mut log, &mut disk, &[(0, FrameFact::Free), (1, FrameFact::Free)]);
     replay(shape, &disk).expect_err("two are in a page")
 }
 
 #[test]
 fn a_log_that_is_made_anew_is_believed_once_it_is_whole() {
     let old = written(7);
-    let format = Format::after(SMALL, 7, 99).expect("a shape");
+    let format = LogFormat::after(SMALL, 7, 99).expect("a shape");
     for (start, done) in [old, blank()].iter().flat_map(|start| (0..=4).map(move |done| (start, done))) {
         let mut disk = start.clone();
         (0..done).for_each(|slot| format.page(slot, &mut disk[slot as usize]));
@@ -189,7 +193,7 @@ fn a_log_that_is_made_anew_is_believed_once_it_is_whole() {
             assert_eq!((found.entries().count(), found.log.next_page(), found.torn), (0, 16, None));
             let mut log = format.log();
             assert_eq!((log.next_page(), log.next_sequence()), (16, 100));
-            append(&mut log, &mut disk, &[(3, Fact::Clean { page: 3, checksum: None })]);
+            append(&mut log, &mut disk, &[(3, FrameFact::Clean { page: 3, checksum: None })]);
             let entries: Vec<_> = replay(SMALL, &disk).expect("a log").entries().collect();
             assert_eq!(entries, [clean(3, 101)]);
         } else if done > 0 && !(done == 3 && start[3].iter().all(|byte| *byte == 0)) {
@@ -201,13 +205,13 @@ fn a_log_that_is_made_anew_is_believed_once_it_is_whole() {
 #[test]
 fn a_log_without_room_says_so_and_goes_on_when_there_is() {
     // Two pages of three entries may be in use.
-    let (mut log, mut disk) = (Log::new(Shape { frames: 9, ..SMALL }).expect("a shape"), blank());
-    let fact = |frame: u32| Fact::Clean { page: frame.into(), checksum: None };
+    let (mut log, mut disk) = (MetadataLog::new(LogShape { frames: 9, ..SMALL }).expect("a shape"), blank());
+    let fact = |frame: u32| FrameFact::Clean { page: frame.into(), checksum: None };
     for frame in 0..9 {
         let sequence = log.next_sequence();
-        log.put(Entry { frame, sequence, fact: fact(frame) }, Some(NvSlot { index: frame, generation: 1 }));
+        log.put(LogEntry { frame, sequence, fact: fact(frame) }, Some(NvSlot { index: frame, generation: 1 }));
     }
-    let mut round = |log: &mut Log, free: &mut Vec<NvSlot>| {
+    let mut round = |log: &mut MetadataLog, free: &mut Vec<NvSlot>| {
         let mut bytes = Vec::new();
         log.seal(&mut bytes).map(|slot| {
             disk[slot.expect("something waits") as usize] = bytes;
@@ -229,21 +233,21 @@ fn a_log_without_room_says_so_and_goes_on_when_there_is() {
     );
     for frame in 0..4 {
         let sequence = log.next_sequence();
-        log.put(Entry { frame, sequence, fact: Fact::Free }, Some(NvSlot { index: frame, generation: 2 }));
+        log.put(LogEntry { frame, sequence, fact: FrameFact::Free }, Some(NvSlot { index: frame, generation: 2 }));
     }
     for _ in 0..6 {
         if log.waiting() > 0 {
             round(&mut log, &mut free).expect("there is room");
         }
     }
-    let mut live: Vec<_> = replay(Shape { frames: 9, ..SMALL }, &disk).expect("a log").entries().collect();
-    live.retain(|entry| entry.fact != Fact::Free);
+    let mut live: Vec<_> = replay(LogShape { frames: 9, ..SMALL }, &disk).expect("a log").entries().collect();
+    live.retain(|entry| entry.fact != FrameFact::Free);
     assert_eq!(live.iter().map(|entry| entry.frame).collect::<Vec<_>>(), [4, 5, 6, 7, 8]);
 }
 
 #[test]
 fn an_entry_that_comes_late_changes_nothing() {
-    let mut log = Log::new(SMALL).expect("a shape");
+    let mut log = MetadataLog::new(SMALL).expect("a shape");
     let slot = |index| Some(NvSlot { index, generation: 1 });
     let (older, newer) = (clean(2, log.next_sequence()), clean(2, log.next_sequence()));
     assert_eq!(log.put(newer, slot(5)), None);

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use destage_cache::{Served, serve};
+use destage_cache::{ServedTier, serve};
 use destage_exec::{CrashRemains, CutChoice, MemoryExecutor, MemoryNvram, NextStep, NoCheck};
 use destage_plan::{Dev, HostOp, HostRequest, Nanos, NvHeld, Refusal, Shape, Status};
-use destage_raid::array::{Array, ArrayConfig};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{ArrayConfig, RaidArray};
+use destage_raid::{Geometry, RaidLevel};
 
 const PAGE: u64 = 128;
 const CACHE_PAGES: u64 = 60;
@@ -26,10 +26,10 @@ impl CutChoice for All {
 }
 
 fn geometry() -> Geometry {
-    Geometry::new(Level::Raid5, None, 5, 2, 32).expect("a shape that can be")
+    Geometry::new(RaidLevel::Raid5, None, 5, 2, 32).expect("a shape that can be")
 }
 
-fn life(cache: &str, remains: CrashRemains) -> MemoryExecutor<Box<dyn Served>> {
+fn life(cache: &str, remains: CrashRemains) -> MemoryExecutor<Box<dyn ServedTier>> {
     let mut config = ArrayConfig::new(geometry());
     (config.idle_flush, config.page_bytes) = (Nanos(1 << 60), PAGE as u32);
     let controller = serve(cache, &config, CACHE_PAGES).expect("a cache that can be");
@@ -41,7 +41,7 @@ fn life(cache: &str, remains: CrashRemains) -> MemoryExecutor<Box<dyn Served>> {
     memory
 }
 
-fn ask(memory: &mut MemoryExecutor<Box<dyn Served>>, tag: u64, op: HostOp, page: u64, bytes: &[u8]) {
+fn ask(memory: &mut MemoryExecutor<Box<dyn ServedTier>>, tag: u64, op: HostOp, page: u64, bytes: &[u8]) {
     memory.submit(HostRequest { tag, op, offset: page * PAGE, len: PAGE, fua: false }, bytes).expect("it is in range");
     let mut answered = false;
     while !answered || !memory.is_idle() {
@@ -107,6 +107,6 @@ fn a_start_with_a_slot_of_another_length_is_refused() {
         }
     }
     // Members that are lost, logged pages; pages of write caches, deltas, entries of the journal, its state.
-    let above = (0..4).map(Array::kind_above);
+    let above = (0..4).map(RaidArray::kind_above);
     assert_eq!(kinds, [1, 2].into_iter().chain(above).collect(), "every kind of slot was there");
 }

@@ -1,22 +1,22 @@
 //! What requests cost in steps, counted over an executor that does nothing: the table of specs
 //! §2.1, degraded mode, and the columns "Nossd", "WA", "WT", "`LeavO`" and "KDD" of the example of specs §9.1, and what its rules make of WB.
 
-use destage_cache::{Served, serve};
+use destage_cache::{ServedTier, serve};
 use destage_plan::{
     Control, Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, Nanos, Shape, Start, Status, Step,
     StepKind, StepOutcome,
 };
-use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{ArrayConfig, DurabilityMode, ParityMethod};
+use destage_raid::{Geometry, RaidLevel};
 
 const PAGE: u64 = 4096;
 
-fn config(level: Level, members: u32, chunk: u32) -> ArrayConfig {
+fn config(level: RaidLevel, members: u32, chunk: u32) -> ArrayConfig {
     ArrayConfig::new(Geometry::new(level, None, members, chunk, 256).unwrap())
 }
 
 struct Bench {
-    engine: Engine<Box<dyn Served>>,
+    engine: Engine<Box<dyn ServedTier>>,
     lost: DevSet,
     /// Pages read from and written to members and the cache.
     member: (u64, u64),
@@ -27,7 +27,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(config: &ArrayConfig, controller: Box<dyn Served>, missing: DevSet) -> Self {
+    fn new(config: &ArrayConfig, controller: Box<dyn ServedTier>, missing: DevSet) -> Self {
         let geometry = &config.geometry;
         let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
         let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).unwrap();
@@ -88,7 +88,7 @@ impl Bench {
     }
 }
 
-fn none(level: Level, members: u32, chunk: u32, method: ParityMethod, missing: DevSet) -> Bench {
+fn none(level: RaidLevel, members: u32, chunk: u32, method: ParityMethod, missing: DevSet) -> Bench {
     let config = ArrayConfig { parity: method, ..config(level, members, chunk) };
     Bench::new(&config, serve("none", &config, 0).unwrap(), missing)
 }
@@ -98,7 +98,7 @@ fn raid5_writes_cost_what_the_table_says() {
     // k = 4. (pages written of a row, reads and writes by read-modify-write, by reconstruct-write)
     let table = [(1, (2, 2), (3, 2)), (2, (3, 3), (2, 3)), (3, (4, 4), (1, 4)), (4, (0, 5), (0, 5))];
     for (pages, rmw, rcw) in table {
-        let cost = |method| none(Level::Raid5, 5, 1, method, DevSet::EMPTY).ask(5, HostOp::Write, 0, pages, false);
+        let cost = |method| none(RaidLevel::Raid5, 5, 1, method, DevSet::EMPTY).ask(5, HostOp::Write, 0, pages, false);
         assert_eq!(cost(ParityMethod::Rmw), rmw, "{pages} pages");
         assert_eq!(cost(ParityMethod::Rcw), rcw, "{pages} pages");
         // Only if it reads strictly less.
@@ -112,7 +112,7 @@ fn raid6_writes_cost_what_the_table_says() {
     // k = 4, both parities.
     let table = [(1, (3, 3), (3, 3)), (2, (4, 4), (2, 4)), (3, (5, 5), (1, 5)), (4, (0, 6), (0, 6))];
     for (pages, rmw, rcw) in table {
-        let cost = |method| none(Level::Raid6, 6, 1, method, DevSet::EMPTY).ask(6, HostOp::Write, 0, pages, false);
+        let cost = |method| none(RaidLevel::Raid6, 6, 1, method, DevSet::EMPTY).ask(6, HostOp::Write, 0, pages, false);
         assert_eq!(cost(ParityMethod::Rmw), rmw, "{pages} pages");
         assert_eq!(cost(ParityMethod::Rcw), rcw, "{pages} pages");
     }
@@ -120,7 +120,7 @@ fn raid6_writes_cost_what_the_table_says() {
 
 #[test]
 fn a_full_stripe_is_one_extent_per_member() {
-    let mut bench = none(Level::Raid5, 5, 16, ParityMethod::Min, DevSet::EMPTY);
+    let mut bench = none(RaidLevel::Raid5, 5, 16, ParityMethod::Min, DevSet::EMPTY);
     assert_eq!(bench.ask(5, HostOp::Write, 64, 64, false), (0, 80));
     assert_eq!(bench.count(StepKind::Write), 5);
     assert_eq!(bench.count(StepKind::Read), 0);
@@ -131,13 +131,16 @@ fn a_full_stripe_is_one_extent_per_member() {
 
 #[test]
 fn other_levels() {
-    assert_eq!(none(Level::Raid0, 4, 1, ParityMethod::Min, DevSet::EMPTY).ask(4, HostOp::Write, 0, 3, false), (0, 3));
-    let mut mirror = none(Level::Raid1, 3, 1, ParityMethod::Min, DevSet::EMPTY);
+    assert_eq!(
+        none(RaidLevel::Raid0, 4, 1, ParityMethod::Min, DevSet::EMPTY).ask(4, HostOp::Write, 0, 3, false),
+        (0, 3)
+    );
+    let mut mirror = none(RaidLevel::Raid1, 3, 1, ParityMethod::Min, DevSet::EMPTY);
     assert_eq!(mirror.ask(3, HostOp::Write, 5, 1, false), (0, 3));
     assert_eq!(mirror.ask(3, HostOp::Read, 5, 1, false), (1, 0));
     // A part of a page: the old page is read once more than a whole page needs.
     assert_eq!(mirror.ask_bytes(3, HostOp::Write, 512, 1024, false), (1, 3));
-    let mut raid5 = none(Level::Raid5, 5, 1, ParityMethod::Min, DevSet::EMPTY);
+    let mut raid5 = none(RaidLevel::Raid5, 5, 1, ParityMethod::Min, DevSet::EMPTY);
     assert_eq!(
         raid5.ask_bytes(5, HostOp::Write, 512, 1024, false),
         (2, 2),
@@ -149,7 +152,7 @@ fn other_levels() {
 #[test]
 fn degraded_reads_and_writes() {
     // RAID-4: the parity is on the last device, so the columns are the devices. Device 1 is lost.
-    let mut bench = none(Level::Raid4, 5, 1, ParityMethod::Min, DevSet::one(Dev(1)));
+    let mut bench = none(RaidLevel::Raid4, 5, 1, ParityMethod::Min, DevSet::one(Dev(1)));
     assert_eq!(bench.ask(5, HostOp::Read, 1, 1, false), (4, 0), "all others of the row");
     assert_eq!(bench.ask(5, HostOp::Read, 0, 1, false), (1, 0));
     assert_eq!(bench.ask(5, HostOp::Write, 1, 1, false), (3, 1), "only the parity is written");
@@ -160,14 +163,14 @@ fn degraded_reads_and_writes() {
     assert_eq!(bench.ask(5, HostOp::Write, 2, 1, false), (4, 2));
     assert_eq!(bench.count(StepKind::NvCommit), 0, "its log is still open");
     // The parity is lost: nothing but the data to be written, and nothing to be torn.
-    let mut bench = none(Level::Raid4, 5, 1, ParityMethod::Min, DevSet::one(Dev(4)));
+    let mut bench = none(RaidLevel::Raid4, 5, 1, ParityMethod::Min, DevSet::one(Dev(4)));
     assert_eq!(bench.ask(5, HostOp::Write, 1, 1, false), (0, 1));
     assert_eq!(bench.count(StepKind::Intent), 0);
 }
 
 #[test]
 fn what_is_promised_decides_flushes_and_fua() {
-    let config = config(Level::Raid5, 5, 1);
+    let config = config(RaidLevel::Raid5, 5, 1);
     let mut bench = Bench::new(&config, serve("none", &config, 0).unwrap(), DevSet::EMPTY);
     bench.ask(5, HostOp::Write, 0, 1, false);
     assert!(bench.steps.iter().all(|step| !matches!(step, Step::Write { fua: true, .. })));
@@ -178,7 +181,7 @@ fn what_is_promised_decides_flushes_and_fua() {
     assert_eq!(bench.steps.len(), 0);
     bench.ask(5, HostOp::Write, 0, 1, true);
     assert_eq!(bench.steps.iter().filter(|step| matches!(step, Step::Write { fua: true, .. })).count(), 2);
-    let config = ArrayConfig { regime: Regime::EveryWrite, ..config };
+    let config = ArrayConfig { regime: DurabilityMode::EveryWrite, ..config };
     let mut bench = Bench::new(&config, serve("none", &config, 0).unwrap(), DevSet::EMPTY);
     bench.ask(5, HostOp::Write, 0, 1, false);
     assert_eq!(bench.steps.iter().filter(|step| matches!(step, Step::Write { fua: true, .. })).count(), 2);
@@ -188,7 +191,7 @@ fn what_is_promised_decides_flushes_and_fua() {
 
 #[test]
 fn a_discard_of_whole_rows_is_passed_on_and_others_are_not() {
-    let mut bench = none(Level::Raid5, 5, 2, ParityMethod::Min, DevSet::EMPTY);
+    let mut bench = none(RaidLevel::Raid5, 5, 2, ParityMethod::Min, DevSet::EMPTY);
     // Stripe 1 whole, and the first page of stripe 2.
     bench.ask(5, HostOp::Discard, 8, 9, false);
     assert_eq!(bench.count(StepKind::Trim), 5);
@@ -199,7 +202,7 @@ fn a_discard_of_whole_rows_is_passed_on_and_others_are_not() {
 
 #[test]
 fn a_lost_member_is_noticed_by_a_failed_step() {
-    let config = config(Level::Raid5, 5, 1);
+    let config = config(RaidLevel::Raid5, 5, 1);
     let mut bench = Bench::new(&config, serve("none", &config, 0).unwrap(), DevSet::EMPTY);
     for dev in 0..5 {
         bench.lost = DevSet::one(Dev(dev));
@@ -223,7 +226,7 @@ fn a_lost_member_is_noticed_by_a_failed_step() {
 fn the_example_of_the_caches() {
     use HostOp::{Read, Write};
     let sequence = [(Read, 0), (Write, 1), (Write, 0), (Write, 1), (Write, 0), (Read, 0), (Write, 2)];
-    let config = config(Level::Raid5, 4, 1);
+    let config = config(RaidLevel::Raid5, 4, 1);
     let mut bench = Bench::new(&config, serve("none", &config, 0).unwrap(), DevSet::EMPTY);
     for (op, page) in sequence {
         bench.ask(4, op, page, 1, false);
@@ -280,7 +283,7 @@ fn the_example_of_the_caches() {
 fn the_example_of_kdd() {
     use HostOp::{Read, Write};
     let sequence = [(Read, 0), (Write, 1), (Write, 0), (Write, 1), (Write, 0), (Read, 0), (Write, 2)];
-    let config = config(Level::Raid5, 4, 1);
+    let config = config(RaidLevel::Raid5, 4, 1);
     let (each, mut bench) = costs("kdd:ways=8", &config, &sequence);
     let expected = [(1, 1, 0), (1, 2, 2), (0, 0, 1), (0, 0, 1), (0, 0, 1), (0, 0, 0), (1, 2, 2)];
     assert_eq!(each, expected, "the last is modified: the row is behind");
@@ -298,7 +301,7 @@ fn the_example_of_kdd() {
 fn large_writes_leave_parity_for_later_too() {
     use HostOp::Write;
     for (columns, chunk, pages) in [(2, 16, 16), (2, 8, 16), (4, 4, 16), (8, 2, 16), (10, 1, 10), (20, 1, 10)] {
-        for (level, parities) in [(Level::Raid5, 1), (Level::Raid6, 2)] {
+        for (level, parities) in [(RaidLevel::Raid5, 1), (RaidLevel::Raid6, 2)] {
             let config = config(level, columns + parities, chunk);
             for cache in ["leavo:dirty-high=100", "kdd:dirty-high=100", "kdd:dirty-high=100:staging=2"] {
                 let mut bench = Bench::new(&config, serve(cache, &config, 64).unwrap(), DevSet::EMPTY);
@@ -316,7 +319,7 @@ fn large_writes_leave_parity_for_later_too() {
 fn large_writes_with_long_deltas_leave_parity_for_later_too() {
     use HostOp::{Flush, Write};
     for (columns, chunk) in [(2, 16), (2, 8), (4, 4), (8, 2), (3, 16)] {
-        let config = config(Level::Raid5, columns + 1, chunk);
+        let config = config(RaidLevel::Raid5, columns + 1, chunk);
         let members = columns as u8 + 1;
         for (cache, clean) in
             [("kdd:dirty-high=100", false), ("kdd:dirty-high=100", true), ("kdd:dirty-high=100:misses=delay", true)]
@@ -360,7 +363,7 @@ fn costs<const N: usize>(
 
 #[test]
 fn a_lost_cache_costs_nothing_but_hits() {
-    let config = config(Level::Raid5, 4, 4);
+    let config = config(RaidLevel::Raid5, 4, 4);
     let mut bench = Bench::new(&config, serve("write-through:ways=8", &config, 64).unwrap(), DevSet::EMPTY);
     for page in 0..24 {
         bench.ask(4, HostOp::Write, page, 1, false);
@@ -380,7 +383,7 @@ fn a_lost_cache_costs_nothing_but_hits() {
 
 #[test]
 fn sets_and_arrays_with_more_pages_than_can_be_numbered_are_refused() {
-    let config = |member_pages| ArrayConfig::new(Geometry::new(Level::Raid5, None, 3, 1, member_pages).unwrap());
+    let config = |member_pages| ArrayConfig::new(Geometry::new(RaidLevel::Raid5, None, 3, 1, member_pages).unwrap());
     let refused =
         |cache: &str, member_pages| serve(cache, &config(member_pages), 64).map(drop).unwrap_err().to_string();
     let most = (1 << 39) - 1;

@@ -3,7 +3,7 @@
 use destage_cache::serve;
 use destage_plan::{Control, HostOp};
 use destage_raid::array::{ArrayConfig, ParityMethod};
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 
 use crate::stripe_cache::StripeCacheRun;
 
@@ -16,7 +16,7 @@ const PAGE: u64 = 64;
 /// Makes an array of 4 stripes of 16 pages whose rows are all kept, with a cache of 24 pages.
 fn bench(cache: &str) -> StripeCacheRun {
     let pages = if cache == "none" { 0 } else { 24 };
-    StripeCacheRun::with_cache(cache, pages, Level::Raid5, ParityMethod::Min, 16)
+    StripeCacheRun::with_cache(cache, pages, RaidLevel::Raid5, ParityMethod::Min, 16)
 }
 
 /// Writes the whole array in order, so many pages at a time, with so many writes under way. Returns the tag of each page's write.
@@ -124,7 +124,7 @@ fn a_run_that_finds_much_dirty_passes_it_by_and_has_nothing_written_back() {
         let cache = format!(
             "write-back:log=20:ways=64:dirty-high={high}:dirty-low=0:at-once=1:clean-after=1h:sequential-cutoff=4096"
         );
-        let mut bench = StripeCacheRun::with_cache(&cache, 96, Level::Raid5, ParityMethod::Min, 16);
+        let mut bench = StripeCacheRun::with_cache(&cache, 96, RaidLevel::Raid5, ParityMethod::Min, 16);
         assert!(bench.settle(), "the log is made");
         for page in (8..56).step_by(2) {
             bench.submit(HostOp::Write, page, 1);
@@ -182,7 +182,7 @@ fn what_is_dirty_of_a_stripe_is_written_back_together() {
 
 #[test]
 fn a_cutoff_below_a_page_is_refused() {
-    let geometry = Geometry::new(Level::Raid5, None, 5, 4, 64).expect("a shape that can be");
+    let geometry = Geometry::new(RaidLevel::Raid5, None, 5, 4, 64).expect("a shape that can be");
     for cache in ["write-around", "write-through", "write-back", "leavo", "kdd"] {
         for (cutoff, is_right) in
             [("0", true), ("4", false), ("4095", false), ("4KiB", true), ("4MiB", true), ("x", false)]

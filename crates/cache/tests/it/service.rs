@@ -1,21 +1,21 @@
 //! Promises of the array that take more than one request to see, over an executor that does
 //! nothing.
 
-use destage_cache::{Served, serve};
+use destage_cache::{ServedTier, serve};
 use destage_plan::{
     Control, Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, LostPages, Nanos, NvHeld, NvSlot,
     PageRange, Refusal, Row, Rows, Shape, Start, Status, Step, StepKind, StepOutcome,
 };
-use destage_raid::array::{ArrayConfig, MAX_MEMBERS, MAX_PARITY_MEMBERS, Regime};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{ArrayConfig, DurabilityMode, MAX_MEMBERS, MAX_PARITY_MEMBERS};
+use destage_raid::{Geometry, RaidLevel};
 
 const PAGE: u64 = 4096;
 
-fn config(level: Level, members: u32, chunk: u32, rows: u64) -> ArrayConfig {
+fn config(level: RaidLevel, members: u32, chunk: u32, rows: u64) -> ArrayConfig {
     ArrayConfig::new(Geometry::new(level, None, members, chunk, rows).unwrap())
 }
 
-fn start(config: &ArrayConfig, depth: usize, start: Start<'_>) -> Engine<Box<dyn Served>> {
+fn start(config: &ArrayConfig, depth: usize, start: Start<'_>) -> Engine<Box<dyn ServedTier>> {
     let geometry = &config.geometry;
     let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
     let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).unwrap();
@@ -28,7 +28,7 @@ const FRESH: Start<'static> =
     Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY, unwritable: &[] };
 
 /// Carries everything out, in order; how often each request was acknowledged as served, or not.
-fn run(engine: &mut Engine<Box<dyn Served>>, lost: DevSet) -> (u64, u64) {
+fn run(engine: &mut Engine<Box<dyn ServedTier>>, lost: DevSet) -> (u64, u64) {
     let mut acks = (0, 0);
     loop {
         while let Some(notice) = engine.next_notice() {
@@ -51,7 +51,8 @@ fn request(tag: u64, op: HostOp, page: u64, pages: u64) -> HostRequest {
 #[test]
 fn degraded_writes_do_not_wait_for_each_others_log() {
     // The NVRAM has room for fewer rows than one of the writes has, and than all together have.
-    for (level, members, missing) in [(Level::Raid5, 5, DevSet::first(1)), (Level::Raid6, 6, DevSet::first(2))] {
+    for (level, members, missing) in [(RaidLevel::Raid5, 5, DevSet::first(1)), (RaidLevel::Raid6, 6, DevSet::first(2))]
+    {
         let config = ArrayConfig { nv_slots: ArrayConfig::MIN_NV_SLOTS, ..config(level, members, 128, 2048) };
         let mut engine = start(&config, 64, Start { missing, ..FRESH });
         run(&mut engine, missing);
@@ -66,7 +67,7 @@ fn degraded_writes_do_not_wait_for_each_others_log() {
 
 #[test]
 fn a_rebuild_fills_every_row_once_and_ends() {
-    for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 5), (Level::Raid6, 6)] {
+    for (level, members) in [(RaidLevel::Raid1, 2), (RaidLevel::Raid5, 5), (RaidLevel::Raid6, 6)] {
         for chunk in [1, 3, 300] {
             let config = config(level, members, chunk, 900);
             let mut engine = start(&config, 64, FRESH);
@@ -84,7 +85,8 @@ fn a_rebuild_fills_every_row_once_and_ends() {
 
 #[test]
 fn reads_go_on_while_rows_are_filled_in() {
-    for (level, members) in [(Level::Raid1, 2), (Level::Raid4, 5), (Level::Raid5, 5), (Level::Raid6, 6)] {
+    for (level, members) in [(RaidLevel::Raid1, 2), (RaidLevel::Raid4, 5), (RaidLevel::Raid5, 5), (RaidLevel::Raid6, 6)]
+    {
         let config = config(level, members, 128, 1024);
         let mut engine = start(&config, 1024, FRESH);
         engine.device(Nanos(0), Dev(1), DeviceChange::Failed);
@@ -92,7 +94,7 @@ fn reads_go_on_while_rows_are_filled_in() {
         engine.device(Nanos(0), Dev(1), DeviceChange::Replaced);
         // Everything is done but for what is written to the new member.
         let mut held = Vec::new();
-        let mut step = |engine: &mut Engine<Box<dyn Served>>| {
+        let mut step = |engine: &mut Engine<Box<dyn ServedTier>>| {
             let mut writes = 0;
             while let Some(issue) = engine.next_issue() {
                 let step = *engine.step(issue);
@@ -128,7 +130,7 @@ fn reads_go_on_while_rows_are_filled_in() {
 
 #[test]
 fn an_array_that_lost_too_much_answers_everything() {
-    let config = ArrayConfig { max_open_rows: 4, ..config(Level::Raid5, 5, 1, 256) };
+    let config = ArrayConfig { max_open_rows: 4, ..config(RaidLevel::Raid5, 5, 1, 256) };
     let mut engine = start(&config, 8, FRESH);
     for dev in [1, 3] {
         engine.device(Nanos(0), Dev(dev), DeviceChange::Failed);
@@ -149,7 +151,7 @@ fn an_array_that_lost_too_much_answers_everything() {
 
 #[test]
 fn open_intents_are_bounded_without_flushing_more_than_needed() {
-    let config = ArrayConfig { max_open_rows: 8, ..config(Level::Raid5, 5, 1, 4096) };
+    let config = ArrayConfig { max_open_rows: 8, ..config(RaidLevel::Raid5, 5, 1, 4096) };
     let mut engine = start(&config, 64, FRESH);
     for tag in 0..2000 {
         engine.submit(Nanos(0), request(tag, HostOp::Write, tag * 8 % 16_000, 1)).unwrap();
@@ -164,13 +166,14 @@ fn open_intents_are_bounded_without_flushing_more_than_needed() {
 fn the_widest_arrays_fit_an_operation() {
     let wide = u32::from(MAX_MEMBERS);
     let parity = u32::from(MAX_PARITY_MEMBERS);
-    let cells = [(Level::Raid0, wide), (Level::Raid1, wide), (Level::Raid5, parity), (Level::Raid6, parity)];
+    let cells =
+        [(RaidLevel::Raid0, wide), (RaidLevel::Raid1, wide), (RaidLevel::Raid5, parity), (RaidLevel::Raid6, parity)];
     for (level, members) in cells {
-        for regime in [Regime::Flush, Regime::EveryWrite] {
+        for regime in [DurabilityMode::Flush, DurabilityMode::EveryWrite] {
             for missing in [0_u64, 0b1, 0b101].map(DevSet::from_bits) {
                 let tolerated = match level {
-                    Level::Raid0 => 0,
-                    Level::Raid6 => 2,
+                    RaidLevel::Raid0 => 0,
+                    RaidLevel::Raid6 => 2,
                     _ => 1,
                 };
                 if missing.len() > tolerated {
@@ -198,7 +201,7 @@ fn the_widest_arrays_fit_an_operation() {
 
 #[test]
 fn a_flush_has_no_range() {
-    let mut engine = start(&config(Level::Raid0, 2, 1, 16), 8, FRESH);
+    let mut engine = start(&config(RaidLevel::Raid0, 2, 1, 16), 8, FRESH);
     for (offset, len) in [(0, 4096), (3, 5), (1 << 60, 1 << 40)] {
         engine.submit(Nanos(0), HostRequest { tag: 1, op: HostOp::Flush, offset, len, fua: false }).unwrap();
         assert_eq!(run(&mut engine, DevSet::EMPTY), (1, 0));
@@ -228,7 +231,7 @@ fn what_cannot_start_says_why_and_serves_nothing() {
         ),
     ];
     for (how, why) in cells {
-        let mut engine = start(&config(Level::Raid5, 5, 1, 256), 8, how);
+        let mut engine = start(&config(RaidLevel::Raid5, 5, 1, 256), 8, how);
         engine.submit(Nanos(0), request(1, HostOp::Read, 0, 1)).unwrap();
         assert_eq!(run(&mut engine, how.missing), (0, 1));
         assert_eq!(engine.status(), Status::Refused(why));
@@ -237,7 +240,7 @@ fn what_cannot_start_says_why_and_serves_nothing() {
 
 #[test]
 fn ten_thousand_writes_of_few_rows_neither_block_nor_starve() {
-    let mut engine = start(&config(Level::Raid5, 5, 4, 256), 10_000, FRESH);
+    let mut engine = start(&config(RaidLevel::Raid5, 5, 4, 256), 10_000, FRESH);
     for tag in 0..10_000 {
         engine.submit(Nanos(tag), request(tag, HostOp::Write, tag % 32, 1)).unwrap();
     }
@@ -271,7 +274,7 @@ fn ten_thousand_writes_of_few_rows_neither_block_nor_starve() {
 
 #[test]
 fn a_clean_stop_leaves_nothing_open() {
-    let mut engine = start(&config(Level::Raid6, 6, 2, 256), 8, FRESH);
+    let mut engine = start(&config(RaidLevel::Raid6, 6, 2, 256), 8, FRESH);
     for tag in 0..100 {
         engine.submit(Nanos(0), request(tag, HostOp::Write, tag * 7 % 900, 3)).unwrap();
     }

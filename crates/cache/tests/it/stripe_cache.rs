@@ -1,14 +1,14 @@
 //! Checks that what is kept in memory of recently written rows is never older than what the members hold: each way in which rows change
 //! otherwise makes it forgotten.
 
-use destage_cache::{Served, serve};
+use destage_cache::{ServedTier, serve};
 use destage_exec::{CrashRemains, CutChoice, MemoryExecutor, NextStep, NoCheck};
 use destage_plan::{
     BadPage, Column, Control, Dev, HostNotice, HostOp, HostRequest, Nanos, Row, Rows, ScrubOrder, Shape, StepKind,
     Stripe,
 };
 use destage_raid::array::{ArrayConfig, ParityMethod};
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 
 const PAGE: u64 = 64;
 /// Counts the pages of a row.
@@ -31,19 +31,19 @@ impl CutChoice for NothingUnflushed {
 
 /// Drives an array of 16 rows of four pages and parity, each of which is kept in memory.
 pub struct StripeCacheRun {
-    pub memory: MemoryExecutor<Box<dyn Served>>,
+    pub memory: MemoryExecutor<Box<dyn ServedTier>>,
     pub geometry: Geometry,
     tags: u64,
 }
 
 impl StripeCacheRun {
-    fn new(level: Level, parity: ParityMethod, rows: u32) -> Self {
+    fn new(level: RaidLevel, parity: ParityMethod, rows: u32) -> Self {
         Self::with_cache("none", 0, level, parity, rows)
     }
 
     /// Makes one with a cache of so many pages.
-    pub fn with_cache(cache: &str, pages: u64, level: Level, parity: ParityMethod, rows: u32) -> Self {
-        let members = DATA as u32 + if level == Level::Raid6 { 2 } else { 1 };
+    pub fn with_cache(cache: &str, pages: u64, level: RaidLevel, parity: ParityMethod, rows: u32) -> Self {
+        let members = DATA as u32 + if level == RaidLevel::Raid6 { 2 } else { 1 };
         let geometry = Geometry::new(level, None, members, 4, 16).expect("a shape that can be");
         let config = ArrayConfig {
             idle_flush: Nanos(1 << 60),
@@ -174,7 +174,7 @@ impl StripeCacheRun {
 
 #[test]
 fn what_was_read_or_written_for_a_row_is_not_read_again() {
-    let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Min, 16);
+    let mut bench = StripeCacheRun::new(RaidLevel::Raid5, ParityMethod::Min, 16);
     // Of four columns the old page and the old parity are read.
     bench.write(0, 0);
     // Then the old page alone; of as many either way what is not written, which is column 3.
@@ -189,7 +189,7 @@ fn what_was_read_or_written_for_a_row_is_not_read_again() {
 
 #[test]
 fn parity_fits_data_whatever_is_written_in_which_way() {
-    for level in [Level::Raid4, Level::Raid5, Level::Raid6] {
+    for level in [RaidLevel::Raid4, RaidLevel::Raid5, RaidLevel::Raid6] {
         for method in ParityMethod::ALL {
             for rows in [8, 16] {
                 let mut bench = StripeCacheRun::new(level, method, rows);
@@ -220,7 +220,7 @@ fn parity_fits_data_whatever_is_written_in_which_way() {
 
 #[test]
 fn a_trimmed_row_is_forgotten() {
-    let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Rmw, 16);
+    let mut bench = StripeCacheRun::new(RaidLevel::Raid5, ParityMethod::Rmw, 16);
     bench.write(0, 0);
     bench.submit(HostOp::Discard, 0, 4 * DATA);
     bench.settle();
@@ -231,7 +231,7 @@ fn a_trimmed_row_is_forgotten() {
 
 #[test]
 fn a_lost_member_makes_everything_forgotten() {
-    let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Rmw, 16);
+    let mut bench = StripeCacheRun::new(RaidLevel::Raid5, ParityMethod::Rmw, 16);
     (0..16).for_each(|row| bench.write(row, row % DATA));
     assert_eq!(bench.kept(), 32);
     let lost = bench.member(0, 1);
@@ -252,7 +252,7 @@ fn a_lost_member_makes_everything_forgotten() {
 fn what_a_write_held_as_a_member_failed_is_forgotten() {
     for step in 0..12 {
         for column in 0..=DATA as u8 {
-            let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Rmw, 16);
+            let mut bench = StripeCacheRun::new(RaidLevel::Raid5, ParityMethod::Rmw, 16);
             bench.write(0, 0);
             let lost = bench.member(0, column);
             bench.submit(HostOp::Write, StripeCacheRun::page(0, 0), 1);
@@ -275,7 +275,7 @@ fn what_a_write_held_as_a_member_failed_is_forgotten() {
 
 #[test]
 fn a_row_with_a_page_made_anew_is_forgotten() {
-    let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Rmw, 16);
+    let mut bench = StripeCacheRun::new(RaidLevel::Raid5, ParityMethod::Rmw, 16);
     bench.write(0, 0);
     bench.write(1, 0);
     let bad = BadPage { dev: bench.member(0, 0), page: 0 };
@@ -290,7 +290,7 @@ fn a_row_with_a_page_made_anew_is_forgotten() {
 #[test]
 fn a_row_that_a_scrub_finds_inconsistent_is_forgotten() {
     for repairs in [false, true] {
-        let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Rmw, 16);
+        let mut bench = StripeCacheRun::new(RaidLevel::Raid5, ParityMethod::Rmw, 16);
         (0..2).for_each(|column| bench.write(0, column));
         bench.write(1, 0);
         // What is flushed can rot.
@@ -312,7 +312,7 @@ fn a_row_that_a_scrub_finds_inconsistent_is_forgotten() {
 
 #[test]
 fn what_is_carried_out_with_another_write_is_as_durable_as_was_asked_for() {
-    let mut bench = StripeCacheRun::new(Level::Raid5, ParityMethod::Min, 16);
+    let mut bench = StripeCacheRun::new(RaidLevel::Raid5, ParityMethod::Min, 16);
     // The first holds the row, the second takes the others along.
     let writes = [(0, false), (1, false), (2, true), (3, false)];
     let tags = writes.map(|(column, fua)| bench.submit_fua(HostOp::Write, StripeCacheRun::page(0, column), 1, fua));
@@ -344,7 +344,7 @@ fn written(bench: &StripeCacheRun) -> u64 {
 
 #[test]
 fn waiting_writes_of_cached_pages_are_carried_out_as_one() {
-    let mut bench = StripeCacheRun::with_cache("write-through:ways=16", 32, Level::Raid5, ParityMethod::Min, 16);
+    let mut bench = StripeCacheRun::with_cache("write-through:ways=16", 32, RaidLevel::Raid5, ParityMethod::Min, 16);
     (0..DATA).for_each(|column| bench.write(0, column));
     let before = (written(&bench), bench.reads());
     // The first goes ahead alone; the others wait for it, two of them for the same page.

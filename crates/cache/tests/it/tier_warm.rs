@@ -4,11 +4,11 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use destage_cache::{Served, serve};
+use destage_cache::{ServedTier, serve};
 use destage_exec::{CrashRemains, CutChoice, MemoryExecutor, NextStep, NoCheck, ReplacementContent};
 use destage_plan::{Control, Dev, HostNotice, HostOp, HostRequest, Nanos, Shape, Status};
-use destage_raid::array::{Array, ArrayConfig};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{ArrayConfig, RaidArray};
+use destage_raid::{Geometry, RaidLevel};
 
 const PAGE: u64 = 128;
 const CACHES: [&str; 2] = ["leavo:ways=16", "kdd:ways=16"];
@@ -32,12 +32,12 @@ impl CutChoice for Keep {
 }
 
 fn geometry() -> Geometry {
-    Geometry::new(Level::Raid5, None, 5, 2, 32).expect("a shape that can be")
+    Geometry::new(RaidLevel::Raid5, None, 5, 2, 32).expect("a shape that can be")
 }
 
 const SSD: Dev = Dev(5);
 
-fn life(cache: &str, remains: CrashRemains) -> MemoryExecutor<Box<dyn Served>> {
+fn life(cache: &str, remains: CrashRemains) -> MemoryExecutor<Box<dyn ServedTier>> {
     let mut config = ArrayConfig::new(geometry());
     (config.idle_flush, config.page_bytes) = (Nanos(1 << 60), PAGE as u32);
     let controller = serve(cache, &config, PAGES).expect("a cache that can be");
@@ -55,13 +55,13 @@ fn fresh() -> CrashRemains {
     CrashRemains::fresh(members.chain([PAGES * PAGE]).map(|bytes| bytes as usize))
 }
 
-fn run(memory: &mut MemoryExecutor<Box<dyn Served>>) {
+fn run(memory: &mut MemoryExecutor<Box<dyn ServedTier>>) {
     memory.run(NextStep::Oldest, &NoCheck).expect("the controller goes on");
 }
 
 /// Asks; the bytes of a request that is served.
 fn answer(
-    memory: &mut MemoryExecutor<Box<dyn Served>>,
+    memory: &mut MemoryExecutor<Box<dyn ServedTier>>,
     op: HostOp,
     pages: Range<u64>,
     bytes: &[u8],
@@ -83,16 +83,16 @@ fn answer(
     read.expect("it was answered")
 }
 
-fn request(memory: &mut MemoryExecutor<Box<dyn Served>>, op: HostOp, pages: Range<u64>, bytes: &[u8]) -> Vec<u8> {
+fn request(memory: &mut MemoryExecutor<Box<dyn ServedTier>>, op: HostOp, pages: Range<u64>, bytes: &[u8]) -> Vec<u8> {
     answer(memory, op, pages, bytes).expect("it is served")
 }
 
-fn write(memory: &mut MemoryExecutor<Box<dyn Served>>, page: u64, byte: u8) {
+fn write(memory: &mut MemoryExecutor<Box<dyn ServedTier>>, page: u64, byte: u8) {
     request(memory, HostOp::Write, page..page + 1, &[byte; PAGE as usize]);
 }
 
 /// Reads everything; how many pages came from the cache, and the first byte of each.
-fn read(memory: &mut MemoryExecutor<Box<dyn Served>>) -> (u64, Vec<u8>) {
+fn read(memory: &mut MemoryExecutor<Box<dyn ServedTier>>) -> (u64, Vec<u8>) {
     let before = memory.engine().controller().counts().expect("it counts").read_hits;
     let bytes = request(memory, HostOp::Read, READ, &[]);
     let hits = memory.engine().controller().counts().expect("it counts").read_hits - before;
@@ -100,7 +100,7 @@ fn read(memory: &mut MemoryExecutor<Box<dyn Served>>) -> (u64, Vec<u8>) {
 }
 
 /// Runs until the array is clean.
-fn clean(memory: &mut MemoryExecutor<Box<dyn Served>>) {
+fn clean(memory: &mut MemoryExecutor<Box<dyn ServedTier>>) {
     memory.control(Control::Clean);
     loop {
         while let Some(notice) = memory.next_notice() {
@@ -112,7 +112,7 @@ fn clean(memory: &mut MemoryExecutor<Box<dyn Served>>) {
     }
 }
 
-fn settle(memory: &mut MemoryExecutor<Box<dyn Served>>) {
+fn settle(memory: &mut MemoryExecutor<Box<dyn ServedTier>>) {
     while !memory.is_idle() {
         run(memory);
     }
@@ -210,7 +210,7 @@ fn what_takes_the_place_of_a_cache_is_empty_whatever_it_holds() {
 #[test]
 fn what_was_staged_before_a_cut_is_freed() {
     let staged =
-        |remains: &CrashRemains| remains.nvram.slots().filter(|held| held.tag[1] == Array::kind_above(1)).count();
+        |remains: &CrashRemains| remains.nvram.slots().filter(|held| held.tag[1] == RaidArray::kind_above(1)).count();
     let cache = "kdd:ways=16:clean-after=1h";
     let mut memory = life(cache, fresh());
     for round in 0..3 {

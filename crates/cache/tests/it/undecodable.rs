@@ -1,12 +1,14 @@
 //! What a cache has kept as a delta and cannot be decoded is given to nobody, and tried once.
 
-use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Operations, Pages, Registered, Served, WriteStage};
+use destage_cache::{
+    CacheOperations, HostCache, HostCacheError, HostCacheInfo, ReadPages, RegisteredCache, ServedTier, WriteStage,
+};
 use destage_plan::{
     Buf, DevSet, Engine, HostNotice, HostOp, HostRequest, Nanos, OpId, Out, Params, Shape, Span, Start, Step,
     StepOutcome, StepSet,
 };
-use destage_raid::array::{Array, ArrayConfig, Degraded, Versions};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{ArrayConfig, DegradedRead, PageVersions, RaidArray};
+use destage_raid::{Geometry, RaidLevel};
 
 const PAGE: u64 = 4096;
 
@@ -20,7 +22,7 @@ impl Decodes {
     }
 }
 
-impl Versions for Decodes {}
+impl PageVersions for Decodes {}
 
 impl HostCache for Decodes {
     type Part = ();
@@ -28,11 +30,11 @@ impl HostCache for Decodes {
     fn read(
         &mut self,
         op: OpId,
-        pages: Pages<'_>,
+        pages: ReadPages<'_>,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Degraded> {
+    ) -> Result<StepSet, DegradedRead> {
         let read = array.plan_read(op, pages.first(), pages.count, pages.in_fragment(dst, pages.from), out)?;
         Ok(Self::decode(op, dst, read, out))
     }
@@ -41,8 +43,8 @@ impl HostCache for Decodes {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        _: &mut Array,
-        _: &mut Operations<()>,
+        _: &mut RaidArray,
+        _: &mut CacheOperations<()>,
         out: &mut Out,
     ) -> Option<StepSet> {
         let write = stage.planned();
@@ -50,7 +52,7 @@ impl HostCache for Decodes {
     }
 }
 
-impl Registered for Decodes {
+impl RegisteredCache for Decodes {
     const INFO: HostCacheInfo = HostCacheInfo::new::<Self>("decodes", "decodes what it reads", "-");
 
     fn new(_: u64, _: &ArrayConfig, _: &Params) -> Result<Self, HostCacheError> {
@@ -58,8 +60,8 @@ impl Registered for Decodes {
     }
 }
 
-fn engine() -> Engine<Box<dyn Served>> {
-    let config = ArrayConfig::new(Geometry::new(Level::Raid5, None, 4, 4, 16).unwrap());
+fn engine() -> Engine<Box<dyn ServedTier>> {
+    let config = ArrayConfig::new(Geometry::new(RaidLevel::Raid5, None, 4, 4, 16).unwrap());
     let shape = Shape::new(PAGE, 512, 12, 12, config.geometry.data_pages()).unwrap();
     let spec: Params = Params::resolve(&[("decodes", &[])], &"decodes".parse().unwrap()).unwrap().remove(0);
     let mut engine = Engine::new((Decodes::INFO.build)(0, &config, &spec).unwrap(), shape, 4);

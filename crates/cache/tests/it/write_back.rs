@@ -4,11 +4,11 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use destage_cache::{Served, host_cache, serve};
+use destage_cache::{ServedTier, host_cache, serve};
 use destage_exec::{CrashRemains, CutChoice, MemoryExecutor, NextStep, NoCheck, ReplacementContent};
 use destage_plan::{Control, Dev, HostNotice, HostOp, HostRequest, Nanos, PageRange, Refusal, Row, Shape, Status};
-use destage_raid::array::{ArrayConfig, Regime, Source};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{ArrayConfig, DurabilityMode, VersionSource};
+use destage_raid::{Geometry, RaidLevel};
 
 const PAGE: u64 = 128;
 const SECTOR: u64 = 16;
@@ -35,16 +35,16 @@ impl CutChoice for Keep {
 }
 
 fn geometry() -> Geometry {
-    Geometry::new(Level::Raid5, None, 5, 2, 32).expect("a shape that can be")
+    Geometry::new(RaidLevel::Raid5, None, 5, 2, 32).expect("a shape that can be")
 }
 
 struct Run {
-    memory: MemoryExecutor<Box<dyn Served>>,
+    memory: MemoryExecutor<Box<dyn ServedTier>>,
 }
 
 impl Run {
     /// Begins a life.
-    fn begin(regime: Regime, accepted: &[PageRange], remains: CrashRemains) -> Self {
+    fn begin(regime: DurabilityMode, accepted: &[PageRange], remains: CrashRemains) -> Self {
         let mut config = ArrayConfig::new(geometry());
         (config.idle_flush, config.page_bytes, config.regime) = (Nanos(1 << 60), PAGE as u32, regime);
         config.accepted_losses = accepted.to_vec();
@@ -58,7 +58,7 @@ impl Run {
         run
     }
 
-    fn fresh(regime: Regime) -> Self {
+    fn fresh(regime: DurabilityMode) -> Self {
         let members = (0..5).map(|_| geometry().member_pages() * PAGE);
         Self::begin(regime, &[], CrashRemains::fresh(members.chain([PAGES * PAGE]).map(|bytes| bytes as usize)))
     }
@@ -150,7 +150,7 @@ impl Run {
         let controller = self.memory.engine().controller();
         let dirty = |row| {
             let sources = controller.sources(Row(row));
-            let is = |column| matches!(sources.newest(column), Source::Page(_));
+            let is = |column| matches!(sources.newest(column), VersionSource::Page(_));
             geometry().data_set().iter().filter(|column| is(*column)).count() as u32
         };
         (0..geometry().member_pages()).map(dirty).sum()
@@ -183,7 +183,7 @@ impl Run {
     }
 
     /// Writes all pages twice: what they were at first is on the members.
-    fn filled(regime: Regime) -> Self {
+    fn filled(regime: DurabilityMode) -> Self {
         let mut run = Self::fresh(regime);
         for page in WRITTEN {
             assert!(run.write(page, 1));
@@ -215,13 +215,13 @@ fn it_says_what_its_loss_costs() {
 
 #[test]
 fn what_is_dirty_is_there_after_a_cut() {
-    for regime in [Regime::Flush, Regime::EveryWrite] {
+    for regime in [DurabilityMode::Flush, DurabilityMode::EveryWrite] {
         let mut run = Run::filled(regime);
         // In place of dirty pages: durable only when that is asked for.
         for page in 0..7 {
             run.write(page, 3);
         }
-        if regime == Regime::Flush {
+        if regime == DurabilityMode::Flush {
             run.flush();
         }
         let expected: Vec<_> = WRITTEN.map(|page| Some(if page < 7 { 3 } else { 2 })).collect();
@@ -239,15 +239,15 @@ fn what_is_dirty_is_there_after_a_cut() {
 
 #[test]
 fn what_was_written_in_place_and_not_flushed_may_be_gone() {
-    let mut run = Run::filled(Regime::Flush);
+    let mut run = Run::filled(DurabilityMode::Flush);
     run.write(3, 3);
-    assert_eq!(Run::begin(Regime::Flush, &[], run.cut(false, false)).read(3), Some(2));
-    assert_eq!(Run::begin(Regime::Flush, &[], run.cut(true, false)).read(3), Some(3));
+    assert_eq!(Run::begin(DurabilityMode::Flush, &[], run.cut(false, false)).read(3), Some(2));
+    assert_eq!(Run::begin(DurabilityMode::Flush, &[], run.cut(true, false)).read(3), Some(3));
 }
 
 #[test]
 fn the_loss_of_the_device_costs_what_is_dirty_and_no_more() {
-    let mut run = Run::filled(Regime::EveryWrite);
+    let mut run = Run::filled(DurabilityMode::EveryWrite);
     assert!(run.write(40, 9), "a page that is to be written back");
     run.memory.control(Control::Drain);
     while run.dirty() > 0 {
@@ -293,7 +293,7 @@ fn the_loss_of_the_device_costs_what_is_dirty_and_no_more() {
         .collect();
     let expected = |page: u64| if page == 40 { Some(9) } else { expected[page as usize] };
     for ends in [false, true, true] {
-        let mut again = Run::begin(Regime::EveryWrite, &[], run.cut(true, false));
+        let mut again = Run::begin(DurabilityMode::EveryWrite, &[], run.cut(true, false));
         assert_eq!(again.refusal(), None);
         let found: Vec<_> = WRITTEN.map(|page| again.read(page)).collect();
         assert_eq!(found, WRITTEN.map(expected).collect::<Vec<_>>());
@@ -304,19 +304,19 @@ fn the_loss_of_the_device_costs_what_is_dirty_and_no_more() {
         run = again;
     }
     // Who accepts that they are lost has what was there before.
-    let mut again = Run::begin(Regime::EveryWrite, &[PageRange { first: 0, pages: 4 }], run.cut(true, false));
+    let mut again = Run::begin(DurabilityMode::EveryWrite, &[PageRange { first: 0, pages: 4 }], run.cut(true, false));
     let given_up = [PageRange { first: 0, pages: 1 }, PageRange { first: 3, pages: 1 }];
     assert_eq!(again.memory.engine().controller().array().lost(), given_up);
     assert_eq!((again.read(0), again.read(3), again.read(4)), (Some(2), Some(2), None));
     again.clean();
-    let mut last = Run::begin(Regime::EveryWrite, &[], again.cut(false, false));
+    let mut last = Run::begin(DurabilityMode::EveryWrite, &[], again.cut(false, false));
     assert_eq!((last.read(0), last.read(3), last.read(5)), (Some(2), Some(2), None), "it is accepted");
     assert!((4..6).all(|page| last.write(page, 1)));
     assert!(!last.memory.engine().controller().condition().losses, "nothing is left of it");
 }
 
 /// Makes two pages dirty of eight that a run then comes to, which is long enough to pass the cache by.
-fn before_a_long_run(regime: Regime) -> Run {
+fn before_a_long_run(regime: DurabilityMode) -> Run {
     let mut run = Run::filled(regime);
     for page in [41, 44] {
         assert!(run.write(page, 2));
@@ -338,7 +338,7 @@ fn overwrite(run: &mut Run, byte: u8) -> u64 {
 fn a_dirty_page_that_a_run_overwrites_never_becomes_older_than_what_was_flushed() {
     let mut found_before = 0;
     for steps in 0.. {
-        let mut run = before_a_long_run(Regime::Flush);
+        let mut run = before_a_long_run(DurabilityMode::Flush);
         let write = overwrite(&mut run, 7);
         let (mut flush, mut is_flushed, mut done) = (None, false, 0);
         while done < steps && !run.memory.is_idle() {
@@ -355,7 +355,7 @@ fn a_dirty_page_that_a_run_overwrites_never_becomes_older_than_what_was_flushed(
             }
         }
         for keep in [false, true] {
-            let mut again = Run::begin(Regime::Flush, &[], run.cut(keep, false));
+            let mut again = Run::begin(DurabilityMode::Flush, &[], run.cut(keep, false));
             for page in [41, 44] {
                 let found = again.read(page);
                 assert!(
@@ -375,7 +375,7 @@ fn a_dirty_page_that_a_run_overwrites_never_becomes_older_than_what_was_flushed(
 
 /// Has a run overwrite dirty pages, durably or not.
 fn after_a_long_run(is_flushed: bool) -> Run {
-    let mut run = before_a_long_run(Regime::Flush);
+    let mut run = before_a_long_run(DurabilityMode::Flush);
     let write = overwrite(&mut run, 7);
     assert_eq!(run.answers([write]), [true]);
     if is_flushed {
@@ -392,10 +392,10 @@ fn a_page_that_a_run_has_overwritten_comes_into_the_cache_again() {
         assert_eq!((run.dirty(), run.read(41), run.read(44)), (21, Some(9), Some(7)));
         run.flush();
         for keep in [false, true] {
-            let mut again = Run::begin(Regime::Flush, &[], run.cut(keep, false));
+            let mut again = Run::begin(DurabilityMode::Flush, &[], run.cut(keep, false));
             assert_eq!((again.read(41), again.read(44)), (Some(9), Some(7)));
             again.clean();
-            let mut last = Run::begin(Regime::Flush, &[], again.cut(false, true));
+            let mut last = Run::begin(DurabilityMode::Flush, &[], again.cut(false, true));
             assert_eq!((last.read(41), last.read(44)), (Some(9), Some(7)));
         }
     }
@@ -403,11 +403,11 @@ fn a_page_that_a_run_has_overwritten_comes_into_the_cache_again() {
 
 #[test]
 fn a_write_that_has_to_be_durable_overwrites_no_dirty_page_past_the_cache() {
-    let mut run = before_a_long_run(Regime::EveryWrite);
+    let mut run = before_a_long_run(DurabilityMode::EveryWrite);
     let write = overwrite(&mut run, 7);
     assert_eq!(run.answers([write]), [true]);
     assert_eq!(run.memory.engine().controller().counts().expect("it counts").overwritten, 0);
-    assert_eq!(Run::begin(Regime::EveryWrite, &[], run.cut(false, false)).read(41), Some(7));
+    assert_eq!(Run::begin(DurabilityMode::EveryWrite, &[], run.cut(false, false)).read(41), Some(7));
 }
 
 #[test]
@@ -417,7 +417,7 @@ fn what_a_run_has_overwritten_is_lost_with_the_device_until_it_is_flushed() {
         run.memory.fail(SSD, &mut Keep(true));
         run.memory.announce_all();
         run.settle();
-        let mut again = Run::begin(Regime::Flush, &[], run.cut(false, true));
+        let mut again = Run::begin(DurabilityMode::Flush, &[], run.cut(false, true));
         let expected = is_flushed.then_some(7);
         assert_eq!([41, 44].map(|page| again.read(page)), [expected; 2], "neither is what it was at first");
     }
@@ -425,9 +425,12 @@ fn what_a_run_has_overwritten_is_lost_with_the_device_until_it_is_flushed() {
 
 #[test]
 fn a_lost_page_that_is_written_again_is_whole_whenever_the_power_fails() {
-    for (regime, is_replaced) in
-        [(Regime::Flush, false), (Regime::Flush, true), (Regime::EveryWrite, false), (Regime::EveryWrite, true)]
-    {
+    for (regime, is_replaced) in [
+        (DurabilityMode::Flush, false),
+        (DurabilityMode::Flush, true),
+        (DurabilityMode::EveryWrite, false),
+        (DurabilityMode::EveryWrite, true),
+    ] {
         let mut after = 0;
         for steps in 0.. {
             let mut run = Run::filled(regime);
@@ -445,7 +448,8 @@ fn a_lost_page_that_is_written_again_is_whole_whenever_the_power_fails() {
                 run.step();
                 done += 1;
                 while let Some(notice) = run.memory.next_notice() {
-                    if matches!(notice, HostNotice::Acked { tag, ok: true } if tag == write) && regime == Regime::Flush
+                    if matches!(notice, HostNotice::Acked { tag, ok: true } if tag == write)
+                        && regime == DurabilityMode::Flush
                     {
                         tags.push(run.submit(HostOp::Flush, 0, 0, &[]));
                     } else if matches!(notice, HostNotice::Acked { tag, ok: true } if Some(&tag) == tags.last()) {
@@ -471,7 +475,7 @@ fn a_lost_page_that_is_written_again_is_whole_whenever_the_power_fails() {
 
 #[test]
 fn what_was_let_in_before_the_device_was_lost_does_not_enter_the_next_one() {
-    for regime in [Regime::Flush, Regime::EveryWrite] {
+    for regime in [DurabilityMode::Flush, DurabilityMode::EveryWrite] {
         for page in [3, 5] {
             let mut run = Run::fresh(regime);
             let read = run.submit(HostOp::Read, page * PAGE, PAGE, &[]);
@@ -494,7 +498,7 @@ fn what_was_let_in_before_the_device_was_lost_does_not_enter_the_next_one() {
 
 #[test]
 fn a_part_of_a_page_that_was_lost_meanwhile_does_not_make_it_whole() {
-    let mut run = Run::filled(Regime::EveryWrite);
+    let mut run = Run::filled(DurabilityMode::EveryWrite);
     // One that the SSD has, and one that a member has.
     let read = run.submit(HostOp::Read, 19 * PAGE, 2 * PAGE, &[]);
     let part = run.submit(HostOp::Write, 19 * PAGE, SECTOR, &[3; SECTOR as usize]);
@@ -517,7 +521,7 @@ fn a_part_of_a_page_that_was_lost_meanwhile_does_not_make_it_whole() {
 fn a_flush_is_answered_once_the_loss_is_noted() {
     let (mut lost, mut served) = (0, 0);
     for steps in 0..20 {
-        let mut run = Run::fresh(Regime::Flush);
+        let mut run = Run::fresh(DurabilityMode::Flush);
         assert!(run.write(3, 2));
         run.flush();
         // Not durable on the SSD, but on the members as soon as it is written back.
@@ -536,7 +540,7 @@ fn a_flush_is_answered_once_the_loss_is_noted() {
             run.memory.run(NextStep::At(0), &NoCheck).expect("the controller goes on");
         }
         // The device answers again, with what it had durably.
-        let mut again = Run::begin(Regime::Flush, &[], run.cut(false, false));
+        let mut again = Run::begin(DurabilityMode::Flush, &[], run.cut(false, false));
         assert_eq!(again.refusal(), None, "which page is lost is known");
         match again.read(3) {
             None => lost += 1,
@@ -551,32 +555,32 @@ fn a_flush_is_answered_once_the_loss_is_noted() {
 
 #[test]
 fn a_start_that_is_refused_for_another_reason_accepts_no_loss() {
-    let mut run = Run::filled(Regime::EveryWrite);
+    let mut run = Run::filled(DurabilityMode::EveryWrite);
     let mut remains = run.cut(true, true);
     for member in [0, 1] {
         remains.disks[member].answers = false;
     }
-    let mut refused = Run::begin(Regime::EveryWrite, &[ALL], remains);
+    let mut refused = Run::begin(DurabilityMode::EveryWrite, &[ALL], remains);
     assert!(matches!(refused.refusal(), Some(Refusal::MembersLost { .. })), "{:?}", refused.refusal());
     while refused.memory.runnable() > 0 {
         refused.step();
     }
     let mut remains = refused.cut(true, false);
     remains.disks.iter_mut().for_each(|disk| disk.answers = true);
-    let mut back = Run::begin(Regime::EveryWrite, &[], remains);
+    let mut back = Run::begin(DurabilityMode::EveryWrite, &[], remains);
     assert_eq!((back.refusal(), back.read_all()), (None, vec![Some(2); 20]), "all of them came back");
 }
 
 #[test]
 fn a_start_without_the_device_is_refused_while_there_may_be_dirty_pages() {
-    let mut run = Run::filled(Regime::Flush);
-    let refused = Run::begin(Regime::Flush, &[], run.cut(false, true));
+    let mut run = Run::filled(DurabilityMode::Flush);
+    let refused = Run::begin(DurabilityMode::Flush, &[], run.cut(false, true));
     assert!(is_lost(refused.refusal()));
     let part = [PageRange { first: 0, pages: 127 }];
-    assert!(is_lost(Run::begin(Regime::Flush, &part, run.cut(false, true)).refusal()), "not all is accepted");
-    let mut back = Run::begin(Regime::Flush, &[], run.cut(false, false));
+    assert!(is_lost(Run::begin(DurabilityMode::Flush, &part, run.cut(false, true)).refusal()), "not all is accepted");
+    let mut back = Run::begin(DurabilityMode::Flush, &[], run.cut(false, false));
     assert_eq!(back.read_all(), vec![Some(2); 20], "it notes nothing: the device may come back");
-    let mut accepted = Run::begin(Regime::Flush, &[ALL], run.cut(false, true));
+    let mut accepted = Run::begin(DurabilityMode::Flush, &[ALL], run.cut(false, true));
     assert_eq!(accepted.refusal(), None);
     assert_eq!(accepted.memory.engine().controller().array().lost(), [ALL]);
     assert_eq!(accepted.read_all(), vec![Some(1); 20], "what was written before");
@@ -584,25 +588,25 @@ fn a_start_without_the_device_is_refused_while_there_may_be_dirty_pages() {
     // What the lost device had is not believed when it comes back.
     let mut remains = accepted.cut(true, false);
     remains.disks[SSD.index()] = run.cut(false, false).disks.pop().expect("the SSD");
-    let mut last = Run::begin(Regime::Flush, &[], remains);
+    let mut last = Run::begin(DurabilityMode::Flush, &[], remains);
     assert_eq!((last.refusal(), last.read(3), last.read(4)), (None, Some(5), Some(1)));
 }
 
 #[test]
 fn a_log_of_dirty_pages_that_cannot_be_read_is_a_loss() {
-    let mut run = Run::filled(Regime::Flush);
+    let mut run = Run::filled(DurabilityMode::Flush);
     let mut damaged = run.cut(true, false);
     let pages = (0..4 * PAGE as usize).step_by(PAGE as usize);
     pages.for_each(|at| damaged.disks[SSD.index()].image[at + 20] ^= 1);
-    let refused = Run::begin(Regime::Flush, &[], damaged);
+    let refused = Run::begin(DurabilityMode::Flush, &[], damaged);
     assert!(is_lost(refused.refusal()), "{:?}", refused.refusal());
 }
 
 #[test]
 fn a_start_without_the_device_goes_on_after_a_clean_stop() {
-    let mut run = Run::filled(Regime::Flush);
+    let mut run = Run::filled(DurabilityMode::Flush);
     run.clean();
-    let mut without = Run::begin(Regime::Flush, &[], run.cut(false, true));
+    let mut without = Run::begin(DurabilityMode::Flush, &[], run.cut(false, true));
     assert_eq!(without.read_all(), vec![Some(2); 20]);
     assert!(without.write(3, 5));
     assert_eq!(without.read(3), Some(5));
@@ -613,7 +617,7 @@ fn a_start_without_the_device_goes_on_after_a_clean_stop() {
 #[test]
 fn a_start_without_the_device_at_every_moment_of_a_clean_stop() {
     for (drained, newest) in [(false, false), (false, true), (true, false), (true, true)] {
-        let mut run = Run::filled(Regime::Flush);
+        let mut run = Run::filled(DurabilityMode::Flush);
         if drained {
             run.memory.control(Control::Drain);
             while run.dirty() > 0 {
@@ -626,7 +630,7 @@ fn a_start_without_the_device_at_every_moment_of_a_clean_stop() {
         let mut refused = 0;
         loop {
             let stopped = std::iter::from_fn(|| run.memory.next_notice()).any(|notice| notice == HostNotice::Clean);
-            let mut without = Run::begin(Regime::Flush, &[], run.cut(false, true));
+            let mut without = Run::begin(DurabilityMode::Flush, &[], run.cut(false, true));
             if !stopped && is_lost(without.refusal()) {
                 refused += 1;
             } else {
@@ -649,7 +653,7 @@ fn a_write_that_is_on_its_way_when_the_device_is_lost() {
     const TAG: u64 = 1 << 32;
     for (page, dirty) in [(3, true), (40, false)] {
         for steps in 0..12 {
-            let mut run = Run::filled(Regime::Flush);
+            let mut run = Run::filled(DurabilityMode::Flush);
             let request = HostRequest { tag: TAG, op: HostOp::Write, offset: page * PAGE, len: PAGE, fua: false };
             run.memory.submit(request, &[3; PAGE as usize]).expect("a request in range");
             for _ in 0..steps {
@@ -676,7 +680,7 @@ fn a_write_that_is_on_its_way_when_the_device_is_lost() {
 #[test]
 fn members_are_lost_and_filled_beside_dirty_pages() {
     for lost in 0..5 {
-        let mut run = Run::filled(Regime::Flush);
+        let mut run = Run::filled(DurabilityMode::Flush);
         run.memory.fail(Dev(lost), &mut Keep(true));
         run.memory.announce_all();
         run.settle();
@@ -691,7 +695,7 @@ fn members_are_lost_and_filled_beside_dirty_pages() {
         expected[0] = Some(3);
         assert_eq!(run.read_all(), expected, "{lost}");
         // Filled in as the parity has it: another can be lost then.
-        let mut run = Run::begin(Regime::Flush, &[], run.cut(true, false));
+        let mut run = Run::begin(DurabilityMode::Flush, &[], run.cut(true, false));
         run.memory.fail(Dev((lost + 1) % 5), &mut Keep(true));
         run.memory.announce_all();
         run.clean();

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use destage_cache::{Served, host_cache, serve};
+use destage_cache::{ServedTier, host_cache, serve};
 use destage_exec::{CrashRemains, MemoryExecutor, NextStep, NoCheck, StepLatency, StepLog};
 use destage_plan::{Column, Control, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos, Shape, StepKind, Stripe};
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 
 use destage_testkit::{TestRng, data, draw};
 
@@ -18,7 +18,7 @@ const SECTOR: u64 = 16;
 
 struct Run {
     name: String,
-    memory: MemoryExecutor<Box<dyn Served>>,
+    memory: MemoryExecutor<Box<dyn ServedTier>>,
     log: StepLog,
     tag: u64,
     stripe: u64,
@@ -26,7 +26,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(cache: &str, level: Level, members: u32, chunk: u32, pages: u64) -> Self {
+    fn new(cache: &str, level: RaidLevel, members: u32, chunk: u32, pages: u64) -> Self {
         let geometry = Geometry::new(level, None, members, chunk, 32).expect("a shape that can be");
         let mut config = ArrayConfig::new(geometry.clone());
         config.idle_flush = Nanos(1 << 60);
@@ -110,7 +110,7 @@ fn drained() {
     for cache in
         ["wow:low=100:high=100", "stow:low=100:high=100", "sync+iwc:timeout=1h:full=wait", "lawc:timeout=1h:full=wait"]
     {
-        let mut run = Run::new(cache, Level::Raid4, 4, 1, 12);
+        let mut run = Run::new(cache, RaidLevel::Raid4, 4, 1, 12);
         run.write(0, 2);
         run.write(4, 1);
         assert_eq!(run.rest(), 2, "{cache}");
@@ -135,7 +135,7 @@ fn drained() {
 /// stripe whole and reads nothing; LAWC reads A2 for the first parity, and nothing for the second.
 #[test]
 fn figure_4() {
-    let mut wow = Run::new("wow:low=100:high=100", Level::Raid4, 4, 1, 8);
+    let mut wow = Run::new("wow:low=100:high=100", RaidLevel::Raid4, 4, 1, 8);
     wow.write(0, 2);
     wow.write(1, 2);
     assert_eq!(wow.rest(), 2);
@@ -144,7 +144,7 @@ fn figure_4() {
     wow.rest();
     assert_eq!((wow.steps(StepKind::Read), wow.steps(StepKind::Write)), (0, 4));
     for cache in ["sync+iwc:timeout=1h:full=wait", "lawc:small=0:timeout=1h:full=wait"] {
-        let mut run = Run::new(cache, Level::Raid4, 4, 1, 8);
+        let mut run = Run::new(cache, RaidLevel::Raid4, 4, 1, 8);
         run.write(0, 2);
         assert_eq!(run.rest(), 1);
         assert_eq!((run.steps(StepKind::Read), run.steps(StepKind::Write)), (1, 0), "A2 is read, {cache}");
@@ -159,7 +159,7 @@ fn figure_4() {
 /// the others until the time is up, counted from the acknowledgement before.
 #[test]
 fn figure_5() {
-    let mut run = Run::new("sync+iwc:timeout=10ms", Level::Raid0, 4, 1, 16);
+    let mut run = Run::new("sync+iwc:timeout=10ms", RaidLevel::Raid0, 4, 1, 16);
     // A: A0, A1; B: A2 and then B2, B3. Nothing is written before the fourth member has something.
     run.write(0, 2);
     run.write(2, 1);
@@ -181,7 +181,7 @@ fn figure_5() {
 /// or a write waits for room (specs §8.5).
 #[test]
 fn groups_go_when_all_members_have_something_to_write() {
-    let new = |settings: &str| Run::new(&format!("sync+wow:groups=4:{settings}"), Level::Raid0, 4, 1, 8);
+    let new = |settings: &str| Run::new(&format!("sync+wow:groups=4:{settings}"), RaidLevel::Raid0, 4, 1, 8);
     let write = |run: &mut Run, page: u64| {
         run.write(page, 1);
         (run.rest(), run.steps(StepKind::Write))
@@ -225,7 +225,7 @@ fn groups_go_when_all_members_have_something_to_write() {
 /// after one of 3 ms and one of 19 ms that is 5 ms.
 #[test]
 fn a_timeout_follows_collections() {
-    let mut run = Run::new("sync+iwc:timeout=auto", Level::Raid0, 4, 1, 16);
+    let mut run = Run::new("sync+iwc:timeout=auto", RaidLevel::Raid0, 4, 1, 16);
     let waits = |run: &mut Run, page: u64| {
         run.write(page, 1);
         assert_eq!(run.rest(), 1);
@@ -258,7 +258,7 @@ fn a_timeout_follows_collections() {
 /// its way and waits for room in the only cache of a member that all of them need, of one page.
 #[test]
 fn a_write_that_does_not_fit_waits_only_if_it_depends_on_what_is_there() {
-    let mut run = Run::new("lawc:small=56:timeout=1h:full=wait", Level::Raid0, 4, 4, 9);
+    let mut run = Run::new("lawc:small=56:timeout=1h:full=wait", RaidLevel::Raid0, 4, 4, 9);
     let group = run.stripe;
     let answered = |run: &mut Run, page: u64, pages: u64| {
         run.write(page, pages);
@@ -286,7 +286,7 @@ fn a_write_that_does_not_fit_waits_only_if_it_depends_on_what_is_there() {
 }
 
 /// A history of requests at random, many at a time.
-fn history(cache: &str, level: Level, seed: u64) -> Run {
+fn history(cache: &str, level: RaidLevel, seed: u64) -> Run {
     let mut run = Run::new(cache, level, 5, 4, 40);
     let sizes = destage_testkit::ArraySizes { sector: SECTOR, page: PAGE, stripe: run.stripe, pages: run.pages };
     let mut dice = TestRng::new(seed);
@@ -309,7 +309,9 @@ fn history(cache: &str, level: Level, seed: u64) -> Run {
 
 #[test]
 fn lawc_without_a_small_cache_is_synchronised_iwc() {
-    for (seed, level) in [Level::Raid0, Level::Raid4, Level::Raid5, Level::Raid6].into_iter().enumerate() {
+    for (seed, level) in
+        [RaidLevel::Raid0, RaidLevel::Raid4, RaidLevel::Raid5, RaidLevel::Raid6].into_iter().enumerate()
+    {
         let (one, other) = (history("lawc:small=0", level, seed as u64), history("sync+iwc", level, seed as u64));
         assert!(one.commands().len() > 10_000, "members are asked for much");
         assert_eq!(one.commands(), other.commands(), "{level}");
@@ -322,7 +324,9 @@ fn what_does_not_wait_for_others_is_as_if_it_were_not_synchronised() {
     for cache in caches {
         let (name, settings) = cache.split_once(':').unwrap_or((cache, "full=wait"));
         let synchronised = format!("sync+{name}:timeout=0s:{settings}");
-        for (seed, level) in [Level::Raid0, Level::Raid4, Level::Raid5, Level::Raid6].into_iter().enumerate() {
+        for (seed, level) in
+            [RaidLevel::Raid0, RaidLevel::Raid4, RaidLevel::Raid5, RaidLevel::Raid6].into_iter().enumerate()
+        {
             let (one, other) = (history(&synchronised, level, seed as u64), history(cache, level, seed as u64));
             assert!(one.commands().len() > 8_000, "members are asked for much: {}", one.commands().len());
             assert_eq!(one.commands(), other.commands(), "{cache}, {level}");
@@ -335,7 +339,7 @@ fn what_does_not_wait_for_others_is_as_if_it_were_not_synchronised() {
 /// are kept for that, or it would wait for these, and these for it.
 #[test]
 fn what_is_written_again_on_its_way_leaves_slots_for_that() {
-    for level in [Level::Raid0, Level::Raid5] {
+    for level in [RaidLevel::Raid0, RaidLevel::Raid5] {
         for hot in 0..6 {
             let mut run = Run::new("lawc:small=75:timeout=1h:full=wait", level, 4, 1, 13);
             let mut answered = 0;
@@ -358,9 +362,9 @@ fn what_is_written_again_on_its_way_leaves_slots_for_that() {
 /// more than there are beside the pages that the cache may hold, and it is not destaged before they have them.
 #[test]
 fn a_stripe_that_is_written_again_needs_no_more_slots_than_there_are() {
-    for (level, pages) in [(Level::Raid0, 48), (Level::Raid5, 36)] {
+    for (level, pages) in [(RaidLevel::Raid0, 48), (RaidLevel::Raid5, 36)] {
         for cache in ["wow", "stow"] {
-            let members = if level == Level::Raid0 { 2 } else { 3 };
+            let members = if level == RaidLevel::Raid0 { 2 } else { 3 };
             let mut run = Run::new(cache, level, members, 16, pages);
             // One group at a time: the second waits for the first.
             run.write(32, 1);
@@ -375,7 +379,7 @@ fn a_stripe_that_is_written_again_needs_no_more_slots_than_there_are() {
 /// then (specs §8.2).
 #[test]
 fn a_write_that_waits_for_room_has_groups_destaged_below_the_thresholds() {
-    let mut run = Run::new("wow:low=80:high=90", Level::Raid0, 5, 1, 6);
+    let mut run = Run::new("wow:low=80:high=90", RaidLevel::Raid0, 5, 1, 6);
     run.write(0, 2);
     assert_eq!((run.rest(), run.steps(StepKind::Write)), (1, 0));
     run.write(5, 5);
@@ -388,7 +392,7 @@ fn a_write_that_waits_for_room_has_groups_destaged_below_the_thresholds() {
 #[test]
 fn four_groups_of_a_run_go_on_below_the_threshold() {
     let at_a_time = |cache: &str, writes: &[(u64, u64)]| {
-        let mut run = Run::new(cache, Level::Raid0, 5, 1, 40);
+        let mut run = Run::new(cache, RaidLevel::Raid0, 5, 1, 40);
         let (mut least, mut most) = (usize::MAX, 0);
         for (page, pages) in writes {
             run.write(*page, *pages);
@@ -421,7 +425,7 @@ fn four_groups_of_a_run_go_on_below_the_threshold() {
 /// Counts as others a read in more pieces than an operation has steps for, and one of a member that is lost.
 #[test]
 fn pages_that_are_read_in_another_way_are_counted() {
-    let mut run = Run::new("wow:low=100:high=100", Level::Raid5, 4, 32, 100);
+    let mut run = Run::new("wow:low=100:high=100", RaidLevel::Raid5, 4, 32, 100);
     for page in (0..96).step_by(2) {
         run.write(page, 1);
     }
@@ -429,7 +433,7 @@ fn pages_that_are_read_in_another_way_are_counted() {
     run.read(0, 96);
     assert_eq!((run.rest(), run.reads()), (1, (48, 48)));
 
-    let mut run = Run::new("wow:low=100:high=100", Level::Raid5, 4, 1, 8);
+    let mut run = Run::new("wow:low=100:high=100", RaidLevel::Raid5, 4, 1, 8);
     run.write(0, 1);
     run.rest();
     let lost = run.memory.engine().controller().array().config().geometry.device(Stripe(0), Column(1));

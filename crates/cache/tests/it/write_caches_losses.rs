@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-use destage_cache::{Served, serve};
+use destage_cache::{ServedTier, serve};
 use destage_exec::{CrashRemains, CutChoice, MemoryExecutor, NextStep, NoCheck};
 use destage_plan::{Column, Dev, HostNotice, HostOp, HostRequest, Nanos, Shape, Status, Stripe};
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 
 const PAGE: u64 = 64;
 /// Steps after which nothing is waited for any more.
@@ -32,11 +32,11 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(cache: &'static str, level: Level) -> Self {
+    fn new(cache: &'static str, level: RaidLevel) -> Self {
         Self { cache, geometry: Geometry::new(level, None, 5, 1, 16).expect("a shape that can be") }
     }
 
-    fn life(&self, remains: CrashRemains) -> MemoryExecutor<Box<dyn Served>> {
+    fn life(&self, remains: CrashRemains) -> MemoryExecutor<Box<dyn ServedTier>> {
         let mut config = ArrayConfig::new(self.geometry.clone());
         config.idle_flush = Nanos(1 << 60);
         let controller = serve(self.cache, &config, 8).expect("a cache that can be");
@@ -67,7 +67,7 @@ impl Bench {
 
 /// Asks for something, waits for it, and says whether it was done.
 fn request(
-    memory: &mut MemoryExecutor<Box<dyn Served>>,
+    memory: &mut MemoryExecutor<Box<dyn ServedTier>>,
     tag: u64,
     op: HostOp,
     pages: Range<u64>,
@@ -89,7 +89,7 @@ fn request(
     panic!("{request:?} is never answered");
 }
 
-fn check(memory: &mut MemoryExecutor<Box<dyn Served>>, tag: u64, what: &str) {
+fn check(memory: &mut MemoryExecutor<Box<dyn ServedTier>>, tag: u64, what: &str) {
     assert!(request(memory, tag, HostOp::Read, 1..2, &[]), "{what}: it is answered");
     assert_eq!(memory.request_bytes(tag), [7; PAGE as usize], "{what}");
 }
@@ -102,7 +102,7 @@ const CACHES: [&str; 3] =
 #[test]
 fn a_page_of_a_lost_member_is_kept_by_recovery() {
     for cache in CACHES {
-        for level in [Level::Raid4, Level::Raid5, Level::Raid6] {
+        for level in [RaidLevel::Raid4, RaidLevel::Raid5, RaidLevel::Raid6] {
             let bench = Bench::new(cache, level);
             let mut memory = bench.life(bench.remains());
             check(&mut memory, 1, &format!("{cache} over {level}, recovered"));
@@ -120,7 +120,7 @@ fn a_page_of_a_lost_member_is_kept_by_recovery() {
 #[test]
 fn a_page_of_a_lost_member_survives_cuts_of_recovery() {
     for cache in CACHES {
-        for level in [Level::Raid4, Level::Raid5, Level::Raid6] {
+        for level in [RaidLevel::Raid4, RaidLevel::Raid5, RaidLevel::Raid6] {
             let bench = Bench::new(cache, level);
             let mut memory = bench.life(bench.remains());
             let mut cuts = 0;

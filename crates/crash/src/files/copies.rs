@@ -6,15 +6,15 @@ use std::rc::Rc;
 use destage_exec::RecordingOs;
 use destage_plan::{Dev, DevSet};
 
-use super::{FilesReport, Known, Life, Outcome, Scene};
-use crate::Dice;
+use super::{FileLife, FilesReport, HistoryScene, KnownArray, LifeOutcome};
+use crate::RandomDraws;
 
 /// Holds what each file held.
 #[derive(Debug)]
 pub(super) struct OldContents(Vec<(PathBuf, Vec<u8>)>);
 
 /// Lists the files of an array: its devices, the NVRAM if that has a file of its own, the intents.
-fn files_of(scene: &Scene, known: &Known) -> Vec<PathBuf> {
+fn files_of(scene: &HistoryScene, known: &KnownArray) -> Vec<PathBuf> {
     let config = scene.config(&known.paths);
     let own = scene.home.is_none().then(|| config.nvram_path().to_owned());
     known.paths.iter().cloned().chain(own).chain([config.intents.clone()]).collect()
@@ -22,13 +22,19 @@ fn files_of(scene: &Scene, known: &Known) -> Vec<PathBuf> {
 
 impl OldContents {
     /// Copies all files as they are; none if one is not there.
-    fn of(scene: &Scene, os: &RecordingOs, known: &Known) -> Option<Self> {
+    fn of(scene: &HistoryScene, os: &RecordingOs, known: &KnownArray) -> Option<Self> {
         let copied = files_of(scene, known).into_iter().map(|path| os.content(&path).map(|bytes| (path, bytes)));
         copied.collect::<Option<_>>().map(Self)
     }
 
     /// Puts some of those back that differ; returns what was there.
-    fn put_back(&self, scene: &Scene, os: &RecordingOs, known: &Known, dice: &mut Dice) -> Vec<(PathBuf, Vec<u8>)> {
+    fn put_back(
+        &self,
+        scene: &HistoryScene,
+        os: &RecordingOs,
+        known: &KnownArray,
+        dice: &mut RandomDraws,
+    ) -> Vec<(PathBuf, Vec<u8>)> {
         let mut chosen = files_of(scene, known);
         let left_out = match dice.below(3) {
             // All but one.
@@ -50,14 +56,14 @@ impl OldContents {
     }
 }
 
-impl<'a> Life<'a> {
+impl<'a> FileLife<'a> {
     /// Opens what an earlier life left with older copies of some files in it, if there are any. None if nothing is put
     /// back, or it was refused: all is again as it was left then, but for what a start that is refused changes.
     pub(super) fn open_with_copies(
-        scene: &'a Scene,
+        scene: &'a HistoryScene,
         os: &RecordingOs,
-        known: &mut Known,
-        dice: &mut Dice,
+        known: &mut KnownArray,
+        dice: &mut RandomDraws,
         report: &mut FilesReport,
     ) -> Result<Option<Self>, String> {
         if known.depth > 1 || !known.is_whole() {
@@ -80,7 +86,7 @@ impl<'a> Life<'a> {
             .map(Dev)
             .filter(|dev| before.iter().any(|(path, _)| *path == known.paths[dev.index()]))
             .collect();
-        let mut with_copies = Known { has_copies: true, ..known.clone() };
+        let mut with_copies = KnownArray { has_copies: true, ..known.clone() };
         with_copies.down |= old;
         with_copies.lost |= old & scene.members();
         // A start that counts a member as not there may find rows torn.
@@ -91,7 +97,7 @@ impl<'a> Life<'a> {
         scene.diary.note(|| format!("older copies: {:?}", before.iter().map(|copy| &copy.0).collect::<Vec<_>>()));
         let opened = Self::open_as_left(scene, os.clone(), with_copies.clone(), dice.clone(), report)?;
         if let Some(mut life) = opened {
-            if matches!(life.ready(report)?, Outcome::Refused) {
+            if matches!(life.ready(report)?, LifeOutcome::Refused) {
                 // Not at once: the devices that it found behind are not the array's any more.
                 *known = with_copies;
                 return Ok(None);

@@ -5,36 +5,36 @@ use std::collections::BTreeSet;
 
 use destage_plan::{Dev, HostOp, Status};
 
-use super::{Known, Life, Scene};
-use crate::asked::Asked;
+use super::{FileLife, HistoryScene, KnownArray};
+use crate::asked::AskedRequests;
 use crate::dirty::dirty_pages;
 
 /// What is in doubt.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Doubt {
+pub(super) struct FileDoubt {
     /// Pages that may have been lost with the device, in this life or before.
     pages: BTreeSet<u64>,
     /// The device was lost some time.
     pub(super) lost: bool,
 }
 
-impl Known {
+impl KnownArray {
     /// The device was lost, and it is not known when.
-    pub(super) fn doubt_all(&mut self, scene: &Scene) {
+    pub(super) fn doubt_all(&mut self, scene: &HistoryScene) {
         self.doubt.lost = true;
         self.doubt.pages.extend(0..scene.cell.geometry.data_pages());
         self.model.set_may_fail(true);
     }
 }
 
-impl Scene {
+impl HistoryScene {
     /// The device that may have what no member has, if there is one.
     pub(super) fn holder(&self) -> Option<Dev> {
         self.cache.holds_dirty.then(|| Dev(self.cell.geometry.members()))
     }
 }
 
-impl Life<'_> {
+impl FileLife<'_> {
     /// A device is about to be lost.
     pub(super) fn doubt(&mut self, dev: Dev) {
         if self.scene.holder() != Some(dev) {
@@ -52,7 +52,7 @@ impl Life<'_> {
     }
 
     /// A request is submitted: what is on its way to a device that is lost, and not known to be, is lost with it.
-    pub(super) fn doubt_submitted(&mut self, asked: &Asked) {
+    pub(super) fn doubt_submitted(&mut self, asked: &AskedRequests) {
         let Some(holder) = self.scene.holder() else { return };
         let writes = asked.writes();
         if writes && self.dead.contains(holder) && self.files.answers(holder) {
@@ -61,7 +61,7 @@ impl Life<'_> {
     }
 
     /// Whether a request may have failed.
-    pub(super) fn may_have_failed(&self, asked: &Asked) -> bool {
+    pub(super) fn may_have_failed(&self, asked: &AskedRequests) -> bool {
         asked.op != HostOp::Flush && self.known.doubt.pages.range(asked.pages()).next().is_some()
     }
 }

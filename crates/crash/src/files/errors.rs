@@ -6,17 +6,17 @@ use std::sync::Arc;
 use destage_exec::{ExistingFiles, FileExecutor, FilesError, IoFault, RecordingOs, SyncPoint};
 use destage_plan::{Dev, DevSet};
 
-use super::{FilesReport, Known, Life, Outcome, Scene};
-use crate::Dice;
+use super::{FileLife, FilesReport, HistoryScene, KnownArray, LifeOutcome};
+use crate::RandomDraws;
 
 /// An array cannot be made, since one of the operations fails; then it can.
 pub(super) fn fails_to_be_made(
-    scene: &Scene,
+    scene: &HistoryScene,
     os: &RecordingOs,
-    fresh: &Known,
+    fresh: &KnownArray,
     report: &mut FilesReport,
 ) -> Result<(), String> {
-    let mut dice = Dice::part(scene.seed, u64::MAX / 4);
+    let mut dice = RandomDraws::part(scene.seed, u64::MAX / 4);
     let os = os.end(false);
     report.faults += 1;
     match dice.below(8) {
@@ -45,10 +45,10 @@ pub(super) fn fails_to_be_made(
     create().map_err(|error| format!("what is left of an array that could not be made is in its way: {error}"))
 }
 
-impl Life<'_> {
+impl FileLife<'_> {
     /// Of the members that are noted as lost some answer at the next start: they have missed writes.
     pub(super) fn answer_again(&self, left: &RecordingOs) {
-        let mut dice = Dice::new(!self.dice.clone().draw());
+        let mut dice = RandomDraws::new(!self.dice.clone().draw());
         let noted = (self.dead - self.window) & self.scene.members();
         for dev in noted.iter().filter(|dev| !self.files.answers(*dev)) {
             if dice.one_in(2) {
@@ -61,7 +61,7 @@ impl Life<'_> {
     pub(super) fn fails_to_open(
         &mut self,
         left: &RecordingOs,
-        known: &mut Known,
+        known: &mut KnownArray,
         report: &mut FilesReport,
     ) -> Result<(), String> {
         match self.dice.below(if self.scene.options.errors { 6 } else { 4 }) {
@@ -150,7 +150,7 @@ impl Life<'_> {
         dev: Dev,
         replaced: &Result<(), FilesError>,
         report: &mut FilesReport,
-    ) -> Result<Option<Outcome>, String> {
+    ) -> Result<Option<LifeOutcome>, String> {
         let Some(struck) = self.os.struck() else {
             self.os.take_fault();
             return Ok(None);
@@ -165,7 +165,7 @@ impl Life<'_> {
             // The device has failed, and stays so.
             Err(FilesError::Io { .. }) => {
                 self.watch();
-                Ok(Some(Outcome::On))
+                Ok(Some(LifeOutcome::On))
             }
             Err(error) => Err(format!("{dev} cannot be replaced: {error}")),
         }

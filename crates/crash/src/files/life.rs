@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{
     AcceptedLosses, CrashPoint, FileExecutor, FilesConfig, FilesError, NvramPlace, RecordingOs, RequestCompletion,
 };
 use destage_plan::{Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 
-use super::{FilesReport, Known, Life, Outcome, PATIENCE, SPARE, Scene, count, path};
-use crate::Dice;
-use crate::asked::Asked;
+use super::{FileLife, FilesReport, HistoryScene, KnownArray, LifeOutcome, PATIENCE, SPARE, count, path};
+use crate::RandomDraws;
+use crate::asked::AskedRequests;
 use crate::cell::PAGE_SECTORS;
 use crate::model::{SECTOR, sector_bytes};
 
@@ -19,7 +19,7 @@ use crate::model::{SECTOR, sector_bytes};
 const FILE_SECTOR: u64 = 512;
 
 /// Takes away what may be lost beside the members.
-fn bereave(scene: &Scene, left: &RecordingOs, known: &Known, dice: &mut Dice) {
+fn bereave(scene: &HistoryScene, left: &RecordingOs, known: &KnownArray, dice: &mut RandomDraws) {
     let mut config = scene.config(&known.paths);
     if known.has_moved {
         config.nvram = NvramPlace::Own(SPARE.into());
@@ -45,10 +45,10 @@ fn bereave(scene: &Scene, left: &RecordingOs, known: &Known, dice: &mut Dice) {
     }
 }
 
-impl Known {
+impl KnownArray {
     /// A start has found NVRAM or intents lost: nobody knows any more what lost members held in rows that are marked, and
     /// how far a member was filled; a cache's device may be gone.
-    fn bereave(&mut self, scene: &Scene) {
+    fn bereave(&mut self, scene: &HistoryScene) {
         let caches = (0..self.paths.len() as u8).map(Dev).collect::<DevSet>() - scene.members();
         self.lost |= self.unfilled;
         self.down |= self.lost | caches;
@@ -56,19 +56,19 @@ impl Known {
     }
 
     /// Returns the caches' devices in whose place another file is.
-    fn replaced_caches(&self, scene: &Scene) -> DevSet {
+    fn replaced_caches(&self, scene: &HistoryScene) -> DevSet {
         let is_another = |dev: &Dev| self.paths[dev.index()] != path(dev.index(), 0);
         (0..self.paths.len() as u8).map(Dev).filter(is_another).collect::<DevSet>() - scene.members()
     }
 }
 
-impl<'a> Life<'a> {
+impl<'a> FileLife<'a> {
     pub(super) fn new(
-        scene: &'a Scene,
+        scene: &'a HistoryScene,
         os: RecordingOs,
-        files: FileExecutor<Box<dyn Served>>,
-        known: Known,
-        dice: Dice,
+        files: FileExecutor<Box<dyn ServedTier>>,
+        known: KnownArray,
+        dice: RandomDraws,
     ) -> Self {
         let down: DevSet = (0..known.paths.len() as u8).map(Dev).filter(|dev| !files.answers(*dev)).collect();
         Self {
@@ -94,10 +94,10 @@ impl<'a> Life<'a> {
 
     /// Opens what an earlier life left; none if that is refused, rightly.
     pub(super) fn open(
-        scene: &'a Scene,
+        scene: &'a HistoryScene,
         os: RecordingOs,
-        mut known: Known,
-        mut dice: Dice,
+        mut known: KnownArray,
+        mut dice: RandomDraws,
         report: &mut FilesReport,
     ) -> Result<Option<Self>, String> {
         if scene.options.copies
@@ -109,10 +109,10 @@ impl<'a> Life<'a> {
     }
 
     pub(super) fn open_as_left(
-        scene: &'a Scene,
+        scene: &'a HistoryScene,
         os: RecordingOs,
-        mut known: Known,
-        mut dice: Dice,
+        mut known: KnownArray,
+        mut dice: RandomDraws,
         report: &mut FilesReport,
     ) -> Result<Option<Self>, String> {
         known.number += 1;
@@ -228,7 +228,7 @@ impl<'a> Life<'a> {
 
     /// What is known when it ends now. Devices whose loss nobody has noted do not come back: who
     /// starts the array knows that they failed. What stands in their place may be there.
-    pub(super) fn known(&self, left: &RecordingOs) -> Known {
+    pub(super) fn known(&self, left: &RecordingOs) -> KnownArray {
         // The NVRAM's device did not answer, and does now, unless what it shows is not what it has.
         let home = self.scene.home.filter(|_| !self.scene.has_spare).map(|home| &self.known.paths[home.index()]);
         let struck = home.is_some() && self.os.struck().as_ref() == home;
@@ -257,7 +257,7 @@ impl<'a> Life<'a> {
         let unfilled = self.files.marked_unfilled() | self.unfilled_before;
         // Before it has moved no description names the spare place.
         let has_moved = self.known.has_moved && !self.was_at_home;
-        let mut known = Known { lost, down, unfilled, excused, broken, homeless, has_moved, ..self.known.clone() };
+        let mut known = KnownArray { lost, down, unfilled, excused, broken, homeless, has_moved, ..self.known.clone() };
         if self.scene.holder().is_some_and(|holder| new.contains(holder)) {
             known.doubt_all(self.scene);
         }
@@ -270,9 +270,14 @@ impl<'a> Life<'a> {
         report.repeated += u64::from(self.known.depth > 0);
         let known = self.known(&moment.left);
         if self.scene.options.bereft {
-            bereave(self.scene, &moment.left, &known, &mut Dice::new(!(moment.operations ^ self.dice.clone().draw())));
+            bereave(
+                self.scene,
+                &moment.left,
+                &known,
+                &mut RandomDraws::new(!(moment.operations ^ self.dice.clone().draw())),
+            );
         }
-        let mut dice = Dice::new(moment.operations ^ self.dice.clone().draw());
+        let mut dice = RandomDraws::new(moment.operations ^ self.dice.clone().draw());
         let when = || {
             let end = if moment.power { "the power failed" } else { "the process ended" };
             format!("{end} after operation {} of life {}: ", moment.operations, self.known.depth)
@@ -289,7 +294,7 @@ impl<'a> Life<'a> {
 
     /// Whether it is as it must be after a start.
     pub(super) fn look(mut self, work: bool, report: &mut FilesReport) -> Result<(), String> {
-        if matches!(self.ready(report)?, Outcome::Refused) {
+        if matches!(self.ready(report)?, LifeOutcome::Refused) {
             return Ok(());
         }
         if work {
@@ -297,7 +302,7 @@ impl<'a> Life<'a> {
                 self.request(report)?;
             }
         }
-        if let Outcome::Refused = self.read_all(report)? {
+        if let LifeOutcome::Refused = self.read_all(report)? {
             return Ok(());
         }
         self.os.keep_moments(0);
@@ -305,19 +310,19 @@ impl<'a> Life<'a> {
     }
 
     /// Waits until the array is recovered.
-    pub(super) fn ready(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+    pub(super) fn ready(&mut self, report: &mut FilesReport) -> Result<LifeOutcome, String> {
         let mut patience = PATIENCE;
         while self.files.status() == Status::Starting {
             patience = patience.checked_sub(1).ok_or("the controller does not become ready")?;
-            if !matches!(self.step(report)?, Outcome::On) {
-                return Ok(Outcome::Refused);
+            if !matches!(self.step(report)?, LifeOutcome::On) {
+                return Ok(LifeOutcome::Refused);
             }
         }
         let news = self.degraded() - self.known.lost - self.touched;
         if !news.is_empty() && !self.known.broken {
             return Err(format!("members {news:?} are lost, and were not before"));
         }
-        Ok(Outcome::On)
+        Ok(LifeOutcome::On)
     }
 
     pub(super) fn refused(&self, why: Refusal) -> Result<(), String> {
@@ -374,7 +379,7 @@ impl<'a> Life<'a> {
     }
 
     /// One command is carried out. The moments in it precede what it leads to.
-    pub(super) fn step(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+    pub(super) fn step(&mut self, report: &mut FilesReport) -> Result<LifeOutcome, String> {
         if self.files.is_durable() {
             self.before = DevSet::EMPTY;
         }
@@ -398,14 +403,14 @@ impl<'a> Life<'a> {
         if let Status::Refused(why) = self.files.status() {
             self.refused(why)?;
             report.refusals += 1;
-            return Ok(Outcome::Refused);
+            return Ok(LifeOutcome::Refused);
         }
         for completion in
             first.into_iter().chain(std::iter::from_fn(|| self.files.next_completion())).collect::<Vec<_>>()
         {
             self.answered(&completion, report)?;
         }
-        Ok(Outcome::On)
+        Ok(LifeOutcome::On)
     }
 
     /// Returns true if the NVRAM lies on its device.
@@ -424,12 +429,12 @@ impl<'a> Life<'a> {
 
     /// The executor stops only if it is refused, or over an operation that was made to fail, and
     /// then it names the file.
-    pub(super) fn stopped(&mut self, error: &FilesError, report: &mut FilesReport) -> Result<Outcome, String> {
+    pub(super) fn stopped(&mut self, error: &FilesError, report: &mut FilesReport) -> Result<LifeOutcome, String> {
         match error {
             FilesError::Refused(why) => {
                 self.refused(**why)?;
                 report.refusals += 1;
-                Ok(Outcome::Refused)
+                Ok(LifeOutcome::Refused)
             }
             FilesError::NoSpareNvram { error, .. } if self.faulty => self.stopped(error, report),
             FilesError::Io { path, .. } if self.faulty => {
@@ -443,7 +448,7 @@ impl<'a> Life<'a> {
                 if !matches!(self.files.poll(), Err(FilesError::Stopped)) {
                     return Err("it goes on after it stopped".to_owned());
                 }
-                Ok(Outcome::Stopped)
+                Ok(LifeOutcome::Stopped)
             }
             other => Err(format!("stopped: {other}")),
         }
@@ -487,7 +492,7 @@ impl<'a> Life<'a> {
     }
 
     /// A request of any kind.
-    pub(super) fn request(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+    pub(super) fn request(&mut self, report: &mut FilesReport) -> Result<LifeOutcome, String> {
         let (cell, dice) = (&self.scene.cell, &mut self.dice);
         let op = match dice.below(20) {
             0..=3 => HostOp::Read,
@@ -521,18 +526,18 @@ impl<'a> Life<'a> {
         sectors: u64,
         fua: bool,
         report: &mut FilesReport,
-    ) -> Result<Outcome, String> {
+    ) -> Result<LifeOutcome, String> {
         let mut patience = PATIENCE;
         while self.asked.len() >= 8 {
             patience = patience.checked_sub(1).ok_or("a request is not answered")?;
             let outcome = self.step(report)?;
-            if !matches!(outcome, Outcome::On) {
+            if !matches!(outcome, LifeOutcome::On) {
                 return Ok(outcome);
             }
         }
         self.known.number += 1;
         let tag = self.known.number;
-        let mut asked = Asked { tag, op, sector, sectors, fua, submitted: 0, may_fail: false };
+        let mut asked = AskedRequests { tag, op, sector, sectors, fua, submitted: 0, may_fail: false };
         let mut data = Vec::new();
         if op == HostOp::Write {
             data.extend((0..sectors).flat_map(|index| sector_bytes(tag << 16 | index, sector + index)));
@@ -551,45 +556,45 @@ impl<'a> Life<'a> {
         let (offset, len) =
             if op == HostOp::Flush { (0, 0) } else { (sector * SECTOR as u64, sectors * SECTOR as u64) };
         match self.files.submit(HostRequest { tag, op, offset, len, fua }, data) {
-            Ok(()) => Ok(Outcome::On),
+            Ok(()) => Ok(LifeOutcome::On),
             Err(error) => self.stopped(&error, report),
         }
     }
 
     /// Lets everything come to rest.
-    pub(super) fn drain(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+    pub(super) fn drain(&mut self, report: &mut FilesReport) -> Result<LifeOutcome, String> {
         let mut patience = PATIENCE;
         loop {
             let outcome = self.step(report)?;
             let done = self.files.is_idle() && self.files.status() == Status::Ready;
-            if done || !matches!(outcome, Outcome::On) {
+            if done || !matches!(outcome, LifeOutcome::On) {
                 return Ok(outcome);
             }
             patience = patience.checked_sub(1).ok_or("work does not end")?;
         }
     }
 
-    pub(super) fn read_all(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+    pub(super) fn read_all(&mut self, report: &mut FilesReport) -> Result<LifeOutcome, String> {
         let outcome = self.ask(HostOp::Read, 0, self.scene.cell.sectors(), false, report)?;
-        if !matches!(outcome, Outcome::On) {
+        if !matches!(outcome, LifeOutcome::On) {
             return Ok(outcome);
         }
         let mut patience = PATIENCE;
         while !self.asked.is_empty() {
             patience = patience.checked_sub(1).ok_or("a read is not answered")?;
             let outcome = self.step(report)?;
-            if !matches!(outcome, Outcome::On) {
+            if !matches!(outcome, LifeOutcome::On) {
                 return Ok(outcome);
             }
         }
-        Ok(Outcome::On)
+        Ok(LifeOutcome::On)
     }
 }
 
 /// Flips a bit of the intents, or of what the NVRAM's header says to be there, if there are both. What the newest record of
 /// the NVRAM says, if it is not covered by the header, looks torn when it is damaged: that is left alone. Returns
 /// the file and the byte.
-fn flip_a_bit(os: &RecordingOs, config: &FilesConfig, dice: &mut Dice) -> Option<(PathBuf, u64)> {
+fn flip_a_bit(os: &RecordingOs, config: &FilesConfig, dice: &mut RandomDraws) -> Option<(PathBuf, u64)> {
     let content = |path| os.content(path).filter(|bytes| bytes.len() as u64 > FILE_SECTOR && bytes[..8] != [0; 8]);
     let (Some(mut intents), Some(mut nvram)) = (content(&config.intents), content(config.nvram_path())) else {
         return None;

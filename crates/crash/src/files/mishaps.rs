@@ -5,9 +5,9 @@ use std::path::Path;
 use destage_exec::{CrashPoint, CrashSurvival, RecordingOs};
 use destage_plan::{Dev, DevSet, Row, Status};
 
-use super::{FilesReport, Known, Life, Outcome, check_rows, count, path, prepare};
+use super::{FileLife, FilesReport, KnownArray, LifeOutcome, check_rows, count, path, prepare};
 
-impl Life<'_> {
+impl FileLife<'_> {
     /// Something happens. The life that goes on; none if the history ends here.
     pub(super) fn act(mut self, mishaps: u64, report: &mut FilesReport) -> Result<Option<Self>, String> {
         let outcome = if self.dice.one_in(mishaps) {
@@ -15,7 +15,7 @@ impl Life<'_> {
             match if fails { 3 } else { self.dice.below(8) } {
                 0 | 1 => return self.end(report),
                 2 => {
-                    if matches!(self.ready(report)?, Outcome::Refused) {
+                    if matches!(self.ready(report)?, LifeOutcome::Refused) {
                         return Ok(None);
                     }
                     let (scene, dice) = (self.scene, self.dice.clone());
@@ -24,7 +24,7 @@ impl Life<'_> {
                 }
                 3 | 4 => {
                     self.fault(report);
-                    Outcome::On
+                    LifeOutcome::On
                 }
                 5 | 6 => self.lose(report)?,
                 _ => self.replace(report)?,
@@ -33,10 +33,10 @@ impl Life<'_> {
             match self.dice.below(6) {
                 0 => self.drain(report)?,
                 1 => {
-                    let mut outcome = Outcome::On;
+                    let mut outcome = LifeOutcome::On;
                     for _ in 0..self.dice.within(1, 20) {
                         outcome = self.step(report)?;
-                        if !matches!(outcome, Outcome::On) {
+                        if !matches!(outcome, LifeOutcome::On) {
                             break;
                         }
                     }
@@ -46,9 +46,9 @@ impl Life<'_> {
             }
         };
         match outcome {
-            Outcome::On => Ok(Some(self)),
-            Outcome::Refused => Ok(None),
-            Outcome::Stopped => self.end(report),
+            LifeOutcome::On => Ok(Some(self)),
+            LifeOutcome::Refused => Ok(None),
+            LifeOutcome::Stopped => self.end(report),
         }
     }
 
@@ -89,7 +89,7 @@ impl Life<'_> {
     }
 
     /// A device breaks, or hangs until it is replaced.
-    pub(super) fn lose(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+    pub(super) fn lose(&mut self, report: &mut FilesReport) -> Result<LifeOutcome, String> {
         let mut dev = Dev(self.dice.below(self.known.paths.len() as u64) as u8);
         if let Some(home) = self.scene.home.filter(|_| self.scene.has_spare && self.dice.one_in(2)) {
             dev = home;
@@ -97,7 +97,7 @@ impl Life<'_> {
         let lost = self.may_be_lost() | DevSet::one(dev);
         let costs = self.scene.too_many(lost) || self.costs_what_parity_does_not_cover(dev);
         if self.faulty || self.dead.contains(dev) || costs {
-            return Ok(Outcome::On);
+            return Ok(LifeOutcome::On);
         }
         report.losses += 1;
         if self.scene.home == Some(dev) && !self.scene.has_spare {
@@ -105,7 +105,7 @@ impl Life<'_> {
             self.faulty = true;
             self.os.forget_struck();
             self.os.set_broken(&self.known.paths[dev.index()], true);
-            return Ok(Outcome::On);
+            return Ok(LifeOutcome::On);
         }
         self.doubt(dev);
         let hangs = self.dice.one_in(3);
@@ -115,7 +115,7 @@ impl Life<'_> {
             self.os.set_hangs(&path, true);
             for _ in 0..self.dice.within(1, 12) {
                 let outcome = self.step(report)?;
-                if !matches!(outcome, Outcome::On) {
+                if !matches!(outcome, LifeOutcome::On) {
                     return Ok(outcome);
                 }
             }
@@ -131,19 +131,24 @@ impl Life<'_> {
             self.window.insert(dev);
             self.noted.remove(dev);
         }
-        Ok(Outcome::On)
+        Ok(LifeOutcome::On)
     }
 
     /// A lost device is replaced, if there is one.
-    pub(super) fn replace(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+    pub(super) fn replace(&mut self, report: &mut FilesReport) -> Result<LifeOutcome, String> {
         let lost = self.degraded() | self.dead;
         match lost.lowest() {
             Some(dev) if !self.faulty => self.replace_by(dev, false, report),
-            _ => Ok(Outcome::On),
+            _ => Ok(LifeOutcome::On),
         }
     }
 
-    pub(super) fn replace_by(&mut self, dev: Dev, hangs: bool, report: &mut FilesReport) -> Result<Outcome, String> {
+    pub(super) fn replace_by(
+        &mut self,
+        dev: Dev,
+        hangs: bool,
+        report: &mut FilesReport,
+    ) -> Result<LifeOutcome, String> {
         report.replaced += 1;
         self.doubt(dev);
         let old = self.known.paths[dev.index()].clone();
@@ -195,7 +200,7 @@ impl Life<'_> {
             self.swapped.insert(dev);
         }
         self.watch();
-        Ok(Outcome::On)
+        Ok(LifeOutcome::On)
     }
 
     /// There is no file at this path, or one with whatever another use left in it.
@@ -208,14 +213,14 @@ impl Life<'_> {
     }
 
     /// Stops cleanly, which is a flush, and leaves nothing to recover.
-    pub(super) fn stop(mut self, report: &mut FilesReport) -> Result<(RecordingOs, Known), String> {
+    pub(super) fn stop(mut self, report: &mut FilesReport) -> Result<(RecordingOs, KnownArray), String> {
         let outcome = self.drain(report)?;
-        if !matches!(outcome, Outcome::On) || self.faulty || self.known.broken {
+        if !matches!(outcome, LifeOutcome::On) || self.faulty || self.known.broken {
             // What stops it is not the question; the process ends here.
             self.os.take_fault();
             let left = self.os.end(false);
             let known = self.known(&left);
-            return Ok((left, Known { depth: 0, ..known }));
+            return Ok((left, KnownArray { depth: 0, ..known }));
         }
         // A life that began at a moment of a stop stops in the same way. Of stops after an end there are hundreds in a history.
         self.os.keep_moments(match self.known.depth {
@@ -239,7 +244,7 @@ impl Life<'_> {
         if let Some(completion) = completions.first() {
             return Err(format!("request {} is answered by the stop", completion.tag));
         }
-        let mut known = Known { lost: lost | degraded, down: dead | unnamed, excused, ..known };
+        let mut known = KnownArray { lost: lost | degraded, down: dead | unnamed, excused, ..known };
         let paths = known.paths.clone();
         let take_away = |left: &RecordingOs| gone.iter().for_each(|dev| left.take_away(&paths[dev.index()]));
         for moment in os.take_moments() {
@@ -248,8 +253,8 @@ impl Life<'_> {
             let opened = Self::open(scene, moment.left, known.clone(), dice.clone(), report);
             let opened = opened.map_err(|what| format!("cut while it stopped: {what}"))?;
             if let Some(life) = opened {
-                let known = Known { depth: 3, ..life.known.clone() };
-                let looked = scene.diary.aside(|| Life { known, ..life }.look(false, report));
+                let known = KnownArray { depth: 3, ..life.known.clone() };
+                let looked = scene.diary.aside(|| FileLife { known, ..life }.look(false, report));
                 looked.map_err(|what| format!("cut while it stopped: {what}"))?;
             }
         }
@@ -266,7 +271,7 @@ impl Life<'_> {
 
     /// Nothing more goes wrong: it comes to rest, stops, and has nothing to recover afterwards.
     pub(super) fn finish(mut self, report: &mut FilesReport) -> Result<(), String> {
-        if matches!(self.ready(report)?, Outcome::Refused) || self.os.take_fault() || self.faulty {
+        if matches!(self.ready(report)?, LifeOutcome::Refused) || self.os.take_fault() || self.faulty {
             return Ok(());
         }
         if self.known.broken {
@@ -276,7 +281,7 @@ impl Life<'_> {
         let dice = self.dice.clone();
         let (os, known) = self.stop(report)?;
         let (depth, doubtful) = (known.depth, known.doubt.lost);
-        let opened = Self::open(scene, os, Known { depth: depth.max(2), ..known }, dice, report);
+        let opened = Self::open(scene, os, KnownArray { depth: depth.max(2), ..known }, dice, report);
         let Some(mut life) = opened.map_err(|what| format!("after a clean stop: {what}"))? else {
             return if doubtful { Ok(()) } else { Err("it is refused after a clean stop".to_owned()) };
         };
@@ -284,7 +289,7 @@ impl Life<'_> {
         let reads = scene.cache.delays_parity || scene.cache.holds_dirty;
         let at_once = life.files.status() == Status::Ready || reads;
         let whole = life.dead.is_empty();
-        if matches!(life.ready(report)?, Outcome::Refused) {
+        if matches!(life.ready(report)?, LifeOutcome::Refused) {
             return if doubtful { Ok(()) } else { Err("it is refused after a clean stop".to_owned()) };
         }
         let recovered = life.files.engine().controller().array().stats().recovered_rows;

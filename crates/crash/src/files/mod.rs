@@ -2,7 +2,7 @@
 //! not made durable. Most of the moments that are kept are starts of their own: what is left is
 //! opened by the same code, served a little, now and then cut again, stopped, and looked at.
 //!
-//! What a host may see is the [`Model`]'s to say, as it is for `Memory`. Beyond that a start finds
+//! What a host may see is the [`SectorModel`]'s to say, as it is for `Memory`. Beyond that a start finds
 //! no member lost that was not; it is refused only inside the documented window; after a clean stop
 //! rows are consistent, byte by byte, and the next start has nothing to recover.
 
@@ -18,21 +18,21 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use destage_cache::{HostCacheInfo, Medium, Served};
+use destage_cache::{CacheMedium, HostCacheInfo, ServedTier};
 use destage_exec::{
     CrashChance, CrashPoint, DeviceConfig, DeviceOptions, ExecutorFault, ExistingFiles, FileExecutor, FilesConfig,
     IoBackend, NvramPlace, RecordingOs,
 };
 use destage_plan::{Column, Dev, DevSet, Row};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
-use crate::asked::Asked;
+use crate::asked::AskedRequests;
 use crate::caught::caught;
 use crate::cell::{PAGE, PAGE_SECTORS};
-use crate::model::{Model, SECTOR};
-use crate::{Crooked, Dice, Parity};
+use crate::model::{SECTOR, SectorModel};
+use crate::{ControllerFault, ParityCheck, RandomDraws};
 use copies::OldContents;
-use doubt::Doubt;
+use doubt::FileDoubt;
 
 pub use small::shrink_files;
 
@@ -43,11 +43,11 @@ const PATIENCE: u64 = 100_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FilesOptions {
     /// Of this level.
-    pub level: Option<Level>,
+    pub level: Option<RaidLevel>,
     /// A fault of the executor, in what it asks of the operating system.
     pub slip: Option<ExecutorFault>,
     /// A fault of what the executor carries out, or of what passes between it and that.
-    pub crooked: Option<Crooked>,
+    pub crooked: Option<ControllerFault>,
     /// Devices are served over a ring, not by workers of their own.
     pub ring: bool,
     /// Much more often something fails, and whatever can: making, opening and replacing, too.
@@ -197,7 +197,7 @@ pub fn run_files(
     }
 }
 
-impl CrashChance for Dice {
+impl CrashChance for RandomDraws {
     fn below(&mut self, n: u64) -> u64 {
         Self::below(self, n)
     }
@@ -205,12 +205,12 @@ impl CrashChance for Dice {
 
 /// What was done in a history.
 #[derive(Debug, Default)]
-struct Diary {
+struct HistoryDiary {
     log: RefCell<Vec<String>>,
     actions: Cell<u32>,
 }
 
-impl Diary {
+impl HistoryDiary {
     fn note(&self, what: impl FnOnce() -> String) {
         self.log.borrow_mut().push(what());
     }
@@ -227,13 +227,13 @@ impl Diary {
 }
 
 /// What all lives of a history share.
-struct Scene {
+struct HistoryScene {
     cache: &'static HostCacheInfo,
-    cell: crate::Cell,
-    check: Parity,
+    cell: crate::CrashCell,
+    check: ParityCheck,
     seed: u64,
     options: FilesOptions,
-    diary: Rc<Diary>,
+    diary: Rc<HistoryDiary>,
     /// The cache's device if the NVRAM lies on it.
     home: Option<Dev>,
     /// Tells that the NVRAM goes elsewhere when that is lost.
@@ -243,8 +243,8 @@ struct Scene {
 /// Names the spare place of an NVRAM.
 const SPARE: &str = "/array/spare";
 
-impl Scene {
-    fn controller(&self) -> Box<dyn Served> {
+impl HistoryScene {
+    fn controller(&self) -> Box<dyn ServedTier> {
         let honest = self.cell.build(self.cache);
         match self.options.crooked {
             Some(crooked) => crooked.around(honest, self.seed),
@@ -289,7 +289,7 @@ impl Scene {
 
     /// Whether the NVRAM or a cache's device may have what is on no member.
     fn holds_data(&self) -> bool {
-        self.cache.holds_dirty || self.cache.medium == Medium::Nvram
+        self.cache.holds_dirty || self.cache.medium == CacheMedium::Nvram
     }
 
     fn members(&self) -> DevSet {
@@ -306,7 +306,7 @@ fn path(dev: usize, generation: u64) -> PathBuf {
 }
 
 /// A file of a device, whose sectors are the host's; those of an NVRAM behind are its own.
-fn prepare(os: &RecordingOs, scene: &Scene, path: &Path, dev: usize) {
+fn prepare(os: &RecordingOs, scene: &HistoryScene, path: &Path, dev: usize) {
     if scene.home.is_some_and(|home| home.index() == dev) {
         let mut config = scene.config(&vec![PathBuf::new(); scene.pages().len()]);
         config.nvram = "/array/nvram".into();
@@ -318,8 +318,8 @@ fn prepare(os: &RecordingOs, scene: &Scene, path: &Path, dev: usize) {
 
 /// What is known of an array between two lives.
 #[derive(Clone)]
-struct Known {
-    model: Model,
+struct KnownArray {
+    model: SectorModel,
     paths: Vec<PathBuf>,
     /// The number of the last request or end.
     number: u64,
@@ -334,7 +334,7 @@ struct Known {
     /// More is lost than the level can do without.
     broken: bool,
     /// What the loss of a cache device may have cost.
-    doubt: Doubt,
+    doubt: FileDoubt,
     /// The NVRAM may be lost with the device that it lies on.
     homeless: bool,
     /// Tells that it lies in its spare place.
@@ -351,7 +351,7 @@ struct Known {
     rotten: bool,
 }
 
-impl Known {
+impl KnownArray {
     /// Returns true if every device is there and has what it must have.
     fn is_whole(&self) -> bool {
         let missing = self.lost | self.down | self.unfilled;
@@ -360,7 +360,7 @@ impl Known {
 }
 
 /// How a life goes on.
-enum Outcome {
+enum LifeOutcome {
     /// It does.
     On,
     /// The executor stopped, as it should.
@@ -369,12 +369,12 @@ enum Outcome {
     Refused,
 }
 
-struct Life<'a> {
-    scene: &'a Scene,
+struct FileLife<'a> {
+    scene: &'a HistoryScene,
     os: RecordingOs,
-    files: FileExecutor<Box<dyn Served>>,
-    known: Known,
-    asked: Vec<Asked>,
+    files: FileExecutor<Box<dyn ServedTier>>,
+    known: KnownArray,
+    asked: Vec<AskedRequests>,
     /// As in the harness of `Memory`: members whose loss is not noted or flushed, of these those
     /// that the array knows, and those in whose place another stands.
     window: DevSet,
@@ -395,41 +395,41 @@ struct Life<'a> {
     was_starting: bool,
     /// An operation was made to fail, and it is not known what became of it.
     faulty: bool,
-    dice: Dice,
+    dice: RandomDraws,
 }
 
 fn history(
     cache: &'static HostCacheInfo,
     seed: u64,
     options: FilesOptions,
-    diary: &Rc<Diary>,
+    diary: &Rc<HistoryDiary>,
     report: &mut FilesReport,
 ) -> Result<(), String> {
-    let mut dice = Dice::new(seed);
+    let mut dice = RandomDraws::new(seed);
     // Not wide: each of a history's many starts opens and reads every file.
-    let mut cell = crate::Cell::draw(&mut dice, options.level, None);
+    let mut cell = crate::CrashCell::draw(&mut dice, options.level, None);
     cell.nv_slots = cell.nv_slots.min(24);
-    cell.mode = crate::Cell::mode_of(seed);
+    cell.mode = crate::CrashCell::mode_of(seed);
     cell.cache_trims = seed % 4 == 2;
-    cell.cached_rows = crate::Cell::cached_rows_of(seed);
-    cell.cutoff = crate::Cell::cutoff_of(seed);
-    let check = Parity::new(cell.geometry.clone());
+    cell.cached_rows = crate::CrashCell::cached_rows_of(seed);
+    cell.cutoff = crate::CrashCell::cutoff_of(seed);
+    let check = ParityCheck::new(cell.geometry.clone());
     // From numbers of its own: everything else stays what it is.
-    let mut at_home = Dice::part(seed, u64::MAX - 10);
+    let mut at_home = RandomDraws::part(seed, u64::MAX - 10);
     let has_device = !cache.devices(cell.pages_of(cache)).is_empty();
     let home = (has_device && at_home.one_in(3)).then(|| Dev(cell.geometry.members()));
     let has_spare = home.is_some() && at_home.one_in(2);
-    let scene = Scene { cache, cell, check, seed, options, diary: Rc::clone(diary), home, has_spare };
-    let os = RecordingOs::new(move |n| Box::new(Dice::part(seed, n)));
+    let scene = HistoryScene { cache, cell, check, seed, options, diary: Rc::clone(diary), home, has_spare };
+    let os = RecordingOs::new(move |n| Box::new(RandomDraws::part(seed, n)));
     os.plant(options.slip);
     let paths: Vec<PathBuf> = (0..scene.pages().len()).map(|dev| path(dev, 0)).collect();
     for (dev, path) in paths.iter().enumerate() {
         prepare(&os, &scene, path, dev);
     }
-    let model = Model::new(scene.cell.sectors(), PAGE_SECTORS, scene.cell.every_write());
+    let model = SectorModel::new(scene.cell.sectors(), PAGE_SECTORS, scene.cell.every_write());
     let (lost, excused, broken, depth) = (DevSet::EMPTY, false, false, 0);
-    let doubt = Doubt::default();
-    let fresh = Known {
+    let doubt = FileDoubt::default();
+    let fresh = KnownArray {
         model,
         paths,
         number: 0,
@@ -460,13 +460,13 @@ fn history(
         let (os, old) = life.stop(report)?;
         life = create(&scene, &os, &fresh, Some(&old), &mut dice, report)?;
     }
-    let mut dice = Dice::part(seed, u64::MAX / 2 - 1);
+    let mut dice = RandomDraws::part(seed, u64::MAX / 2 - 1);
     life.os.keep_moments(dice.pick(&[4, 8, 16]));
     let actions = dice.within(5, 40);
     let mishaps = if options.errors { 2 } else { dice.pick(&[4, 8, 20]) };
     for number in (0..actions).filter(|number| !is_left_out(*number as u32)) {
         // Each from chance of its own, so that it stays what it is when others are left out.
-        life.dice = Dice::part(seed, u64::MAX / 2 + number);
+        life.dice = RandomDraws::part(seed, u64::MAX / 2 + number);
         diary.actions.set(diary.actions.get() + 1);
         diary.note(|| format!("action {number}"));
         match life.act(mishaps, report)? {
@@ -474,20 +474,20 @@ fn history(
             None => return Ok(()),
         }
     }
-    life.dice = Dice::part(seed, u64::MAX / 2 + actions);
+    life.dice = RandomDraws::part(seed, u64::MAX / 2 + actions);
     life.os.keep_moments(0);
     life.finish(report)
 }
 
 /// Makes an array, perhaps over an older one, and tries what is left at moments of that.
 fn create<'a>(
-    scene: &'a Scene,
+    scene: &'a HistoryScene,
     os: &RecordingOs,
-    fresh: &Known,
-    old: Option<&Known>,
-    dice: &mut Dice,
+    fresh: &KnownArray,
+    old: Option<&KnownArray>,
+    dice: &mut RandomDraws,
     report: &mut FilesReport,
-) -> Result<Life<'a>, String> {
+) -> Result<FileLife<'a>, String> {
     os.keep_moments(2);
     let existing = if old.is_some() { ExistingFiles::Overwrite } else { ExistingFiles::Refuse };
     let created =
@@ -499,9 +499,9 @@ fn create<'a>(
         count(&moment, report);
         let left = &moment.left;
         // Half an array is none: it is not opened, or it is the old one whole, or a new one.
-        let begin = |known: &Known| {
-            let known = Known { depth: 2, lost: scene.members(), broken: true, ..known.clone() };
-            Life::open(scene, left.end(false), known, dice.clone(), &mut FilesReport::default())
+        let begin = |known: &KnownArray| {
+            let known = KnownArray { depth: 2, lost: scene.members(), broken: true, ..known.clone() };
+            FileLife::open(scene, left.end(false), known, dice.clone(), &mut FilesReport::default())
         };
         let as_new = match begin(fresh) {
             // Complete for whoever opens it, and so it stays, though its making never ended.
@@ -521,7 +521,7 @@ fn create<'a>(
                 .map_err(|as_old| format!("cut while it was made: as a new one, {what}; as the old one, {as_old}"))?;
         }
     }
-    let life = Life::new(scene, os.clone(), files, fresh.clone(), dice.clone());
+    let life = FileLife::new(scene, os.clone(), files, fresh.clone(), dice.clone());
     // What was made is there.
     for power in [true, true, false] {
         let left = os.end(power);
@@ -541,7 +541,7 @@ fn count(moment: &CrashPoint, report: &mut FilesReport) {
 }
 
 /// Rows are consistent on the members that can be trusted.
-fn check_rows(scene: &Scene, os: &RecordingOs, paths: &[PathBuf], degraded: DevSet) -> Result<(), String> {
+fn check_rows(scene: &HistoryScene, os: &RecordingOs, paths: &[PathBuf], degraded: DevSet) -> Result<(), String> {
     let images: Vec<_> = paths.iter().map(|path| os.content(path)).collect();
     for row in (0..scene.cell.geometry.member_pages()).map(Row) {
         let page = |_: Column, dev: Dev| {

@@ -7,7 +7,7 @@ use destage_plan::{DevSet, HostNotice, HostOp, HostRequest, PageRange, Refusal, 
 use destage_raid::array::ArrayConfig;
 
 use super::{HistoryRun, PATIENCE};
-use crate::Dice;
+use crate::RandomDraws;
 use crate::cell::{PAGE, PAGE_SECTORS};
 
 /// Starts within which all losses of arrays as small as these are named.
@@ -18,7 +18,7 @@ impl HistoryRun<'_> {
     /// others: then everything else is there, rows are consistent, and what was lost stays what it
     /// was found to be.
     pub(super) fn accept_losses(&mut self) -> Result<(), String> {
-        self.dice = Dice::part(self.history.seed, u64::MAX - 6);
+        self.dice = RandomDraws::part(self.history.seed, u64::MAX - 6);
         let mut accepted: Vec<PageRange> = Vec::new();
         let mut starts = 0;
         while self.refused {

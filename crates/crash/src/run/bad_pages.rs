@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use destage_exec::{CrashRemains, EndedStep};
 use destage_plan::{BadPage, Dev, DevSet, PageFate, Row, Status, StepOutcome};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use super::HistoryRun;
 
@@ -77,7 +77,7 @@ impl HistoryRun<'_> {
         let pages: BTreeSet<BadPage> = pages.collect();
         let array = self.memory.engine().controller().array();
         let (exposed, known) = (array.is_exposed() || !self.memory.is_durable(), array.unreadable());
-        let computes = matches!(self.cell.geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6);
+        let computes = matches!(self.cell.geometry.level(), RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
         // Of rows that may be torn nothing tells a page that the array has not found out to be unreadable.
         let is_hole = |page: &BadPage| {
             computes && remains.nvram.intents.contains(Row(page.page)) && (exposed || !known.contains(page))

@@ -3,20 +3,20 @@
 
 use destage_plan::{Control, Dev, DevSet, Row};
 
-use destage_raid::array::Source;
+use destage_raid::array::VersionSource;
 
 use super::HistoryRun;
-use crate::Dice;
+use crate::RandomDraws;
 use crate::cell::PAGE_SECTORS;
 
 /// Parts of a device that collect on their own.
 const UNITS: u64 = 3;
 
 /// What chance has decided so far.
-pub(super) struct Collecting {
+pub(super) struct CollectionDraws {
     /// Where the chance of each action comes from.
     seed: u64,
-    dice: Dice,
+    dice: RandomDraws,
     /// How many devices there are.
     count: u8,
     /// Devices that collect.
@@ -29,10 +29,10 @@ pub(super) struct Collecting {
     draining: Option<Vec<Row>>,
 }
 
-impl Collecting {
+impl CollectionDraws {
     /// What chance decides for a seed, over so many devices; `all` of them have to be such that collect.
     pub(super) fn draw(seed: u64, count: u8, all: bool) -> Self {
-        let mut dice = Dice::part(seed, u64::MAX - 7);
+        let mut dice = RandomDraws::part(seed, u64::MAX - 7);
         let (collects, drains) = (dice.one_in(2), dice.one_in(2));
         let drawn = DevSet::from_bits(dice.draw() | dice.draw());
         let devices = match () {
@@ -46,7 +46,7 @@ impl Collecting {
 
     /// The numbers of an action, which do not depend on those of others.
     pub(super) fn begin_action(&mut self, number: u64) {
-        self.dice = Dice::part(self.seed, number);
+        self.dice = RandomDraws::part(self.seed, number);
     }
 
     /// The power fails: nothing collects any more, and no order is in force.
@@ -124,7 +124,7 @@ impl HistoryRun<'_> {
         let held = |row: &Row| {
             let sources = controller.sources(*row);
             let all = self.cell.geometry.column_set();
-            !sources.stale().is_empty() || all.iter().any(|column| sources.newest(column) != Source::Member)
+            !sources.stale().is_empty() || all.iter().any(|column| sources.newest(column) != VersionSource::Member)
         };
         let all = (0..self.cell.geometry.member_pages()).map(Row);
         match all.filter(|row| !rows.contains(row)).find(held) {

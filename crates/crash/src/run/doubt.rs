@@ -7,7 +7,7 @@ use destage_plan::{Dev, DevSet, HostOp, Refusal, Status};
 use destage_raid::array::ArrayConfig;
 
 use super::HistoryRun;
-use crate::asked::Asked;
+use crate::asked::AskedRequests;
 use crate::cell::PAGE_SECTORS;
 use crate::dirty::dirty_pages;
 
@@ -16,7 +16,7 @@ const STARTS: u32 = 4;
 
 /// What is in doubt.
 #[derive(Debug, Default)]
-pub(super) struct Doubt {
+pub(super) struct RunDoubt {
     /// Pages that were dirty when a device was lost, or on their way to it.
     pages: BTreeSet<u64>,
     /// Of those that were and are written anew: when that was answered, by the model's time, unless it is durable.
@@ -32,8 +32,8 @@ pub(super) struct Doubt {
     refusable: bool,
 }
 
-impl Doubt {
-    fn meets(&self, asked: &Asked) -> bool {
+impl RunDoubt {
+    fn meets(&self, asked: &AskedRequests) -> bool {
         self.pages.range(asked.pages()).next().is_some()
     }
 }
@@ -83,7 +83,7 @@ impl HistoryRun<'_> {
     }
 
     /// A request is answered; whether it may have failed.
-    pub(super) fn doubt_answered(&mut self, asked: &Asked, ok: bool) -> bool {
+    pub(super) fn doubt_answered(&mut self, asked: &AskedRequests, ok: bool) -> bool {
         if self.holder().is_none() {
             return false;
         }

@@ -3,10 +3,10 @@
 
 use destage_exec::ReplacementContent;
 use destage_plan::{Control, DevSet, HostOp, Status};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use super::{HistoryRun, PATIENCE};
-use crate::Dice;
+use crate::RandomDraws;
 use crate::cell::PAGE_SECTORS;
 
 impl HistoryRun<'_> {
@@ -79,7 +79,7 @@ impl HistoryRun<'_> {
         if !self.memory.nvram().intents.is_empty() {
             return Err(format!("left alone, but intents are open: {:?}", self.memory.nvram().intents.ranges()));
         }
-        if self.cell.geometry.level() != Level::Raid0 {
+        if self.cell.geometry.level() != RaidLevel::Raid0 {
             self.model.flushed(submitted);
         }
         Ok(())
@@ -163,7 +163,7 @@ impl HistoryRun<'_> {
         self.read_all()?;
         self.scrub_all(self.history.seed.is_multiple_of(2))?;
         // Half of the histories end without an order to stop.
-        if Dice::part(self.history.seed, u64::MAX - 3).one_in(2) {
+        if RandomDraws::part(self.history.seed, u64::MAX - 3).one_in(2) {
             self.leave_alone()?;
         } else {
             self.stop()?;

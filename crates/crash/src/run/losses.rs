@@ -3,7 +3,7 @@
 
 use destage_exec::{CrashRemains, ReplacementContent};
 use destage_plan::{Dev, DevSet, Refusal, Row, Rows, Status};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use super::HistoryRun;
 
@@ -191,7 +191,7 @@ impl HistoryRun<'_> {
         let allowed = match why {
             Refusal::MembersLost { .. } => self.broken || self.too_many(lost),
             Refusal::WriteHole { row, .. } => {
-                matches!(geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6) && excused(row)
+                matches!(geometry.level(), RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6) && excused(row)
             }
             Refusal::CacheLost { .. } => self.may_refuse_cache(),
             Refusal::NvramDamaged { .. } | Refusal::Nvram | Refusal::NoCollectors(_) => false,

@@ -1,7 +1,7 @@
 //! Flips bits of the cache's device, so that no data is lost.
 
 use destage_plan::{BadPage, Row, Status};
-use destage_raid::array::Source;
+use destage_raid::array::VersionSource;
 
 use super::HistoryRun;
 
@@ -45,7 +45,7 @@ impl HistoryRun<'_> {
         (0..geometry.member_pages()).any(|row| {
             let sources = controller.sources(Row(row));
             let is_it =
-                |source| matches!(source, Source::Page(ext) if (ext.dev(), ext.first()) == (page.dev, page.page));
+                |source| matches!(source, VersionSource::Page(ext) if (ext.dev(), ext.first()) == (page.dev, page.page));
             geometry.data_set().iter().any(|column| is_it(sources.newest(column)))
         })
     }

@@ -3,7 +3,7 @@
 use destage_plan::{Control, Row, Rows, ScrubOrder, ScrubTally, Status};
 
 use super::HistoryRun;
-use crate::history::Action;
+use crate::history::HistoryAction;
 
 impl HistoryRun<'_> {
     /// Orders rows to be compared, if the array is ready and no other rows are being compared.
@@ -34,7 +34,7 @@ impl HistoryRun<'_> {
 
     /// Has all rows compared of an array that is whole, if the history has such orders.
     pub(super) fn scrub_all(&mut self, repairs: bool) -> Result<(), String> {
-        if !self.history.actions.iter().any(|numbered| matches!(numbered.action, Action::Scrub { .. })) {
+        if !self.history.actions.iter().any(|numbered| matches!(numbered.action, HistoryAction::Scrub { .. })) {
             return Ok(());
         }
         // The first one meets all pages that cannot be read, and has them made anew.

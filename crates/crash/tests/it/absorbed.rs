@@ -7,14 +7,19 @@
 
 use std::collections::BTreeMap;
 
-use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, WriteStage};
-use destage_crash::{Limits, Options, Report, explore, shrink};
+use destage_cache::{
+    CacheMedium, CacheOperations, HostCache, HostCacheError, HostCacheInfo, ReadPages, RegisteredCache, WriteStage,
+};
+use destage_crash::{DrawLimits, RunOptions, RunReport, explore, shrink};
 use destage_plan::{
     Buf, Column, ColumnSet, Control, Event, Ext, HostOp, List, Nanos, NvHeld, NvPut, NvSlot, OpId, Out, Params,
     PutList, Row, Rows, Step, StepKind, StepSet, Tag, TimerId, TimerOwner,
 };
-use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Seg, Source, Sources, Updated, Versions};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{
+    ArrayConfig, DegradedRead, PageVersions, ParityUpdate, RaidArray, RowSources, StripeSegment, VersionSource,
+    WriteApproach,
+};
+use destage_raid::{Geometry, RaidLevel};
 
 use crate::share::seeds_of;
 
@@ -70,7 +75,7 @@ const IDLE: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
 
 fn tag((row, column): Place, seq: u64) -> Tag {
     let mut tag = [0; 24];
-    (tag[0], tag[1], tag[2]) = (VERSION, Array::kind_above(0), column.0);
+    (tag[0], tag[1], tag[2]) = (VERSION, RaidArray::kind_above(0), column.0);
     tag[8..16].copy_from_slice(&row.0.to_le_bytes());
     tag[16..24].copy_from_slice(&seq.to_le_bytes());
     tag
@@ -129,26 +134,26 @@ impl Absorbs {
     }
 }
 
-impl Versions for Absorbs {
-    fn approach(&mut self, op: OpId, _: HostOp, seg: Seg, _: Rows, _: bool) -> Approach {
+impl PageVersions for Absorbs {
+    fn approach(&mut self, op: OpId, _: HostOp, seg: StripeSegment, _: Rows, _: bool) -> WriteApproach {
         self.take_back(op);
         let parity = self.geometry.column_set().len() - self.geometry.data_set().len();
         let wanted = seg.columns.len() + parity;
         self.is_short = self.used() + wanted > self.slots;
         if self.is_short {
-            return Approach::Waits;
+            return WriteApproach::Waits;
         }
         self.reserved.insert(op, wanted);
-        Approach::Absorbed
+        WriteApproach::Absorbed
     }
 
     fn departs(&self, rows: Rows) -> bool {
         rows.iter().any(|row| self.row(row).next().is_some())
     }
 
-    fn sources(&self, row: Row) -> Sources {
-        let mut sources = Sources::default();
-        self.row(row).for_each(|(column, slot)| sources.set_newest(column, Source::Nv(slot)));
+    fn sources(&self, row: Row) -> RowSources {
+        let mut sources = RowSources::default();
+        self.row(row).for_each(|(column, slot)| sources.set_newest(column, VersionSource::Nv(slot)));
         sources
     }
 
@@ -161,8 +166,8 @@ impl Versions for Absorbs {
         self.pins.retain(|pin| pin.0 != op);
     }
 
-    fn written(&mut self, op: OpId, _: Rows, _: ColumnSet, updated: Updated) {
-        if updated == Updated::Absorbed {
+    fn written(&mut self, op: OpId, _: Rows, _: ColumnSet, updated: ParityUpdate) {
+        if updated == ParityUpdate::Absorbed {
             for (place, slot) in self.putting.remove(&op).unwrap_or_default() {
                 let held = self.held.entry(place).or_default();
                 held.versions.push(slot);
@@ -184,7 +189,7 @@ impl HostCache for Absorbs {
         let u64_at = |at: usize| u64::from_le_bytes(tag[at..at + 8].try_into().expect("eight bytes"));
         if held.len() != page_bytes
             || tag[0] != VERSION
-            || tag[1] != Array::kind_above(0)
+            || tag[1] != RaidArray::kind_above(0)
             || tag[2] >= self.geometry.members()
         {
             return false;
@@ -202,8 +207,8 @@ impl HostCache for Absorbs {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        array: &mut Array,
-        _: &mut Operations<Own>,
+        array: &mut RaidArray,
+        _: &mut CacheOperations<Own>,
         out: &mut Out,
     ) -> Option<StepSet> {
         let WriteStage::Absorbed { pages, after } = stage else { return Some(stage.planned().after) };
@@ -226,19 +231,19 @@ impl HostCache for Absorbs {
     fn read(
         &mut self,
         op: OpId,
-        pages: Pages<'_>,
+        pages: ReadPages<'_>,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Degraded> {
+    ) -> Result<StepSet, DegradedRead> {
         let page = |index: u16| pages.first() + u64::from(index);
         if (0..pages.count).any(|index| self.newest(self.place(page(index))).is_some()) {
-            return Err(Degraded);
+            return Err(DegradedRead);
         }
         array.plan_read(op, pages.first(), pages.count, pages.in_fragment(dst, pages.from), out)
     }
 
-    fn event(&mut self, event: Event<'_>, _: &mut Array, _: &mut Out) {
+    fn event(&mut self, event: Event<'_>, _: &mut RaidArray, _: &mut Out) {
         match event {
             Event::Timer(_) => self.idle = true,
             Event::Control(Control::Clean) => self.cleaning = true,
@@ -247,7 +252,7 @@ impl HostCache for Absorbs {
         }
     }
 
-    fn turn(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+    fn turn(&mut self, array: &mut RaidArray, operations: &mut CacheOperations<Own>, out: &mut Out) {
         if self.draining && self.held.values().all(|held| held.written) {
             self.draining = false;
             out.drained();
@@ -274,7 +279,7 @@ impl HostCache for Absorbs {
         }
     }
 
-    fn plan_part(&mut self, op: OpId, own: Own, array: &mut Array, out: &mut Out) {
+    fn plan_part(&mut self, op: OpId, own: Own, array: &mut RaidArray, out: &mut Out) {
         match own {
             Own::Free => {
                 let frees = out.slots(op, &self.freeing);
@@ -311,9 +316,9 @@ impl HostCache for Absorbs {
     }
 }
 
-impl Registered for Absorbs {
+impl RegisteredCache for Absorbs {
     const INFO: HostCacheInfo = HostCacheInfo {
-        medium: Medium::Nvram,
+        medium: CacheMedium::Nvram,
         max_pages: 1 << 20,
         nv_slots: |pages, array, _| pages as u32 + u32::from(array.geometry.members()),
         ..HostCacheInfo::new::<Self>("absorbs", "takes every write into the NVRAM", "-")
@@ -346,19 +351,19 @@ static ABSORBS: HostCacheInfo = Absorbs::INFO;
 #[test]
 fn what_is_in_the_nvram_is_not_lost() {
     let seeds = seeds_of(4_000, 16_000);
-    for level in [Level::Raid0, Level::Raid4, Level::Raid5, Level::Raid6] {
-        let limits = Limits { level: Some(level), ..Limits::default() };
-        match explore(&ABSORBS, seeds.clone(), &limits, Options::default()) {
+    for level in [RaidLevel::Raid0, RaidLevel::Raid4, RaidLevel::Raid5, RaidLevel::Raid6] {
+        let limits = DrawLimits { level: Some(level), ..DrawLimits::default() };
+        match explore(&ABSORBS, seeds.clone(), &limits, RunOptions::default()) {
             Ok(report) => print(level, &report),
             Err(failure) => {
-                let small = shrink(&ABSORBS, &failure, Options::default(), 4_000);
+                let small = shrink(&ABSORBS, &failure, RunOptions::default(), 4_000);
                 panic!("{level}\nas found: {}\nsmallest found: {small}", failure.what);
             }
         }
     }
 }
 
-fn print(level: Level, report: &Report) {
+fn print(level: RaidLevel, report: &RunReport) {
     let commits = report.counts[StepKind::NvCommit as usize];
     println!(
         "{level}: {} histories, {} cuts, {} losses, {} refusals, {commits} commits",

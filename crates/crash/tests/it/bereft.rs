@@ -3,9 +3,9 @@
 //! and after a clean stop every row is consistent, also those that were not marked and so not looked at. That marks are
 //! durable before rows are written, and stay until these are consistent, is shown by `slips.rs`.
 
-use destage_cache::{Medium, host_caches_of};
+use destage_cache::{CacheMedium, host_caches_of};
 use destage_crash::{FilesOptions, FilesReport, run_files};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use rayon::prelude::*;
 
 use crate::share::seeds_of;
@@ -15,7 +15,7 @@ fn seeds(is_slow: bool) -> std::ops::Range<u64> {
     seeds_of(if is_slow { 1 } else { 4 }, 8)
 }
 
-fn cut_all(level: Level, ring: bool) {
+fn cut_all(level: RaidLevel, ring: bool) {
     let only = std::env::var("CRASH_CACHE").ok();
     let options = FilesOptions { level: Some(level), bereft: true, ring, ..FilesOptions::default() };
     let mut all = FilesReport::default();
@@ -31,41 +31,41 @@ fn cut_all(level: Level, ring: bool) {
             total.add(report);
         }
         println!("{} {level}: {total:?}", cache.name);
-        if !cache.holds_dirty && cache.medium != Medium::Nvram {
+        if !cache.holds_dirty && cache.medium != CacheMedium::Nvram {
             all.add(&total);
         }
     }
     assert!(all.runs < 20 || all.bereft > 10 * all.runs, "{} starts without NVRAM or intents", all.bereft);
-    let rows = all.marked > 0 && all.marked < all.rows || level == Level::Raid0;
+    let rows = all.marked > 0 && all.marked < all.rows || level == RaidLevel::Raid0;
     assert!(all.runs < 20 || rows, "{} of {} rows were marked", all.marked, all.rows);
 }
 
 #[test]
 fn raid0() {
-    cut_all(Level::Raid0, false);
+    cut_all(RaidLevel::Raid0, false);
 }
 
 #[test]
 fn raid1() {
-    cut_all(Level::Raid1, false);
+    cut_all(RaidLevel::Raid1, false);
 }
 
 #[test]
 fn raid4() {
-    cut_all(Level::Raid4, true);
+    cut_all(RaidLevel::Raid4, true);
 }
 
 #[test]
 fn raid5() {
-    cut_all(Level::Raid5, false);
+    cut_all(RaidLevel::Raid5, false);
 }
 
 #[test]
 fn raid5_over_a_ring() {
-    cut_all(Level::Raid5, true);
+    cut_all(RaidLevel::Raid5, true);
 }
 
 #[test]
 fn raid6() {
-    cut_all(Level::Raid6, false);
+    cut_all(RaidLevel::Raid6, false);
 }

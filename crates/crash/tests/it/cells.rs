@@ -2,13 +2,13 @@
 
 use destage_cache::host_caches_of;
 use destage_crash::{FilesOptions, FilesReport, run_files};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use rayon::prelude::*;
 
 use crate::share::{in_turn, seeds_of};
 
 /// Runs a history of every second cell from this one on, in the soak more of each, and adds up their reports.
-pub fn run_cells(levels: &[Level], first: usize, options: FilesOptions) -> FilesReport {
+pub fn run_cells(levels: &[RaidLevel], first: usize, options: FilesOptions) -> FilesReport {
     let mut all = FilesReport::default();
     let cells = levels.iter().flat_map(|&level| host_caches_of(level).map(move |cache| (level, cache)));
     for (level, cache) in in_turn(cells, first, 2) {

@@ -5,7 +5,7 @@
 use destage_cache::host_caches_of;
 use destage_crash::{FilesOptions, run_files};
 use destage_exec::{ExecutorFault, UntrustedFile};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use crate::cells::run_cells;
 
@@ -13,7 +13,7 @@ const WITH_COPIES: FilesOptions = FilesOptions { copies: true, ..FilesOptions::B
 
 #[test]
 fn older_copies_are_found_out() {
-    let all = run_cells(&Level::ALL, 0, WITH_COPIES);
+    let all = run_cells(&RaidLevel::ALL, 0, WITH_COPIES);
     let [served, refused] = all.copied;
     assert!(all.runs < 20 || served > all.runs && refused > all.runs, "{served} were served, {refused} refused");
 }
@@ -21,8 +21,8 @@ fn older_copies_are_found_out() {
 #[test]
 fn older_copies_that_are_believed_are_found() {
     let slip = Some(ExecutorFault::Believes(UntrustedFile::Behind));
-    let options = FilesOptions { level: Some(Level::Raid5), slip, ..WITH_COPIES };
-    for cache in host_caches_of(Level::Raid5) {
+    let options = FilesOptions { level: Some(RaidLevel::Raid5), slip, ..WITH_COPIES };
+    for cache in host_caches_of(RaidLevel::Raid5) {
         let found = (0..200).find_map(|seed| run_files(cache, seed, options).err());
         println!("{}: {}", cache.name, found.unwrap_or_else(|| panic!("{}: nothing finds it", cache.name)).what);
     }

@@ -2,39 +2,39 @@
 //! has what only a row without an intent can have. No data is lost, and no parity is wrong from then on.
 
 use destage_cache::all_host_caches_of;
-use destage_crash::{Action, Dice, Numbered};
+use destage_crash::{HistoryAction, NumberedAction, RandomDraws};
 use destage_plan::{DevSet, HostOp};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use crate::altered::run_altered;
 use crate::share::seeds_of;
 
 /// Damages the intents before cuts of a seed, and before more, after which it is cut once more.
-fn damage(seed: u64, drawn: &[Numbered]) -> Vec<Numbered> {
-    let mut dice = Dice::part(seed, 1);
+fn damage(seed: u64, drawn: &[NumberedAction]) -> Vec<NumberedAction> {
+    let mut dice = RandomDraws::part(seed, 1);
     let rarity = dice.pick(&[4, 12]);
     let mut actions = Vec::new();
     for action in drawn.iter().map(|numbered| numbered.action) {
-        if matches!(action, Action::Cut { .. }) && dice.one_in(2) {
-            actions.push(Action::DamageIntents);
+        if matches!(action, HistoryAction::Cut { .. }) && dice.one_in(2) {
+            actions.push(HistoryAction::DamageIntents);
         }
         actions.push(action);
         if dice.one_in(rarity) {
-            let cut = Action::Cut { back: DevSet::EMPTY, gone: None };
-            actions.extend([Action::DamageIntents, cut]);
+            let cut = HistoryAction::Cut { back: DevSet::EMPTY, gone: None };
+            actions.extend([HistoryAction::DamageIntents, cut]);
             // Soon after it is ready, while what an operation began before that may be under way.
             if dice.one_in(2) {
-                let read = Action::Request { op: HostOp::Read, sector: 0, sectors: 1, fua: false };
-                actions.extend([read, Action::Steps(dice.below(6)), cut]);
+                let read = HistoryAction::Request { op: HostOp::Read, sector: 0, sectors: 1, fua: false };
+                actions.extend([read, HistoryAction::Steps(dice.below(6)), cut]);
             }
         }
     }
-    (0..).zip(actions).map(|(number, action)| Numbered { number, action }).collect()
+    (0..).zip(actions).map(|(number, action)| NumberedAction { number, action }).collect()
 }
 
 #[test]
 fn rows_whose_intents_are_damaged_are_made_consistent() {
-    for level in [Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6] {
+    for level in [RaidLevel::Raid1, RaidLevel::Raid4, RaidLevel::Raid5, RaidLevel::Raid6] {
         for cache in all_host_caches_of(level) {
             let seeds = seeds_of(40, 700);
             let count = seeds.end - seeds.start;

@@ -7,15 +7,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use destage_cache::{
-    HostCache, HostCacheError, HostCacheInfo, HostCacheStatus, Medium, Operations, Registered, StaleParity, WriteStage,
+    CacheMedium, CacheOperations, HostCache, HostCacheError, HostCacheInfo, HostCacheStatus, RegisteredCache,
+    StaleParity, WriteStage,
 };
-use destage_crash::{Limits, Options, Report, explore, shrink};
+use destage_crash::{DrawLimits, RunOptions, RunReport, explore, shrink};
 use destage_plan::{
     Class, Column, ColumnSet, Control, Dev, DevSet, DeviceChange, Event, Ext, HostOp, Nanos, OpId, Out, Params, Row,
     Rows, Step, StepSet, TimerId, TimerOwner,
 };
-use destage_raid::array::{Approach, Array, ArrayConfig, Seg, Source, Sources, Updated, Versions};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{
+    ArrayConfig, PageVersions, ParityUpdate, RaidArray, RowSources, StripeSegment, VersionSource, WriteApproach,
+};
+use destage_raid::{Geometry, RaidLevel};
 
 use crate::share::seeds_of;
 
@@ -70,8 +73,8 @@ impl Delays {
         (self.geometry.row(place.stripe, place.row_in_chunk), place.column)
     }
 
-    fn source(&self, frame: u32) -> Source {
-        Source::Page(Ext::new(self.dev(), u64::from(frame), 1))
+    fn source(&self, frame: u32) -> VersionSource {
+        VersionSource::Page(Ext::new(self.dev(), u64::from(frame), 1))
     }
 
     fn stale(&self) -> impl Iterator<Item = (u64, &Kept)> {
@@ -112,7 +115,7 @@ impl Delays {
     }
 
     /// Begins to bring the parity of all stale rows up to their data.
-    fn update_all(&mut self, array: &mut Array, out: &mut Out) {
+    fn update_all(&mut self, array: &mut RaidArray, out: &mut Out) {
         let rows: BTreeSet<Row> = self.stale().map(|(page, _)| self.row(page).0).collect();
         for row in rows {
             if !self.updates.values().any(|under_way| *under_way == row) {
@@ -123,8 +126,8 @@ impl Delays {
     }
 }
 
-impl Versions for Delays {
-    fn approach(&mut self, op: OpId, host: HostOp, seg: Seg, rows: Rows, may_delay: bool) -> Approach {
+impl PageVersions for Delays {
+    fn approach(&mut self, op: OpId, host: HostOp, seg: StripeSegment, rows: Rows, may_delay: bool) -> WriteApproach {
         self.drop_work(op);
         let (k, chunk) = (u64::from(self.geometry.data_columns()), u64::from(self.geometry.chunk_pages()));
         let pages: Vec<u64> = seg
@@ -146,7 +149,7 @@ impl Versions for Delays {
             let frames: Vec<u32> = pages.iter().map_while(|_| self.frame()).collect();
             if frames.len() == pages.len() {
                 *self.work(op) = Work { filling: pages.into_iter().zip(frames).collect(), delayed: true };
-                return Approach::Delayed;
+                return WriteApproach::Delayed;
             }
             self.free.extend(frames);
             for (page, kept) in pages.iter().zip(before) {
@@ -159,44 +162,48 @@ impl Versions for Delays {
                 self.forget(page);
             }
         }
-        if self.departs(rows) { Approach::Departed } else { Approach::Plain }
+        if self.departs(rows) { WriteApproach::Departed } else { WriteApproach::Plain }
     }
 
     fn departs(&self, rows: Rows) -> bool {
         self.stale().any(|(page, _)| rows.contains(self.row(page).0))
     }
 
-    fn sources(&self, row: Row) -> Sources {
-        let mut sources = Sources::default();
+    fn sources(&self, row: Row) -> RowSources {
+        let mut sources = RowSources::default();
         for (page, kept) in self.stale().filter(|(page, _)| self.row(*page).0 == row) {
             let column = self.row(page).1;
             // Until the first newer version is in the cache, the member may hold any part of it.
             if let Some(frame) = kept.newest.or(kept.base) {
                 sources.set_newest(column, self.source(frame));
             }
-            sources.set_stale(column, kept.base.map_or(Source::Lost, |frame| self.source(frame)));
+            sources.set_stale(column, kept.base.map_or(VersionSource::Lost, |frame| self.source(frame)));
         }
         sources
     }
 
-    fn written(&mut self, _: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
+    fn written(&mut self, _: OpId, rows: Rows, columns: ColumnSet, updated: ParityUpdate) {
         let touched: Vec<u64> = self.pages.keys().copied().filter(|page| rows.contains(self.row(*page).0)).collect();
         for page in touched {
             let column = self.row(page).1;
             match updated {
-                Updated::Modified | Updated::Computed if columns.contains(column) => self.forget(page),
-                Updated::Lost => {
+                ParityUpdate::Modified | ParityUpdate::Computed if columns.contains(column) => self.forget(page),
+                ParityUpdate::Lost => {
                     self.hopeless.insert(self.row(page).0);
                 }
-                Updated::Modified | Updated::Delayed | Updated::Absorbed | Updated::Stored | Updated::Overwritten => {}
-                Updated::Torn => {
+                ParityUpdate::Modified
+                | ParityUpdate::Delayed
+                | ParityUpdate::Absorbed
+                | ParityUpdate::Stored
+                | ParityUpdate::Overwritten => {}
+                ParityUpdate::Torn => {
                     let kept = self.pages.get_mut(&page).expect("it is kept");
                     if kept.stale {
                         // The frame is not used again: a row that is torn stays so.
                         kept.base = None;
                     }
                 }
-                Updated::Computed => {
+                ParityUpdate::Computed => {
                     let kept = self.pages[&page];
                     if !kept.stale {
                         continue;
@@ -239,7 +246,7 @@ impl HostCache for Delays {
         self.free.clear();
     }
 
-    fn turn(&mut self, array: &mut Array, _: &mut Operations<()>, out: &mut Out) {
+    fn turn(&mut self, array: &mut RaidArray, _: &mut CacheOperations<()>, out: &mut Out) {
         if self.draining.take_if(|rows| rows.is_empty()).is_some() {
             out.drained();
         }
@@ -253,7 +260,7 @@ impl HostCache for Delays {
         }
     }
 
-    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+    fn event(&mut self, event: Event<'_>, array: &mut RaidArray, out: &mut Out) {
         if let Event::Control(Control::Drain) = event {
             self.draining = Some(self.stale().map(|(page, _)| self.row(page).0).collect());
         }
@@ -266,8 +273,8 @@ impl HostCache for Delays {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        array: &mut Array,
-        _: &mut Operations<()>,
+        array: &mut RaidArray,
+        _: &mut CacheOperations<()>,
         out: &mut Out,
     ) -> Option<StepSet> {
         let write = stage.planned();
@@ -297,7 +304,7 @@ impl HostCache for Delays {
         Some(after)
     }
 
-    fn write_failed(&mut self, seg: Seg, array: &Array) {
+    fn write_failed(&mut self, seg: StripeSegment, array: &RaidArray) {
         let clean = |cache: &Self, page: &u64| cache.pages.get(page).is_some_and(|kept| !kept.stale);
         for page in array.pages_of(seg).filter(|page| clean(self, page)).collect::<Vec<_>>() {
             self.forget(page);
@@ -345,9 +352,9 @@ impl Delays {
     }
 }
 
-impl Registered for Delays {
+impl RegisteredCache for Delays {
     const INFO: HostCacheInfo = HostCacheInfo {
-        medium: Medium::Device,
+        medium: CacheMedium::Device,
         max_pages: 1 << 20,
         delays_parity: true,
         ..HostCacheInfo::new::<Self>("delays", "leaves parity behind the data for a while", "-")
@@ -376,24 +383,24 @@ static DELAYS: HostCacheInfo = Delays::INFO;
 #[test]
 fn rows_whose_parity_is_left_behind_lose_nothing() {
     let seeds = seeds_of(4_000, 16_000);
-    for level in Level::ALL {
-        let limits = Limits { level: Some(level), ..Limits::default() };
-        match explore(&DELAYS, seeds.clone(), &limits, Options::default()) {
+    for level in RaidLevel::ALL {
+        let limits = DrawLimits { level: Some(level), ..DrawLimits::default() };
+        match explore(&DELAYS, seeds.clone(), &limits, RunOptions::default()) {
             Ok(report) => print(level, &report),
             Err(failure) => {
-                let small = shrink(&DELAYS, &failure, Options::default(), 4_000);
+                let small = shrink(&DELAYS, &failure, RunOptions::default(), 4_000);
                 panic!("{level}\nas found: {}\nsmallest found: {small}", failure.what);
             }
         }
     }
 }
 
-fn print(level: Level, report: &Report) {
+fn print(level: RaidLevel, report: &RunReport) {
     let updates = report.waits[Class::Parity as usize].claims;
     println!(
         "{level}: {} histories, {} cuts, {} losses, {} refusals, {updates} parity updates",
         report.runs, report.cuts, report.losses, report.refusals
     );
-    let computes = matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6);
+    let computes = matches!(level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
     assert!(!computes || report.runs < 1_000 || updates > report.runs / 4, "parity is left behind");
 }

@@ -3,7 +3,7 @@
 use destage_cache::{HostCacheInfo, host_caches, host_caches_of};
 use destage_crash::{FilesFailure, FilesOptions, FilesReport, run_files, run_store, shrink_files};
 use destage_exec::ExecutorFault;
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use rayon::prelude::*;
 
 use crate::share::{in_turn, seeds_of, share_of};
@@ -16,7 +16,7 @@ fn histories(cache: &HostCacheInfo) -> std::ops::Range<u64> {
 }
 
 /// What is told of a failure: the smallest history found that fails so, and how to run it.
-fn told(cache: &'static HostCacheInfo, level: Level, failure: &FilesFailure, options: FilesOptions) -> String {
+fn told(cache: &'static HostCacheInfo, level: RaidLevel, failure: &FilesFailure, options: FilesOptions) -> String {
     let (small, options) = shrink_files(cache, failure, options, 200);
     format!(
         "{} {level}: seed {}: {}\nmade small: {small}\nCRASH_CACHE={} CRASH_FROM={} CRASH_SEEDS=1 CRASH_LEAVE_OUT={} \
@@ -31,7 +31,7 @@ fn told(cache: &'static HostCacheInfo, level: Level, failure: &FilesFailure, opt
     )
 }
 
-fn cut_all(level: Level) {
+fn cut_all(level: RaidLevel) {
     let only = std::env::var("CRASH_CACHE").ok();
     let leave_out = std::env::var("CRASH_LEAVE_OUT").map_or(0, |text| text.parse().expect("a number"));
     let mut all = FilesReport::default();
@@ -53,7 +53,7 @@ fn cut_all(level: Level) {
         assert!(ends > 40 * all.runs && all.repeated > all.runs, "the histories do what they are for: {all:?}");
         // Another file in a device's place is rarer than its own.
         let in_its_place = all.in_its_place > 0 || all.runs < 200;
-        assert!(all.by_its_own > 0 && in_its_place || level == Level::Raid0, "devices are replaced: {all:?}");
+        assert!(all.by_its_own > 0 && in_its_place || level == RaidLevel::Raid0, "devices are replaced: {all:?}");
     }
 }
 
@@ -67,11 +67,11 @@ macro_rules! levels {
 }
 
 levels! {
-    raid0: Level::Raid0;
-    raid1: Level::Raid1;
-    raid4: Level::Raid4;
-    raid5: Level::Raid5;
-    raid6: Level::Raid6;
+    raid0: RaidLevel::Raid0;
+    raid1: RaidLevel::Raid1;
+    raid4: RaidLevel::Raid4;
+    raid5: RaidLevel::Raid5;
+    raid6: RaidLevel::Raid6;
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn steps_of_the_nvram_are_whole_durable_and_in_order() {
 
 #[test]
 fn a_seed_decides_everything() {
-    let all = Level::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (cache, level)));
+    let all = RaidLevel::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (cache, level)));
     for (at, (cache, level)) in in_turn(all.enumerate(), 0, 5) {
         let options = FilesOptions { level: Some(level), ..FilesOptions::default() };
         let again = || format!("{:?}", run_files(cache, at as u64, options));
@@ -96,7 +96,7 @@ fn a_seed_decides_everything() {
 #[test]
 fn a_sync_that_covers_its_own_workers_writes_alone_is_found() {
     for (level, cache) in
-        Level::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (level, cache)))
+        RaidLevel::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (level, cache)))
     {
         let options =
             FilesOptions { level: Some(level), slip: Some(ExecutorFault::OwnAlone), ..FilesOptions::default() };
@@ -113,20 +113,20 @@ fn a_sync_that_covers_its_own_workers_writes_alone_is_found() {
 const FILES_SEEDS: u64 = 40;
 
 /// Lists the seeds that show it in cells where it takes more than two.
-const SHOWN_BY: [((&str, Level), u64); 6] = [
-    (("iwc", Level::Raid0), 16),
-    (("sync+iwc", Level::Raid4), 2),
-    (("iwc", Level::Raid5), 4),
-    (("sync+iwc", Level::Raid5), 2),
-    (("lawc", Level::Raid5), 2),
-    (("iwc", Level::Raid6), 2),
+const SHOWN_BY: [((&str, RaidLevel), u64); 6] = [
+    (("iwc", RaidLevel::Raid0), 16),
+    (("sync+iwc", RaidLevel::Raid4), 2),
+    (("iwc", RaidLevel::Raid5), 4),
+    (("sync+iwc", RaidLevel::Raid5), 2),
+    (("lawc", RaidLevel::Raid5), 2),
+    (("iwc", RaidLevel::Raid6), 2),
 ];
 
 #[test]
 fn a_failing_file_history_is_made_small() {
     let cache = host_caches().find(|cache| cache.name == "none").expect("a cache of this name");
     let options =
-        FilesOptions { level: Some(Level::Raid5), slip: Some(ExecutorFault::OwnAlone), ..FilesOptions::default() };
+        FilesOptions { level: Some(RaidLevel::Raid5), slip: Some(ExecutorFault::OwnAlone), ..FilesOptions::default() };
     let (mut made, mut actions, mut left) = (0, 0, 0);
     for failure in (0..120).filter_map(|seed| run_files(cache, seed, options).err()).filter(|found| found.actions > 16)
     {
@@ -137,7 +137,7 @@ fn a_failing_file_history_is_made_small() {
         let again = run_files(cache, failure.seed, smaller).expect_err("it fails again");
         assert_eq!((&again.what, &again.log), (&small.what, &small.log));
         assert!(small.log.iter().any(|line| line.contains("Write")), "what was done is told");
-        let told = told(cache, Level::Raid5, &failure, options);
+        let told = told(cache, RaidLevel::Raid5, &failure, options);
         let replay =
             format!("CRASH_LEAVE_OUT={} cargo test -p destage-crash --test it -- files::raid5", smaller.leave_out);
         assert!(told.ends_with(&replay), "{told}");
@@ -155,7 +155,7 @@ fn a_failing_file_history_is_made_small() {
 #[test]
 fn a_replacement_that_is_cut_short_is_in_nobodys_way() {
     let cache = host_caches().find(|cache| cache.name == "none").expect("a cache of this name");
-    let options = FilesOptions { level: Some(Level::Raid1), errors: true, ..FilesOptions::default() };
+    let options = FilesOptions { level: Some(RaidLevel::Raid1), errors: true, ..FilesOptions::default() };
     let outcome = run_files(cache, 60, options);
-    outcome.unwrap_or_else(|failure| panic!("{}", told(cache, Level::Raid1, &failure, options)));
+    outcome.unwrap_or_else(|failure| panic!("{}", told(cache, RaidLevel::Raid1, &failure, options)));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use destage_crash::{Change, Dice, Model, PAGE_SECTORS, sector_bytes};
+use destage_crash::{ModelChange, PAGE_SECTORS, RandomDraws, SectorModel, sector_bytes};
 use destage_exec::CutChoice;
 
 /// The four sectors of a page.
@@ -14,7 +14,7 @@ fn cuts_leave_all_that_a_cut_can_leave() {
     let mut steps = BTreeSet::new();
     let (mut per_device, mut alike) = (0, 0);
     for seed in 0..400 {
-        let mut dice = Dice::new(seed);
+        let mut dice = RandomDraws::new(seed);
         dice.draw_cut();
         let pages: Vec<u128> = (0..8).map(|page| dice.page(page % 2, page as u64, ALL)).collect();
         steps.insert(dice.nvram(3));
@@ -33,24 +33,24 @@ fn cuts_leave_all_that_a_cut_can_leave() {
 
 /// A model of one page of which the first sector is looked at.
 struct One {
-    model: Model,
+    model: SectorModel,
     now: u64,
 }
 
 impl One {
     fn new(every_write: bool) -> Self {
-        Self { model: Model::new(PAGE_SECTORS, PAGE_SECTORS, every_write), now: 0 }
+        Self { model: SectorModel::new(PAGE_SECTORS, PAGE_SECTORS, every_write), now: 0 }
     }
 
     /// Writes the sector; the request's number.
     fn write(&mut self) -> u64 {
         self.now += 1;
-        self.model.change(self.now, Change::Write, 0, 1);
+        self.model.change(self.now, ModelChange::Write, 0, 1);
         self.now
     }
 
     fn acked(&mut self, request: u64, fua: bool) {
-        self.model.changed(request, Change::Write, 0, 1, true, fua);
+        self.model.changed(request, ModelChange::Write, 0, 1, true, fua);
     }
 
     fn cut(&mut self) {
@@ -119,9 +119,9 @@ fn fua_and_the_regime_cover_a_write_by_its_answer() {
 
 #[test]
 fn bytes_of_another_place_are_nobodys() {
-    let mut model = Model::new(2 * PAGE_SECTORS, PAGE_SECTORS, false);
-    model.change(1, Change::Write, 0, 2);
-    model.changed(1, Change::Write, 0, 2, true, false);
+    let mut model = SectorModel::new(2 * PAGE_SECTORS, PAGE_SECTORS, false);
+    model.change(1, ModelChange::Write, 0, 2);
+    model.changed(1, ModelChange::Write, 0, 2, true, false);
     let submitted = model.read_begins();
     let swapped = [sector_bytes(1 << 16 | 1, 1), sector_bytes(1 << 16, 0)].concat();
     let wrong = model.read(submitted, 0, &swapped).expect_err("the sectors are swapped");
@@ -130,11 +130,11 @@ fn bytes_of_another_place_are_nobodys() {
 
 #[test]
 fn a_discard_takes_whole_pages_or_none() {
-    let mut model = Model::new(2 * PAGE_SECTORS, PAGE_SECTORS, false);
-    model.change(1, Change::Write, 0, 2 * PAGE_SECTORS);
-    model.changed(1, Change::Write, 0, 2 * PAGE_SECTORS, true, true);
-    model.change(2, Change::Discard, 1, 2 * PAGE_SECTORS - 1);
-    model.changed(2, Change::Discard, 1, 2 * PAGE_SECTORS - 1, true, false);
+    let mut model = SectorModel::new(2 * PAGE_SECTORS, PAGE_SECTORS, false);
+    model.change(1, ModelChange::Write, 0, 2 * PAGE_SECTORS);
+    model.changed(1, ModelChange::Write, 0, 2 * PAGE_SECTORS, true, true);
+    model.change(2, ModelChange::Discard, 1, 2 * PAGE_SECTORS - 1);
+    model.changed(2, ModelChange::Discard, 1, 2 * PAGE_SECTORS - 1, true, false);
     let found = |zeros: std::ops::Range<u64>| {
         let mut model = model.clone();
         let submitted = model.read_begins();

@@ -1,23 +1,23 @@
 //! The model's rules of what a host may see after flushes, reads, cuts and discards.
 
-use destage_crash::{Change, Model, SECTOR, Value, sector_bytes};
+use destage_crash::{ModelChange, SECTOR, SectorContent, SectorModel, sector_bytes};
 
-fn bytes(value: Value, sector: u64) -> Vec<u8> {
+fn bytes(value: SectorContent, sector: u64) -> Vec<u8> {
     sector_bytes(value, sector).to_vec()
 }
 
-fn model() -> Model {
-    Model::new(8, 4, false)
+fn model() -> SectorModel {
+    SectorModel::new(8, 4, false)
 }
 
 #[test]
 fn a_flush_covers_what_was_acknowledged_before_it_was_submitted() {
     let mut model = model();
-    model.change(1, Change::Write, 0, 1);
-    model.changed(1, Change::Write, 0, 1, true, false);
-    model.change(2, Change::Write, 0, 1);
+    model.change(1, ModelChange::Write, 0, 1);
+    model.changed(1, ModelChange::Write, 0, 1, true, false);
+    model.change(2, ModelChange::Write, 0, 1);
     let flush = model.tick();
-    model.changed(2, Change::Write, 0, 1, true, false);
+    model.changed(2, ModelChange::Write, 0, 1, true, false);
     model.flushed(flush);
     assert_eq!(model.possible(0), [1 << 16, 2 << 16]);
     let late = model.tick();
@@ -28,11 +28,11 @@ fn a_flush_covers_what_was_acknowledged_before_it_was_submitted() {
 #[test]
 fn a_read_sees_the_last_write_before_it_or_one_that_is_under_way() {
     let mut model = model();
-    model.change(1, Change::Write, 0, 1);
-    model.changed(1, Change::Write, 0, 1, true, false);
+    model.change(1, ModelChange::Write, 0, 1);
+    model.changed(1, ModelChange::Write, 0, 1, true, false);
     let read = model.read_begins();
-    model.change(2, Change::Write, 0, 1);
-    model.changed(2, Change::Write, 0, 1, true, true);
+    model.change(2, ModelChange::Write, 0, 1);
+    model.changed(2, ModelChange::Write, 0, 1, true, true);
     assert_eq!(model.possible(0), [2 << 16]);
     for (value, ok) in [(1, true), (2, true), (0, false)] {
         assert_eq!(model.clone().read(read, 0, &bytes(value << 16, 0)).is_ok(), ok, "{value}");
@@ -45,8 +45,8 @@ fn a_read_sees_the_last_write_before_it_or_one_that_is_under_way() {
 #[test]
 fn after_a_cut_the_first_read_decides() {
     let mut model = model();
-    model.change(1, Change::Write, 0, 2);
-    model.changed(1, Change::Write, 0, 2, true, false);
+    model.change(1, ModelChange::Write, 0, 2);
+    model.changed(1, ModelChange::Write, 0, 2, true, false);
     model.cut(2);
     let read = model.read_begins();
     assert!(model.read(read, 0, &[bytes(0, 0), bytes(1 << 16 | 1, 1)].concat()).is_ok());
@@ -60,10 +60,10 @@ fn after_a_cut_the_first_read_decides() {
 #[test]
 fn a_durable_write_is_the_only_one_left() {
     let mut model = model();
-    model.change(1, Change::Write, 0, 1);
-    model.changed(1, Change::Write, 0, 1, true, true);
-    model.change(2, Change::Zero, 0, 1);
-    model.changed(2, Change::Zero, 0, 1, false, true);
+    model.change(1, ModelChange::Write, 0, 1);
+    model.changed(1, ModelChange::Write, 0, 1, true, true);
+    model.change(2, ModelChange::Zero, 0, 1);
+    model.changed(2, ModelChange::Zero, 0, 1, false, true);
     model.cut(3);
     assert_eq!(model.possible(0), [0, 1 << 16], "a failed request is not durable");
 }
@@ -71,10 +71,10 @@ fn a_durable_write_is_the_only_one_left() {
 #[test]
 fn a_discard_keeps_or_zeroes_whole_pages() {
     let mut model = model();
-    model.change(1, Change::Write, 0, 8);
-    model.changed(1, Change::Write, 0, 8, true, true);
-    model.change(2, Change::Discard, 1, 7);
-    model.changed(2, Change::Discard, 1, 7, true, false);
+    model.change(1, ModelChange::Write, 0, 8);
+    model.changed(1, ModelChange::Write, 0, 8, true, true);
+    model.change(2, ModelChange::Discard, 1, 7);
+    model.changed(2, ModelChange::Discard, 1, 7, true, false);
     assert_eq!(model.possible(1), [1 << 16 | 1], "the first page is covered in part");
     let read = model.read_begins();
     assert!(model.read(read, 4, &bytes(0, 4)).is_ok());

@@ -2,11 +2,11 @@
 //! members lost at random moments. And many writes at once to a few rows.
 
 use destage_cache::{HostCacheInfo, all_host_caches_of, serve};
-use destage_crash::{Limits, Options, PAGE, Parity, SECTOR, explore, shrink};
+use destage_crash::{DrawLimits, PAGE, ParityCheck, RunOptions, SECTOR, explore, shrink};
 use destage_exec::{CrashRemains, MemoryExecutor, NextStep};
 use destage_plan::{Class, HostNotice, HostOp, HostRequest, Nanos, Shape};
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 
 use crate::share::share_of;
 
@@ -16,13 +16,13 @@ fn operations() -> u64 {
 }
 
 /// Histories of a few hundred requests each, until there are enough.
-fn try_cell(cache: &'static HostCacheInfo, level: Level, losses: bool) {
-    let limits = Limits { level: Some(level), no_cuts: true, no_losses: !losses, requests: Some(300) };
+fn try_cell(cache: &'static HostCacheInfo, level: RaidLevel, losses: bool) {
+    let limits = DrawLimits { level: Some(level), no_cuts: true, no_losses: !losses, requests: Some(300) };
     let (mut requests, mut lost, mut rebuilds, mut cached, mut seed) = (0, 0, 0, 0, 1_000_000);
     while requests < operations() {
-        let report = explore(cache, seed..seed + 16, &limits, Options::default());
+        let report = explore(cache, seed..seed + 16, &limits, RunOptions::default());
         let report = report.unwrap_or_else(|failure| {
-            let small = shrink(cache, &failure, Options::default(), 2_000);
+            let small = shrink(cache, &failure, RunOptions::default(), 2_000);
             panic!("{} {level}: {}\nsmallest found: {small}", cache.name, failure.what)
         });
         seed += 16;
@@ -35,22 +35,22 @@ fn try_cell(cache: &'static HostCacheInfo, level: Level, losses: bool) {
         "{} {level}: {requests} requests, {lost} devices lost, {rebuilds} members filled, {cached} pages of rows in memory",
         cache.name
     );
-    let keeps_rows = cache.name == "none" && matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6);
+    let keeps_rows = cache.name == "none" && matches!(level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
     assert!(!keeps_rows || cached > requests / 50, "a share of the arrays keeps rows");
-    assert_eq!(lost > 0, losses && (level != Level::Raid0 || lost > 0), "devices are lost where they are to be");
-    assert!(!losses || level == Level::Raid0 || rebuilds > 0);
+    assert_eq!(lost > 0, losses && (level != RaidLevel::Raid0 || lost > 0), "devices are lost where they are to be");
+    assert!(!losses || level == RaidLevel::Raid0 || rebuilds > 0);
 }
 
 #[test]
 fn rows_stay_consistent_while_all_members_live() {
-    for level in Level::ALL {
+    for level in RaidLevel::ALL {
         all_host_caches_of(level).for_each(|cache| try_cell(cache, level, false));
     }
 }
 
 #[test]
 fn rows_stay_consistent_while_members_are_lost_and_filled() {
-    for level in Level::ALL {
+    for level in RaidLevel::ALL {
         all_host_caches_of(level).for_each(|cache| try_cell(cache, level, true));
     }
 }
@@ -61,7 +61,7 @@ const ONE_WRITE: u64 = 2 * (1_000 + 62_000 + 3_000 + 22_000);
 
 #[test]
 fn ten_thousand_writes_to_few_rows_wait_their_turn_and_no_longer() {
-    let geometry = Geometry::new(Level::Raid5, None, 5, 2, 8).expect("a shape that can be");
+    let geometry = Geometry::new(RaidLevel::Raid5, None, 5, 2, 8).expect("a shape that can be");
     let (data, rows) = (u64::from(geometry.data_columns()), 4);
     let config = ArrayConfig { idle_flush: Nanos(u64::MAX / 2), ..ArrayConfig::new(geometry.clone()) };
     let shape = Shape::new(PAGE as u64, SECTOR as u64, 2 * data, 1, geometry.data_pages()).expect("a tiny array");
@@ -69,7 +69,7 @@ fn ten_thousand_writes_to_few_rows_wait_their_turn_and_no_longer() {
     let count = 10_000_u64;
     let controller = serve("none", &config, 0).expect("the shape can be served");
     let mut memory = MemoryExecutor::start(controller, remains, shape, count as usize);
-    let check = Parity::new(geometry.clone());
+    let check = ParityCheck::new(geometry.clone());
     // Pages of two stripes of two rows each, in an order that mixes them.
     let page_of = |tag: u64| tag.wrapping_mul(7) % (rows * data);
     let row_of = |tag: u64| {

@@ -1,18 +1,18 @@
 //! Caches that go on after the host is answered: what they do then must not delay what the answer
 //! relies on.
 
-use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Operations, Registered, WriteStage};
-use destage_crash::{Limits, Options, explore, shrink};
+use destage_cache::{CacheOperations, HostCache, HostCacheError, HostCacheInfo, RegisteredCache, WriteStage};
+use destage_crash::{DrawLimits, RunOptions, explore, shrink};
 use destage_plan::{Buf, Ext, List, OpId, Out, Params, PutList, Step, StepSet};
-use destage_raid::Level;
-use destage_raid::array::{Array, ArrayConfig, Versions};
+use destage_raid::RaidLevel;
+use destage_raid::array::{ArrayConfig, PageVersions, RaidArray};
 
 use crate::share::share_of;
 
 /// Frees nothing after each write, as a cache frees the slots of what it has staged.
 struct FreesLater;
 
-impl Versions for FreesLater {}
+impl PageVersions for FreesLater {}
 
 impl HostCache for FreesLater {
     type Part = ();
@@ -21,8 +21,8 @@ impl HostCache for FreesLater {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        _: &mut Array,
-        _: &mut Operations<()>,
+        _: &mut RaidArray,
+        _: &mut CacheOperations<()>,
         out: &mut Out,
     ) -> Option<StepSet> {
         let write = stage.planned();
@@ -31,7 +31,7 @@ impl HostCache for FreesLater {
     }
 }
 
-impl Registered for FreesLater {
+impl RegisteredCache for FreesLater {
     const INFO: HostCacheInfo = HostCacheInfo::new::<Self>("frees-later", "frees nothing after each write", "-");
 
     fn new(_: u64, _: &ArrayConfig, _: &Params) -> Result<Self, HostCacheError> {
@@ -43,7 +43,7 @@ impl Registered for FreesLater {
 /// it: a second phase whose reads can fail.
 struct ReadsLater;
 
-impl Versions for ReadsLater {}
+impl PageVersions for ReadsLater {}
 
 impl HostCache for ReadsLater {
     type Part = ();
@@ -52,8 +52,8 @@ impl HostCache for ReadsLater {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        array: &mut Array,
-        _: &mut Operations<()>,
+        array: &mut RaidArray,
+        _: &mut CacheOperations<()>,
         out: &mut Out,
     ) -> Option<StepSet> {
         let write = stage.planned();
@@ -73,7 +73,7 @@ impl HostCache for ReadsLater {
     }
 }
 
-impl Registered for ReadsLater {
+impl RegisteredCache for ReadsLater {
     const INFO: HostCacheInfo = HostCacheInfo::new::<Self>("reads-later", "reads again what was written", "-");
 
     fn new(_: u64, _: &ArrayConfig, _: &Params) -> Result<Self, HostCacheError> {
@@ -86,10 +86,10 @@ static READS_LATER: HostCacheInfo = ReadsLater::INFO;
 
 fn holds(cache: &'static HostCacheInfo) {
     let seeds = share_of(2_000, 20_000);
-    for level in Level::ALL {
-        let limits = Limits { level: Some(level), ..Limits::default() };
-        if let Err(failure) = explore(cache, 0..seeds, &limits, Options::default()) {
-            let small = shrink(cache, &failure, Options::default(), 4_000);
+    for level in RaidLevel::ALL {
+        let limits = DrawLimits { level: Some(level), ..DrawLimits::default() };
+        if let Err(failure) = explore(cache, 0..seeds, &limits, RunOptions::default()) {
+            let small = shrink(cache, &failure, RunOptions::default(), 4_000);
             panic!("{} {level}\nas found: {}\nsmallest found: {small}", cache.name, failure.what);
         }
     }

@@ -4,7 +4,7 @@
 
 use destage_cache::{HostCacheInfo, host_caches_of};
 use destage_crash::{FilesOptions, FilesReport, run_files};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use rayon::prelude::*;
 
 use crate::share::seeds_from;
@@ -21,7 +21,7 @@ fn cut_all(options: FilesOptions) -> FilesReport {
     let wanted =
         |cache: &&HostCacheInfo| !cache.devices(64).is_empty() && only.as_ref().is_none_or(|only| cache.name == *only);
     let mut total = FilesReport::default();
-    for level in [Level::Raid1, Level::Raid5] {
+    for level in [RaidLevel::Raid1, RaidLevel::Raid5] {
         let options = FilesOptions { level: Some(level), ..options };
         for cache in host_caches_of(level).filter(wanted) {
             let run = |seed| {

@@ -3,8 +3,8 @@
 //! and what must hold of what is left, is said in the other tests, whose seeds these are not.
 
 use destage_cache::{HostCacheInfo, all_host_caches_of, host_caches_of};
-use destage_crash::{FilesOptions, Limits, Options, exhaust, explore, run_files, run_store};
-use destage_raid::Level;
+use destage_crash::{DrawLimits, FilesOptions, RunOptions, exhaust, explore, run_files, run_store};
+use destage_raid::RaidLevel;
 use rayon::prelude::*;
 
 use crate::share::is_soak;
@@ -37,13 +37,13 @@ fn share() -> Share {
 
 fn in_memory(share: &Share) -> u64 {
     let mut cuts = 0;
-    for level in Level::ALL {
-        let limits = Limits { level: Some(level), ..Limits::default() };
+    for level in RaidLevel::ALL {
+        let limits = DrawLimits { level: Some(level), ..DrawLimits::default() };
         for cache in all_host_caches_of(level) {
-            let report = explore(cache, FIRST..FIRST + share.memory, &limits, Options::default());
+            let report = explore(cache, FIRST..FIRST + share.memory, &limits, RunOptions::default());
             cuts += report.unwrap_or_else(|failure| panic!("{} {level}: {failure}", cache.name)).cuts;
         }
-        let limits = Limits { level: Some(level), no_losses: true, no_cuts: true, ..Limits::default() };
+        let limits = DrawLimits { level: Some(level), no_losses: true, no_cuts: true, ..DrawLimits::default() };
         for cache in host_caches_of(level) {
             let done = exhaust(cache, FIRST..FIRST + share.short, &limits, 1 << 3);
             cuts += done.unwrap_or_else(|failure| panic!("{} {level}: {failure}", cache.name)).cuts;
@@ -53,11 +53,11 @@ fn in_memory(share: &Share) -> u64 {
 }
 
 fn in_files(share: &Share, options: FilesOptions) -> u64 {
-    let histories = |(level, cache): (Level, &'static HostCacheInfo)| {
+    let histories = |(level, cache): (RaidLevel, &'static HostCacheInfo)| {
         let seeds = if cache.holds_dirty || cache.delays_parity { share.slow } else { share.files };
         (FIRST..FIRST + seeds).map(move |seed| (level, cache, seed))
     };
-    let cells = Level::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (level, cache)));
+    let cells = RaidLevel::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (level, cache)));
     let all: Vec<_> = cells.flat_map(histories).collect();
     let cuts = all.into_par_iter().map(|(level, cache, seed)| {
         match run_files(cache, seed, FilesOptions { level: Some(level), ..options }) {

@@ -5,9 +5,9 @@ use std::io::Write;
 use std::sync::OnceLock;
 
 use destage_cache::{HostCacheInfo, all_host_caches_of};
-use destage_crash::{Failure, Limits, Options, Report, explore, shrink};
+use destage_crash::{DrawLimits, FailedHistory, RunOptions, RunReport, explore, shrink};
 use destage_plan::{Class, StepKind};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use crate::share::{number_of, share_of};
 
@@ -43,24 +43,24 @@ fn is_wanted(cache: &HostCacheInfo) -> bool {
     std::env::var("CRASH_CACHE").map_or(true, |name| name == cache.name)
 }
 
-fn explain(cache: &'static HostCacheInfo, failure: &Failure) -> String {
-    let small = shrink(cache, failure, Options::default(), 4_000);
+fn explain(cache: &'static HostCacheInfo, failure: &FailedHistory) -> String {
+    let small = shrink(cache, failure, RunOptions::default(), 4_000);
     format!("{}\nas found: {}\nsmallest found: {small}", cache.name, failure.what)
 }
 
-fn try_all(cache: &'static HostCacheInfo, level: Level) {
-    let limits = Limits { level: Some(level), ..Limits::default() };
+fn try_all(cache: &'static HostCacheInfo, level: RaidLevel) {
+    let limits = DrawLimits { level: Some(level), ..DrawLimits::default() };
     for (from, count) in seeds() {
         // What stands around a cache does not change it.
         let count = if cache.has_layer_around() { count / 5 } else { count };
-        match explore(cache, from..from + count, &limits, Options::default()) {
+        match explore(cache, from..from + count, &limits, RunOptions::default()) {
             Ok(report) => print(cache, level, &report),
             Err(failure) => panic!("{}", explain(cache, &failure)),
         }
     }
 }
 
-fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
+fn print(cache: &'static HostCacheInfo, level: RaidLevel, report: &RunReport) {
     println!(
         "{} {level}: {} histories, {} requests ({} unserved), {} steps, {} cuts ({} while recovering, {} degraded), {} refusals ({} losses accepted), \
          {} losses, {} rebuilds, {} events of collections, {} drains, {} dirty pages overwritten past the cache",
@@ -98,7 +98,7 @@ fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
     assert!(report.runs < 100 || (orders > report.runs / 10) == expected, "{orders} orders to collect");
     let overwrites = !cache.holds_dirty || report.overwritten > report.runs / 20;
     assert!(report.runs < 500 || overwrites, "{} dirty pages overwritten past the cache", report.overwritten);
-    let computes = matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6);
+    let computes = matches!(level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
     let notes = report.counts[StepKind::Intent as usize] > report.requests / 10;
     assert!(report.runs < 5_000 || !computes || !notes || report.accepted > 0, "losses are accepted");
 }
@@ -113,11 +113,11 @@ macro_rules! levels {
 }
 
 levels! {
-    raid0: Level::Raid0;
-    raid1: Level::Raid1;
-    raid4: Level::Raid4;
-    raid5: Level::Raid5;
-    raid6: Level::Raid6;
+    raid0: RaidLevel::Raid0;
+    raid1: RaidLevel::Raid1;
+    raid4: RaidLevel::Raid4;
+    raid5: RaidLevel::Raid5;
+    raid6: RaidLevel::Raid6;
 }
 
 /// Histories that were wrong once, found far beyond the seeds that are always tried.
@@ -173,10 +173,10 @@ fn found_far_away() {
         .chain(overtaken)
         .chain(back_again)
     {
-        for level in Level::ALL {
+        for level in RaidLevel::ALL {
             for cache in all_host_caches_of(level) {
-                let limits = Limits { level: Some(level), ..Limits::default() };
-                if let Err(failure) = explore(cache, seed..seed + 1, &limits, Options::default()) {
+                let limits = DrawLimits { level: Some(level), ..DrawLimits::default() };
+                if let Err(failure) = explore(cache, seed..seed + 1, &limits, RunOptions::default()) {
                     panic!("{}", explain(cache, &failure));
                 }
             }
@@ -199,14 +199,14 @@ fn planted_faults_that_show_late() {
         ("a lost page is written again and answered before the list has it no longer", "write-back", &[8_721]),
     ];
     for (fault, name, seeds) in faults {
-        for level in [Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6] {
+        for level in [RaidLevel::Raid1, RaidLevel::Raid4, RaidLevel::Raid5, RaidLevel::Raid6] {
             let Some(cache) = all_host_caches_of(level).find(|cache| cache.name == name) else {
-                assert_eq!(level, Level::Raid1, "a cache of this name");
+                assert_eq!(level, RaidLevel::Raid1, "a cache of this name");
                 continue;
             };
-            let limits = Limits { level: Some(level), ..Limits::default() };
+            let limits = DrawLimits { level: Some(level), ..DrawLimits::default() };
             for seed in seeds {
-                if let Err(failure) = explore(cache, *seed..seed + 1, &limits, Options::default()) {
+                if let Err(failure) = explore(cache, *seed..seed + 1, &limits, RunOptions::default()) {
                     panic!("perhaps {fault}: {}", explain(cache, &failure));
                 }
             }

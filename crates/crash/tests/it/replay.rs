@@ -1,7 +1,7 @@
 //! One seed, one course of events; and failures made small.
 
 use destage_cache::{HostCacheInfo, host_caches};
-use destage_crash::{Limits, Mutant, Options, first_failure, history, run, shrink};
+use destage_crash::{DrawLimits, RunOptions, StepFault, first_failure, history, run, shrink};
 
 fn cache() -> &'static HostCacheInfo {
     host_caches().find(|info| info.name == "write-through").expect("a cache of this name")
@@ -10,10 +10,10 @@ fn cache() -> &'static HostCacheInfo {
 #[test]
 fn a_seed_decides_every_step() {
     // A fault makes every run fail, and so show its steps.
-    let options = Options { mutant: Some(Mutant::SkipIntent), log: true, ..Options::default() };
+    let options = RunOptions { mutant: Some(StepFault::SkipIntent), log: true, ..RunOptions::default() };
     let mut failures = 0;
     for seed in 0..200 {
-        let history = history(cache(), seed, &Limits::default());
+        let history = history(cache(), seed, &DrawLimits::default());
         match (run(cache(), &history, options), run(cache(), &history, options)) {
             (Err(first), Err(second)) => {
                 assert_eq!((&first.what, &first.log), (&second.what, &second.log), "seed {seed}");
@@ -35,8 +35,8 @@ fn a_seed_decides_every_step() {
 
 #[test]
 fn a_failing_history_is_made_small() {
-    let limits = Limits { level: Some(destage_raid::Level::Raid5), ..Limits::default() };
-    let options = Options { mutant: Some(Mutant::SkipIntent), ..Options::default() };
+    let limits = DrawLimits { level: Some(destage_raid::RaidLevel::Raid5), ..DrawLimits::default() };
+    let options = RunOptions { mutant: Some(StepFault::SkipIntent), ..RunOptions::default() };
     let (_, failure) = first_failure(cache(), 100..1_000, &limits, options).expect("the fault is found");
     let small = shrink(cache(), &failure, options, 3_000);
     println!("{small}");

@@ -5,7 +5,7 @@
 
 use destage_cache::host_caches_of;
 use destage_crash::{FilesFailure, FilesOptions, FilesReport, run_files};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use rayon::prelude::*;
 
 use crate::share::{in_turn, seeds_of};
@@ -14,7 +14,7 @@ const OVER_A_RING: FilesOptions = FilesOptions { ring: true, ..FilesOptions::BY_
 
 #[test]
 fn histories_over_a_ring_keep_what_they_promise() {
-    let cells = Level::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (level, cache)));
+    let cells = RaidLevel::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (level, cache)));
     for (level, cache) in in_turn(cells, 1, 2) {
         let options = FilesOptions { level: Some(level), ..OVER_A_RING };
         let reports: Result<Vec<_>, Box<FilesFailure>> =
@@ -34,8 +34,8 @@ fn histories_over_a_ring_keep_what_they_promise() {
 
 #[test]
 fn a_seed_decides_everything() {
-    for cache in host_caches_of(Level::Raid5) {
-        let options = FilesOptions { level: Some(Level::Raid5), ..OVER_A_RING };
+    for cache in host_caches_of(RaidLevel::Raid5) {
+        let options = FilesOptions { level: Some(RaidLevel::Raid5), ..OVER_A_RING };
         let run = || run_files(cache, 7, options).map(|report| format!("{report:?}"));
         assert_eq!(run().expect("nothing is wrong"), run().expect("nothing is wrong"), "{}", cache.name);
     }

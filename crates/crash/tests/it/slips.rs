@@ -10,7 +10,7 @@
 //! here only an error of it is looked for.
 
 use destage_cache::host_caches;
-use destage_crash::{Crooked, FilesOptions, run_files, run_store};
+use destage_crash::{ControllerFault, FilesOptions, run_files, run_store};
 use destage_exec::ExecutorFault::{
     self, BegunBefore, Believes, ContentAlone, HeadFirst, Held, Late, MergedErrorOfFirst, MergedExchanged, MergedShort,
     Missing, NotAnew, OwnAlone, Paired, ShortHole, ShortRead, ShortWrite, TooSoon, Unheard, UnheardNoRoom, UnheardRead,
@@ -22,7 +22,7 @@ use destage_exec::SyncPoint::{
     OpenDevice, OpenIntents, OpenMarks, OpenNvram, ReplaceDevice, ReplaceFolder, Roster, Successor, Tail,
 };
 use destage_exec::UntrustedFile::{Stale, Torn};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use rayon::prelude::*;
 
 use crate::shown_by::seeds;
@@ -107,8 +107,9 @@ const STORE_SHOWN_BY: [(ExecutorFault, u64); 9] = [
 
 /// Where a fault is looked for: arrays without a cache and with one on a device, and one whose cache is in the NVRAM if
 /// that is what the fault is about.
-fn cells(slip: Option<ExecutorFault>) -> &'static [(&'static str, Level)] {
-    const CELLS: [(&str, Level); 3] = [("none", Level::Raid5), ("write-through", Level::Raid1), ("wow", Level::Raid5)];
+fn cells(slip: Option<ExecutorFault>) -> &'static [(&'static str, RaidLevel)] {
+    const CELLS: [(&str, RaidLevel); 3] =
+        [("none", RaidLevel::Raid5), ("write-through", RaidLevel::Raid1), ("wow", RaidLevel::Raid5)];
     match slip.and_then(ExecutorFault::of) {
         Some(Commit | Ahead | Answer | Copied | Tail | OpenNvram | EventCount | OpenMarks) => &CELLS,
         _ => &CELLS[..2],
@@ -192,7 +193,7 @@ fn every_swapped_order() {
 
 #[test]
 fn a_replacement_that_is_named_before_the_loss_is_noted() {
-    let found = first(FilesOptions { crooked: Some(Crooked::NamedEarly), ..FilesOptions::BY_THREADS });
+    let found = first(FilesOptions { crooked: Some(ControllerFault::NamedEarly), ..FilesOptions::BY_THREADS });
     println!("NamedEarly: {}", found.expect("it is found"));
 }
 

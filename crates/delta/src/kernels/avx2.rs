@@ -10,9 +10,9 @@ use std::arch::x86_64::{
     _mm256_xor_si256, _pdep_u64, _pext_u64,
 };
 
-use super::{Ahead, BLOCK, Counts, Table, blocks, portable, room, settle};
+use super::{BLOCK, ChangeCounts, DeltaFunctions, PaddedBytes, blocks, portable, room, settle};
 
-static TABLE: Table = Table {
+static TABLE: DeltaFunctions = DeltaFunctions {
     name: "avx2-bmi2",
     // SAFETY: of all five: `available` hands out this table only where the instruction sets were
     // found.
@@ -28,7 +28,7 @@ static TABLE: Table = Table {
 };
 
 /// The table, if the processor has the instruction sets.
-pub(super) fn available() -> Option<&'static Table> {
+pub(super) fn available() -> Option<&'static DeltaFunctions> {
     let found =
         is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("popcnt");
     found.then_some(&TABLE)
@@ -134,7 +134,7 @@ fn changed_bytes(old: [__m256i; 2], new: [__m256i; 2]) -> u64 {
 }
 
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-fn count(base: &[u8], new: &[u8]) -> Counts {
+fn count(base: &[u8], new: &[u8]) -> ChangeCounts {
     let done = base.len() / BLOCK * BLOCK;
     let mut counts = portable::count(&base[done..], &new[done..]);
     for (old, new) in blocks(base, new) {
@@ -193,7 +193,7 @@ fn pack_bytes(base: &[u8], new: &[u8], bitmap: &mut [u8], data: &mut [u8]) {
 
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 fn apply_words(base: &[u8], bitmap: &[u8], data: &[u8], page: &mut [u8]) -> bool {
-    let ahead = Ahead::new(data);
+    let ahead = PaddedBytes::new(data);
     let (mut at, mut right) = (0, true);
     for ((old, new), &bits) in base.as_chunks().0.iter().zip(page.as_chunks_mut::<BLOCK>().0).zip(bitmap) {
         let len = 8 * bits.count_ones() as usize;
@@ -218,7 +218,7 @@ fn apply_words(base: &[u8], bitmap: &[u8], data: &[u8], page: &mut [u8]) -> bool
 
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 fn apply_bytes(base: &[u8], bitmap: &[u8], data: &[u8], page: &mut [u8]) -> bool {
-    let ahead = Ahead::new(data);
+    let ahead = PaddedBytes::new(data);
     let (mut at, mut right) = (0, true);
     for ((old, new), bits) in
         base.as_chunks::<BLOCK>().0.iter().zip(page.as_chunks_mut::<BLOCK>().0).zip(bitmap.as_chunks::<8>().0)

@@ -12,9 +12,9 @@ use std::arch::x86_64::{
     _mm512_test_epi8_mask, _mm512_test_epi64_mask, _mm512_xor_si512,
 };
 
-use super::{Ahead, BLOCK, Counts, Table, blocks, portable, room, settle};
+use super::{BLOCK, ChangeCounts, DeltaFunctions, PaddedBytes, blocks, portable, room, settle};
 
-static TABLE: Table = Table {
+static TABLE: DeltaFunctions = DeltaFunctions {
     name: "avx512-vbmi2",
     // SAFETY: of all five: `available` hands out this table only where the instruction sets were
     // found.
@@ -30,7 +30,7 @@ static TABLE: Table = Table {
 };
 
 /// The table, if the processor has the instruction sets.
-pub(super) fn available() -> Option<&'static Table> {
+pub(super) fn available() -> Option<&'static DeltaFunctions> {
     let found = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vbmi2")
@@ -53,7 +53,7 @@ fn store(to: &mut [u8; BLOCK], vector: __m512i) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
-fn count(base: &[u8], new: &[u8]) -> Counts {
+fn count(base: &[u8], new: &[u8]) -> ChangeCounts {
     let done = base.len() / BLOCK * BLOCK;
     let mut counts = portable::count(&base[done..], &new[done..]);
     for (old, new) in blocks(base, new) {
@@ -95,7 +95,7 @@ fn pack_bytes(base: &[u8], new: &[u8], bitmap: &mut [u8], data: &mut [u8]) {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
 fn apply_words(base: &[u8], bitmap: &[u8], data: &[u8], page: &mut [u8]) -> bool {
-    let ahead = Ahead::new(data);
+    let ahead = PaddedBytes::new(data);
     let (mut at, mut wrong) = (0, 0);
     for ((old, new), &bits) in base.as_chunks().0.iter().zip(page.as_chunks_mut().0).zip(bitmap) {
         let len = 8 * bits.count_ones() as usize;
@@ -112,7 +112,7 @@ fn apply_words(base: &[u8], bitmap: &[u8], data: &[u8], page: &mut [u8]) -> bool
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
 fn apply_bytes(base: &[u8], bitmap: &[u8], data: &[u8], page: &mut [u8]) -> bool {
-    let ahead = Ahead::new(data);
+    let ahead = PaddedBytes::new(data);
     let (mut at, mut wrong) = (0, 0);
     for ((old, new), bits) in base.as_chunks().0.iter().zip(page.as_chunks_mut().0).zip(bitmap.as_chunks::<8>().0) {
         let bits = u64::from_le_bytes(*bits);

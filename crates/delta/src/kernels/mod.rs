@@ -19,7 +19,7 @@ const BLOCK: usize = 64;
 
 /// How much of a page has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct ChangeCounts {
     /// Bytes of the words in which something has changed.
     pub(crate) words: usize,
     /// Bytes that have changed.
@@ -28,23 +28,23 @@ pub(crate) struct Counts {
 
 /// Packs the changes between two pages of a length into a bitmap for that length, and data that are
 /// at least as long as the changes.
-type Pack = fn(&[u8], &[u8], &mut [u8], &mut [u8]);
+type PackChanges = fn(&[u8], &[u8], &mut [u8], &mut [u8]);
 /// Applies a bitmap and data to a page, into another of its length; whether the data are as long as
 /// the bitmap says, and everything marked has changed. No bit may be set behind the page's end.
-type Apply = fn(&[u8], &[u8], &[u8], &mut [u8]) -> bool;
+type ApplyChanges = fn(&[u8], &[u8], &[u8], &mut [u8]) -> bool;
 
 /// The functions of one instruction set.
-struct Table {
+struct DeltaFunctions {
     name: &'static str,
-    count: fn(&[u8], &[u8]) -> Counts,
-    pack_words: Pack,
-    pack_bytes: Pack,
-    apply_words: Apply,
-    apply_bytes: Apply,
+    count: fn(&[u8], &[u8]) -> ChangeCounts,
+    pack_words: PackChanges,
+    pack_bytes: PackChanges,
+    apply_words: ApplyChanges,
+    apply_bytes: ApplyChanges,
 }
 
 /// Every implementation that this processor can run, the best first.
-fn tables() -> impl Iterator<Item = &'static Table> {
+fn tables() -> impl Iterator<Item = &'static DeltaFunctions> {
     #[cfg(target_arch = "x86_64")]
     let found = [avx512::available(), avx2::available()].into_iter().flatten();
     #[cfg(not(target_arch = "x86_64"))]
@@ -54,19 +54,19 @@ fn tables() -> impl Iterator<Item = &'static Table> {
 
 /// Deltas made and applied with one instruction set.
 #[derive(Clone, Copy)]
-pub struct Kernels(&'static Table);
+pub struct DeltaKernels(&'static DeltaFunctions);
 
-impl fmt::Debug for Kernels {
+impl fmt::Debug for DeltaKernels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Kernels").field(&self.0.name).finish()
     }
 }
 
-impl Kernels {
+impl DeltaKernels {
     /// The fastest that this processor can run. It is looked for once.
     #[inline]
     pub fn best() -> Self {
-        static BEST: OnceLock<&Table> = OnceLock::new();
+        static BEST: OnceLock<&DeltaFunctions> = OnceLock::new();
         Self(BEST.get_or_init(|| tables().next().unwrap_or(&portable::TABLE)))
     }
 
@@ -81,7 +81,7 @@ impl Kernels {
     }
 
     /// How much differs between two pages.
-    pub(crate) fn count(self, base: &[u8], new: &[u8]) -> Counts {
+    pub(crate) fn count(self, base: &[u8], new: &[u8]) -> ChangeCounts {
         crate::same_length(base.len(), new.len());
         (self.0.count)(base, new)
     }
@@ -129,7 +129,7 @@ fn settle(data: &mut [u8], at: usize, spare: &[u8; BLOCK], len: usize) {
 }
 
 /// Bytes that are read in blocks which may reach behind their end; there are zeros.
-struct Ahead<'a> {
+struct PaddedBytes<'a> {
     bytes: &'a [u8],
     /// The last block of the bytes, or all if they are fewer; then zeros.
     last: [u8; 2 * BLOCK],
@@ -137,7 +137,7 @@ struct Ahead<'a> {
     from: usize,
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> PaddedBytes<'a> {
     #[inline(always)]
     fn new(bytes: &'a [u8]) -> Self {
         let from = bytes.len().saturating_sub(BLOCK);

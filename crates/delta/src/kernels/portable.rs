@@ -4,9 +4,9 @@
 //! They also finish what other implementations leave: all begin `done` bytes into the page, which
 //! are whole blocks, and `at` bytes into the data.
 
-use super::{Ahead, BLOCK, Counts, Table, blocks, room, settle};
+use super::{BLOCK, ChangeCounts, DeltaFunctions, PaddedBytes, blocks, room, settle};
 
-pub(super) static TABLE: Table = Table {
+pub(super) static TABLE: DeltaFunctions = DeltaFunctions {
     name: "portable",
     count,
     pack_words: |base, new, bitmap, data| pack_words(base, new, bitmap, data, 0, 0),
@@ -53,8 +53,8 @@ fn places(mut bits: u64) -> impl Iterator<Item = usize> {
 }
 
 /// How much differs between two pages.
-pub(super) fn count(base: &[u8], new: &[u8]) -> Counts {
-    let mut counts = Counts { words: 0, bytes: 0 };
+pub(super) fn count(base: &[u8], new: &[u8]) -> ChangeCounts {
+    let mut counts = ChangeCounts { words: 0, bytes: 0 };
     let done = base.len() / BLOCK * BLOCK;
     for (old, new) in blocks(base, new) {
         let changes = changes(old, new);
@@ -145,7 +145,7 @@ pub(super) fn apply_words(
     mut at: usize,
 ) -> bool {
     let (base, page, bitmap) = (&base[done..], &mut page[done..], &bitmap[done / BLOCK..]);
-    let ahead = Ahead::new(data);
+    let ahead = PaddedBytes::new(data);
     let mut right = true;
     for ((old, new), &bits) in base.as_chunks().0.iter().zip(page.as_chunks_mut().0).zip(bitmap) {
         if bits == 0 {
@@ -180,7 +180,7 @@ pub(super) fn apply_bytes(
     mut at: usize,
 ) -> bool {
     let (base, page, bitmap) = (&base[done..], &mut page[done..], &bitmap[done / WORD..]);
-    let ahead = Ahead::new(data);
+    let ahead = PaddedBytes::new(data);
     let mut right = true;
     for ((old, new), bits) in
         base.as_chunks::<BLOCK>().0.iter().zip(page.as_chunks_mut::<BLOCK>().0).zip(bitmap.as_chunks::<8>().0)

@@ -16,7 +16,7 @@ impl<B: BlockBackend> BlockService<B> {
         (room < CLIENTS as u64).then_some(room)
     }
 
-    pub(super) fn welcome(&mut self, at: usize) -> Result<(), ServiceError> {
+    pub(super) fn accept_clients(&mut self, at: usize) -> Result<(), ServiceError> {
         loop {
             let stream = match self.listeners[at].accept() {
                 Ok(Some(stream)) => stream,
@@ -24,7 +24,7 @@ impl<B: BlockBackend> BlockService<B> {
                 Err(_) => {
                     // Files or memory have run out: it is tried again when some may be free.
                     self.load.turned_away += 1;
-                    self.shut_doors(IoInterest::default())?;
+                    self.set_listening(IoInterest::default())?;
                     self.unwelcome = Some(Instant::now() + PAUSE);
                     break;
                 }
@@ -45,13 +45,13 @@ impl<B: BlockBackend> BlockService<B> {
             let clients = self.clients.len();
             self.happened(|| ServiceEvent::ClientCame { clients });
             // The server speaks first.
-            self.stir(number);
+            self.mark_ready(number);
         }
         Ok(())
     }
 
     /// Waits for this of all listeners.
-    pub(super) fn shut_doors(&self, interest: IoInterest) -> Result<(), ServiceError> {
+    pub(super) fn set_listening(&self, interest: IoInterest) -> Result<(), ServiceError> {
         for (at, listener) in self.listeners.iter().enumerate() {
             let changed = self.waiter.change(listener, EventSource::Listener(at).number(), interest);
             changed.map_err(cannot("wait for clients"))?;
@@ -59,7 +59,7 @@ impl<B: BlockBackend> BlockService<B> {
         Ok(())
     }
 
-    pub(super) fn dismiss(&mut self, at: usize, lost: Option<&ConnectionLoss>) {
+    pub(super) fn drop_client(&mut self, at: usize, lost: Option<&ConnectionLoss>) {
         let client = self.clients.get_mut(at);
         let Some(client) = client else { return };
         if lost.is_some() {
@@ -80,19 +80,19 @@ impl<B: BlockBackend> BlockService<B> {
     }
 
     /// Takes note that a client's socket has something to be received, room for what is to be sent, or an end.
-    pub(super) fn hear_client(&mut self, at: usize) {
+    pub(super) fn client_is_ready(&mut self, at: usize) {
         let Some(client) = self.clients.get_mut(at) else { return };
         client.readable = true;
         if client.is_waiting() && client.interest == IoInterest::default() {
             // Nothing was waited for of it, so this is the end, and would be told again at once.
-            self.dismiss(at, Some(&ConnectionLoss::Cut));
+            self.drop_client(at, Some(&ConnectionLoss::Cut));
         } else {
-            self.stir(at);
+            self.mark_ready(at);
         }
     }
 
     /// Dismisses clients that hold memory which others wait for, and move hardly anything of it.
-    pub(super) fn dismiss_stalled(&mut self) {
+    pub(super) fn drop_stalled(&mut self) {
         if self.budget.waiting() == 0 {
             self.watched = None;
             return;
@@ -112,16 +112,16 @@ impl<B: BlockBackend> BlockService<B> {
         };
         let stalled: Vec<_> = self.clients.iter_mut().filter_map(stalled).collect();
         for at in stalled {
-            self.dismiss(at, Some(&ConnectionLoss::Stalled));
+            self.drop_client(at, Some(&ConnectionLoss::Stalled));
         }
     }
 
     /// Who does not say what it wants does not keep a place.
-    pub(super) fn dismiss_silent(&mut self) {
+    pub(super) fn drop_silent(&mut self) {
         let silent = |client: &ClientConnection| client.session().is_none() && client.since.elapsed() >= HANDSHAKE;
         let silent: Vec<_> = self.clients.iter().filter(|(_, client)| silent(client)).map(|(at, _)| at).collect();
         for at in silent {
-            self.dismiss(at, Some(&ConnectionLoss::Cut));
+            self.drop_client(at, Some(&ConnectionLoss::Cut));
         }
     }
 }

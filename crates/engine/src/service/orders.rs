@@ -92,7 +92,7 @@ impl<B: BlockBackend> BlockService<B> {
                 } else {
                     match self.backend.begin_drain() {
                         Ok(()) => self.controls[at].waits_for_drain = true,
-                        Err(error) => self.give_up(&error),
+                        Err(error) => self.stop_answering(&error),
                     }
                 }
             }
@@ -149,7 +149,7 @@ impl<B: BlockBackend> BlockService<B> {
         }
         // Who hears that an order is carried out finds what it did in the log, however busy clients keep the service.
         if self.controls.iter().any(|(_, control)| control.has_unsent()) {
-            self.tell_news();
+            self.report_news();
         }
         let mut gone = Vec::new();
         for (at, control) in &mut self.controls {

@@ -63,7 +63,7 @@ impl<B: BlockBackend> BlockService<B> {
                 let (phase, until) = (ReplacementPhase::Draining, Instant::now().checked_add(longest));
                 self.replacing = Some(PendingReplacement { control, replacement, phase, until });
             }
-            Err(error) => self.give_up(&error),
+            Err(error) => self.stop_answering(&error),
         }
     }
 
@@ -112,7 +112,7 @@ impl<B: BlockBackend> BlockService<B> {
             ReplacementPhase::Quieting if is_drained && self.pending.is_empty() => {
                 replacing.phase = ReplacementPhase::Emptying;
                 if let Err(error) = self.backend.begin_settle() {
-                    self.give_up(&error);
+                    self.stop_answering(&error);
                 }
                 self.begun = true;
             }

@@ -57,7 +57,7 @@ impl<B: BlockBackend> BlockService<B> {
     /// Has a source looked at again; the block device is in every turn.
     pub(super) fn stir_source(&mut self, source: RequestSource) {
         if let RequestSource::Client(at) = source {
-            self.stir(at);
+            self.mark_ready(at);
         }
     }
 
@@ -93,7 +93,7 @@ impl<B: BlockBackend> BlockService<B> {
     pub(super) fn submit(&mut self, asked: HostRequest, data: AlignedBuffer) {
         self.begun = true;
         if let Err(error) = self.backend.submit(asked, data) {
-            self.give_up(&error);
+            self.stop_answering(&error);
         }
     }
 

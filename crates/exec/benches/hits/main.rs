@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
-use destage_cache::{HostCacheSpec, Served};
+use destage_cache::{HostCacheSpec, ServedTier};
 use destage_exec::{AlignedBuffer, DeviceConfig, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig, IoBackend};
 use destage_plan::{DevSet, Engine, HostOp, HostRequest, Nanos, Shape, Start, Step, StepOutcome};
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 use memory::MemoryOs;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -66,14 +66,14 @@ struct Setup {
 
 impl Setup {
     fn new(case: &Case, cache: u64) -> Self {
-        let geometry = Geometry::new(Level::Raid5, None, MEMBERS, CHUNK, 2 * cache).expect("an array");
+        let geometry = Geometry::new(RaidLevel::Raid5, None, MEMBERS, CHUNK, 2 * cache).expect("an array");
         let stripe = u64::from(CHUNK) * u64::from(geometry.data_columns());
         let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).expect("a shape");
         let config = ArrayConfig { page_bytes: PAGE as u32, ..ArrayConfig::new(geometry) };
         Self { config, policy: case.policy.parse().expect("there is one"), shape, cache }
     }
 
-    fn controller(&self) -> Box<dyn Served> {
+    fn controller(&self) -> Box<dyn ServedTier> {
         self.policy.build(&self.config, self.cache).expect("a cache over an array")
     }
 }
@@ -94,7 +94,7 @@ trait Host {
 
 /// Plans alone.
 struct Plan {
-    engine: Engine<Box<dyn Served>>,
+    engine: Engine<Box<dyn ServedTier>>,
     steps: BTreeMap<String, u64>,
     attends: bool,
 }
@@ -139,7 +139,7 @@ impl Host for Plan {
 
 /// The service's executor over memory.
 struct Whole {
-    files: FileExecutor<Box<dyn Served>>,
+    files: FileExecutor<Box<dyn ServedTier>>,
     buffer: AlignedBuffer,
     versions: u64,
 }

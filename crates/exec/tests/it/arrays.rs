@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use destage_cache::{HostCacheInfo, HostCacheSpec, Served, host_caches};
+use destage_cache::{HostCacheInfo, HostCacheSpec, ServedTier, host_caches};
 use destage_exec::{
     CrashChance, DeviceConfig, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend,
     OsInterface, RealOs, RecordingOs, RequestCompletion,
 };
 use destage_plan::{Controller, HostOp, HostRequest, Nanos, Shape};
-use destage_raid::array::{ArrayConfig, Regime};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{ArrayConfig, DurabilityMode};
+use destage_raid::{Geometry, RaidLevel};
 
 use destage_testkit::{ArraySizes, ExpectedContent, TestRng};
 
@@ -21,7 +21,7 @@ const LINGERS: Duration = Duration::from_mins(1);
 /// An array's shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Array {
-    pub level: Level,
+    pub level: RaidLevel,
     pub members: u8,
     pub page: u64,
     pub sector: u64,
@@ -29,7 +29,7 @@ pub struct Array {
     pub member_pages: u64,
     pub depth: usize,
     /// What is promised of acknowledged writes.
-    pub regime: Regime,
+    pub regime: DurabilityMode,
     /// The cache in front.
     pub cache: &'static HostCacheInfo,
     /// Its pages, if it has a size.
@@ -44,11 +44,11 @@ pub struct Array {
 
 impl Array {
     /// Over threads.
-    pub fn new(level: Level, members: u8) -> Self {
+    pub fn new(level: RaidLevel, members: u8) -> Self {
         Self::over(IoBackend::Threads, level, members)
     }
 
-    pub fn over(io: IoBackend, level: Level, members: u8) -> Self {
+    pub fn over(io: IoBackend, level: RaidLevel, members: u8) -> Self {
         Self {
             io,
             device_timeout: None,
@@ -59,7 +59,7 @@ impl Array {
             chunk: 4,
             member_pages: 64,
             depth: 1,
-            regime: Regime::Flush,
+            regime: DurabilityMode::Flush,
             cache: cache("none"),
             cache_pages: 32,
             hurries: true,
@@ -101,7 +101,7 @@ impl Array {
         }
     }
 
-    pub fn controller(&self) -> Box<dyn Served> {
+    pub fn controller(&self) -> Box<dyn ServedTier> {
         self.spec().build(&self.config(), self.cache_pages).expect("an array that can be")
     }
 
@@ -124,7 +124,7 @@ impl Array {
             shape: self.shape(),
             depth: self.depth,
             devices: (0..).zip(self.device_pages()).map(device).collect(),
-            every_write: self.config().regime == Regime::EveryWrite,
+            every_write: self.config().regime == DurabilityMode::EveryWrite,
             nvram: folder.join("nvram").into(),
             spare_nvram: None,
             nv_slots: self.config().nv_slots + self.spec().nv_slots(self.cache_pages, &self.config()),
@@ -139,11 +139,11 @@ impl Array {
         }
     }
 
-    pub fn create(&self, folder: &Path) -> FileExecutor<Box<dyn Served>> {
+    pub fn create(&self, folder: &Path) -> FileExecutor<Box<dyn ServedTier>> {
         FileExecutor::create(self.controller(), self.files(folder), ExistingFiles::Refuse).expect("a new array")
     }
 
-    pub fn open(&self, folder: &Path) -> FileExecutor<Box<dyn Served>> {
+    pub fn open(&self, folder: &Path) -> FileExecutor<Box<dyn ServedTier>> {
         reopen(|| FileExecutor::open(self.controller(), self.files(folder))).expect("the array is there")
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use destage_exec::{CrashSurvival, ExistingFiles, FileExecutor, FilesConfig, RecordingOs, SyncPoint};
 use destage_plan::{HostOp, HostRequest};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::data;
 
 use crate::arrays::{Array, cache, recording};
@@ -110,7 +110,7 @@ fn where_each_write_was_flushed_the_next_is_made_durable_before_its_flush() {
 fn commits_that_steps_wait_for_together_are_synced_together() {
     let syncs = |at_a_time: usize| {
         let os = recording();
-        let array = Array { cache: cache("write-back"), cache_pages: 64, ..Array::new(Level::Raid5, 4) };
+        let array = Array { cache: cache("write-back"), cache_pages: 64, ..Array::new(RaidLevel::Raid5, 4) };
         let (system, config) = (Arc::new(os.clone()), array.files(Path::new("/array")));
         let files = FileExecutor::create_on(system, array.controller(), config, ExistingFiles::Refuse);
         let mut files = files.expect("a new array");
@@ -133,7 +133,7 @@ fn commits_that_steps_wait_for_together_are_synced_together() {
 #[test]
 fn a_read_is_answered_when_what_the_start_has_noted_is_durable() {
     let os = recording();
-    let array = Array { cache: cache("write-back"), cache_pages: 64, ..Array::new(Level::Raid5, 4) };
+    let array = Array { cache: cache("write-back"), cache_pages: 64, ..Array::new(RaidLevel::Raid5, 4) };
     let config = || array.files(Path::new("/array"));
     let created = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config(), ExistingFiles::Refuse);
     created.expect("a new array").stop_clean().expect("it stops");

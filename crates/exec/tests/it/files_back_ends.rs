@@ -11,13 +11,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{
     AlignedBuffer, EndedOperation, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend, IoRing, OsFile,
     OsInterface, PathPresence, RealOs, RingEntries, SyncPoint,
 };
 use destage_plan::{Dev, HostOp, HostRequest};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{ExpectedContent, TestRng, data, draw, soak};
 use tempfile::TempDir;
 
@@ -37,15 +37,18 @@ impl BackEnd {
         config
     }
 
-    fn create(self, array: &Array, folder: &Path) -> FileExecutor<Box<dyn Served>> {
+    fn create(self, array: &Array, folder: &Path) -> FileExecutor<Box<dyn ServedTier>> {
         self.checked(FileExecutor::create(array.controller(), self.config(array, folder), ExistingFiles::Refuse))
     }
 
-    fn open(self, array: &Array, folder: &Path) -> FileExecutor<Box<dyn Served>> {
+    fn open(self, array: &Array, folder: &Path) -> FileExecutor<Box<dyn ServedTier>> {
         self.checked(FileExecutor::open(array.controller(), self.config(array, folder)))
     }
 
-    fn checked(self, files: Result<FileExecutor<Box<dyn Served>>, FilesError>) -> FileExecutor<Box<dyn Served>> {
+    fn checked(
+        self,
+        files: Result<FileExecutor<Box<dyn ServedTier>>, FilesError>,
+    ) -> FileExecutor<Box<dyn ServedTier>> {
         let files = files.unwrap_or_else(|error| panic!("{self:?}: {error}"));
         assert_eq!(files.io(), self.io);
         assert_eq!((files.is_direct(Dev(0)), files.buffered().count()), (self.direct, 0), "{self:?}");
@@ -79,12 +82,18 @@ fn back_ends() -> Vec<(BackEnd, TempDir)> {
     there
 }
 
-fn array(level: Level, members: u8) -> Array {
+fn array(level: RaidLevel, members: u8) -> Array {
     Array { page: 4096, sector: 512, depth: 32, ..Array::new(level, members) }
 }
 
 /// Has random requests served, up to `most` at a time that do not touch each other, and compares with a model.
-fn against_a_model(files: &mut FileExecutor<Box<dyn Served>>, array: &Array, requests: u64, syncs: u64, what: &str) {
+fn against_a_model(
+    files: &mut FileExecutor<Box<dyn ServedTier>>,
+    array: &Array,
+    requests: u64,
+    syncs: u64,
+    what: &str,
+) {
     let sizes = array.sizes();
     let (mut dice, mut content) = (TestRng::new(requests), ExpectedContent::new(sizes));
     let mut under_way: Vec<(HostRequest, Vec<u8>)> = Vec::new();
@@ -166,7 +175,7 @@ fn against_a_model(files: &mut FileExecutor<Box<dyn Served>>, array: &Array, req
 fn a_hundred_thousand_requests_are_served_as_a_model_says() {
     let requests = if soak() { 1_000_000 } else { 100_000 };
     for (back_end, folder) in back_ends() {
-        let array = array(Level::Raid0, 2);
+        let array = array(RaidLevel::Raid0, 2);
         let mut files = back_end.create(&array, folder.path());
         // On a disk a sync takes long.
         against_a_model(&mut files, &array, requests, if back_end.direct { 64 } else { 1 }, &format!("{back_end:?}"));
@@ -176,7 +185,7 @@ fn a_hundred_thousand_requests_are_served_as_a_model_says() {
 
 #[test]
 fn parity_and_mirrors_are_served_as_a_model_says() {
-    for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 4)] {
+    for (level, members) in [(RaidLevel::Raid1, 2), (RaidLevel::Raid5, 4), (RaidLevel::Raid6, 4)] {
         for (back_end, folder) in back_ends() {
             let array = array(level, members);
             let mut files = back_end.create(&array, folder.path());
@@ -197,7 +206,7 @@ fn parity_and_mirrors_are_served_as_a_model_says() {
 #[test]
 fn pages_at_any_place_of_a_buffer_are_written_directly_too() {
     for (back_end, folder) in back_ends() {
-        let array = array(Level::Raid0, 2);
+        let array = array(RaidLevel::Raid0, 2);
         let mut files = back_end.create(&array, folder.path());
         let mut content = ExpectedContent::new(array.sizes());
         // The second page of the request begins at no multiple of what a device asks for.
@@ -218,7 +227,7 @@ fn pages_at_any_place_of_a_buffer_are_written_directly_too() {
 fn what_cannot_be_direct_is_buffered_and_says_why() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     // No disk has blocks so small.
-    let array = Array { page: 512, sector: 64, ..Array::new(Level::Raid1, 2) };
+    let array = Array { page: 512, sector: 64, ..Array::new(RaidLevel::Raid1, 2) };
     let odd = Array { page: 256, sector: 64, ..array };
     for io in [IoBackend::Threads, IoBackend::Auto] {
         let place = folder.path().join(format!("{io:?}"));
@@ -244,7 +253,7 @@ fn what_cannot_be_direct_is_buffered_and_says_why() {
 #[test]
 fn a_file_that_is_cut_short_is_a_device_that_failed() {
     for (back_end, folder) in back_ends() {
-        let array = array(Level::Raid5, 4);
+        let array = array(RaidLevel::Raid5, 4);
         let mut files = back_end.create(&array, folder.path());
         let mut content = ExpectedContent::new(array.sizes());
         for tag in 0..60 {
@@ -293,7 +302,7 @@ fn a_write_without_room_stops_and_costs_no_member() {
             eprintln!("skipped: a file system that is full needs root and mount");
             return;
         };
-        let array = array(Level::Raid1, 2);
+        let array = array(RaidLevel::Raid1, 2);
         let mut files = back_end.create(&array, small.0.path());
         let mut written = 0;
         let error = loop {
@@ -327,7 +336,7 @@ fn a_write_without_room_stops_and_costs_no_member() {
 #[test]
 fn dropping_with_work_under_way_leaves_pages_old_or_new() {
     for (back_end, folder) in back_ends() {
-        let array = array(Level::Raid0, 2);
+        let array = array(RaidLevel::Raid0, 2);
         let mut known = vec![vec![0_u8]; 64];
         drop(back_end.create(&array, folder.path()));
         for round in 1..=20_u8 {
@@ -462,7 +471,7 @@ fn a_ring_has_no_more_than_the_depth_and_is_given_all_of_a_turn_in_one_call() {
         return;
     }
     let (os, folder) = (Counted::default(), destage_testkit::folder());
-    let array = Array { depth: 8, chunk: 1, ..array(Level::Raid0, 2) };
+    let array = Array { depth: 8, chunk: 1, ..array(RaidLevel::Raid0, 2) };
     let config = FilesConfig { io: IoBackend::Ring, ..array.files(folder.path()) };
     let mut files = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config, ExistingFiles::Refuse)
         .expect("an array");
@@ -493,7 +502,7 @@ fn a_ring_has_no_more_than_the_depth_and_is_given_all_of_a_turn_in_one_call() {
 fn a_ring_that_is_forbidden_is_told_of_and_threads_take_its_place_if_they_may() {
     let os = Counted(Arc::new(Counts { forbidden: true, ..Counts::default() }));
     let folder = destage_testkit::folder();
-    let array = array(Level::Raid1, 2);
+    let array = array(RaidLevel::Raid1, 2);
     let asked = |io| FilesConfig { io, ..array.files(folder.path()) };
     let refused = FileExecutor::create_on(
         Arc::new(os.clone()),
@@ -521,7 +530,7 @@ fn a_ring_that_is_forbidden_is_told_of_and_threads_take_its_place_if_they_may() 
 fn the_recordings_back_ends_do_what_the_model_says() {
     for io in [IoBackend::Threads, IoBackend::Ring] {
         let os = recording();
-        let array = array(Level::Raid0, 2);
+        let array = array(RaidLevel::Raid0, 2);
         let config = FilesConfig { io, ..array.files(Path::new("/array")) };
         let files = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config, ExistingFiles::Refuse);
         let mut files = files.expect("a new array");

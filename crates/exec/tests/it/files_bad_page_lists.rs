@@ -7,7 +7,7 @@ use destage_exec::{
     BadBytes, CrashSurvival, FileExecutor, IoBackend, RecordingOs, SuccessionPhase, SuccessorLabelling,
 };
 use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use crate::arrays::{Array, member};
 use crate::filled_array::{FOLDER, FilledArray};
@@ -29,7 +29,7 @@ const PAGE: u64 = 1024;
 /// Counts the rows that go into a list beside an event count: 1,024 bytes without 512 and 48.
 const MOST: u64 = 58;
 
-fn array(io: IoBackend, level: Level, members: u8) -> Array {
+fn array(io: IoBackend, level: RaidLevel, members: u8) -> Array {
     Array { page: PAGE, sector: 128, ..Array::over(io, level, members) }
 }
 
@@ -85,7 +85,7 @@ fn mended(filled: FilledArray, dev: u8) -> FilledArray {
 }
 
 fn a_start_knows_what_a_member_cannot_keep(io: IoBackend) {
-    for (level, members) in [(Level::Raid1, 3), (Level::Raid5, 4), (Level::Raid6, 5)] {
+    for (level, members) in [(RaidLevel::Raid1, 3), (RaidLevel::Raid5, 4), (RaidLevel::Raid6, 5)] {
         for kind in [BadBytes::Unreadable, BadBytes::Unwritable] {
             for end in ["a clean stop", "a crash", "a power failure"] {
                 let (mut filled, dev, row) = with_bad_page(array(io, level, members), kind);
@@ -110,7 +110,7 @@ fn a_start_knows_what_a_member_cannot_keep(io: IoBackend) {
 }
 
 fn a_page_that_can_be_kept_again_leaves_the_list(io: IoBackend) {
-    let (filled, dev, row) = with_bad_page(array(io, Level::Raid5, 4), BadBytes::Unwritable);
+    let (filled, dev, row) = with_bad_page(array(io, RaidLevel::Raid5, 4), BadBytes::Unwritable);
     let mut filled = mended(filled, dev);
     assert_eq!(filled.reports(), [report(dev, row, PageFate::Corrected)]);
     assert_eq!(unwritable(&filled, dev), 0);
@@ -143,7 +143,7 @@ fn what_takes_a_members_place_has_an_empty_list(io: IoBackend) {
     for (what, has_other) in
         [("replaced", true), ("replaced", false), ("copied", true), ("copied", false), ("put back", false)]
     {
-        let (mut filled, dev, row) = with_bad_page(array(io, Level::Raid6, 5), BadBytes::Unreadable);
+        let (mut filled, dev, row) = with_bad_page(array(io, RaidLevel::Raid6, 5), BadBytes::Unreadable);
         let file = if what == "put back" { path(dev) } else { PathBuf::from("/array/new") };
         if what == "copied" {
             copy(&mut filled, dev, &file);
@@ -167,7 +167,7 @@ fn what_takes_a_members_place_has_an_empty_list(io: IoBackend) {
 
 fn a_clean_stop_waits_for_lists(io: IoBackend) {
     for turns in 0..100 {
-        let mut filled = FilledArray::new(array(io, Level::Raid5, 4)).restart();
+        let mut filled = FilledArray::new(array(io, RaidLevel::Raid5, 4)).restart();
         let (dev, row) = place(&filled, 3);
         // Chance has devices go on in another order each time.
         (0..turns).for_each(|_| assert!(filled.read(40 * PAGE, PAGE).ok));
@@ -186,7 +186,7 @@ fn a_clean_stop_waits_for_lists(io: IoBackend) {
 }
 
 fn a_list_costs_no_member_and_takes_what_fits(io: IoBackend) {
-    let mut filled = FilledArray::new(array(io, Level::Raid1, 2));
+    let mut filled = FilledArray::new(array(io, RaidLevel::Raid1, 2));
     let most = u64::from(destage_raid::array::MAX_CORRECTED);
     for first in (0..filled.array.member_pages).step_by(16) {
         assert!(most >= 16, "a life may have as many errors");
@@ -212,7 +212,7 @@ fn a_list_costs_no_member_and_takes_what_fits(io: IoBackend) {
 /// Makes an array whose member has a list that was written twice, of two pages, and stops it in order. Returns what opens it
 /// again, the member, and where the copies of its list are.
 fn with_two_copies(io: IoBackend) -> (FilledArray, u8, [u64; 2]) {
-    let (mut filled, dev, row) = with_bad_page(array(io, Level::Raid5, 4), BadBytes::Unreadable);
+    let (mut filled, dev, row) = with_bad_page(array(io, RaidLevel::Raid5, 4), BadBytes::Unreadable);
     filled.spoil(dev, row + 1, BadBytes::Unreadable);
     assert!(filled.holds());
     filled.rest();
@@ -280,7 +280,7 @@ fn a_damaged_list_is_written_anew_at_once(io: IoBackend) {
 
 /// Shows that every field is checked behind a right checksum.
 fn a_list_that_nobody_writes_counts_as_damaged(io: IoBackend) {
-    let pages = array(io, Level::Raid5, 4).member_pages;
+    let pages = array(io, RaidLevel::Raid5, 4).member_pages;
     let word = |value: u32| value.to_le_bytes().to_vec();
     let long = |value: u64| value.to_le_bytes().to_vec();
     let forgeries: [(&str, usize, Vec<u8>); 10] = [
@@ -324,7 +324,7 @@ fn a_list_that_nobody_writes_counts_as_damaged(io: IoBackend) {
 
 /// Shows that a page is not told as lost which a member can read again.
 fn a_listed_page_that_nothing_makes_up_is_read_again(io: IoBackend) {
-    let (filled, dev, row) = with_bad_page(array(io, Level::Raid5, 4), BadBytes::Unreadable);
+    let (filled, dev, row) = with_bad_page(array(io, RaidLevel::Raid5, 4), BadBytes::Unreadable);
     let other = (dev + 1) % 4;
     filled.os.set_broken(&path(other), true);
     let mut filled = mended(filled, dev);
@@ -343,7 +343,7 @@ fn a_listed_page_that_nothing_makes_up_is_read_again(io: IoBackend) {
 }
 
 fn short_pages_have_no_room_for_a_list(io: IoBackend) {
-    let short = Array { page: 512, sector: 64, ..array(io, Level::Raid5, 4) };
+    let short = Array { page: 512, sector: 64, ..array(io, RaidLevel::Raid5, 4) };
     let (filled, dev, row) = with_bad_page(short, BadBytes::Unreadable);
     let mut filled = filled.restart();
     assert_eq!((filled.reports(), filled.files.damaged_lists()), (Vec::new(), DevSet::EMPTY));

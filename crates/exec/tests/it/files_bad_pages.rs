@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use destage_exec::{BadBytes, IoBackend};
 use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport, Row};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use crate::arrays::{Array, cache, member};
 use crate::filled_array::{FOLDER, FilledArray};
@@ -25,7 +25,8 @@ backend_tests! {
 }
 
 /// Lists the levels with redundancy, each with a number of members.
-const LEVELS: [(Level, u8); 4] = [(Level::Raid1, 3), (Level::Raid4, 4), (Level::Raid5, 4), (Level::Raid6, 5)];
+const LEVELS: [(RaidLevel, u8); 4] =
+    [(RaidLevel::Raid1, 3), (RaidLevel::Raid4, 4), (RaidLevel::Raid5, 4), (RaidLevel::Raid6, 5)];
 
 fn report(dev: u8, page: u64, fate: PageFate) -> PageReport {
     PageReport { page: BadPage { dev: Dev(dev), page }, fate }
@@ -45,7 +46,7 @@ fn two_bad_sectors_in_different_rows_cost_nothing(io: IoBackend) {
         // Nobody reads parity or the second copies here, and so nobody finds their bad sectors.
         let is_read = |(dev, page): &(u8, u64)| {
             let column = geometry.column(geometry.stripe_of(Row(*page)).0, Dev(*dev));
-            if level == Level::Raid1 { *dev == 0 } else { geometry.data_set().contains(column) }
+            if level == RaidLevel::Raid1 { *dev == 0 } else { geometry.data_set().contains(column) }
         };
         let found = spoiled.into_iter().filter(is_read);
         let expected: Vec<_> = found.map(|(dev, page)| report(dev, page, PageFate::Corrected)).collect();
@@ -60,7 +61,7 @@ fn two_bad_sectors_in_different_rows_cost_nothing(io: IoBackend) {
 
 fn a_page_that_cannot_be_kept_costs_no_member(io: IoBackend) {
     for kind in [BadBytes::Unreadable, BadBytes::Unwritable] {
-        let mut filled = FilledArray::new(Array::over(io, Level::Raid6, 5));
+        let mut filled = FilledArray::new(Array::over(io, RaidLevel::Raid6, 5));
         let [(dev, page), _] = data_pages(&filled);
         filled.spoil(dev, page, kind);
         assert!(filled.holds(), "{kind:?}");
@@ -83,7 +84,7 @@ fn data_pages(filled: &FilledArray) -> [(u8, u64); 2] {
 }
 
 fn more_pages_than_are_allowed_cost_the_member(io: IoBackend) {
-    let mut filled = FilledArray::new(Array::over(io, Level::Raid4, 4));
+    let mut filled = FilledArray::new(Array::over(io, RaidLevel::Raid4, 4));
     let most = u64::from(destage_raid::array::MAX_CORRECTED);
     for page in 0..=most {
         filled.spoil(1, 2 * page, BadBytes::UntilWritten);
@@ -99,7 +100,7 @@ fn more_pages_than_are_allowed_cost_the_member(io: IoBackend) {
 }
 
 fn a_page_that_nothing_makes_up_fails_alone_until_it_is_written(io: IoBackend) {
-    let mut filled = FilledArray::new(Array::over(io, Level::Raid5, 4));
+    let mut filled = FilledArray::new(Array::over(io, RaidLevel::Raid5, 4));
     let [(dev, row), _] = data_pages(&filled);
     let geometry = filled.array.geometry();
     let other = geometry.device(geometry.locate(3).stripe, geometry.p_column()).0;
@@ -131,7 +132,7 @@ fn a_row_with_too_many_bad_pages_loses_no_member_and_comes_to_rest(io: IoBackend
         let (page, place) = (filled.array.page, geometry.locate(3));
         let row = geometry.row(place.stripe, place.row_in_chunk).0;
         let parities = u32::from(geometry.parity_columns());
-        let spare = if level == Level::Raid1 { u32::from(members) - 1 } else { parities };
+        let spare = if level == RaidLevel::Raid1 { u32::from(members) - 1 } else { parities };
         let devs: Vec<u8> = (0..=spare as u8).collect();
         for dev in &devs {
             filled.spoil(*dev, row, BadBytes::UntilWritten);
@@ -160,7 +161,7 @@ fn a_row_with_too_many_bad_pages_loses_no_member_and_comes_to_rest(io: IoBackend
 /// Has a write cache hold a page of a row that needs another one, which nobody can read.
 fn a_row_that_cannot_be_written_back_keeps_no_other_waiting(io: IoBackend) {
     for policy in ["wow", "stow", "lawc", "sync+wow"] {
-        let array = Array { cache: cache(policy), cache_pages: 64, ..Array::over(io, Level::Raid5, 4) };
+        let array = Array { cache: cache(policy), cache_pages: 64, ..Array::over(io, RaidLevel::Raid5, 4) };
         let mut filled = FilledArray::new(array).restart();
         let geometry = filled.array.geometry();
         let (page, place) = (filled.array.page, geometry.locate(3));
@@ -206,7 +207,7 @@ fn a_row_that_cannot_be_written_back_keeps_no_other_waiting(io: IoBackend) {
 }
 
 fn a_bad_page_is_found_in_a_long_read(io: IoBackend) {
-    let mut filled = FilledArray::new(Array::over(io, Level::Raid4, 4));
+    let mut filled = FilledArray::new(Array::over(io, RaidLevel::Raid4, 4));
     // The last of a chunk, the first, and both of two neighbours.
     let spoiled = [(0, 3), (1, 4), (2, 9), (2, 10)];
     for (dev, page) in spoiled {
@@ -221,7 +222,7 @@ fn a_bad_page_is_found_in_a_long_read(io: IoBackend) {
 
 /// Shows that errors of writes are as serious as ever.
 fn a_write_that_fails_costs_the_member(io: IoBackend) {
-    let mut filled = FilledArray::new(Array::over(io, Level::Raid5, 4));
+    let mut filled = FilledArray::new(Array::over(io, RaidLevel::Raid5, 4));
     let [(dev, row), _] = data_pages(&filled);
     filled.spoil(dev, row, BadBytes::Unwritable);
     let page = filled.array.page;
@@ -233,7 +234,7 @@ fn a_write_that_fails_costs_the_member(io: IoBackend) {
 
 /// Shows that a rebuild loses the rows alone that it cannot compute, until they are written from end to end.
 fn a_rebuild_that_meets_a_bad_page_loses_its_row_alone(io: IoBackend) {
-    let mut filled = FilledArray::new(Array::over(io, Level::Raid5, 4));
+    let mut filled = FilledArray::new(Array::over(io, RaidLevel::Raid5, 4));
     let (page, geometry) = (filled.array.page, filled.array.geometry());
     let [(dev, row), _] = data_pages(&filled);
     let place = geometry.locate(3);
@@ -246,7 +247,7 @@ fn a_rebuild_that_meets_a_bad_page_loses_its_row_alone(io: IoBackend) {
     assert_eq!(filled.lost(), DevSet::EMPTY, "it is filled");
     let reports = filled.reports();
     assert!(reports.contains(&report(dev, row, PageFate::Missing)), "{reports:?}");
-    let of_other = geometry.page_of(destage_raid::Place { column: others[0], ..place });
+    let of_other = geometry.page_of(destage_raid::PagePlace { column: others[0], ..place });
     for life in 0..2 {
         for at in 0..filled.array.sizes().pages {
             let found = filled.read(at * page, page);
@@ -269,7 +270,7 @@ fn a_rebuild_that_meets_a_bad_page_loses_its_row_alone(io: IoBackend) {
 }
 
 fn without_redundancy_a_bad_page_costs_itself_alone(io: IoBackend) {
-    let mut filled = FilledArray::new(Array::over(io, Level::Raid0, 3));
+    let mut filled = FilledArray::new(Array::over(io, RaidLevel::Raid0, 3));
     let [(dev, row), _] = data_pages(&filled);
     filled.spoil(dev, row, BadBytes::UntilWritten);
     let page = filled.array.page;

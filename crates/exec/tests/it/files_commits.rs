@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use destage_exec::{CrashSurvival, ExistingFiles, FileExecutor, SyncPoint};
 use destage_plan::{HostOp, HostRequest};
-use destage_raid::Level;
-use destage_raid::array::Regime;
+use destage_raid::RaidLevel;
+use destage_raid::array::DurabilityMode;
 use destage_testkit::{ExpectedContent, data};
 
 use crate::arrays::{Array, assert_holds, cache, recording};
 
 #[test]
 fn writes_that_come_together_share_syncs_and_are_durable_when_they_are_answered() {
-    let array = Array { cache: cache("wow"), depth: 8, regime: Regime::EveryWrite, ..Array::new(Level::Raid5, 4) };
+    let array =
+        Array { cache: cache("wow"), depth: 8, regime: DurabilityMode::EveryWrite, ..Array::new(RaidLevel::Raid5, 4) };
     let os = recording();
     let config = array.files(Path::new("/array"));
     let made = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config.clone(), ExistingFiles::Refuse);

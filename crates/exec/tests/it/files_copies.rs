@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{AlignedBuffer, FileExecutor, IoBackend};
 use destage_plan::{Dev, HostOp, HostRequest};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{ExpectedContent, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member};
@@ -19,14 +19,14 @@ backend_tests! {
 const PAGE: u64 = 4096;
 
 fn array(io: IoBackend, cache_name: &str) -> Array {
-    let array = Array { page: PAGE, sector: 512, chunk: 4, depth: 8, ..Array::over(io, Level::Raid5, 5) };
+    let array = Array { page: PAGE, sector: 512, chunk: 4, depth: 8, ..Array::over(io, RaidLevel::Raid5, 5) };
     Array { cache: cache(cache_name), ..array }
 }
 
 /// Pages are written or read, one request after the other, in the buffer that the one before gave
 /// back; bytes that were copied.
 fn copied(
-    files: &mut FileExecutor<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn ServedTier>>,
     content: &mut ExpectedContent,
     op: HostOp,
     pages: u64,

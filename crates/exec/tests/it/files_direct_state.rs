@@ -4,11 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{ExistingFiles, FileExecutor, FilesConfig, NvramPlace};
 use destage_plan::{Dev, HostOp};
-use destage_raid::Level;
-use destage_raid::array::Regime;
+use destage_raid::RaidLevel;
+use destage_raid::array::DurabilityMode;
 use destage_testkit::{ExpectedContent, TestRng, data, draw, folder};
 
 use crate::arrays::{Array, assert_holds, cache, reopen, serve};
@@ -16,8 +16,8 @@ use crate::loop_device::LoopDevice;
 
 const CACHE: Dev = Dev(4);
 
-fn array(name: &str, regime: Regime) -> Array {
-    Array { page: 4096, sector: 512, member_pages: 64, cache: cache(name), regime, ..Array::new(Level::Raid5, 4) }
+fn array(name: &str, regime: DurabilityMode) -> Array {
+    Array { page: 4096, sector: 512, member_pages: 64, cache: cache(name), regime, ..Array::new(RaidLevel::Raid5, 4) }
 }
 
 fn direct(array: &Array, folder: &Path, nvram: NvramPlace) -> FilesConfig {
@@ -28,7 +28,7 @@ fn direct(array: &Array, folder: &Path, nvram: NvramPlace) -> FilesConfig {
 
 /// Serves requests of all kinds, each answered before the next.
 fn fill(
-    files: &mut FileExecutor<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn ServedTier>>,
     content: &mut ExpectedContent,
     array: &Array,
     seed: u64,
@@ -50,9 +50,12 @@ fn fill(
 #[test]
 fn status_counts_what_the_block_layer_writes() {
     let test = "status_counts_what_the_block_layer_writes";
-    for (block, regime) in
-        [(512, Regime::Flush), (4096, Regime::Flush), (512, Regime::EveryWrite), (4096, Regime::EveryWrite)]
-    {
+    for (block, regime) in [
+        (512, DurabilityMode::Flush),
+        (4096, DurabilityMode::Flush),
+        (512, DurabilityMode::EveryWrite),
+        (4096, DurabilityMode::EveryWrite),
+    ] {
         let (array, folder) = (array("kdd", regime), folder());
         let Some(nvram) = LoopDevice::new(&folder.path().join("image"), 16 << 20, block, test) else { return };
         let config = || direct(&array, folder.path(), PathBuf::from(&nvram.0).into());
@@ -84,7 +87,7 @@ fn what_is_written_past_the_page_cache_is_there_after_a_kill() {
         (PathBuf::from("nvram").into(), "kdd"),
         (NvramPlace::Behind(CACHE), "write-back"),
     ] {
-        let (array, folder) = (array(name, Regime::Flush), tempfile::tempdir().expect("a folder on a disk"));
+        let (array, folder) = (array(name, DurabilityMode::Flush), tempfile::tempdir().expect("a folder on a disk"));
         let place = || match &nvram {
             NvramPlace::Own(name) => folder.path().join(name).into(),
             NvramPlace::Behind(dev) => NvramPlace::Behind(*dev),
@@ -108,7 +111,7 @@ fn what_is_written_past_the_page_cache_is_there_after_a_kill() {
 #[test]
 fn a_file_that_ends_within_a_block_goes_through_the_page_cache_and_says_why() {
     let test = "a_file_that_ends_within_a_block_goes_through_the_page_cache_and_says_why";
-    let (array, folder) = (array("kdd", Regime::Flush), folder());
+    let (array, folder) = (array("kdd", DurabilityMode::Flush), folder());
     let disk = LoopDevice::new(&folder.path().join("image"), 64 << 20, 4096, test);
     let Some((disk, mounted)) = disk.and_then(|disk| MountedDisk::new(&disk, test).map(|mounted| (disk, mounted)))
     else {

@@ -6,10 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{ExistingFiles, FileExecutor, FilesConfig, FilesError, NvramPlace, ZeroingWatch};
 use destage_plan::{Dev, HostOp};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{ExpectedContent, TestRng, data, draw, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
@@ -29,7 +29,7 @@ fn array() -> Array {
         member_pages: 1024,
         cache: cache("kdd"),
         cache_pages: 64,
-        ..Array::new(Level::Raid5, MEMBERS)
+        ..Array::new(RaidLevel::Raid5, MEMBERS)
     }
 }
 
@@ -61,7 +61,7 @@ fn create(
     array: &Array,
     config: FilesConfig,
     watch: ZeroingWatch,
-) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+) -> Result<FileExecutor<Box<dyn ServedTier>>, FilesError> {
     FileExecutor::create_watched_on(Arc::new(disks.clone()), array.controller(), config, ExistingFiles::Refuse, watch)
 }
 
@@ -158,7 +158,7 @@ fn what_disks_with_large_blocks_are_asked_is_made_of_them() {
 #[test]
 fn pages_that_are_not_made_of_blocks_are_refused_and_nothing_is_changed() {
     let folder = folder();
-    let small = Array { page: 512, sector: 64, member_pages: 1024, ..Array::new(Level::Raid5, MEMBERS) };
+    let small = Array { page: 512, sector: 64, member_pages: 1024, ..Array::new(RaidLevel::Raid5, MEMBERS) };
     let large = Array { cache: cache("none"), ..array() };
     for (array, offset, says) in [
         (small, 0, "logical blocks of 4096 bytes, and the array's pages have 512 bytes (--page)"),
@@ -238,7 +238,7 @@ fn nothing_is_left_of_an_array_that_was_not_made() {
             assert!(serve(&mut files, request, bytes).ok, "{place:?}");
         }
         files.stop_clean().expect("it stops");
-        FileExecutor::<Box<dyn Served>>::unmake(&disks, &config(), ExistingFiles::Refuse);
+        FileExecutor::<Box<dyn ServedTier>>::unmake(&disks, &config(), ExistingFiles::Refuse);
         is_empty("taken away");
         let files = create(&disks, &array, config(), quiet()).expect("nothing is in its way");
         drop(files);

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{AcceptedLosses, FileExecutor, FilesError};
 use destage_plan::{Dev, HostOp, HostRequest, Refusal};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
@@ -27,7 +27,7 @@ fn put(folder: &Path, contents: &FileContents, names: &[&str]) {
     }
 }
 
-fn write(files: &mut FileExecutor<Box<dyn Served>>, sizes: &ArraySizes, content: &mut ExpectedContent, tag: u64) {
+fn write(files: &mut FileExecutor<Box<dyn ServedTier>>, sizes: &ArraySizes, content: &mut ExpectedContent, tag: u64) {
     for page in 0..20 {
         let offset = page * 7 % sizes.pages * sizes.page;
         let request = HostRequest { tag: tag + page, op: HostOp::Write, offset, len: sizes.page, fua: true };
@@ -55,9 +55,9 @@ impl TwoSnapshots {
     fn around(
         cache_name: &str,
         in_order: bool,
-        happens: impl FnOnce(&mut FileExecutor<Box<dyn Served>>, &Path),
+        happens: impl FnOnce(&mut FileExecutor<Box<dyn ServedTier>>, &Path),
     ) -> Self {
-        let array = Array { cache: cache(cache_name), ..Array::new(Level::Raid5, 4) };
+        let array = Array { cache: cache(cache_name), ..Array::new(RaidLevel::Raid5, 4) };
         let (folder, sizes) = (folder(), array.sizes());
         let mut content = ExpectedContent::new(sizes);
         let mut files = array.create(folder.path());
@@ -79,18 +79,18 @@ impl TwoSnapshots {
     }
 
     /// Opens it with older copies of these files.
-    fn open_with(&self, names: &[&str]) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+    fn open_with(&self, names: &[&str]) -> Result<FileExecutor<Box<dyn ServedTier>>, FilesError> {
         let all: Vec<&str> = self.new.keys().map(String::as_str).collect();
         put(self.folder.path(), &self.new, &all);
         put(self.folder.path(), &self.old, names);
         reopen(|| FileExecutor::open(self.array.controller(), self.array.files(self.folder.path())))
     }
 
-    fn resynchronise(&self, data: bool) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+    fn resynchronise(&self, data: bool) -> Result<FileExecutor<Box<dyn ServedTier>>, FilesError> {
         self.resynchronise_with(AcceptedLosses { data, notes: false })
     }
 
-    fn resynchronise_with(&self, accepted: AcceptedLosses) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+    fn resynchronise_with(&self, accepted: AcceptedLosses) -> Result<FileExecutor<Box<dyn ServedTier>>, FilesError> {
         reopen(|| FileExecutor::resynchronise(self.array.controller(), self.array.files(self.folder.path()), accepted))
     }
 
@@ -204,7 +204,7 @@ fn a_member_that_was_taken_out_does_not_stand_in_the_way_of_accepted_losses() {
 
 #[test]
 fn a_damaged_event_count_of_a_member_costs_nothing_or_is_told() {
-    let array = Array { page: 4096, sector: 512, ..Array::new(Level::Raid5, 4) };
+    let array = Array { page: 4096, sector: 512, ..Array::new(RaidLevel::Raid5, 4) };
     let (folder, sizes) = (folder(), array.sizes());
     let mut content = ExpectedContent::new(sizes);
     let mut files = array.create(folder.path());

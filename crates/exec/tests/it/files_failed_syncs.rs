@@ -4,14 +4,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{
     CrashSurvival, ExistingFiles, FileExecutor, FilesError, IoBackend, IoFault, RecordingOs, RequestCompletion,
     SyncPoint,
 };
 use destage_plan::{Dev, HostOp, HostRequest};
-use destage_raid::Level;
-use destage_raid::array::Regime;
+use destage_raid::RaidLevel;
+use destage_raid::array::DurabilityMode;
 use destage_testkit::{ExpectedContent, data};
 
 use crate::arrays::{Array, cache, recording};
@@ -26,7 +26,7 @@ const FOLDER: &str = "/array";
 const FLUSH: HostRequest = HostRequest { tag: 998, op: HostOp::Flush, offset: 0, len: 0, fua: false };
 
 /// An array that was written to, at rest.
-fn filled(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn Served>>, ExpectedContent) {
+fn filled(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn ServedTier>>, ExpectedContent) {
     let os = recording();
     let made = FileExecutor::create_on(
         Arc::new(os.clone()),
@@ -45,14 +45,14 @@ fn filled(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn Served>>, Expecte
     (os, files, content)
 }
 
-fn open(array: &Array, left: &RecordingOs) -> FileExecutor<Box<dyn Served>> {
+fn open(array: &Array, left: &RecordingOs) -> FileExecutor<Box<dyn ServedTier>> {
     let opened = FileExecutor::open_on(Arc::new(left.clone()), array.controller(), array.files(Path::new(FOLDER)));
     opened.expect("the array is there")
 }
 
 fn write(
     array: &Array,
-    files: &mut FileExecutor<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn ServedTier>>,
     content: &mut ExpectedContent,
     tag: u64,
     fua: bool,
@@ -65,7 +65,7 @@ fn write(
 
 /// Has a request served, without threads.
 fn answer(
-    files: &mut FileExecutor<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn ServedTier>>,
     request: HostRequest,
     bytes: Vec<u8>,
 ) -> Result<RequestCompletion, FilesError> {
@@ -78,7 +78,7 @@ fn answer(
     }
 }
 
-fn holds(files: &mut FileExecutor<Box<dyn Served>>, content: &ExpectedContent) -> bool {
+fn holds(files: &mut FileExecutor<Box<dyn ServedTier>>, content: &ExpectedContent) -> bool {
     let len = content.bytes().len() as u64;
     let read = HostRequest { tag: 999, op: HostOp::Read, offset: 0, len, fua: false };
     let completion = answer(files, read, Vec::new()).expect("it is served");
@@ -86,7 +86,7 @@ fn holds(files: &mut FileExecutor<Box<dyn Served>>, content: &ExpectedContent) -
 }
 
 fn a_device_whose_sync_fails_has_failed(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let faults = [IoFault::Broken, IoFault::NoRoom];
     for (at, fault) in [SyncPoint::Fua, SyncPoint::Flush].into_iter().flat_map(|at| faults.map(|fault| (at, fault))) {
         let (os, mut files, mut content) = filled(&array);
@@ -116,7 +116,7 @@ fn a_device_whose_sync_fails_has_failed(io: IoBackend) {
 
 /// What an earlier process wrote, and this one reads, may never become durable.
 fn a_device_that_cannot_be_made_durable_at_the_start_does_not_answer(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     for fault in [IoFault::Broken, IoFault::NoRoom] {
         let (os, mut files, mut content) = filled(&array);
         assert!(write(&array, &mut files, &mut content, 50, false).expect("it is served").ok);
@@ -130,10 +130,10 @@ fn a_device_that_cannot_be_made_durable_at_the_start_does_not_answer(io: IoBacke
 }
 
 fn an_executor_whose_nvram_cannot_be_synced_stops(io: IoBackend) {
-    let plain = Array::over(io, Level::Raid5, 4);
+    let plain = Array::over(io, RaidLevel::Raid5, 4);
     // Data goes into the NVRAM.
-    let cached = Array { cache: cache("wow"), regime: Regime::EveryWrite, ..plain };
-    let batched = Array { regime: Regime::Flush, ..cached };
+    let cached = Array { cache: cache("wow"), regime: DurabilityMode::EveryWrite, ..plain };
+    let batched = Array { regime: DurabilityMode::Flush, ..cached };
     for (at, array, file) in [
         (SyncPoint::Intents, plain, "/array/intents"),
         (SyncPoint::Commit, cached, "/array/nvram"),

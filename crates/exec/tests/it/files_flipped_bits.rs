@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_cache::{HostCacheInfo, Medium, Served, host_caches_of};
+use destage_cache::{CacheMedium, HostCacheInfo, ServedTier, host_caches_of};
 use destage_exec::{AcceptedLosses, FileExecutor, IoBackend, RecordingOs};
 use destage_plan::PageRange;
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_raid::array::ArrayConfig;
 use destage_testkit::TestRng;
 
@@ -71,7 +71,7 @@ impl EndedArray {
             cache: info,
             cache_pages: 160,
             hurries: false,
-            ..Array::over(IoBackend::Threads, Level::Raid5, MEMBERS)
+            ..Array::over(IoBackend::Threads, RaidLevel::Raid5, MEMBERS)
         };
         let mut filled = FilledArray::new(array);
         assert!(filled.holds(), "{}", info.name);
@@ -128,8 +128,8 @@ impl EndedArray {
     }
 
     /// Opens what is in a recording as the service does, with all losses accepted or none; the refusal if there is one.
-    fn open(&self, os: &RecordingOs, accepts: bool) -> Result<FileExecutor<Box<dyn Served>>, String> {
-        let holds_data = self.array.cache.holds_dirty || self.array.cache.medium == Medium::Nvram;
+    fn open(&self, os: &RecordingOs, accepts: bool) -> Result<FileExecutor<Box<dyn ServedTier>>, String> {
+        let holds_data = self.array.cache.holds_dirty || self.array.cache.medium == CacheMedium::Nvram;
         let accepted = AcceptedLosses { data: accepts || !holds_data, notes: accepts };
         let losses = if accepts { vec![PageRange::ALL] } else { Vec::new() };
         let controller = self
@@ -230,7 +230,7 @@ impl EndedArray {
 }
 
 fn damage_all(end: ArrayEnd) {
-    for info in host_caches_of(Level::Raid5) {
+    for info in host_caches_of(RaidLevel::Raid5) {
         let ended = EndedArray::new(info, end, None);
         let mut counts = BTreeMap::new();
         for place in [DamagedPlace::Cache, DamagedPlace::Nvram, DamagedPlace::Intents, DamagedPlace::BehindPages] {
@@ -254,7 +254,7 @@ fn damage_after_a_kill_gives_no_wrong_byte() {
 #[test]
 fn damage_of_the_nvram_of_a_degraded_array_gives_no_wrong_byte() {
     for name in ["none", "lawc", "kdd"] {
-        let info = host_caches_of(Level::Raid5).find(|info| info.name == name).expect("a cache of this name");
+        let info = host_caches_of(RaidLevel::Raid5).find(|info| info.name == name).expect("a cache of this name");
         let ended = EndedArray::new(info, ArrayEnd::Killed, Some(1));
         let mut counts = BTreeMap::new();
         ended.damage(DamagedPlace::Nvram, 20 * flips(), &mut counts);

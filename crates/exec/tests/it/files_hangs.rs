@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{
     ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend, SuccessionPhase, SuccessorLabelling, SyncPoint,
 };
 use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, Out, Step, StepSet};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::ScriptedController;
 use destage_testkit::{ExpectedContent, data, folder};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const LIMIT: Duration = Duration::from_secs(8);
 
 fn array(io: IoBackend) -> Array {
-    Array { depth: 8, ..Array::over(io, Level::Raid5, 4) }
+    Array { depth: 8, ..Array::over(io, RaidLevel::Raid5, 4) }
 }
 
 fn config(io: IoBackend, folder: &Path) -> FilesConfig {
@@ -48,7 +48,7 @@ fn config(io: IoBackend, folder: &Path) -> FilesConfig {
 }
 
 /// An array with content, at rest.
-fn filled(io: IoBackend, os: &Probe, folder: &Path) -> (FileExecutor<Box<dyn Served>>, ExpectedContent) {
+fn filled(io: IoBackend, os: &Probe, folder: &Path) -> (FileExecutor<Box<dyn ServedTier>>, ExpectedContent) {
     let controller = array(io).controller();
     let files = FileExecutor::create_on(Arc::new(os.clone()), controller, config(io, folder), ExistingFiles::Refuse);
     let mut files = files.expect("a new array");
@@ -63,7 +63,7 @@ fn filled(io: IoBackend, os: &Probe, folder: &Path) -> (FileExecutor<Box<dyn Ser
     (files, content)
 }
 
-fn open(io: IoBackend, os: &Probe, folder: &Path) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+fn open(io: IoBackend, os: &Probe, folder: &Path) -> Result<FileExecutor<Box<dyn ServedTier>>, FilesError> {
     FileExecutor::open_on(Arc::new(os.clone()), array(io).controller(), config(io, folder))
 }
 

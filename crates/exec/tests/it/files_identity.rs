@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
 
 use crate::arrays::{Array, assert_holds, member, serve};
@@ -37,7 +37,7 @@ fn made(array: &Array, folder: &Path) -> ExpectedContent {
     content
 }
 
-fn write(files: &mut FileExecutor<Box<dyn Served>>, sizes: &ArraySizes, content: &mut ExpectedContent, tag: u64) {
+fn write(files: &mut FileExecutor<Box<dyn ServedTier>>, sizes: &ArraySizes, content: &mut ExpectedContent, tag: u64) {
     let request = HostRequest { tag, op: HostOp::Write, offset: 0, len: sizes.pages * sizes.page, fua: false };
     let bytes = data(&request, sizes.sector);
     content.apply(&request, &bytes);
@@ -48,13 +48,13 @@ fn error(array: &Array, folder: &Path) -> FilesError {
     FileExecutor::open(array.controller(), array.files(folder)).expect_err("one file is not the array's")
 }
 
-fn why(files: &FileExecutor<Box<dyn Served>>, dev: Dev) -> String {
+fn why(files: &FileExecutor<Box<dyn ServedTier>>, dev: Dev) -> String {
     let error = files.errors().find(|(which, _)| *which == dev).expect("the device does not answer");
     error.1.to_string()
 }
 
 fn an_array_that_is_described_as_something_else_is_refused(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let folder = folder();
     let about = |text: &str| FilesConfig { about: text.to_owned(), ..array.files(folder.path()) };
     let made = "level = raid5\nchunk = 64KiB\n";
@@ -80,7 +80,7 @@ fn an_array_that_is_described_as_something_else_is_refused(io: IoBackend) {
 
 fn a_member_of_another_length_counts_as_missing(io: IoBackend) {
     for length in [-1, 1, -512, 4096, i64::MIN] {
-        let array = Array::over(io, Level::Raid5, 4);
+        let array = Array::over(io, RaidLevel::Raid5, 4);
         let (folder, sizes) = (folder(), array.sizes());
         let mut files = array.create(folder.path());
         let mut content = ExpectedContent::new(sizes);
@@ -105,7 +105,7 @@ fn a_member_of_another_length_counts_as_missing(io: IoBackend) {
 }
 
 fn bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let folder = folder();
     let mut config = array.files(folder.path());
     config.devices.iter_mut().for_each(|device| device.offset = 8192);
@@ -141,14 +141,14 @@ fn permute(folder: &Path, places: [u8; 4]) {
     (0..).zip(places).for_each(|(dev, place)| fs::rename(aside(dev), member(folder, place)).expect("it is there"));
 }
 
-fn order(files: &FileExecutor<Box<dyn Served>>, folder: &Path) -> [u8; 4] {
+fn order(files: &FileExecutor<Box<dyn ServedTier>>, folder: &Path) -> [u8; 4] {
     let place = |dev: usize| (0..4).find(|place| files.config().devices[dev].path == member(folder, *place));
     [0, 1, 2, 3].map(|dev| place(dev).expect("a place"))
 }
 
 fn members_that_changed_places_are_found_by_their_labels(io: IoBackend) {
     for places in [[2, 1, 0, 3], [1, 2, 3, 0], [3, 2, 1, 0]] {
-        let array = Array::over(io, Level::Raid5, 4);
+        let array = Array::over(io, RaidLevel::Raid5, 4);
         let (folder, sizes) = (folder(), array.sizes());
         let mut content = made(&array, folder.path());
         permute(folder.path(), places);
@@ -178,7 +178,7 @@ fn members_that_changed_places_are_found_by_their_labels(io: IoBackend) {
 
 fn members_that_changed_places_are_found_though_one_is_not_there(io: IoBackend) {
     for what in ["missing", "unlabelled", "longer", "shorter"] {
-        let array = Array::over(io, Level::Raid5, 4);
+        let array = Array::over(io, RaidLevel::Raid5, 4);
         let folder = folder();
         let content = made(&array, folder.path());
         permute(folder.path(), [2, 0, 1, 3]);
@@ -208,7 +208,7 @@ fn members_that_changed_places_are_found_though_one_is_not_there(io: IoBackend) 
 }
 
 fn a_copy_in_the_place_of_another_member_is_refused(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let folder = folder();
     let content = made(&array, folder.path());
     let (two, aside) = (member(folder.path(), 2), folder.path().join("aside"));
@@ -225,7 +225,7 @@ fn a_copy_in_the_place_of_another_member_is_refused(io: IoBackend) {
 }
 
 fn a_member_of_another_array_is_refused_though_the_array_has_the_same_number(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let (ours, theirs) = (folder(), folder());
     made(&array, ours.path());
     made(&array, theirs.path());
@@ -235,7 +235,7 @@ fn a_member_of_another_array_is_refused_though_the_array_has_the_same_number(io:
 }
 
 fn a_file_that_was_replaced_is_not_taken_for_the_one_that_replaced_it(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let folder = folder();
     let sizes = array.sizes();
     let mut content = made(&array, folder.path());
@@ -263,7 +263,7 @@ fn a_file_that_was_replaced_is_not_taken_for_the_one_that_replaced_it(io: IoBack
 }
 
 fn what_takes_a_members_place_is_not_it_before_the_loss_is_noted(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let folder = folder();
     let content = made(&array, folder.path());
     let path = member(folder.path(), 1);
@@ -291,7 +291,7 @@ fn what_takes_a_members_place_is_not_it_before_the_loss_is_noted(io: IoBackend) 
 }
 
 fn a_member_that_was_away_while_the_array_went_on_has_missed_writes(io: IoBackend) {
-    let array = Array::over(io, Level::Raid6, 5);
+    let array = Array::over(io, RaidLevel::Raid6, 5);
     let folder = folder();
     let sizes = array.sizes();
     let mut content = made(&array, folder.path());
@@ -310,7 +310,7 @@ fn a_member_that_was_away_while_the_array_went_on_has_missed_writes(io: IoBacken
 }
 
 fn a_file_without_a_label_counts_as_not_there(io: IoBackend) {
-    let array = Array::over(io, Level::Raid1, 2);
+    let array = Array::over(io, RaidLevel::Raid1, 2);
     let folder = folder();
     let content = made(&array, folder.path());
     let path = member(folder.path(), 1);
@@ -338,7 +338,8 @@ fn unlabelled(array: &Array, from: &Path, to: &Path) {
 }
 
 fn members_with_content_are_adopted_as_they_are(io: IoBackend) {
-    for (level, members) in [(Level::Raid0, 3), (Level::Raid1, 3), (Level::Raid5, 4), (Level::Raid6, 5)] {
+    for (level, members) in [(RaidLevel::Raid0, 3), (RaidLevel::Raid1, 3), (RaidLevel::Raid5, 4), (RaidLevel::Raid6, 5)]
+    {
         let array = Array::over(io, level, members);
         let (first, second) = (folder(), folder());
         let content = made(&array, first.path());
@@ -350,7 +351,7 @@ fn members_with_content_are_adopted_as_they_are(io: IoBackend) {
         assert_holds(&mut files, &content, "adopted");
         drop(files.stop_clean().expect("the array stops"));
         // Its parity is believed as well: one after the other is left out.
-        for dev in 0..if level == Level::Raid0 { 0 } else { members } {
+        for dev in 0..if level == RaidLevel::Raid0 { 0 } else { members } {
             let third = folder();
             unlabelled(&array, second.path(), third.path());
             drop(adopt(array.files(third.path())).expect("they are adopted").stop_clean().expect("the array stops"));
@@ -372,7 +373,7 @@ fn members_with_content_are_adopted_as_they_are(io: IoBackend) {
 }
 
 fn what_cannot_be_adopted_stays_as_it_is(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let (first, second) = (folder(), folder());
     let content = made(&array, first.path());
     unlabelled(&array, first.path(), second.path());

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 
-use destage_cache::{Medium, host_caches};
+use destage_cache::{CacheMedium, host_caches};
 use destage_exec::{ExistingFiles, FileExecutor, FilesError, IoBackend};
 use destage_plan::{Controller, Dev, DevSet, HostOp, HostRequest, Refusal, Status};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data, draw, folder, soak};
 
 use crate::arrays::{Array, assert_holds, cache, member, read_all, serve};
@@ -119,11 +119,11 @@ fn crashes(array: &Array, seed: u64, lives: u64) {
         content = crashed.settle(&sizes, &read_all(&mut files));
     }
     // What enters the NVRAM together with its parity opens no row.
-    let opens_rows = array.level != Level::Raid0 && array.cache.medium != Medium::Nvram;
+    let opens_rows = array.level != RaidLevel::Raid0 && array.cache.medium != CacheMedium::Nvram;
     assert!(!opens_rows || recovered > 0, "{recovered} of {lives} starts were unclean");
     drop(files.stop_clean().expect("the array stops"));
     // What is on the members is consistent: it is the same without any of them.
-    if array.level != Level::Raid0 {
+    if array.level != RaidLevel::Raid0 {
         for dev in 0..array.members {
             let away = folder.path().join("away");
             fs::rename(member(folder.path(), dev), &away).expect("the file is there");
@@ -141,7 +141,12 @@ fn crashes(array: &Array, seed: u64, lives: u64) {
 fn arrays(io: IoBackend) -> [Array; 4] {
     let array = |level, members| Array { depth: 8, ..Array::over(io, level, members) };
     let large = |array| Array { page: 4096, sector: 512, member_pages: 16, ..array };
-    [array(Level::Raid0, 3), array(Level::Raid1, 3), array(Level::Raid5, 4), large(array(Level::Raid6, 5))]
+    [
+        array(RaidLevel::Raid0, 3),
+        array(RaidLevel::Raid1, 3),
+        array(RaidLevel::Raid5, 4),
+        large(array(RaidLevel::Raid6, 5)),
+    ]
 }
 
 fn lives() -> u64 {
@@ -183,7 +188,7 @@ fn work<C: Controller>(
 }
 
 fn a_member_that_fails_at_work_is_done_without_and_filled_again(io: IoBackend) {
-    for (array, seed) in arrays(io).iter().zip(21..).filter(|(array, _)| array.level != Level::Raid0) {
+    for (array, seed) in arrays(io).iter().zip(21..).filter(|(array, _)| array.level != RaidLevel::Raid0) {
         let folder = folder();
         let sizes = array.sizes();
         let mut dice = TestRng::new(seed);
@@ -223,7 +228,7 @@ fn a_member_that_fails_at_work_is_done_without_and_filled_again(io: IoBackend) {
 }
 
 fn a_crash_while_a_member_is_filled_goes_on_where_it_was_noted(io: IoBackend) {
-    let array = Array { depth: 8, member_pages: 512, ..Array::over(io, Level::Raid5, 4) };
+    let array = Array { depth: 8, member_pages: 512, ..Array::over(io, RaidLevel::Raid5, 4) };
     let folder = folder();
     let sizes = array.sizes();
     let (mut dice, mut content, mut tag) = (TestRng::new(31), ExpectedContent::new(sizes), 0);
@@ -251,7 +256,7 @@ fn a_crash_while_a_member_is_filled_goes_on_where_it_was_noted(io: IoBackend) {
 }
 
 fn a_lost_cache_costs_nothing(io: IoBackend) {
-    let array = Array { cache: cache("write-through"), ..Array::over(io, Level::Raid5, 4) };
+    let array = Array { cache: cache("write-through"), ..Array::over(io, RaidLevel::Raid5, 4) };
     let folder = folder();
     let sizes = array.sizes();
     let (mut dice, mut content, mut tag) = (TestRng::new(41), ExpectedContent::new(sizes), 0);
@@ -272,7 +277,7 @@ fn a_lost_cache_costs_nothing(io: IoBackend) {
 }
 
 fn why_members_do_not_answer_is_told_until_they_are_replaced(io: IoBackend) {
-    let array = Array::over(io, Level::Raid6, 5);
+    let array = Array::over(io, RaidLevel::Raid6, 5);
     let folder = folder();
     let sizes = array.sizes();
     let (mut dice, mut content, mut tag) = (TestRng::new(61), ExpectedContent::new(sizes), 0);
@@ -309,7 +314,7 @@ fn why_members_do_not_answer_is_told_until_they_are_replaced(io: IoBackend) {
 }
 
 fn a_member_whose_making_was_cut_short_counts_as_not_there(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let folder = folder();
     let sizes = array.sizes();
     let (mut dice, mut content, mut tag) = (TestRng::new(71), ExpectedContent::new(sizes), 0);
@@ -328,7 +333,7 @@ fn a_member_whose_making_was_cut_short_counts_as_not_there(io: IoBackend) {
 }
 
 fn too_many_lost_members_are_refused(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let folder = folder();
     drop(array.create(folder.path()));
     for dev in [0, 2] {
@@ -348,7 +353,7 @@ fn too_many_lost_members_are_refused(io: IoBackend) {
 }
 
 fn requests_may_come_before_the_array_is_recovered(io: IoBackend) {
-    let array = Array { depth: 8, ..Array::over(io, Level::Raid5, 4) };
+    let array = Array { depth: 8, ..Array::over(io, RaidLevel::Raid5, 4) };
     let folder = folder();
     let mut files = array.create(folder.path());
     let sizes = array.sizes();

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{FileExecutor, FilesError, IoBackend};
 use destage_plan::{HostOp, HostRequest, LostPages, PageRange, Refusal, Status};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_raid::array::ArrayConfig;
 use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
 
@@ -16,7 +16,7 @@ backend_tests! {
 }
 
 /// Writes the first pages of every stripe, and ends without a flush.
-fn write_and_end(files: &mut FileExecutor<Box<dyn Served>>, sizes: &ArraySizes, content: &mut ExpectedContent) {
+fn write_and_end(files: &mut FileExecutor<Box<dyn ServedTier>>, sizes: &ArraySizes, content: &mut ExpectedContent) {
     for (tag, page) in (0..sizes.pages).step_by(sizes.stripe as usize).enumerate() {
         let (offset, len) = (page * sizes.page, 3 * sizes.page);
         let request = HostRequest { tag: tag as u64, op: HostOp::Write, offset, len, fua: false };
@@ -26,13 +26,13 @@ fn write_and_end(files: &mut FileExecutor<Box<dyn Served>>, sizes: &ArraySizes, 
     }
 }
 
-fn open(array: &Array, folder: &std::path::Path, accepted: &[PageRange]) -> FileExecutor<Box<dyn Served>> {
+fn open(array: &Array, folder: &std::path::Path, accepted: &[PageRange]) -> FileExecutor<Box<dyn ServedTier>> {
     let config = ArrayConfig { accepted_losses: accepted.to_vec(), ..array.config() };
     let controller = destage_cache::serve("none", &config, 0).expect("an array that can be");
     FileExecutor::open(controller, array.files(folder)).expect("the files are there")
 }
 
-fn lost_of(files: &FileExecutor<Box<dyn Served>>) -> LostPages {
+fn lost_of(files: &FileExecutor<Box<dyn ServedTier>>) -> LostPages {
     match files.status() {
         Status::Refused(Refusal::WriteHole { lost, .. }) => lost,
         other => panic!("{other:?}: it was to be refused over what is lost"),
@@ -40,7 +40,7 @@ fn lost_of(files: &FileExecutor<Box<dyn Served>>) -> LostPages {
 }
 
 fn a_start_with_the_losses_named_goes_on_and_tells_of_them(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let folder = folder();
     let sizes = array.sizes();
     let mut content = ExpectedContent::new(sizes);

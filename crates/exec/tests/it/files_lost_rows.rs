@@ -7,7 +7,7 @@ use std::sync::Arc;
 use destage_cache::host_caches;
 use destage_exec::{AcceptedLosses, BadBytes, FileExecutor, FilesError, IoBackend};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest, Refusal, Status};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{TestRng, data};
 
 use crate::arrays::{Array, cache, member};
@@ -59,7 +59,7 @@ fn write_back_keeps_the_page_of_such_a_row_alone(io: IoBackend) {
         cache: cache("write-back"),
         cache_pages: 160,
         hurries: false,
-        ..Array::over(io, Level::Raid5, MEMBERS)
+        ..Array::over(io, RaidLevel::Raid5, MEMBERS)
     };
     let mut filled = FilledArray::new(cached);
     filled.files.drain().expect("it is written back");
@@ -96,10 +96,10 @@ fn write_back_keeps_the_page_of_such_a_row_alone(io: IoBackend) {
 /// Writes parts and wholes of such a row and of others beside it, over every cache, and reads them.
 fn every_cache_goes_on_beside_such_a_row(io: IoBackend) {
     let mut refused = 0;
-    for cache in host_caches().filter(|cache| (cache.serves)(Level::Raid5)) {
+    for cache in host_caches().filter(|cache| (cache.serves)(RaidLevel::Raid5)) {
         for seed in 0..12 {
             let cached =
-                Array { cache, cache_pages: 64, hurries: seed % 2 == 0, ..Array::over(io, Level::Raid5, MEMBERS) };
+                Array { cache, cache_pages: 64, hurries: seed % 2 == 0, ..Array::over(io, RaidLevel::Raid5, MEMBERS) };
             let mut filled = FilledArray::new(cached);
             let (bytes, sector, pages) = (filled.array.page, filled.array.sector, filled.array.sizes().pages);
             let (of_row, mut dice) = (row(&filled), TestRng::new(seed));
@@ -158,7 +158,7 @@ fn every_cache_goes_on_beside_such_a_row(io: IoBackend) {
 
 /// Spoils pages of more rows than notes of missing pages may take of the NVRAM, and has another member filled.
 fn noted(io: IoBackend) -> FilledArray {
-    let mut filled = FilledArray::new(Array::over(io, Level::Raid5, MEMBERS));
+    let mut filled = FilledArray::new(Array::over(io, RaidLevel::Raid5, MEMBERS));
     for row in 0..20 {
         filled.spoil(1, 3 * row, BadBytes::UntilWritten);
     }

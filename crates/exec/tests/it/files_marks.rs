@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use destage_cache::Medium;
-use destage_cache::Served;
+use destage_cache::CacheMedium;
+use destage_cache::ServedTier;
 use destage_exec::{AcceptedLosses, FileExecutor, FilesError};
 use destage_plan::{Dev, HostOp, HostRequest};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{ArraySizes, ExpectedContent, data, folder};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
 const ALL: AcceptedLosses = AcceptedLosses { data: true, notes: true };
 
 fn write(
-    files: &mut FileExecutor<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn ServedTier>>,
     sizes: &ArraySizes,
     content: &mut ExpectedContent,
     pages: &[u64],
@@ -42,7 +42,7 @@ fn resynchronise(
     array: &Array,
     folder: &Path,
     accepted: AcceptedLosses,
-) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+) -> Result<FileExecutor<Box<dyn ServedTier>>, FilesError> {
     // Whatever another test starts has for a moment what is open here.
     reopen(|| FileExecutor::resynchronise(array.controller(), array.files(folder), accepted))
 }
@@ -50,7 +50,7 @@ fn resynchronise(
 #[test]
 fn what_members_have_marked_is_made_consistent_and_nothing_else() {
     for names in [&["nvram", "intents"][..], &["nvram"]] {
-        let array = Array::new(Level::Raid5, 4);
+        let array = Array::new(RaidLevel::Raid5, 4);
         let (folder, sizes) = (folder(), array.sizes());
         let mut content = ExpectedContent::new(sizes);
         let mut files = array.create(folder.path());
@@ -127,8 +127,8 @@ fn intents_that_are_lost_alone_cost_nothing_of_the_nvram() {
     {
         let what = format!("{name}, {how:?}, stopped in order: {is_clean}");
         let array = match name {
-            "none" => Array::new(Level::Raid5, 4),
-            name => Array { cache: cache(name), cache_pages: 64, ..Array::new(Level::Raid5, 4) },
+            "none" => Array::new(RaidLevel::Raid5, 4),
+            name => Array { cache: cache(name), cache_pages: 64, ..Array::new(RaidLevel::Raid5, 4) },
         };
         let (folder, sizes) = (folder(), array.sizes());
         let mut content = ExpectedContent::new(sizes);
@@ -155,7 +155,7 @@ fn intents_that_are_lost_alone_cost_nothing_of_the_nvram() {
         assert_eq!((told.errors.len(), told.of), (1, 64), "{what}: {told:?}");
         // A write cache may not have written to the members so far.
         assert!(told.rows == 0 || !is_clean, "{what}: {told:?}");
-        assert!(told.rows > 0 || is_clean || array.cache.medium == Medium::Nvram, "{what}: {told:?}");
+        assert!(told.rows > 0 || is_clean || array.cache.medium == CacheMedium::Nvram, "{what}: {told:?}");
         assert_holds(&mut files, &content, &what);
         drop(files.stop_clean().expect("the array stops"));
         let files = array.open(folder.path());
@@ -170,7 +170,7 @@ fn intents_that_are_lost_alone_cost_nothing_of_the_nvram() {
 /// Checks that an older NVRAM does not make intents that would fit it.
 #[test]
 fn intents_are_not_made_for_an_older_nvram() {
-    let array = Array::new(Level::Raid5, 4);
+    let array = Array::new(RaidLevel::Raid5, 4);
     let (folder, sizes) = (folder(), array.sizes());
     let mut content = ExpectedContent::new(sizes);
     let mut files = array.create(folder.path());
@@ -189,7 +189,7 @@ fn intents_are_not_made_for_an_older_nvram() {
 
 #[test]
 fn what_comes_back_after_it_was_taken_for_lost_is_refused() {
-    let array = Array::new(Level::Raid5, 4);
+    let array = Array::new(RaidLevel::Raid5, 4);
     let (folder, sizes) = (folder(), array.sizes());
     let mut content = ExpectedContent::new(sizes);
     let mut files = array.create(folder.path());
@@ -224,7 +224,7 @@ fn what_comes_back_after_it_was_taken_for_lost_is_refused() {
 #[test]
 fn what_only_the_nvram_had_is_lost_by_order_alone() {
     for name in ["wow", "write-back"] {
-        let array = Array { cache: cache(name), cache_pages: 64, ..Array::new(Level::Raid5, 4) };
+        let array = Array { cache: cache(name), cache_pages: 64, ..Array::new(RaidLevel::Raid5, 4) };
         let (folder, sizes) = (folder(), array.sizes());
         let mut content = ExpectedContent::new(sizes);
         let mut files = array.create(folder.path());
@@ -252,7 +252,7 @@ fn what_only_the_nvram_had_is_lost_by_order_alone() {
 
 #[test]
 fn members_without_marks_are_refused_and_one_copy_is_enough() {
-    let array = Array::new(Level::Raid5, 4);
+    let array = Array::new(RaidLevel::Raid5, 4);
     let (folder, sizes) = (folder(), array.sizes());
     let mut content = ExpectedContent::new(sizes);
     let mut files = array.create(folder.path());
@@ -287,7 +287,7 @@ fn members_without_marks_are_refused_and_one_copy_is_enough() {
 
 /// The array of [`hostile`] and what it holds: files of members whose NVRAM and intents are lost, one page being marked.
 fn bereft(folder: &Path) -> (Array, ExpectedContent) {
-    let array = Array::new(Level::Raid5, 4);
+    let array = Array::new(RaidLevel::Raid5, 4);
     let (sizes, mut content) = (array.sizes(), ExpectedContent::new(array.sizes()));
     let mut files = array.create(folder);
     write(&mut files, &sizes, &mut content, &[0, 1, 40], 100);

@@ -3,12 +3,12 @@
 
 use std::path::PathBuf;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{
     BadBytes, DeviceTraffic, ExecutorFault, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend, IoFault,
 };
 use destage_plan::{DevSet, HostOp, HostRequest};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{data, folder};
 
 use crate::arrays::{self, Array, read_all, serve};
@@ -16,11 +16,11 @@ use crate::filled_array::FilledArray;
 use crate::loop_device::LoopDevice;
 
 /// Puts neighbours on the same member: chunks of a page, over which a request of many pages comes round again and again.
-fn striped(level: Level, members: u8) -> Array {
+fn striped(level: RaidLevel, members: u8) -> Array {
     Array { chunk: 1, depth: 32, ..Array::over(IoBackend::Ring, level, members) }
 }
 
-fn merges(files: &FileExecutor<Box<dyn Served>>) -> [u64; 4] {
+fn merges(files: &FileExecutor<Box<dyn ServedTier>>) -> [u64; 4] {
     let sum = |of: fn(&DeviceTraffic) -> u64| files.traffic().map(|traffic| of(&traffic)).sum();
     [sum(|of| of.reads), sum(|of| of.read_merges), sum(|of| of.writes), sum(|of| of.write_merges)]
 }
@@ -28,7 +28,7 @@ fn merges(files: &FileExecutor<Box<dyn Served>>) -> [u64; 4] {
 /// Reads all of an array with a bad sector in the middle of what one member is asked for. Returns how many of its pages were
 /// made anew.
 fn bad_pages_of_a_merged_read(slip: Option<ExecutorFault>) -> u64 {
-    let mut filled = FilledArray::new(striped(Level::Raid5, 4));
+    let mut filled = FilledArray::new(striped(RaidLevel::Raid5, 4));
     filled.os.plant(slip);
     filled.spoil(0, 6, BadBytes::UntilWritten);
     assert!(filled.holds(), "every byte is served");
@@ -50,7 +50,7 @@ fn planted_faults_of_merged_reads_are_seen() {
     let slips =
         [ExecutorFault::MergedShort, ExecutorFault::MergedErrorOfFirst, ExecutorFault::MergedExchanged].map(Some);
     for slip in slips.into_iter().chain([None]) {
-        let mut filled = FilledArray::new(striped(Level::Raid5, 4));
+        let mut filled = FilledArray::new(striped(RaidLevel::Raid5, 4));
         filled.spoil(0, 6, BadBytes::UntilWritten);
         filled.os.plant(slip);
         let is_seen = (0..8).any(|_| !filled.holds());
@@ -61,7 +61,7 @@ fn planted_faults_of_merged_reads_are_seen() {
 #[test]
 fn no_room_for_a_part_stops_the_array_and_costs_nothing_else() {
     for operations in 0..24 {
-        let mut filled = FilledArray::new(striped(Level::Raid5, 4));
+        let mut filled = FilledArray::new(striped(RaidLevel::Raid5, 4));
         let len = 12 * filled.array.page;
         filled.os.fail_after(operations, IoFault::NoRoom);
         let request = HostRequest { tag: 1, op: HostOp::Write, offset: 0, len, fua: false };
@@ -91,7 +91,7 @@ fn no_room_for_a_part_stops_the_array_and_costs_nothing_else() {
 #[test]
 fn neighbours_are_one_command_of_the_kernel() {
     let Some(io) = arrays::ring() else { return };
-    for level in [Level::Raid0, Level::Raid5] {
+    for level in [RaidLevel::Raid0, RaidLevel::Raid5] {
         let array = Array { page: 4096, sector: 512, io, member_pages: 256, ..striped(level, 4) };
         let folder = folder();
         let mut files = array.create(folder.path());
@@ -105,7 +105,7 @@ fn neighbours_are_one_command_of_the_kernel() {
         assert!(*serve(&mut files, request(2, HostOp::Read), Vec::new()).bytes == *bytes, "{level}");
         let read = merges(&files);
         // Each member writes 16 pages in a row, and reads as many as hold data.
-        let pages = if level == Level::Raid0 { 64 } else { 48 };
+        let pages = if level == RaidLevel::Raid0 { 64 } else { 48 };
         let (writes, write_merges) = (written[2] - before[2], written[3] - before[3]);
         assert_eq!(writes + write_merges, 64, "{level}: {writes} and {write_merges}");
         let (reads, read_merges) = (read[0] - written[0], read[1] - written[1]);
@@ -127,7 +127,7 @@ fn status_counts_what_reaches_the_device() {
     if devices.len() < 4 {
         return;
     }
-    let array = Array { page: 4096, sector: 512, io, member_pages: 256, ..striped(Level::Raid0, 4) };
+    let array = Array { page: 4096, sector: 512, io, member_pages: 256, ..striped(RaidLevel::Raid0, 4) };
     let config = {
         let mut config: FilesConfig = array.files(folder.path());
         for (device, disk) in config.devices.iter_mut().zip(&devices) {

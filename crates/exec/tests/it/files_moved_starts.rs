@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use destage_exec::{AcceptedLosses, BadBytes, FileExecutor, FilesError, NvramPlace};
 use destage_plan::Dev;
-use destage_raid::array::Regime;
+use destage_raid::array::DurabilityMode;
 
 use crate::moving_array::{CACHE, CACHES, MovingArray, accepted, check, config, home, open, spare};
 
@@ -33,7 +33,7 @@ fn a_start_without_the_device_goes_on_where_nothing_is_lost() {
     for name in CACHES {
         for way in WAYS {
             for stops in [false, true] {
-                let mut moving = MovingArray::new(name, Regime::Flush, 3);
+                let mut moving = MovingArray::new(name, DurabilityMode::Flush, 3);
                 moving.work(40).expect("it is served");
                 moving.settle().expect("it comes to rest");
                 let left = moving.os.clone();
@@ -41,7 +41,7 @@ fn a_start_without_the_device_goes_on_where_nothing_is_lost() {
                 let left = if stops {
                     let (files, os) = (moving.files, left);
                     files.stop_clean().expect("it stops");
-                    moving = MovingArray::new(name, Regime::Flush, 3);
+                    moving = MovingArray::new(name, DurabilityMode::Flush, 3);
                     os.end(false)
                 } else {
                     left.end(false)
@@ -97,7 +97,7 @@ fn a_start_without_the_device_goes_on_where_nothing_is_lost() {
 /// Takes a member away as well: the parity of rows that were being written may say nothing of what it held.
 #[test]
 fn a_start_without_a_member_as_well_is_refused_and_changes_nothing() {
-    let mut moving = MovingArray::new("kdd", Regime::Flush, 3);
+    let mut moving = MovingArray::new("kdd", DurabilityMode::Flush, 3);
     moving.work(40).expect("it is served");
     moving.settle().expect("it comes to rest");
     let (member, mut model) = (Path::new("/array/dev1"), moving.model.clone());
@@ -130,7 +130,7 @@ fn a_start_without_a_member_as_well_is_refused_and_changes_nothing() {
 /// Names no spare place: the array is refused, as ever.
 #[test]
 fn without_a_spare_place_the_device_is_made_anew_or_waited_for() {
-    let mut moving = MovingArray::new("kdd", Regime::Flush, 3);
+    let mut moving = MovingArray::new("kdd", DurabilityMode::Flush, 3);
     moving.work(40).expect("it is served");
     let left = moving.os.end(false);
     left.set_broken(&home(), true);

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{
     ExecutorFault, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend, IoFault, NvramPlace, SyncPoint,
 };
-use destage_raid::Level;
-use destage_raid::array::Regime;
+use destage_raid::RaidLevel;
+use destage_raid::array::DurabilityMode;
 use destage_testkit::{ExpectedContent, TestRng, data, draw, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
@@ -65,7 +65,7 @@ fn look(array: &Array, ended: &EndedMoment, tally: &mut MomentTally) {
 #[test]
 fn a_device_that_fails_at_any_operation_costs_nothing_but_itself() {
     for name in CACHES {
-        for regime in [Regime::Flush, Regime::EveryWrite] {
+        for regime in [DurabilityMode::Flush, DurabilityMode::EveryWrite] {
             let mut moved = 0;
             for begin in 0..40 {
                 let mut moving = MovingArray::new(name, regime, begin);
@@ -100,7 +100,7 @@ fn a_device_that_fails_at_any_operation_costs_nothing_but_itself() {
 }
 
 /// Cuts the move of a device that fails after so many requests, at every operation, by the end of the process and of the power.
-fn cut_at(name: &str, regime: Regime, begin: u64, slip: Option<ExecutorFault>, tally: &mut MomentTally) {
+fn cut_at(name: &str, regime: DurabilityMode, begin: u64, slip: Option<ExecutorFault>, tally: &mut MomentTally) {
     let mut moving = MovingArray::of(array(name, regime), begin, slip);
     moving.work(begin).expect("it is served");
     let operations = moving.os.operations();
@@ -121,7 +121,7 @@ fn cut_at(name: &str, regime: Regime, begin: u64, slip: Option<ExecutorFault>, t
 
 /// Cuts the move, and what comes after it, where the device stays the cache's: a file that was to replace it is refused.
 fn cut_kept(name: &str, begin: u64, slip: Option<ExecutorFault>) {
-    let mut moving = MovingArray::of(array(name, Regime::EveryWrite), begin, slip);
+    let mut moving = MovingArray::of(array(name, DurabilityMode::EveryWrite), begin, slip);
     moving.work(begin).expect("it is served");
     moving.settle().expect("it comes to rest");
     let operations = moving.os.operations();
@@ -139,7 +139,7 @@ fn cut_kept(name: &str, begin: u64, slip: Option<ExecutorFault>) {
 #[test]
 fn a_cut_at_any_operation_of_the_move_loses_nothing() {
     for name in CACHES {
-        for regime in [Regime::Flush, Regime::EveryWrite] {
+        for regime in [DurabilityMode::Flush, DurabilityMode::EveryWrite] {
             let mut tally = MomentTally::default();
             for begin in [5, 17, 33] {
                 cut_at(name, regime, begin, None, &mut tally);
@@ -159,7 +159,7 @@ fn every_sync_of_the_move_is_missed_when_it_is_left_out() {
         let slip = Some(ExecutorFault::Missing(point));
         // What write-back notes of pages that are lost, and what kdd has staged.
         let is_found = |(name, begin): &(&str, u64)| {
-            let cut = || cut_at(name, Regime::EveryWrite, *begin, slip, &mut MomentTally::default());
+            let cut = || cut_at(name, DurabilityMode::EveryWrite, *begin, slip, &mut MomentTally::default());
             let cut_kept = || cut_kept(name, *begin, slip);
             catch_unwind(AssertUnwindSafe(cut)).is_err() || catch_unwind(AssertUnwindSafe(cut_kept)).is_err()
         };
@@ -173,7 +173,7 @@ fn every_sync_of_the_move_is_missed_when_it_is_left_out() {
 #[test]
 fn a_spare_place_that_cannot_be_had_stops_the_array() {
     for way in 0..5 {
-        let mut moving = MovingArray::new("kdd", Regime::Flush, way);
+        let mut moving = MovingArray::new("kdd", DurabilityMode::Flush, way);
         moving.work(25).expect("it is served");
         let says = match way {
             0 => {
@@ -217,7 +217,7 @@ fn a_spare_place_that_cannot_be_had_stops_the_array() {
 /// Cuts a move short: what it has left is never taken for the NVRAM, and the next move writes over it.
 #[test]
 fn what_an_earlier_move_has_left_is_overwritten() {
-    let mut moving = MovingArray::new("kdd", Regime::Flush, 1);
+    let mut moving = MovingArray::new("kdd", DurabilityMode::Flush, 1);
     moving.work(25).expect("it is served");
     moving.os.fail_sync(SyncPoint::MovedFolder, IoFault::Broken);
     moving.os.set_broken(&home(), true);
@@ -246,7 +246,7 @@ fn what_an_earlier_move_has_left_is_overwritten() {
 fn a_device_that_answers_is_replaced_without_the_nvram() {
     for name in CACHES {
         for takes_out in [false, true] {
-            let mut moving = MovingArray::new(name, Regime::Flush, 3);
+            let mut moving = MovingArray::new(name, DurabilityMode::Flush, 3);
             moving.work(30).expect("it is served");
             moving.settle().expect("it comes to rest");
             moving.files.drain().expect("it is written back");
@@ -276,7 +276,7 @@ fn a_device_that_answers_is_replaced_without_the_nvram() {
 /// Names a file that is refused: that changes where the NVRAM lies, and nothing else; the device stays the cache's.
 #[test]
 fn a_refused_replacement_costs_no_cache() {
-    let mut moving = MovingArray::new("write-back", Regime::Flush, 3);
+    let mut moving = MovingArray::new("write-back", DurabilityMode::Flush, 3);
     moving.work(30).expect("it is served");
     moving.settle().expect("it comes to rest");
     moving.os.put(Path::new("/array/other"), &[7; 4096]);
@@ -294,7 +294,7 @@ fn a_refused_replacement_costs_no_cache() {
 #[test]
 fn a_device_that_hangs_keeps_nobody_waiting_for_the_nvram() {
     for name in CACHES {
-        let hangs = Array { device_timeout: Some(Duration::from_millis(10)), ..array(name, Regime::Flush) };
+        let hangs = Array { device_timeout: Some(Duration::from_millis(10)), ..array(name, DurabilityMode::Flush) };
         let mut moving = MovingArray::of(hangs, 5, None);
         moving.work(30).expect("it is served");
         moving.os.set_hangs(&home(), true);
@@ -324,7 +324,7 @@ backend_tests! {
 
 /// Holds an array in real files, and requests.
 fn fill(
-    files: &mut FileExecutor<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn ServedTier>>,
     content: &mut ExpectedContent,
     array: &Array,
     seed: u64,
@@ -342,7 +342,7 @@ fn fill(
 }
 
 fn real(io: IoBackend, name: &str, folder: &Path) -> (Array, FilesConfig) {
-    let array = Array { cache: cache(name), cache_pages: 64, ..Array::over(io, Level::Raid5, 4) };
+    let array = Array { cache: cache(name), cache_pages: 64, ..Array::over(io, RaidLevel::Raid5, 4) };
     let nvram = NvramPlace::Behind(CACHE);
     let config = FilesConfig { nvram, spare_nvram: Some(folder.join("spare")), ..array.files(folder) };
     (array, config)

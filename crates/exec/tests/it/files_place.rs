@@ -5,13 +5,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{
     AcceptedLosses, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoFault, NvramPlace, RecordingOs, SyncPoint,
 };
 use destage_plan::{Dev, HostOp, HostRequest};
-use destage_raid::Level;
-use destage_raid::array::Regime;
+use destage_raid::RaidLevel;
+use destage_raid::array::DurabilityMode;
 use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data, draw, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member, recording, reopen, serve};
@@ -24,8 +24,8 @@ const NOTHING: AcceptedLosses = AcceptedLosses { data: false, notes: false };
 const DATA: AcceptedLosses = AcceptedLosses { data: true, notes: false };
 const ALL: AcceptedLosses = AcceptedLosses { data: true, notes: true };
 
-fn array(name: &str, regime: Regime) -> Array {
-    Array { cache: cache(name), cache_pages: 64, regime, ..Array::new(Level::Raid5, 4) }
+fn array(name: &str, regime: DurabilityMode) -> Array {
+    Array { cache: cache(name), cache_pages: 64, regime, ..Array::new(RaidLevel::Raid5, 4) }
 }
 
 /// The array's files with the NVRAM on the cache's device.
@@ -33,11 +33,11 @@ fn behind(array: &Array, folder: &Path) -> FilesConfig {
     FilesConfig { nvram: NvramPlace::Behind(CACHE), ..array.files(folder) }
 }
 
-fn create(array: &Array, folder: &Path) -> FileExecutor<Box<dyn Served>> {
+fn create(array: &Array, folder: &Path) -> FileExecutor<Box<dyn ServedTier>> {
     FileExecutor::create(array.controller(), behind(array, folder), ExistingFiles::Refuse).expect("a new array")
 }
 
-fn open(array: &Array, folder: &Path) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+fn open(array: &Array, folder: &Path) -> Result<FileExecutor<Box<dyn ServedTier>>, FilesError> {
     FileExecutor::open(array.controller(), behind(array, folder))
 }
 
@@ -45,13 +45,13 @@ fn resynchronise(
     array: &Array,
     config: FilesConfig,
     accepted: AcceptedLosses,
-) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+) -> Result<FileExecutor<Box<dyn ServedTier>>, FilesError> {
     FileExecutor::resynchronise(array.controller(), config, accepted)
 }
 
 /// Requests of all kinds, and what then must be there.
 fn fill(
-    files: &mut FileExecutor<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn ServedTier>>,
     content: &mut ExpectedContent,
     sizes: &ArraySizes,
     seed: u64,
@@ -136,12 +136,12 @@ fn a_journal_behind_the_label_is_that_of_a_file_from_byte_to_byte() {
 #[test]
 fn what_was_answered_is_there_after_the_process_has_ended() {
     for (name, regime) in [
-        ("kdd", Regime::Flush),
-        ("kdd", Regime::EveryWrite),
-        ("leavo", Regime::Flush),
-        ("write-back", Regime::Flush),
-        ("write-back", Regime::EveryWrite),
-        ("write-through", Regime::Flush),
+        ("kdd", DurabilityMode::Flush),
+        ("kdd", DurabilityMode::EveryWrite),
+        ("leavo", DurabilityMode::Flush),
+        ("write-back", DurabilityMode::Flush),
+        ("write-back", DurabilityMode::EveryWrite),
+        ("write-through", DurabilityMode::Flush),
     ] {
         let (array, folder) = (array(name, regime), folder());
         let (sizes, mut content) = (array.sizes(), ExpectedContent::new(array.sizes()));
@@ -171,7 +171,7 @@ fn what_was_answered_is_there_after_the_process_has_ended() {
 
 #[test]
 fn a_place_that_is_none_is_refused() {
-    let (array, folder) = (array("kdd", Regime::Flush), folder());
+    let (array, folder) = (array("kdd", DurabilityMode::Flush), folder());
     for (dev, says) in [(Dev(3), "device of the nvram = 3"), (Dev(5), "device of the nvram = 5")] {
         let config = FilesConfig { nvram: NvramPlace::Behind(dev), ..array.files(folder.path()) };
         let error = FileExecutor::create(array.controller(), config, ExistingFiles::Refuse)
@@ -195,7 +195,7 @@ fn a_place_that_is_none_is_refused() {
 
 #[test]
 fn a_damaged_one_goes_on_and_a_foreign_one_is_refused() {
-    let (array, folder) = (array("kdd", Regime::Flush), folder());
+    let (array, folder) = (array("kdd", DurabilityMode::Flush), folder());
     let mut files = create(&array, folder.path());
     let mut content = ExpectedContent::new(array.sizes());
     fill(&mut files, &mut content, &array.sizes(), 1, 60);
@@ -256,7 +256,7 @@ fn without_its_device_it_goes_on_at_another_place() {
     // Where it goes: a file, another path for the device, an empty file there, the same path.
     for way in 0..5 {
         for name in ["kdd", "leavo", "write-back"] {
-            let (array, folder) = (array(name, Regime::Flush), folder());
+            let (array, folder) = (array(name, DurabilityMode::Flush), folder());
             let mut files = create(&array, folder.path());
             let mut content = ExpectedContent::new(array.sizes());
             fill(&mut files, &mut content, &array.sizes(), 1, 60);
@@ -316,7 +316,7 @@ fn without_its_device_it_goes_on_at_another_place() {
 
 #[test]
 fn what_only_it_had_is_lost_by_order_alone_and_nothing_is_made_for_it() {
-    let (array, folder) = (array("write-back", Regime::Flush), folder());
+    let (array, folder) = (array("write-back", DurabilityMode::Flush), folder());
     let mut files = create(&array, folder.path());
     let mut content = ExpectedContent::new(array.sizes());
     fill(&mut files, &mut content, &array.sizes(), 1, 60);
@@ -345,7 +345,7 @@ fn what_only_it_had_is_lost_by_order_alone_and_nothing_is_made_for_it() {
 /// An NVRAM moves in order from its file to the cache's device and back: what is in neither is resynchronised.
 #[test]
 fn it_moves_between_two_ends_in_order() {
-    let (array, folder) = (array("kdd", Regime::Flush), folder());
+    let (array, folder) = (array("kdd", DurabilityMode::Flush), folder());
     let mut files = array.create(folder.path());
     let mut content = ExpectedContent::new(array.sizes());
     fill(&mut files, &mut content, &array.sizes(), 1, 60);
@@ -363,7 +363,7 @@ fn it_moves_between_two_ends_in_order() {
 }
 
 /// An array without threads that was written to.
-fn recorded(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn Served>>, ExpectedContent) {
+fn recorded(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn ServedTier>>, ExpectedContent) {
     let os = recording();
     let config = behind(array, Path::new("/array"));
     let made = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config, ExistingFiles::Refuse);
@@ -377,7 +377,11 @@ fn recorded(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn Served>>, Expec
     (os, files, content)
 }
 
-fn answer(files: &mut FileExecutor<Box<dyn Served>>, request: HostRequest, bytes: Vec<u8>) -> Result<bool, FilesError> {
+fn answer(
+    files: &mut FileExecutor<Box<dyn ServedTier>>,
+    request: HostRequest,
+    bytes: Vec<u8>,
+) -> Result<bool, FilesError> {
     files.submit(request, bytes)?;
     loop {
         if let Some(completion) = files.poll()? {
@@ -386,7 +390,7 @@ fn answer(files: &mut FileExecutor<Box<dyn Served>>, request: HostRequest, bytes
     }
 }
 
-fn holds(files: &mut FileExecutor<Box<dyn Served>>, content: &ExpectedContent) {
+fn holds(files: &mut FileExecutor<Box<dyn ServedTier>>, content: &ExpectedContent) {
     let len = 8 * 512;
     files
         .submit(HostRequest { tag: 999, op: HostOp::Read, offset: 0, len, fua: false }, Vec::new())
@@ -400,7 +404,7 @@ fn holds(files: &mut FileExecutor<Box<dyn Served>>, content: &ExpectedContent) {
 }
 
 /// Writes until it stops; over what, and that it says nothing more.
-fn stops(files: &mut FileExecutor<Box<dyn Served>>, array: &Array) -> FilesError {
+fn stops(files: &mut FileExecutor<Box<dyn ServedTier>>, array: &Array) -> FilesError {
     for tag in 100..200 {
         let offset = tag % 40 * 512;
         let request = HostRequest { tag, op: HostOp::Write, offset, len: 512, fua: tag % 3 == 0 };
@@ -416,7 +420,7 @@ fn stops(files: &mut FileExecutor<Box<dyn Served>>, array: &Array) -> FilesError
 fn what_fails_on_its_device_stops_everything() {
     let path = PathBuf::from("/array/dev4");
     for name in ["kdd", "leavo"] {
-        let array = array(name, Regime::EveryWrite);
+        let array = array(name, DurabilityMode::EveryWrite);
         let mut struck = 0;
         // A sync of the NVRAM or of the device failed: what the device shows is not what it has.
         for at in [SyncPoint::Commit, SyncPoint::Fua, SyncPoint::Flush] {
@@ -456,7 +460,7 @@ fn what_fails_on_its_device_stops_everything() {
 }
 
 /// As [`stops`], if the fault that was asked for strikes the NVRAM's device.
-fn stops_or_not(files: &mut FileExecutor<Box<dyn Served>>, array: &Array, os: &RecordingOs) -> Option<FilesError> {
+fn stops_or_not(files: &mut FileExecutor<Box<dyn ServedTier>>, array: &Array, os: &RecordingOs) -> Option<FilesError> {
     for tag in 100..200 {
         let offset = tag % 40 * 512;
         let request = HostRequest { tag, op: HostOp::Write, offset, len: 512, fua: true };
@@ -473,7 +477,7 @@ fn stops_or_not(files: &mut FileExecutor<Box<dyn Served>>, array: &Array, os: &R
 /// What a start cannot make durable on the device is not believed by the next one either.
 #[test]
 fn a_device_that_cannot_be_made_durable_at_the_start_loses_it() {
-    let array = array("kdd", Regime::Flush);
+    let array = array("kdd", DurabilityMode::Flush);
     let (os, files, content) = recorded(&array);
     drop(files);
     for (at, lost) in [(SyncPoint::OpenDevice, true), (SyncPoint::OpenNvram, false), (SyncPoint::EventCount, false)] {
@@ -538,7 +542,7 @@ fn only_the_last(array: &Array, os: &RecordingOs, content: &ExpectedContent) {
 #[test]
 fn block_devices_hold_it_alone_or_beside_the_cache() {
     let test = "block_devices_hold_it_alone_or_beside_the_cache";
-    let (array, folder) = (array("kdd", Regime::Flush), folder());
+    let (array, folder) = (array("kdd", DurabilityMode::Flush), folder());
     let Some(small) = LoopDevice::new(&folder.path().join("image0"), 4096, 512, test) else { return };
     let Some(device) = LoopDevice::new(&folder.path().join("image1"), 4 << 20, 512, test) else { return };
     for beside in [false, true] {

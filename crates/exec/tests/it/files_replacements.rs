@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{ExistingFiles, FileExecutor, FilesError, IoBackend, IoFault, RecordingOs, RequestCompletion};
 use destage_plan::{Dev, DevSet, HostOp, HostRequest};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{ExpectedContent, data, folder};
 
 use crate::arrays::{Array, assert_holds, member, recording};
@@ -18,7 +18,7 @@ backend_tests! {
 }
 
 /// Writes all of an array.
-fn fill(files: &mut FileExecutor<Box<dyn Served>>, array: &Array) -> ExpectedContent {
+fn fill(files: &mut FileExecutor<Box<dyn ServedTier>>, array: &Array) -> ExpectedContent {
     let sizes = array.sizes();
     let mut content = ExpectedContent::new(sizes);
     let len = sizes.stripe * sizes.page;
@@ -32,7 +32,7 @@ fn fill(files: &mut FileExecutor<Box<dyn Served>>, array: &Array) -> ExpectedCon
 }
 
 /// Serves one request; of a recording time goes on by what is done alone.
-fn answer(files: &mut FileExecutor<Box<dyn Served>>, request: HostRequest, data: Vec<u8>) -> RequestCompletion {
+fn answer(files: &mut FileExecutor<Box<dyn ServedTier>>, request: HostRequest, data: Vec<u8>) -> RequestCompletion {
     files.submit(request, data).expect("a request in range");
     loop {
         if let Some(completion) = files.poll().expect("the array is served") {
@@ -43,7 +43,7 @@ fn answer(files: &mut FileExecutor<Box<dyn Served>>, request: HostRequest, data:
 
 /// Checks that a refusal costs no member, though whatever is there may be overwritten.
 fn a_file_that_another_serves_takes_no_devices_place(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let (ours, theirs) = (folder(), folder());
     let _others = array.create(theirs.path());
     let mut files = array.create(ours.path());
@@ -55,14 +55,14 @@ fn a_file_that_another_serves_takes_no_devices_place(io: IoBackend) {
 }
 
 /// Checks that an array in a recording holds what it must.
-fn assert_recorded(files: &mut FileExecutor<Box<dyn Served>>, content: &ExpectedContent, when: &str) {
+fn assert_recorded(files: &mut FileExecutor<Box<dyn ServedTier>>, content: &ExpectedContent, when: &str) {
     let len = files.engine().shape().bytes();
     let read = answer(files, HostRequest { tag: u64::MAX, op: HostOp::Read, offset: 0, len, fua: false }, Vec::new());
     assert!(read.ok && read.bytes[..] == *content.bytes(), "{when}");
 }
 
 fn a_file_that_holds_something_takes_no_devices_place(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let (ours, theirs) = (folder(), folder());
     drop(array.create(theirs.path()).stop_clean().expect("the array stops"));
     let mut files = array.create(ours.path());
@@ -119,7 +119,7 @@ fn a_file_that_holds_something_takes_no_devices_place(io: IoBackend) {
 }
 
 /// An array in a recording that is full, and what it holds.
-fn recorded(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn Served>>, ExpectedContent) {
+fn recorded(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn ServedTier>>, ExpectedContent) {
     let os = recording();
     let files = FileExecutor::create_on(
         Arc::new(os.clone()),
@@ -133,7 +133,7 @@ fn recorded(array: &Array) -> (RecordingOs, FileExecutor<Box<dyn Served>>, Expec
 }
 
 /// Lets an array come to rest, or to a fault of another file than this one; time goes on by what is done alone.
-fn rest(os: &RecordingOs, files: &mut FileExecutor<Box<dyn Served>>, new: &Path) -> Result<(), FilesError> {
+fn rest(os: &RecordingOs, files: &mut FileExecutor<Box<dyn ServedTier>>, new: &Path) -> Result<(), FilesError> {
     while !files.is_idle() || files.engine().controller().array().is_rebuilding() {
         if os.struck().is_some_and(|struck| struck != new) {
             break;
@@ -145,7 +145,7 @@ fn rest(os: &RecordingOs, files: &mut FileExecutor<Box<dyn Served>>, new: &Path)
 
 #[test]
 fn without_room_for_all_of_it_nothing_is_given_up() {
-    let array = Array::new(Level::Raid5, 4);
+    let array = Array::new(RaidLevel::Raid5, 4);
     let (os, mut files, content) = recorded(&array);
     let new = Path::new("/array/new");
     rest(&os, &mut files, new).expect("it comes to rest");
@@ -171,7 +171,7 @@ fn without_room_for_all_of_it_nothing_is_given_up() {
 
 #[test]
 fn a_device_without_room_to_be_filled_fails_alone() {
-    let array = Array { member_pages: 256, ..Array::new(Level::Raid5, 4) };
+    let array = Array { member_pages: 256, ..Array::new(RaidLevel::Raid5, 4) };
     let new = Path::new("/array/new");
     let mut alone = 0;
     for operations in 0.. {
@@ -224,7 +224,7 @@ fn unfilled_by_marks(os: &RecordingOs, paths: &[PathBuf]) -> DevSet {
 
 #[test]
 fn members_that_marks_may_call_unfilled_are_told_before() {
-    let array = Array { member_pages: 256, ..Array::new(Level::Raid5, 4) };
+    let array = Array { member_pages: 256, ..Array::new(RaidLevel::Raid5, 4) };
     let (os, mut files, _) = recorded(&array);
     let (new, mut told_first, mut found) = (Path::new("/array/new"), 0, 0);
     rest(&os, &mut files, new).expect("it comes to rest");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use destage_exec::{BadBytes, IoBackend};
 use destage_plan::{Dev, HostOp, HostRequest, PageFate};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use crate::arrays::{Array, cache, member};
 use crate::filled_array::{FOLDER, FilledArray};
@@ -30,7 +30,7 @@ const ROTTEN: usize = 16;
 /// Makes an array behind a cache that holds much of it, and of which some pages were changed since, a sector each.
 fn cached(io: IoBackend, name: &str) -> FilledArray {
     let cached =
-        Array { cache: cache(name), cache_pages: 160, hurries: false, ..Array::over(io, Level::Raid5, MEMBERS) };
+        Array { cache: cache(name), cache_pages: 160, hurries: false, ..Array::over(io, RaidLevel::Raid5, MEMBERS) };
     let mut filled = FilledArray::new(cached);
     filled.files.drain().expect("it is written back");
     assert!(filled.holds(), "{name}: and the cache has some of it");

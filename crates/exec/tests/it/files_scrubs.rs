@@ -8,7 +8,7 @@ use destage_exec::IoBackend;
 use destage_plan::{
     BadPage, Column, Dev, DevSet, HostOp, HostRequest, PageFate, PageReport, Row, Rows, ScrubOrder, ScrubTally,
 };
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use crate::arrays::{Array, cache, member};
 use crate::filled_array::{FOLDER, FilledArray};
@@ -24,7 +24,8 @@ backend_tests! {
     an_array_may_stop_while_rows_are_compared,
 }
 
-const LEVELS: [(Level, u8); 4] = [(Level::Raid1, 3), (Level::Raid4, 4), (Level::Raid5, 4), (Level::Raid6, 5)];
+const LEVELS: [(RaidLevel, u8); 4] =
+    [(RaidLevel::Raid1, 3), (RaidLevel::Raid4, 4), (RaidLevel::Raid5, 4), (RaidLevel::Raid6, 5)];
 
 impl FilledArray {
     fn begin_scrub(&mut self, first: u64, count: u64, repairs: bool) {
@@ -146,7 +147,7 @@ fn a_repair_writes_what_the_data_makes_and_makes_it_durable(io: IoBackend) {
 
 fn stale_parity_is_compared_with_what_it_covers(io: IoBackend) {
     for name in ["kdd", "leavo"] {
-        for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 5)] {
+        for (level, members) in [(RaidLevel::Raid5, 4), (RaidLevel::Raid6, 5)] {
             let kept =
                 Array { cache: cache(name), cache_pages: 160, hurries: false, ..Array::over(io, level, members) };
             let mut filled = FilledArray::new(kept);
@@ -178,7 +179,7 @@ fn a_degraded_array_is_compared_as_far_as_it_can_be(io: IoBackend) {
         assert!(filled.write(0, filled.content.bytes().len() as u64).ok);
         filled.rest();
         assert_eq!(filled.lost(), DevSet::one(Dev(1)));
-        let unchecked = if matches!(level, Level::Raid4 | Level::Raid5) { 64 } else { 0 };
+        let unchecked = if matches!(level, RaidLevel::Raid4 | RaidLevel::Raid5) { 64 } else { 0 };
         let found = filled.scrub(true);
         assert_eq!(found, ScrubTally { unchecked, ..tally(64, 0, 0) }, "{level}");
         // What P is needed for is told by it and Q together, and nothing tells which is wrong.
@@ -190,8 +191,8 @@ fn a_degraded_array_is_compared_as_far_as_it_can_be(io: IoBackend) {
         let before = filled.members();
         let found = filled.scrub(true);
         let (mismatched, repaired) = match level {
-            Level::Raid1 => (1, 1),
-            Level::Raid6 => (1, 0),
+            RaidLevel::Raid1 => (1, 1),
+            RaidLevel::Raid6 => (1, 0),
             _ => (0, 0),
         };
         assert_eq!(found, ScrubTally { unchecked, ..tally(64, mismatched, repaired) }, "{level}");
@@ -236,7 +237,7 @@ fn a_member_that_is_lost_meanwhile_ends_nothing(io: IoBackend) {
 }
 
 fn an_array_may_stop_while_rows_are_compared(io: IoBackend) {
-    let mut filled = FilledArray::new(Array::over(io, Level::Raid5, 4));
+    let mut filled = FilledArray::new(Array::over(io, RaidLevel::Raid5, 4));
     filled.damage(filled.holder(9, Column(3)), 9);
     filled.begin_scrub(0, 64, true);
     let mut again = filled.restart();

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{AlignedBuffer, DeviceOptions, ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend};
 use destage_plan::{
     Buf, Column, Dev, Ext, HostOp, HostRequest, List, NvPut, NvSlot, Out, Quota, RangeError, Step, StepSet,
 };
-use destage_raid::Level;
-use destage_raid::array::Source;
+use destage_raid::RaidLevel;
+use destage_raid::array::VersionSource;
 use destage_testkit::ScriptedController;
 use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data, folder, soak};
 
@@ -41,7 +41,7 @@ fn ten_thousand_small_requests_at_a_time(io: IoBackend) {
         member_pages: 512,
         cache: cache("write-through"),
         cache_pages: 64,
-        ..Array::over(io, Level::Raid5, 4)
+        ..Array::over(io, RaidLevel::Raid5, 4)
     };
     let folder = folder();
     let mut files = array.create(folder.path());
@@ -74,7 +74,7 @@ fn ten_thousand_small_requests_at_a_time(io: IoBackend) {
 }
 
 fn settings_that_cannot_be_are_named(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let folder = folder();
     drop(array.create(folder.path()));
     let refused = |change: &dyn Fn(&mut FilesConfig), message: &str| {
@@ -115,8 +115,8 @@ fn pages_of(path: &Path, len: usize) -> Vec<u8> {
 }
 
 /// RAID-0 whose first member is slow, and does one thing at a time.
-fn slow_first(io: IoBackend, delay: Duration, folder: &Path) -> (Array, FileExecutor<Box<dyn Served>>) {
-    let array = Array { depth: 8, chunk: 1, ..Array::over(io, Level::Raid0, 2) };
+fn slow_first(io: IoBackend, delay: Duration, folder: &Path) -> (Array, FileExecutor<Box<dyn ServedTier>>) {
+    let array = Array { depth: 8, chunk: 1, ..Array::over(io, RaidLevel::Raid0, 2) };
     let mut config = array.files(folder);
     config.devices[0].options = DeviceOptions { delay, workers: 1, ..DeviceOptions::default() };
     let files = FileExecutor::create(array.controller(), config, ExistingFiles::Refuse).expect("a new array");
@@ -156,8 +156,8 @@ fn written_with_a_slow_second(
     io: IoBackend,
     delay: Duration,
     folder: &Path,
-) -> (Array, FileExecutor<Box<dyn Served>>, ExpectedContent) {
-    let array = Array { depth: 8, ..Array::over(io, Level::Raid1, 2) };
+) -> (Array, FileExecutor<Box<dyn ServedTier>>, ExpectedContent) {
+    let array = Array { depth: 8, ..Array::over(io, RaidLevel::Raid1, 2) };
     let mut config = array.files(folder);
     config.devices[1].options.delay = delay;
     let mut files = FileExecutor::create(array.controller(), config, ExistingFiles::Refuse).expect("a new array");
@@ -235,7 +235,7 @@ fn nothing_but_the_port_touches_the_operating_system() {
 }
 
 fn trimmed_pages_are_zeros_on_the_members(io: IoBackend) {
-    let array = Array { page: 4096, sector: 512, ..Array::over(io, Level::Raid1, 2) };
+    let array = Array { page: 4096, sector: 512, ..Array::over(io, RaidLevel::Raid1, 2) };
     let folder = folder();
     let mut files = array.create(folder.path());
     let len = 8 * 4096;
@@ -248,7 +248,7 @@ fn trimmed_pages_are_zeros_on_the_members(io: IoBackend) {
 }
 
 fn a_clean_stop_leaves_nothing_to_recover(io: IoBackend) {
-    let array = Array { depth: 4, ..Array::over(io, Level::Raid6, 5) };
+    let array = Array { depth: 4, ..Array::over(io, RaidLevel::Raid6, 5) };
     let folder = folder();
     let mut files = array.create(folder.path());
     for tag in 0..8 {
@@ -263,14 +263,14 @@ fn a_clean_stop_leaves_nothing_to_recover(io: IoBackend) {
 
 fn what_would_tell_files_to_collect_is_refused_at_the_start(io: IoBackend) {
     let cache = destage_cache::host_cache("ggc+none").expect("it is registered");
-    let array = Array { cache, ..Array::over(io, Level::Raid5, 3) };
+    let array = Array { cache, ..Array::over(io, RaidLevel::Raid5, 3) };
     let folder = folder();
     let error = array.create(folder.path()).wait_ready().expect_err("files collect nothing");
     assert!(error.to_string().contains("files cannot be; serve the array without ggc+"), "{error}");
 }
 
 fn draining_writes_the_cache_back_while_requests_are_served(io: IoBackend) {
-    let array = Array { cache: cache("lawc"), depth: 4, ..Array::over(io, Level::Raid5, 3) };
+    let array = Array { cache: cache("lawc"), depth: 4, ..Array::over(io, RaidLevel::Raid5, 3) };
     let folder = folder();
     let mut files = array.create(folder.path());
     for tag in 0..8 {
@@ -288,12 +288,13 @@ fn draining_writes_the_cache_back_while_requests_are_served(io: IoBackend) {
     files.drain().expect("drained");
     let cache = files.engine().controller();
     let rows = (0..array.member_pages).map(destage_plan::Row);
-    let held = rows.filter(|row| (0..3).any(|column| cache.sources(*row).newest(Column(column)) != Source::Member));
+    let held =
+        rows.filter(|row| (0..3).any(|column| cache.sources(*row).newest(Column(column)) != VersionSource::Member));
     assert_eq!(held.count(), 0, "everything is on the members");
 }
 
 fn requests_that_cannot_be_are_refused_and_change_nothing(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let folder = folder();
     let mut files = array.create(folder.path());
     let bytes = array.shape().bytes();
@@ -314,7 +315,7 @@ fn requests_that_cannot_be_are_refused_and_change_nothing(io: IoBackend) {
 }
 
 fn files_in_the_way_in_use_or_used_twice_are_refused(io: IoBackend) {
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let folder = folder();
     let create = |existing| FileExecutor::create(array.controller(), array.files(folder.path()), existing);
     let in_the_way = member(folder.path(), 2);

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use destage_cache::{Served, host_caches_of};
+use destage_cache::{ServedTier, host_caches_of};
 use destage_exec::{
     BadBytes, DroppedSuccessor, FileExecutor, FilesError, IoBackend, IoFault, SuccessionPhase, SuccessorLabelling,
     SyncPoint,
 };
 use destage_plan::{Dev, DevSet, HostOp, HostRequest};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{ExpectedContent, TestRng, data, draw, soak};
 
 use crate::arrays::{Array, cache, member};
@@ -33,15 +33,15 @@ backend_tests! {
     a_stop_drops_the_successor,
 }
 
-const LEVELS: [(Level, u8); 5] =
-    [(Level::Raid0, 3), (Level::Raid1, 3), (Level::Raid4, 4), (Level::Raid5, 4), (Level::Raid6, 5)];
+const LEVELS: [(RaidLevel, u8); 5] =
+    [(RaidLevel::Raid0, 3), (RaidLevel::Raid1, 3), (RaidLevel::Raid4, 4), (RaidLevel::Raid5, 4), (RaidLevel::Raid6, 5)];
 
 /// Names the file that takes a member's place.
 fn fresh(number: u32) -> PathBuf {
     Path::new(FOLDER).join(format!("fresh{number}"))
 }
 
-fn array(io: IoBackend, level: Level, members: u8) -> Array {
+fn array(io: IoBackend, level: RaidLevel, members: u8) -> Array {
     Array { member_pages: 192, chunk: 8, ..Array::over(io, level, members) }
 }
 
@@ -58,7 +58,7 @@ impl BusyArray {
         Self { filled: FilledArray::new(array), dice: TestRng::new(seed), asked: Vec::new(), tag: 1 }
     }
 
-    fn files(&mut self) -> &mut FileExecutor<Box<dyn Served>> {
+    fn files(&mut self) -> &mut FileExecutor<Box<dyn ServedTier>> {
         &mut self.filled.files
     }
 
@@ -169,7 +169,7 @@ fn a_successor_holds_what_its_member_holds(io: IoBackend) {
                 assert!(busy.filled.holds(), "{} {level} {seed}", of_level.name);
                 // What it holds counts as any member's: another can be done without.
                 let mut again = busy.filled.restart();
-                if level != Level::Raid0 {
+                if level != RaidLevel::Raid0 {
                     again.os.set_broken(&again.files.config().devices[0].path, true);
                 }
                 assert!(again.holds(), "{} {level} {seed}: later, without a member", of_level.name);
@@ -231,7 +231,7 @@ fn a_successor_that_hangs_costs_nothing(io: IoBackend) {
 fn a_successor_without_room_costs_nothing(io: IoBackend) {
     let mut struck = 0;
     for seed in 0..if soak() { 2000 } else { 120 } {
-        let mut busy = BusyArray::new(array(io, Level::Raid5, 4), seed);
+        let mut busy = BusyArray::new(array(io, RaidLevel::Raid5, 4), seed);
         let path = fresh(0);
         busy.files().begin_succession(Dev(1), &path).expect("it is copied");
         // Reads alone: what is written is what is copied.
@@ -254,7 +254,7 @@ fn a_successor_without_room_costs_nothing(io: IoBackend) {
 
 fn a_successor_that_cannot_be_made_durable_costs_nothing(io: IoBackend) {
     for point in [SyncPoint::Successor, SyncPoint::ReplaceFolder] {
-        let mut busy = BusyArray::new(array(io, Level::Raid0, 3), 4);
+        let mut busy = BusyArray::new(array(io, RaidLevel::Raid0, 3), 4);
         busy.files().begin_succession(Dev(1), &fresh(0)).expect("it is copied");
         assert!(busy.is_copied());
         busy.filled.os.fail_sync(point, IoFault::Broken);
@@ -300,10 +300,10 @@ fn pages_that_the_member_cannot_read_come_from_the_others(io: IoBackend) {
 }
 
 fn a_page_that_nothing_makes_up_keeps_the_member_in_its_place(io: IoBackend) {
-    for (level, members) in [(Level::Raid0, 3), (Level::Raid5, 4)] {
+    for (level, members) in [(RaidLevel::Raid0, 3), (RaidLevel::Raid5, 4)] {
         let mut busy = BusyArray::new(array(io, level, members), 1);
         busy.filled.spoil(1, 100, BadBytes::UntilWritten);
-        if level == Level::Raid5 {
+        if level == RaidLevel::Raid5 {
             busy.filled.spoil(2, 100, BadBytes::UntilWritten);
         }
         busy.files().begin_succession(Dev(1), &fresh(0)).expect("it is copied");
@@ -358,7 +358,7 @@ fn a_member_that_is_lost_meanwhile_is_lost_as_always(io: IoBackend) {
 }
 
 fn a_degraded_array_and_one_without_redundancy_are_copied(io: IoBackend) {
-    for (level, members, broken) in [(Level::Raid5, 4, 1), (Level::Raid6, 5, 2), (Level::Raid1, 3, 2)] {
+    for (level, members, broken) in [(RaidLevel::Raid5, 4, 1), (RaidLevel::Raid6, 5, 2), (RaidLevel::Raid1, 3, 2)] {
         let mut busy = BusyArray::new(array(io, level, members), 5);
         for dev in 1..=broken {
             busy.filled.os.set_broken(&member(Path::new(FOLDER), dev), true);
@@ -390,7 +390,7 @@ fn open_with(busy: BusyArray, path: &Path) -> FilledArray {
     filled
 }
 
-fn labelled(io: IoBackend, level: Level, members: u8) -> BusyArray {
+fn labelled(io: IoBackend, level: RaidLevel, members: u8) -> BusyArray {
     let mut busy = BusyArray::new(array(io, level, members), 9);
     busy.files().begin_succession(Dev(1), &fresh(0)).expect("it is copied");
     assert!(busy.is_copied(), "it is copied");
@@ -431,7 +431,7 @@ fn either_file_is_the_members_until_the_next_write(io: IoBackend) {
 }
 
 fn a_successor_that_was_left_has_missed_writes(io: IoBackend) {
-    let mut busy = BusyArray::new(array(io, Level::Raid5, 4), 2);
+    let mut busy = BusyArray::new(array(io, RaidLevel::Raid5, 4), 2);
     busy.files().begin_succession(Dev(1), &fresh(0)).expect("it is copied");
     (0..10).for_each(|_| busy.go_on());
     let opened = open_with(busy, &fresh(0));
@@ -441,7 +441,7 @@ fn a_successor_that_was_left_has_missed_writes(io: IoBackend) {
 }
 
 fn one_member_is_copied_at_a_time(io: IoBackend) {
-    let mut busy = BusyArray::new(array(io, Level::Raid5, 4), 2);
+    let mut busy = BusyArray::new(array(io, RaidLevel::Raid5, 4), 2);
     let own = member(Path::new(FOLDER), 1);
     let refused = |busy: &mut BusyArray, dev: u8, path: &Path| {
         busy.files().begin_succession(Dev(dev), path).expect_err("it must not be copied").to_string()
@@ -465,7 +465,7 @@ fn one_member_is_copied_at_a_time(io: IoBackend) {
 }
 
 fn a_stop_drops_the_successor(io: IoBackend) {
-    let mut busy = BusyArray::new(array(io, Level::Raid5, 4), 2);
+    let mut busy = BusyArray::new(array(io, RaidLevel::Raid5, 4), 2);
     busy.files().begin_succession(Dev(1), &fresh(0)).expect("it is copied");
     (0..5).for_each(|_| busy.go_on());
     while !busy.asked.is_empty() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use destage_exec::{ExistingFiles, FileExecutor, IoBackend};
 use destage_plan::{Dev, HostOp, HostRequest};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use crate::arrays::{Array, member, serve};
 use crate::probe::{Call, Probe};
@@ -18,7 +18,7 @@ fn write(tag: u64) -> HostRequest {
 
 #[test]
 fn the_panic_of_a_thread_is_the_main_loops() {
-    let array = Array::over(IoBackend::Threads, Level::Raid5, 4);
+    let array = Array::over(IoBackend::Threads, RaidLevel::Raid5, 4);
     let (folder, os) = (folder(), Probe::default());
     let files = FileExecutor::create_on(
         Arc::new(os.clone()),
@@ -45,7 +45,7 @@ fn the_panic_of_a_thread_is_the_main_loops() {
 
 #[test]
 fn threads_that_ended_as_they_were_told_have_not_panicked() {
-    let array = Array::over(IoBackend::Threads, Level::Raid5, 4);
+    let array = Array::over(IoBackend::Threads, RaidLevel::Raid5, 4);
     let folder = folder();
     let mut config = array.files(folder.path());
     config.devices[1].options.breaks_after = Some(5);

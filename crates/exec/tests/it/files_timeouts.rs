@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{ExistingFiles, FileExecutor, FilesConfig, FilesError, IoBackend, SyncPoint};
 use destage_plan::{Controller, Dev, DevSet, HostOp, HostRequest};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_testkit::{ExpectedContent, data, folder};
 
 use crate::arrays::{Array, assert_holds, cache, member, reopen, serve};
@@ -35,7 +35,7 @@ const TIMEOUT: Duration = Duration::from_millis(250);
 /// Bounds what does not wait for ever.
 const LIMIT: Duration = Duration::from_secs(8);
 
-fn array(io: IoBackend, level: Level, members: u8) -> Array {
+fn array(io: IoBackend, level: RaidLevel, members: u8) -> Array {
     Array { depth: 8, device_timeout: Some(TIMEOUT), ..Array::over(io, level, members) }
 }
 
@@ -44,7 +44,7 @@ struct HangingArray {
     array: Array,
     os: Probe,
     folder: tempfile::TempDir,
-    files: FileExecutor<Box<dyn Served>>,
+    files: FileExecutor<Box<dyn ServedTier>>,
     content: ExpectedContent,
     tag: u64,
 }
@@ -111,7 +111,7 @@ impl HangingArray {
     }
 }
 
-fn opened(os: &Probe, array: &Array, config: &FilesConfig) -> FileExecutor<Box<dyn Served>> {
+fn opened(os: &Probe, array: &Array, config: &FilesConfig) -> FileExecutor<Box<dyn ServedTier>> {
     reopen(|| FileExecutor::open_on(Arc::new(os.clone()), array.controller(), config.clone()))
         .expect("the array is there")
 }
@@ -120,7 +120,7 @@ fn a_member_without_an_answer_is_failed_and_what_it_does_later_changes_nothing(i
     for (call, op) in
         [(Call::Write, HostOp::Write), (Call::Read, HostOp::Read), (Call::Sync(SyncPoint::Flush), HostOp::Flush)]
     {
-        let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
+        let mut hanging = HangingArray::new(array(io, RaidLevel::Raid5, 4));
         let path = member(hanging.path(), 0);
         if call == Call::Sync(SyncPoint::Flush) {
             // There is something to be flushed.
@@ -153,7 +153,7 @@ fn a_member_without_an_answer_is_failed_and_what_it_does_later_changes_nothing(i
 
 /// Fails a device by its first error; what else it has in flight may never end.
 fn a_device_that_failed_with_commands_in_flight_holds_nothing_up(io: IoBackend) {
-    let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
+    let mut hanging = HangingArray::new(array(io, RaidLevel::Raid5, 4));
     let path = member(hanging.path(), 0);
     hanging.os.hang(&path, Call::Write);
     let begin = Instant::now();
@@ -187,7 +187,7 @@ fn a_device_that_failed_with_commands_in_flight_holds_nothing_up(io: IoBackend) 
 }
 
 fn its_own_file_does_not_take_its_place_while_commands_are_in_flight(io: IoBackend) {
-    let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
+    let mut hanging = HangingArray::new(array(io, RaidLevel::Raid5, 4));
     let path = member(hanging.path(), 1);
     hanging.os.hang(&path, Call::Write);
     assert!(hanging.serve(HostOp::Write, 0, hanging.content.bytes().len() as u64).0);
@@ -211,7 +211,7 @@ fn its_own_file_does_not_take_its_place_while_commands_are_in_flight(io: IoBacke
 }
 
 fn requests_fail_that_wait_for_a_member_without_which_data_would_be_lost(io: IoBackend) {
-    let mut hanging = HangingArray::new(array(io, Level::Raid0, 2));
+    let mut hanging = HangingArray::new(array(io, RaidLevel::Raid0, 2));
     let (chunk, path) = (hanging.stripe() / 2, member(hanging.path(), 0));
     hanging.os.hang(&path, Call::Read);
     let (ok, took) = hanging.serve(HostOp::Read, 0, 512);
@@ -239,7 +239,7 @@ fn requests_fail_that_wait_for_a_member_without_which_data_would_be_lost(io: IoB
 }
 
 fn no_more_requests_are_kept_than_there_is_room_for(io: IoBackend) {
-    let mut hanging = HangingArray::new(array(io, Level::Raid0, 2));
+    let mut hanging = HangingArray::new(array(io, RaidLevel::Raid0, 2));
     hanging.os.hang(&member(hanging.path(), 0), Call::Read);
     let depth = hanging.array.depth;
     for _ in 0..depth {
@@ -264,9 +264,9 @@ fn no_more_requests_are_kept_than_there_is_room_for(io: IoBackend) {
 
 fn nvram_or_intents_without_an_answer_stop_the_array(io: IoBackend) {
     for (file, call) in [("intents", Call::Write), ("nvram", Call::Write)] {
-        let with_nvram = Array { cache: cache("wow"), hurries: false, ..array(io, Level::Raid5, 4) };
+        let with_nvram = Array { cache: cache("wow"), hurries: false, ..array(io, RaidLevel::Raid5, 4) };
         let mut hanging =
-            HangingArray::unwritten(if file == "nvram" { with_nvram } else { array(io, Level::Raid5, 4) });
+            HangingArray::unwritten(if file == "nvram" { with_nvram } else { array(io, RaidLevel::Raid5, 4) });
         let path = hanging.path().join(file);
         hanging.os.hang(&path, call);
         let begin = Instant::now();
@@ -292,7 +292,7 @@ fn nvram_or_intents_without_an_answer_stop_the_array(io: IoBackend) {
 }
 
 fn an_array_stops_without_the_member_that_hangs(io: IoBackend) {
-    let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
+    let mut hanging = HangingArray::new(array(io, RaidLevel::Raid5, 4));
     let config = hanging.config();
     hanging.write(0, 512);
     hanging.os.hang(&member(hanging.path(), 0), Call::Sync(SyncPoint::Flush));
@@ -313,7 +313,7 @@ fn an_array_stops_without_the_member_that_hangs(io: IoBackend) {
 }
 
 fn an_array_without_a_limit_fails_no_member_when_it_ends(io: IoBackend) {
-    let mut hanging = HangingArray::new(Array { device_timeout: None, ..array(io, Level::Raid5, 4) });
+    let mut hanging = HangingArray::new(Array { device_timeout: None, ..array(io, RaidLevel::Raid5, 4) });
     let config = hanging.config();
     hanging.os.hang(&member(hanging.path(), 0), Call::Read);
     let (read, _) = hanging.next(HostOp::Read, 0, 512);
@@ -333,7 +333,7 @@ fn an_array_without_a_limit_fails_no_member_when_it_ends(io: IoBackend) {
 
 /// Counts time from when a command is given to the device, and no longer than it has one.
 fn a_slow_member_is_kept(io: IoBackend) {
-    let mut hanging = HangingArray::new(array(io, Level::Raid5, 4));
+    let mut hanging = HangingArray::new(array(io, RaidLevel::Raid5, 4));
     let begin = Instant::now();
     while begin.elapsed() < 3 * TIMEOUT {
         let path = member(hanging.path(), 0);
@@ -359,7 +359,8 @@ fn members_and_caches_are_given_up_at_the_limit_and_not_before(io: IoBackend) {
         // That of write-back has data that no member has as soon as it is asked to write.
         for dev in 0..if ["none", "write-back"].contains(&name) { 4 } else { 5 } {
             let limit = Duration::from_secs(30);
-            let cached = Array { cache: cache(name), cache_pages: 160, hurries: false, ..array(io, Level::Raid5, 4) };
+            let cached =
+                Array { cache: cache(name), cache_pages: 160, hurries: false, ..array(io, RaidLevel::Raid5, 4) };
             let mut filled = FilledArray::new(Array { device_timeout: Some(limit), ..cached });
             filled.files.drain().expect("it is written back");
             let path = member(Path::new(FOLDER), dev);
@@ -392,7 +393,7 @@ fn members_and_caches_are_given_up_at_the_limit_and_not_before(io: IoBackend) {
 }
 
 fn a_cache_that_alone_has_data_is_kept(io: IoBackend) {
-    let back = Array { cache: cache("write-back"), cache_pages: 160, hurries: false, ..array(io, Level::Raid5, 4) };
+    let back = Array { cache: cache("write-back"), cache_pages: 160, hurries: false, ..array(io, RaidLevel::Raid5, 4) };
     let mut filled = FilledArray::new(back);
     assert!(filled.write(0, 4096).ok);
     assert!(filled.files.engine().controller().status().dirty_rows > 0, "it is not written back");
@@ -410,7 +411,7 @@ fn a_cache_that_alone_has_data_is_kept(io: IoBackend) {
 /// Loses a member: only the cache tells what the parity of stale rows does not cover.
 fn a_cache_is_kept_that_a_lost_member_needs(io: IoBackend) {
     for name in ["kdd", "leavo"] {
-        let delayed = Array { cache: cache(name), cache_pages: 160, hurries: false, ..array(io, Level::Raid6, 5) };
+        let delayed = Array { cache: cache(name), cache_pages: 160, hurries: false, ..array(io, RaidLevel::Raid6, 5) };
         let mut filled = FilledArray::new(delayed);
         filled.files.drain().expect("parity is up to date");
         assert!(filled.holds());
@@ -435,7 +436,7 @@ fn a_cache_is_kept_that_a_lost_member_needs(io: IoBackend) {
 }
 
 fn without_a_limit_a_member_is_waited_for(io: IoBackend) {
-    let mut hanging = HangingArray::new(Array { device_timeout: None, ..array(io, Level::Raid5, 4) });
+    let mut hanging = HangingArray::new(Array { device_timeout: None, ..array(io, RaidLevel::Raid5, 4) });
     hanging.os.hang(&member(hanging.path(), 0), Call::Read);
     let (read, _) = hanging.next(HostOp::Read, 0, 512);
     hanging.files.submit(read, Vec::new()).expect("in range");

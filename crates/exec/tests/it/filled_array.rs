@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{BadBytes, ExistingFiles, FileExecutor, RecordingOs, RequestCompletion};
 use destage_plan::{DevSet, HostOp, HostRequest, PageReport};
 use destage_testkit::{ExpectedContent, data};
@@ -17,7 +17,7 @@ pub const FOLDER: &str = "/array";
 pub struct FilledArray {
     pub array: Array,
     pub os: RecordingOs,
-    pub files: FileExecutor<Box<dyn Served>>,
+    pub files: FileExecutor<Box<dyn ServedTier>>,
     pub content: ExpectedContent,
 }
 
@@ -45,7 +45,7 @@ impl FilledArray {
         self.open_after(|files| drop(files.stop_clean().expect("it stops")))
     }
 
-    fn open_after(self, end: impl FnOnce(FileExecutor<Box<dyn Served>>)) -> Self {
+    fn open_after(self, end: impl FnOnce(FileExecutor<Box<dyn ServedTier>>)) -> Self {
         let Self { array, os, files, content } = self;
         let config = files.config().clone();
         end(files);

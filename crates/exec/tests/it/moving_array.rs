@@ -5,14 +5,14 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_exec::{
     AcceptedLosses, CrashPoint, ExecutorFault, ExistingFiles, FileExecutor, FilesConfig, FilesError, NvramPlace,
     RecordingOs, RequestCompletion,
 };
 use destage_plan::{Dev, HostOp, HostRequest, Status};
-use destage_raid::Level;
-use destage_raid::array::Regime;
+use destage_raid::RaidLevel;
+use destage_raid::array::DurabilityMode;
 use destage_testkit::TestRng;
 
 use crate::arrays::{Array, cache, recording};
@@ -24,8 +24,8 @@ pub const PAGES: u64 = 40;
 /// Lists the caches with a device, of which the last alone has data there that is nowhere else.
 pub const CACHES: [&str; 5] = ["write-through", "write-around", "leavo", "kdd", "write-back"];
 
-pub fn array(name: &str, regime: Regime) -> Array {
-    Array { cache: cache(name), cache_pages: 64, regime, depth: 4, ..Array::new(Level::Raid5, 4) }
+pub fn array(name: &str, regime: DurabilityMode) -> Array {
+    Array { cache: cache(name), cache_pages: 64, regime, depth: 4, ..Array::new(RaidLevel::Raid5, 4) }
 }
 
 pub fn home() -> PathBuf {
@@ -50,7 +50,7 @@ pub fn open(
     os: &RecordingOs,
     array: &Array,
     accepted: AcceptedLosses,
-) -> Result<FileExecutor<Box<dyn Served>>, FilesError> {
+) -> Result<FileExecutor<Box<dyn ServedTier>>, FilesError> {
     FileExecutor::resynchronise_on(Arc::new(os.clone()), array.controller(), config(array), accepted)
 }
 
@@ -171,7 +171,7 @@ pub fn version_of(page: u64, found: &[u8], mut versions: RangeInclusive<u64>) ->
 pub struct MovingArray {
     pub os: RecordingOs,
     pub array: Array,
-    pub files: FileExecutor<Box<dyn Served>>,
+    pub files: FileExecutor<Box<dyn ServedTier>>,
     pub model: ClientModel,
     dice: TestRng,
     /// Keeps what is left at moments, with what was known then.
@@ -182,7 +182,7 @@ pub struct MovingArray {
 }
 
 impl MovingArray {
-    pub fn new(name: &str, regime: Regime, seed: u64) -> Self {
+    pub fn new(name: &str, regime: DurabilityMode, seed: u64) -> Self {
         Self::of(array(name, regime), seed, None)
     }
 
@@ -197,7 +197,12 @@ impl MovingArray {
     }
 
     /// Goes on with an array that was opened.
-    pub fn with(os: RecordingOs, array: Array, files: FileExecutor<Box<dyn Served>>, mut model: ClientModel) -> Self {
+    pub fn with(
+        os: RecordingOs,
+        array: Array,
+        files: FileExecutor<Box<dyn ServedTier>>,
+        mut model: ClientModel,
+    ) -> Self {
         // What was under way is answered no more.
         model.requests.clear();
         Self { os, array, files, model, dice: TestRng::new(99), trail: Vec::new(), may_fail: false, failed: 0 }
@@ -213,7 +218,7 @@ impl MovingArray {
         {
             assert!(completion.ok || self.may_fail, "no client hears of it");
             if completion.ok {
-                self.model.answered(&completion, self.array.regime == Regime::EveryWrite);
+                self.model.answered(&completion, self.array.regime == DurabilityMode::EveryWrite);
             } else {
                 self.failed += 1;
                 self.model.requests.remove(&completion.tag);
@@ -273,7 +278,7 @@ pub struct EndedMoment {
 
 /// Checks what an array has; the pages that fail are counted.
 pub fn check(
-    files: &mut FileExecutor<Box<dyn Served>>,
+    files: &mut FileExecutor<Box<dyn ServedTier>>,
     model: &mut ClientModel,
     power: bool,
 ) -> Result<u64, FilesError> {

@@ -12,7 +12,7 @@ use destage_exec::{
     LockedFile, MergeRole, OperationTag, OsFile, OsInterface, PathPresence, RealOs, RingEntry,
 };
 use destage_plan::{Dev, HostOp, HostRequest};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use rustix::io::Errno;
 
 use crate::arrays::{self, Array, member, serve};
@@ -131,7 +131,7 @@ fn what_a_thread_has_begun_that_ends_is_called_off_and_said_to_be() {
 fn what_the_kernel_has_in_flight_keeps_the_array_locked_when_it_is_dropped() {
     let Some(io) = arrays::ring() else { return };
     let patience = Duration::from_millis(200);
-    let array = Array::over(io, Level::Raid5, 4);
+    let array = Array::over(io, RaidLevel::Raid5, 4);
     let (folder, os) = (folder(), Probe::default());
     let config = || FilesConfig { patience, ..array.files(folder.path()) };
     let files = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config(), ExistingFiles::Refuse);
@@ -170,7 +170,7 @@ fn what_the_kernel_has_in_flight_keeps_the_array_locked_when_it_is_dropped() {
 fn what_was_abandoned_in_the_kernel_changes_nothing() {
     let Some(io) = arrays::ring() else { return };
     let (patience, limit) = (Duration::from_secs(20), Duration::from_millis(200));
-    let array = Array { device_timeout: Some(limit), ..Array::over(io, Level::Raid5, 4) };
+    let array = Array { device_timeout: Some(limit), ..Array::over(io, RaidLevel::Raid5, 4) };
     let (folder, os) = (folder(), Probe::default());
     let config = || FilesConfig { patience, ..array.files(folder.path()) };
     let files = FileExecutor::create_on(Arc::new(os.clone()), array.controller(), config(), ExistingFiles::Refuse);

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use destage_cache::{Medium, host_caches};
+use destage_cache::{CacheMedium, host_caches};
 use destage_exec::{CrashRemains, FileExecutor, MemoryExecutor, NextStep, NoCheck};
 use destage_plan::{Control, Controller, Dev, HostNotice, HostOp, HostRequest, Nanos, StepKind};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_sim::array::{Device, Executor as Simulated, FixedTimes, StepTimes};
 use destage_testkit::{ExpectedContent, TestRng, data, draw, folder, soak};
 
@@ -126,10 +126,10 @@ impl<C: Controller> Executor for InModels<C> {
 fn levels() -> [Array; 4] {
     let large = |array| Array { page: 4096, sector: 512, ..array };
     [
-        Array::new(Level::Raid0, 3),
-        large(Array::new(Level::Raid1, 2)),
-        Array::new(Level::Raid5, 4),
-        large(Array::new(Level::Raid6, 5)),
+        Array::new(RaidLevel::Raid0, 3),
+        large(Array::new(RaidLevel::Raid1, 2)),
+        Array::new(RaidLevel::Raid5, 4),
+        large(Array::new(RaidLevel::Raid6, 5)),
     ]
 }
 
@@ -192,7 +192,7 @@ fn history(array: &Array, size: u64, operations: u64, seed: u64) {
     let mut tag = 0;
     // Write caches answer first and destage at their members' pace, and parity that was left behind is updated
     // when there is time: how many pages go together depends on that, and only what they hold in the end does not.
-    let destages = array.cache.medium == Medium::Nvram || array.cache.delays_parity || array.cache.holds_dirty;
+    let destages = array.cache.medium == CacheMedium::Nvram || array.cache.delays_parity || array.cache.holds_dirty;
     while tag < operations {
         let mut requests = batch(&mut dice, array, size, &mut tag);
         if destages {
@@ -268,7 +268,7 @@ fn what_is_trimmed_takes_few_commands() {
         for (array, op) in
             levels().into_iter().flat_map(|array| [(array, HostOp::Discard), (array, HostOp::WriteZeroesUnmap)])
         {
-            let member_pages = member_pages * 512 / array.page * if array.level == Level::Raid1 { 4 } else { 1 };
+            let member_pages = member_pages * 512 / array.page * if array.level == RaidLevel::Raid1 { 4 } else { 1 };
             let array = Array { depth: 8, member_pages, ..array };
             let folder = folder();
             let mut files = array.create(folder.path());

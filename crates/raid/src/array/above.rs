@@ -2,11 +2,11 @@
 
 use destage_plan::{Buf, Event, OpId, Out, StepSet};
 
-use super::{Array, Versions};
+use super::{PageVersions, RaidArray};
 
 /// What has to be done about a write that the array plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
+pub enum WriteDuty {
     /// The last steps of a write are planned. Whatever else is wanted is appended, then the write
     /// is acknowledged after the steps in `after` and the operation closed.
     Finish {
@@ -18,18 +18,18 @@ pub enum Duty {
         /// done.
         merged: Buf,
     },
-    /// A row of a write that is to be [absorbed](super::Approach::Absorbed), or all of one that is to be
-    /// [stored](super::Taken::Stored), is planned as far as its [pages](Array::absorbed) are concerned,
+    /// A row of a write that is to be [absorbed](super::WriteApproach::Absorbed), or all of one that is to be
+    /// [stored](super::TakenPages::Stored), is planned as far as its [pages](RaidArray::absorbed) are concerned,
     /// which are there after these steps. What takes them is planned, now or later, then
-    /// [`Array::finish_absorbed`] called.
+    /// [`RaidArray::finish_absorbed`] called.
     Absorb {
         /// The operation.
         op: OpId,
         /// When these are done, the pages are there.
         after: StepSet,
     },
-    /// A write whose parity is left alone may be [prepared](super::Approach::Prepared) for: what that takes is
-    /// planned, now or later, then [`Array::finish_prepared`] called.
+    /// A write whose parity is left alone may be [prepared](super::WriteApproach::Prepared) for: what that takes is
+    /// planned, now or later, then [`RaidArray::finish_prepared`] called.
     Prepare {
         /// The operation.
         op: OpId,
@@ -37,7 +37,7 @@ pub enum Duty {
         /// written.
         after: StepSet,
     },
-    /// Tells that a write is [split](super::Approach::Split): operations are [opened](Array::open_write_behind) behind it that write
+    /// Tells that a write is [split](super::WriteApproach::Split): operations are [opened](RaidArray::open_write_behind) behind it that write
     /// all of its pages, one behind the other. It has no steps, and is closed.
     Split {
         /// The operation.
@@ -63,11 +63,11 @@ pub enum Duty {
 }
 
 /// What stands on the array: a host cache, or nothing but the requests' own way.
-pub trait Above {
+pub trait ArrayUser {
     /// What knows where versions of pages are.
-    fn versions(&mut self) -> &mut dyn Versions;
+    fn versions(&mut self) -> &mut dyn PageVersions;
     /// Handles an event that is not the array's own.
-    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out);
+    fn event(&mut self, event: Event<'_>, array: &mut RaidArray, out: &mut Out);
     /// Does what has to be done about a write.
-    fn duty(&mut self, duty: Duty, array: &mut Array, out: &mut Out);
+    fn duty(&mut self, duty: WriteDuty, array: &mut RaidArray, out: &mut Out);
 }

@@ -1,22 +1,22 @@
 //! Writes that what stands on the array takes instead of the members: with the parity of each row,
 //! computed from the newest versions of its data that parity covers, so that *newest parity = parity of
 //! newest data* holds at every moment and members are written one by one later (specs §8.4, §8.6); or
-//! the data alone (§8.2), of which the members and the parity are [written](Array::open_write_back)
+//! the data alone (§8.2), of which the members and the parity are [written](RaidArray::open_write_back)
 //! later.
 
 use destage_plan::{
     Buf, Claim, Class, Column, ColumnSet, Ext, Frag, NvSlot, OpId, Out, Row, Rows, Sectors, Step, StepSet,
 };
 
-use super::sources::{DepartedRow, Unknown};
-use super::versions::{Source, Sources, Updated};
-use super::write::{Pages, What, WriteTask};
-use super::{Array, Duty, ParityMethod, Seg, Task, Versions, advance};
+use super::sources::{DepartedRow, MissingSource};
+use super::versions::{ParityUpdate, RowSources, VersionSource};
+use super::write::{ColumnPages, WriteExtent, WriteTask};
+use super::{ArrayTask, PageVersions, ParityMethod, RaidArray, StripeSegment, WriteDuty, advance};
 use crate::MAX_DEVICES;
 
 /// What takes the pages of a write in place of the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum TakenPages {
     /// What stands above takes the data alone. The parity stays what it is, so that the columns count as
     /// stale.
     Stored,
@@ -26,45 +26,45 @@ pub enum Taken {
 
 /// The pages that are taken.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Absorbed {
-    /// The rows: one, unless they are [stored](Taken::Stored).
+pub struct AbsorbedPages {
+    /// The rows: one, unless they are [stored](TakenPages::Stored).
     pub rows: Rows,
     /// The columns that have a new version: data that is written, and, if it is
-    /// [absorbed](Taken::Absorbed), all parity, be it that its member is lost.
+    /// [absorbed](TakenPages::Absorbed), all parity, be it that its member is lost.
     pub columns: ColumnSet,
     /// Whether the data comes from what stands above, and not from a fragment.
     pub from_above: bool,
     /// Whether it has to be durable when it is taken.
     pub fua: bool,
-    pages: Pages,
+    pages: ColumnPages,
 }
 
-impl Absorbed {
+impl AbsorbedPages {
     /// The new version of a column in one of the rows.
     pub fn page(&self, column: Column, row: Row) -> Buf {
         advance(self.pages[column.index()], (row.0 - self.rows.first.0) as u16)
     }
 }
 
-impl Array {
+impl RaidArray {
     /// The pages of the write that is being absorbed or stored.
-    pub const fn absorbed(&self) -> &Absorbed {
+    pub const fn absorbed(&self) -> &AbsorbedPages {
         &self.absorbed
     }
 
     /// Opens the operation that has what stands above take a segment of a fragment. What is stored keeps
     /// no other operation of its rows waiting but those on the same pages.
-    pub fn open_taken(&mut self, frag: &Frag, seg: Seg, taken: Taken, out: &mut Out) -> OpId {
+    pub fn open_taken(&mut self, frag: &Frag, seg: StripeSegment, taken: TakenPages, out: &mut Out) -> OpId {
         let w = match taken {
-            Taken::Absorbed => seg.columns | self.parity(),
-            Taken::Stored => seg.columns,
+            TakenPages::Absorbed => seg.columns | self.parity(),
+            TakenPages::Stored => seg.columns,
         };
         // A page that is written in part is read before, and may have to be computed from the others.
         let r = if frag.sectors.is_some() { self.all } else { ColumnSet::EMPTY };
         let claim = Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r, w };
         let op = out.open(Class::Write, Some(claim), Some(frag.id));
         let task = WriteTask::taken(&self.config.geometry, frag, seg, taken);
-        self.set_task(op, Task::Write(task));
+        self.set_task(op, ArrayTask::Write(task));
         op
     }
 
@@ -89,9 +89,9 @@ impl Array {
     }
 
     /// Plans the pages of a write that is to be stored.
-    pub(super) fn plan_stored(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn plan_stored(&mut self, op: OpId, what: WriteExtent, versions: &mut dyn PageVersions, out: &mut Out) {
         let task = self.write_task(op);
-        (task.batch, task.departed) = (what.rows.count, Some(Updated::Stored));
+        (task.batch, task.departed) = (what.rows.count, Some(ParityUpdate::Stored));
         let mut pages = self.fresh(op, what);
         let mut ready = StepSet::EMPTY;
         if let Some(sectors) = what.part {
@@ -106,8 +106,8 @@ impl Array {
             ready = merged;
         }
         let Self { absorbed, .. } = self;
-        *absorbed = Absorbed { rows: what.rows, columns: what.columns, from_above: false, fua: what.fua, pages };
-        self.duties.push_back(Duty::Absorb { op, after: ready });
+        *absorbed = AbsorbedPages { rows: what.rows, columns: what.columns, from_above: false, fua: what.fua, pages };
+        self.duties.push_back(WriteDuty::Absorb { op, after: ready });
     }
 
     /// Makes the page of a write that is a part of one: its newest version with what is written; that
@@ -115,12 +115,12 @@ impl Array {
     fn merge_part(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         row: DepartedRow<'_>,
         sectors: Sectors,
-        pages: &mut Pages,
+        pages: &mut ColumnPages,
         out: &mut Out,
-    ) -> Result<(Buf, StepSet), Unknown> {
+    ) -> Result<(Buf, StepSet), MissingSource> {
         let column = what.only();
         let mut newest = [Buf::None; MAX_DEVICES];
         let read = self.gather_newest(op, row, what.columns, &mut newest, out)?;
@@ -131,7 +131,13 @@ impl Array {
     }
 
     /// Plans the pages of the next row.
-    pub(super) fn plan_absorbed(&mut self, op: OpId, mut what: What, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn plan_absorbed(
+        &mut self,
+        op: OpId,
+        mut what: WriteExtent,
+        versions: &mut dyn PageVersions,
+        out: &mut Out,
+    ) {
         what.rows.count = 1;
         // Of a row that may be inconsistent parity is made anew after a cut, from what its members hold;
         // what was absorbed would not fit to that.
@@ -140,7 +146,7 @@ impl Array {
         }
         let sources = versions.sources(what.rows.first);
         let task = self.write_task(op);
-        (task.batch, task.departed) = (1, Some(Updated::Absorbed));
+        (task.batch, task.departed) = (1, Some(ParityUpdate::Absorbed));
         if task.is_from_above() {
             what.columns = sources.above();
             task.set_columns(what.columns);
@@ -167,8 +173,8 @@ impl Array {
         };
         let from_above = self.write_task(op).is_from_above();
         let columns = what.columns | parity;
-        self.absorbed = Absorbed { rows: what.rows, columns, from_above, fua: what.fua, pages };
-        self.duties.push_back(Duty::Absorb { op, after: known | ready });
+        self.absorbed = AbsorbedPages { rows: what.rows, columns, from_above, fua: what.fua, pages };
+        self.duties.push_back(WriteDuty::Absorb { op, after: known | ready });
     }
 
     /// Makes the new version of all that changes known; the steps. Parity is to cover what is written, and
@@ -176,12 +182,12 @@ impl Array {
     fn pages_to_absorb(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         row: DepartedRow<'_>,
         parity: ColumnSet,
-        pages: &mut Pages,
+        pages: &mut ColumnPages,
         out: &mut Out,
-    ) -> Result<StepSet, Unknown> {
+    ) -> Result<StepSet, MissingSource> {
         let mut ready = StepSet::EMPTY;
         let mut old = [Buf::None; MAX_DEVICES];
         let mut unread = what.columns;
@@ -199,13 +205,13 @@ impl Array {
         }
         let (p, q);
         if self.modifies_absorbed(what, row, parity) {
-            ready |= self.gather(op, row, unread, Sources::covered, &mut old, out);
-            ready |= self.gather(op, row, parity, Sources::newest, &mut old, out);
+            ready |= self.gather(op, row, unread, RowSources::covered, &mut old, out);
+            ready |= self.gather(op, row, parity, RowSources::newest, &mut old, out);
             (p, q, ready) = self.modify_parity(op, what, parity, pages, &old, ready, out);
         } else {
             let others = self.data - what.columns;
-            if row.missing(others, Sources::covered).is_empty() {
-                ready |= self.gather(op, row, others, Sources::covered, &mut old, out);
+            if row.missing(others, RowSources::covered).is_empty() {
+                ready |= self.gather(op, row, others, RowSources::covered, &mut old, out);
             } else {
                 ready |= self.gather_covered(op, row, &mut old, out)?;
             }
@@ -221,27 +227,28 @@ impl Array {
     }
 
     /// Returns true if what the parity is to cover beside what is written can be known.
-    fn can_absorb(&self, what: What, row: DepartedRow<'_>, parity: ColumnSet) -> bool {
+    fn can_absorb(&self, what: WriteExtent, row: DepartedRow<'_>, parity: ColumnSet) -> bool {
         parity.is_empty()
             || self.modifies_absorbed(what, row, parity)
-            || row.missing(self.data - what.columns, Sources::covered).is_empty()
+            || row.missing(self.data - what.columns, RowSources::covered).is_empty()
             || self.covered_anew(row).is_ok()
     }
 
     /// Whether parity can be modified by what changes, and is to be.
-    fn modifies_absorbed(&self, what: What, row: DepartedRow<'_>, parity: ColumnSet) -> bool {
+    fn modifies_absorbed(&self, what: WriteExtent, row: DepartedRow<'_>, parity: ColumnSet) -> bool {
         if what.columns == self.data || row.sources.is_torn() {
             return false;
         }
         // The source of parity is the same of both kinds.
-        if !row.missing(what.columns | parity, Sources::covered).is_empty() {
+        if !row.missing(what.columns | parity, RowSources::covered).is_empty() {
             return false;
         }
-        if !row.missing(self.data, Sources::covered).is_empty() {
+        if !row.missing(self.data, RowSources::covered).is_empty() {
             return true;
         }
-        let read =
-            |columns: ColumnSet| columns.iter().filter(|column| row.sources.covered(*column) == Source::Member).count();
+        let read = |columns: ColumnSet| {
+            columns.iter().filter(|column| row.sources.covered(*column) == VersionSource::Member).count()
+        };
         let rmw = read(what.columns | parity);
         let rcw = read(self.data - what.columns) + if what.part.is_some() { read(what.columns) } else { 0 };
         match self.config.parity {
@@ -253,7 +260,7 @@ impl Array {
     }
 
     /// What was to take the pages of a write cannot, and nothing of it is planned: the write fails.
-    pub fn refuse_absorbed(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub fn refuse_absorbed(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         self.forget_plan(op, versions, out);
         self.fail(op, versions, out);
     }
@@ -272,7 +279,7 @@ impl Array {
         if self.write_task(op).is_own() {
             out.close(op);
         } else {
-            self.duties.push_back(Duty::Finish { op, after: done, merged: Buf::None });
+            self.duties.push_back(WriteDuty::Finish { op, after: done, merged: Buf::None });
         }
     }
 }

@@ -19,8 +19,8 @@ use destage_plan::{
     BadPage, Dev, DevSet, Ext, List, NvPut, NvSlot, OpId, Out, PageFate, PageReport, Row, Rows, Step, StepSet, Tag,
 };
 
-use super::Array;
-use super::members::Unknown;
+use super::RaidArray;
+use super::members::UnknownTag;
 use super::read_errors::ReadErrorCount;
 use super::write::NOTE_SLOTS;
 use crate::MAX_DEVICES;
@@ -222,17 +222,17 @@ impl BadPages {
     ///
     /// # Errors
     /// If no array writes such a tag.
-    pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag, members: u8) -> Result<Option<NvSlot>, Unknown> {
+    pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag, members: u8) -> Result<Option<NvSlot>, UnknownTag> {
         let row = Row(u64::from_le_bytes(tag[8..16].try_into().expect("eight bytes")));
         if tag[0] != VERSION || tag[2] >= members || row.0 >= Ext::MAX_DEVICE_PAGES {
-            return Err(Unknown);
+            return Err(UnknownTag);
         }
         let earlier = self.pages.insert((row, Dev(tag[2])), BadPageState::Missing(slot));
         Ok(if let Some(BadPageState::Missing(slot)) = earlier { Some(slot) } else { None })
     }
 }
 
-impl Array {
+impl RaidArray {
     /// Returns the pages that members cannot read or do not hold.
     pub fn unreadable(&self) -> Vec<BadPage> {
         self.members.bad.all().collect()

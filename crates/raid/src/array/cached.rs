@@ -4,8 +4,8 @@
 use destage_plan::{Buf, Column, ColumnSet, NvPut, NvSlot, OpId, Out, Row, Rows, Step, StepSet};
 
 use super::row_cache::{HeldRows, RowPlace};
-use super::write::{Pages, What};
-use super::{Array, ParityMethod, Versions, advance};
+use super::write::{ColumnPages, WriteExtent};
+use super::{PageVersions, ParityMethod, RaidArray, advance};
 use crate::MAX_DEVICES;
 
 /// Limits the steps of a plan of rows that are not treated alike, of the 64 that an operation has: others are for what stands
@@ -34,7 +34,7 @@ struct RowMethod {
 }
 
 /// Names so many rows of a plan, from one of them on.
-fn rows_from(what: What, from: u32, count: u32) -> Rows {
+fn rows_from(what: WriteExtent, from: u32, count: u32) -> Rows {
     Rows::new(Row(what.rows.first.0 + u64::from(from)), count)
 }
 
@@ -43,7 +43,7 @@ fn count_of(groups: &[RowGroup]) -> u32 {
     groups.last().map_or(0, |last| last.from + last.count)
 }
 
-impl Array {
+impl RaidArray {
     /// Returns true if rows can be written with regard to what is kept of them.
     #[inline]
     pub(super) fn keeps_rows(&self, rows: Rows) -> bool {
@@ -57,11 +57,11 @@ impl Array {
     pub(super) fn plan_cached(
         &mut self,
         op: OpId,
-        asked: What,
+        asked: WriteExtent,
         is_full: bool,
-        versions: &mut dyn Versions,
+        versions: &mut dyn PageVersions,
         out: &mut Out,
-    ) -> Option<(What, StepSet)> {
+    ) -> Option<(WriteExtent, StepSet)> {
         let mut held = self.row_cache.begin();
         let mut what = asked;
         let is_full = is_full || self.write_task(op).is_full;
@@ -91,7 +91,7 @@ impl Array {
         let mut fresh = self.fresh(op, asked);
         for &other in &held.folded {
             let columns = self.write_task(other).asks().0;
-            let pages = self.fresh(other, What { columns, ..what });
+            let pages = self.fresh(other, WriteExtent { columns, ..what });
             columns.iter().for_each(|column| fresh[column.index()] = pages[column.index()]);
         }
         let parity = self.parity();
@@ -128,10 +128,10 @@ impl Array {
     fn find_followers(
         &mut self,
         op: OpId,
-        what: &mut What,
+        what: &mut WriteExtent,
         held: &mut HeldRows,
         is_full: bool,
-        versions: &dyn Versions,
+        versions: &dyn PageVersions,
         out: &Out,
     ) {
         self.each_follower(op, what.rows, is_full, versions, out, |other, columns| {
@@ -144,7 +144,7 @@ impl Array {
     }
 
     /// Holds rows, and divides them into such that are treated alike.
-    fn group_rows(&mut self, what: What, held: &mut HeldRows) -> Vec<RowGroup> {
+    fn group_rows(&mut self, what: WriteExtent, held: &mut HeldRows) -> Vec<RowGroup> {
         let parity = self.parity();
         // The intent, a merge, the step that puts what is kept, and the writes.
         let mut steps = 3 + what.columns.len() + parity.len();
@@ -170,7 +170,7 @@ impl Array {
     }
 
     /// Chooses how the parity of a row is made of which the pages of these columns are kept.
-    fn method_of(&self, what: What, valid: ColumnSet) -> RowMethod {
+    fn method_of(&self, what: WriteExtent, valid: ColumnSet) -> RowMethod {
         let part = if what.part.is_some() { what.columns } else { ColumnSet::EMPTY };
         let changed = what.columns | self.parity();
         let others = (self.data - what.columns) | part;
@@ -191,7 +191,13 @@ impl Array {
     }
 
     /// Reads what is missing, neighbours at a time: where it is, by column from the plan's first row on, and the steps.
-    fn read_groups(&mut self, op: OpId, what: What, groups: &[RowGroup], out: &mut Out) -> (Pages, StepSet) {
+    fn read_groups(
+        &mut self,
+        op: OpId,
+        what: WriteExtent,
+        groups: &[RowGroup],
+        out: &mut Out,
+    ) -> (ColumnPages, StepSet) {
         let mut pages = [Buf::None; MAX_DEVICES];
         let mut ready = StepSet::EMPTY;
         let read = groups.iter().fold(ColumnSet::EMPTY, |all, group| all | group.read);
@@ -212,7 +218,7 @@ impl Array {
     }
 
     /// Names the pages of a column as they were, of the group's rows.
-    fn page_of(&self, group: &RowGroup, column: usize, read: &Pages) -> Buf {
+    fn page_of(&self, group: &RowGroup, column: usize, read: &ColumnPages) -> Buf {
         let column = Column(column as u8);
         if group.read.contains(column) {
             advance(read[column.index()], group.from as u16)
@@ -226,15 +232,15 @@ impl Array {
     fn compute_group(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         group: &RowGroup,
-        (fresh, read): (&Pages, &Pages),
+        (fresh, read): (&ColumnPages, &ColumnPages),
         (p, q): (Buf, Buf),
         ready: StepSet,
         out: &mut Out,
     ) -> StepSet {
         let from = group.from as u16;
-        let what = What { rows: rows_from(what, group.from, group.count), ..what };
+        let what = WriteExtent { rows: rows_from(what, group.from, group.count), ..what };
         let (p, q) = (advance(p, from), advance(q, from));
         let (mut new, mut old) = ([Buf::None; MAX_DEVICES], [Buf::None; MAX_DEVICES]);
         what.columns.iter().for_each(|column| new[column.index()] = advance(fresh[column.index()], from));
@@ -261,9 +267,9 @@ impl Array {
     fn put_rows(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         groups: &[RowGroup],
-        (fresh, read): (&Pages, &Pages),
+        (fresh, read): (&ColumnPages, &ColumnPages),
         held: &mut HeldRows,
         after: StepSet,
         out: &mut Out,

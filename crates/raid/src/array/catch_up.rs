@@ -4,23 +4,23 @@
 use destage_plan::{Buf, ColumnSet, Ext, OpId, Out, Row, Rows, Step, StepSet};
 
 use super::sources::{DeltaPages, DepartedRow};
-use super::versions::{Source, Sources, Updated};
-use super::write::{Pages, What, WriteTask};
-use super::{Array, Seg, Task, Versions, advance};
-use crate::{Level, MAX_DEVICES};
+use super::versions::{ParityUpdate, RowSources, VersionSource};
+use super::write::{ColumnPages, WriteExtent, WriteTask};
+use super::{ArrayTask, PageVersions, RaidArray, StripeSegment, advance};
+use crate::{MAX_DEVICES, RaidLevel};
 
 /// Steps that the rows of one plan may take, of the 64 that an operation has: the rest are its intent,
 /// reads and writes of parity, and what follows.
 const STEPS: u32 = 52;
 
-impl Array {
+impl RaidArray {
     /// As [`open_parity_update`](Self::open_parity_update), of rows of one stripe, of which some may not be
     /// behind.
     pub fn open_parity_updates(&mut self, rows: Rows, out: &mut Out) -> OpId {
         let (stripe, first) = self.config.geometry.stripe_of(rows.first);
-        let seg = Seg { stripe, first, rows: rows.count, columns: ColumnSet::EMPTY };
+        let seg = StripeSegment { stripe, first, rows: rows.count, columns: ColumnSet::EMPTY };
         let op = out.open(destage_plan::Class::Parity, Some(self.claim_write(seg)), None);
-        self.set_task(op, Task::Write(WriteTask::of_parity(seg)));
+        self.set_task(op, ArrayTask::Write(WriteTask::of_parity(seg)));
         op
     }
 
@@ -29,12 +29,12 @@ impl Array {
     pub(super) fn plan_catch_up(
         &mut self,
         op: OpId,
-        mut what: What,
-        versions: &mut dyn Versions,
+        mut what: WriteExtent,
+        versions: &mut dyn PageVersions,
         out: &mut Out,
     ) -> bool {
         let columns = self.columns(what.stripe, what.rows);
-        let computes = matches!(self.config.geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6);
+        let computes = matches!(self.config.geometry.level(), RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
         if !computes || columns.live != self.all {
             return false;
         }
@@ -55,7 +55,7 @@ impl Array {
         }
         what.rows.count = count;
         let task = self.write_task(op);
-        (task.batch, task.departed) = (count, Some(Updated::Computed));
+        (task.batch, task.departed) = (count, Some(ParityUpdate::Computed));
         self.begin_rows(op, what.rows);
         let parity = self.parity();
         let mut ready = self.intent(op, what.rows, StepSet::EMPTY, out);
@@ -66,10 +66,10 @@ impl Array {
         };
         let from = (0..count).find(needed);
         let to = (0..count).rev().find(needed).map_or(0, |last| last + 1);
-        let mut old: Pages = [Buf::None; MAX_DEVICES];
+        let mut old: ColumnPages = [Buf::None; MAX_DEVICES];
         if let Some(from) = from {
             let first = Row(what.rows.first.0 + u64::from(from));
-            let read = What { rows: Rows::new(first, to - from), ..what };
+            let read = WriteExtent { rows: Rows::new(first, to - from), ..what };
             for column in parity.iter() {
                 old[column.index()] = out.tmp(op, count as u16);
                 let dst = advance(old[column.index()], from as u16);
@@ -81,7 +81,7 @@ impl Array {
         for (index, row) in (0..).zip(what.rows.iter()) {
             let mut pages = old.map(|buf| advance(buf, index));
             if is_behind(row, versions) {
-                let one = What { rows: Rows::new(row, 1), ..what };
+                let one = WriteExtent { rows: Rows::new(row, 1), ..what };
                 done |= self.catch_up(op, one, &mut pages, ready, &mut deltas, versions, out);
             }
             for (list, column) in new.iter_mut().zip(parity.iter()) {
@@ -100,7 +100,7 @@ impl Array {
     }
 
     /// Steps that a row takes at most.
-    fn steps_to_catch_up(&self, what: What, row: Row, versions: &dyn Versions, page_bytes: u32) -> u32 {
+    fn steps_to_catch_up(&self, what: WriteExtent, row: Row, versions: &dyn PageVersions, page_bytes: u32) -> u32 {
         let sources = versions.sources(row);
         let computes = if self.parity().is_single() { 1 } else { 5 };
         if !self.catches_up_by_changes(what, row, &sources, page_bytes) {
@@ -108,17 +108,17 @@ impl Array {
         }
         let of_column = |column| match (sources.change(column, page_bytes), sources.covered(column)) {
             (Some(_), _) => 2,
-            (None, Source::Delta(_)) => 6,
+            (None, VersionSource::Delta(_)) => 6,
             (None, _) => 5,
         };
         sources.stale().iter().map(of_column).sum::<u32>() + computes
     }
 
     /// Whether the parity of a row is modified rather than made of all data.
-    fn catches_up_by_changes(&self, what: What, row: Row, sources: &Sources, page_bytes: u32) -> bool {
+    fn catches_up_by_changes(&self, what: WriteExtent, row: Row, sources: &RowSources, page_bytes: u32) -> bool {
         let rows = Rows::new(row, 1);
         let departed = DepartedRow { stripe: what.stripe, rows, columns: self.columns(what.stripe, rows), sources };
-        self.modifies(What { rows, ..what }, departed, self.parity(), page_bytes, false)
+        self.modifies(WriteExtent { rows, ..what }, departed, self.parity(), page_bytes, false)
     }
 
     /// Makes the parity of a row, which is in `pages` as it was, what it will be; the steps.
@@ -126,11 +126,11 @@ impl Array {
     fn catch_up(
         &mut self,
         op: OpId,
-        what: What,
-        pages: &mut Pages,
+        what: WriteExtent,
+        pages: &mut ColumnPages,
         parity_read: StepSet,
         deltas: &mut DeltaPages,
-        versions: &mut dyn Versions,
+        versions: &mut dyn PageVersions,
         out: &mut Out,
     ) -> StepSet {
         let (row, parity) = (what.rows.first, self.parity());
@@ -143,11 +143,11 @@ impl Array {
         if self.modifies(what, departed, parity, out.page_bytes(), false) {
             self.stats.rmw_writes += 1;
             let changed = self.gather_changes(op, departed, sources.stale(), pages, &mut fresh, deltas, out);
-            let update = What { columns: sources.stale(), ..what };
+            let update = WriteExtent { columns: sources.stale(), ..what };
             (p, q, done) = self.modify_parity(op, update, parity, &fresh, pages, parity_read | changed, out);
         } else {
             self.stats.rcw_writes += 1;
-            let read = self.gather(op, departed, self.data, Sources::newest, &mut fresh, out);
+            let read = self.gather(op, departed, self.data, RowSources::newest, &mut fresh, out);
             (p, q, done) = self.compute_parity(op, what.stripe, parity, &fresh, 1, read, out);
         }
         for column in parity.iter() {
@@ -158,6 +158,6 @@ impl Array {
 }
 
 /// Whether the parity of a row does not cover its newest data.
-fn is_behind(row: Row, versions: &dyn Versions) -> bool {
+fn is_behind(row: Row, versions: &dyn PageVersions) -> bool {
     versions.departs(Rows::new(row, 1)) && !versions.sources(row).stale().is_empty()
 }

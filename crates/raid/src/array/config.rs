@@ -6,7 +6,7 @@ use std::ops::Range;
 use destage_plan::{DevSet, Nanos, PageRange, Row};
 
 use super::row_cache::RowCache;
-use crate::{Geometry, Level};
+use crate::{Geometry, RaidLevel};
 
 /// Members that an array with parity can have: an operation has 64 steps, and a write may have to
 /// read and write every column.
@@ -21,7 +21,7 @@ pub const MAX_CORRECTED: u32 = 20;
 
 /// What is promised of acknowledged writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Regime {
+pub enum DurabilityMode {
     /// Durable after a flush or with FUA, as with any disk that has a volatile cache.
     #[default]
     Flush,
@@ -29,7 +29,7 @@ pub enum Regime {
     EveryWrite,
 }
 
-impl Regime {
+impl DurabilityMode {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Flush, Self::EveryWrite];
 
@@ -79,7 +79,7 @@ pub struct ArrayConfig {
     /// Bytes of a page, as whoever serves the array has it.
     pub page_bytes: u32,
     /// What is promised.
-    pub regime: Regime,
+    pub regime: DurabilityMode,
     /// How parity is updated.
     pub parity: ParityMethod,
     /// Rows whose intents may be open before the array flushes on its own: what an unclean start
@@ -108,7 +108,7 @@ pub struct ArrayConfig {
     /// Pages of the array that may be lost: a start that would be refused over rows that may be torn
     /// and have lost data goes on if all that they have lost is among these; one that would be refused over the device
     /// of a cache ([`Refusal::CacheLost`](destage_plan::Refusal::CacheLost)) if every page is.
-    /// [`Array::lost`](super::Array::lost) tells what of them is.
+    /// [`RaidArray::lost`](super::RaidArray::lost) tells what of them is.
     pub accepted_losses: Vec<PageRange>,
     /// Members that a start believes though they are noted as lost, if the level cannot do without as many as are: what
     /// they have missed they have missed.
@@ -131,7 +131,7 @@ impl ArrayConfig {
         Self {
             geometry,
             page_bytes: 4096,
-            regime: Regime::Flush,
+            regime: DurabilityMode::Flush,
             parity: ParityMethod::Min,
             max_open_rows: 16_384,
             nv_slots: 1024,
@@ -148,7 +148,7 @@ impl ArrayConfig {
 
     /// Counts the rows that are kept in memory.
     pub(super) const fn kept_rows(&self) -> u32 {
-        if self.geometry.parity_columns() == 0 || matches!(self.geometry.level(), Level::Raid1) {
+        if self.geometry.parity_columns() == 0 || matches!(self.geometry.level(), RaidLevel::Raid1) {
             0
         } else {
             self.cached_rows
@@ -157,7 +157,7 @@ impl ArrayConfig {
 
     pub(super) fn check(&self) -> Result<(), ArrayError> {
         let members = self.geometry.members();
-        let parity = matches!(self.geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6);
+        let parity = matches!(self.geometry.level(), RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
         if members > if parity { MAX_PARITY_MEMBERS } else { MAX_MEMBERS } {
             return Err(ArrayError::Members(members));
         }

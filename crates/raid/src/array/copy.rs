@@ -9,7 +9,7 @@ use destage_plan::{
 };
 
 use super::bad_pages::BadPageState;
-use super::{Array, Task, Versions};
+use super::{ArrayTask, PageVersions, RaidArray};
 
 /// Limits the operations that copy rows at the same time: what they read is held in memory.
 const CONCURRENT: u32 = 4;
@@ -47,7 +47,7 @@ pub(super) struct CopyTask {
     number: u32,
 }
 
-impl Array {
+impl RaidArray {
     /// Returns the member that is being copied to its successor, and how many of its rows are.
     pub fn copying(&self) -> Option<(Dev, u64)> {
         self.copy.dev.map(|dev| (dev, self.copy.copied))
@@ -93,13 +93,13 @@ impl Array {
         let (stripe, first) = self.config.geometry.stripe_of(rows.first);
         let claim = Claim { stripe, first, rows: rows.count, r: self.all, w: ColumnSet::EMPTY };
         let op = out.open(Class::Rebuild, Some(claim), None);
-        self.set_task(op, Task::Copy(CopyTask { rows, number: self.copy.number }));
+        self.set_task(op, ArrayTask::Copy(CopyTask { rows, number: self.copy.number }));
         self.copy.active += 1;
     }
 
     /// Plans to copy rows: from the member, or a page that it cannot read from the others.
     #[cold]
-    pub(super) fn plan_copy(&mut self, op: OpId, task: CopyTask, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn plan_copy(&mut self, op: OpId, task: CopyTask, versions: &mut dyn PageVersions, out: &mut Out) {
         let Some(dev) = self.copy.dev.filter(|_| self.copy.number == task.number) else { return out.close(op) };
         if !self.members.persisted() {
             self.waiting.push(op);
@@ -113,7 +113,7 @@ impl Array {
         }
         if rows.count > 1 {
             rows.iter().for_each(|row| self.open_copy(Rows::new(row, 1), out));
-            self.set_task(op, Task::Copy(CopyTask { rows: Rows::new(rows.first, 0), ..task }));
+            self.set_task(op, ArrayTask::Copy(CopyTask { rows: Rows::new(rows.first, 0), ..task }));
             return out.close(op);
         }
         let page = BadPage { dev, page: rows.first.0 };
@@ -137,7 +137,7 @@ impl Array {
     }
 
     #[cold]
-    pub(super) fn copy_done(&mut self, op: OpId, task: CopyTask, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn copy_done(&mut self, op: OpId, task: CopyTask, versions: &mut dyn PageVersions, out: &mut Out) {
         versions.released(op);
         if task.number == self.copy.number {
             self.copy.active -= 1;

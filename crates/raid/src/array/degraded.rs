@@ -2,12 +2,18 @@
 
 use destage_plan::{Buf, ColumnSet, HostOp, NvPut, OpId, Out, Step, StepSet};
 
-use super::write::{NOTE_SLOTS, Pages, What};
-use super::{Array, Versions, advance};
+use super::write::{ColumnPages, NOTE_SLOTS, WriteExtent};
+use super::{PageVersions, RaidArray, advance};
 
-impl Array {
+impl RaidArray {
     /// Data of the rows is lost: reads what is needed to know all data of the rows as it will be.
-    pub(super) fn read_degraded(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn read_degraded(
+        &mut self,
+        op: OpId,
+        what: WriteExtent,
+        versions: &mut dyn PageVersions,
+        out: &mut Out,
+    ) {
         let columns = self.columns(what.stripe, what.rows);
         let pages = what.rows.count as u16;
         let lost = self.data - columns.live;
@@ -45,7 +51,7 @@ impl Array {
     /// All data of the rows is known. What of it is lost is kept in the NVRAM while the rows may be
     /// torn; the parity is computed anew. Members may have been lost, or filled, since the data was
     /// read.
-    pub(super) fn log_and_write(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn log_and_write(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         // The lost member may have been filled since the data was read: then nothing is logged here, and what was
         // logged of these rows before has to go first.
         if self.unlogging > 0 {
@@ -91,7 +97,14 @@ impl Array {
 
     /// Puts the lost data pages of the rows, as they will be, into the NVRAM in place of those that
     /// they supersede; the step.
-    fn log_lost(&mut self, op: OpId, what: What, lost: ColumnSet, fresh: &Pages, out: &mut Out) -> StepSet {
+    fn log_lost(
+        &mut self,
+        op: OpId,
+        what: WriteExtent,
+        lost: ColumnSet,
+        fresh: &ColumnPages,
+        out: &mut Out,
+    ) -> StepSet {
         let (mut puts, superseded) = (Vec::new(), self.write_task(op).freed.len());
         for column in lost.iter() {
             let dev = self.dev(what.stripe, column);

@@ -4,23 +4,23 @@
 
 use destage_plan::{Buf, Claim, Class, ColumnSet, HostOp, OpId, Out, Row, Rows, Sectors, Step, StepSet};
 
-use super::absorbed::Taken;
+use super::absorbed::TakenPages;
 use super::sources::{DeltaPages, DepartedRow};
-use super::versions::{Source, Sources, Updated};
-use super::write::{NOTE_SLOTS, Pages, What, WriteTask};
-use super::{Array, Duty, ParityMethod, Seg, Task, Versions};
-use crate::{Level, MAX_DEVICES};
+use super::versions::{ParityUpdate, RowSources, VersionSource};
+use super::write::{ColumnPages, NOTE_SLOTS, WriteExtent, WriteTask};
+use super::{ArrayTask, PageVersions, ParityMethod, RaidArray, StripeSegment, WriteDuty};
+use crate::{MAX_DEVICES, RaidLevel};
 
-impl Array {
+impl RaidArray {
     /// Opens the operation that makes the parity of a row cover the newest version of its data, if
-    /// it does not. What becomes of it is [told](Versions::written).
+    /// it does not. What becomes of it is [told](PageVersions::written).
     pub fn open_parity_update(&mut self, row: Row, out: &mut Out) -> OpId {
         self.open_parity_updates(Rows::new(row, 1), out)
     }
 
     /// Opens the operation that writes the newest versions of a row that are in the NVRAM and that the
     /// parity does not cover to their members, durably, and makes the parity cover them. What becomes
-    /// of them is [told](Versions::written). It does not claim their columns: newer versions may come
+    /// of them is [told](PageVersions::written). It does not claim their columns: newer versions may come
     /// meanwhile.
     pub fn open_write_back(&mut self, row: Row, out: &mut Out) -> OpId {
         self.open_of_above(row, None, out)
@@ -31,31 +31,37 @@ impl Array {
     /// done no page of the row has a newer version.
     pub fn open_write_back_of(&mut self, row: Row, columns: ColumnSet, out: &mut Out) -> OpId {
         let (stripe, first) = self.config.geometry.stripe_of(row);
-        let seg = Seg { stripe, first, rows: 1, columns };
+        let seg = StripeSegment { stripe, first, rows: 1, columns };
         let claim = Claim { stripe, first, rows: 1, r: self.data, w: self.parity() };
         let op = out.open(Class::Destage, Some(claim), None);
-        self.set_task(op, Task::Write(WriteTask::of_above(seg, None)));
+        self.set_task(op, ArrayTask::Write(WriteTask::of_above(seg, None)));
         op
     }
 
-    /// Opens the operation that has what is above [absorb](super::Duty::Absorb) the newest versions of a
+    /// Opens the operation that has what is above [absorb](super::WriteDuty::Absorb) the newest versions of a
     /// row that are in the NVRAM and that the parity does not cover. As of a
     /// [write-back](Self::open_write_back), newer ones may come meanwhile.
     pub fn open_absorb(&mut self, row: Row, out: &mut Out) -> OpId {
-        self.open_of_above(row, Some(Taken::Absorbed), out)
+        self.open_of_above(row, Some(TakenPages::Absorbed), out)
     }
 
-    fn open_of_above(&mut self, row: Row, taken: Option<Taken>, out: &mut Out) -> OpId {
+    fn open_of_above(&mut self, row: Row, taken: Option<TakenPages>, out: &mut Out) -> OpId {
         let (stripe, first) = self.config.geometry.stripe_of(row);
-        let seg = Seg { stripe, first, rows: 1, columns: ColumnSet::EMPTY };
+        let seg = StripeSegment { stripe, first, rows: 1, columns: ColumnSet::EMPTY };
         let claim = Claim { stripe, first, rows: 1, r: ColumnSet::EMPTY, w: self.parity() };
         let op = out.open(Class::Destage, Some(claim), None);
-        self.set_task(op, Task::Write(WriteTask::of_above(seg, taken)));
+        self.set_task(op, ArrayTask::Write(WriteTask::of_above(seg, taken)));
         op
     }
 
     /// Plans the rows up to the next that departs from its members, or that one.
-    pub(super) fn begin_departed(&mut self, op: OpId, mut what: What, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn begin_departed(
+        &mut self,
+        op: OpId,
+        mut what: WriteExtent,
+        versions: &mut dyn PageVersions,
+        out: &mut Out,
+    ) {
         if self.plan_full_rows(op, what, versions, out) {
             return;
         }
@@ -101,13 +107,14 @@ impl Array {
         }
         let is_known = self.needs_log()
             || what.part.is_none()
-            || row.sources.newest(what.columns.lowest().expect("a part of a page has a column")) != Source::Member
+            || row.sources.newest(what.columns.lowest().expect("a part of a page has a column"))
+                != VersionSource::Member
             || !self.is_unknown(what, columns);
         if !is_known {
             return self.fail(op, versions, out);
         }
         versions.uses(op, what.rows.first);
-        self.write_task(op).departed = Some(Updated::Computed);
+        self.write_task(op).departed = Some(ParityUpdate::Computed);
         if self.needs_log() && !self.data_is_live(row) {
             return self.gather_degraded(op, what, row, versions, out);
         }
@@ -116,14 +123,14 @@ impl Array {
 
     /// Plans rows all of whose data is written, past what stands above, alone or with others that wait for this one: nothing
     /// of what was there is needed. Returns false if they are not.
-    fn plan_full_rows(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) -> bool {
+    fn plan_full_rows(&mut self, op: OpId, what: WriteExtent, versions: &mut dyn PageVersions, out: &mut Out) -> bool {
         let task = self.write_task(op);
         let passes = task.bypass || task.is_full;
         if !passes || task.op == HostOp::Discard || what.part.is_some() || !self.keeps_rows(what.rows) {
             return false;
         }
         let Some((what, after)) = self.plan_cached(op, what, true, versions, out) else { return false };
-        self.write_task(op).departed = Some(Updated::Computed);
+        self.write_task(op).departed = Some(ParityUpdate::Computed);
         self.finish_batch(op, what, after, self.merged, versions, out);
         true
     }
@@ -138,11 +145,17 @@ impl Array {
 
     /// The pages that are written, by column: the host's, or those that are above; the steps after which they
     /// are there.
-    pub(super) fn fresh_of(&mut self, op: OpId, what: What, row: DepartedRow<'_>, out: &mut Out) -> (Pages, StepSet) {
+    pub(super) fn fresh_of(
+        &mut self,
+        op: OpId,
+        what: WriteExtent,
+        row: DepartedRow<'_>,
+        out: &mut Out,
+    ) -> (ColumnPages, StepSet) {
         let mut fresh = self.fresh(op, what);
         let mut known = StepSet::EMPTY;
         if self.write_task(op).is_from_above() {
-            known = self.gather(op, row, what.columns, Sources::newest, &mut fresh, out);
+            known = self.gather(op, row, what.columns, RowSources::newest, &mut fresh, out);
         }
         (fresh, known)
     }
@@ -156,9 +169,9 @@ impl Array {
     fn plan_departed(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         row: DepartedRow<'_>,
-        versions: &mut dyn Versions,
+        versions: &mut dyn PageVersions,
         out: &mut Out,
     ) {
         self.begin_rows(op, what.rows);
@@ -178,7 +191,7 @@ impl Array {
         if let Some(sectors) = what.part {
             ready |= self.merge_newest(op, what, row, sectors, &mut fresh, ready, out);
         }
-        if self.config.geometry.level() == Level::Raid1 {
+        if self.config.geometry.level() == RaidLevel::Raid1 {
             let done = targets.iter().fold(StepSet::EMPTY, |done, column| {
                 done | self.write_column(op, what, column, fresh[0], false, ready, out)
             });
@@ -194,7 +207,7 @@ impl Array {
         } else if self.modifies(what, row, parity, out.page_bytes(), beside) {
             self.stats.rmw_writes += 1;
             if !row.sources.stale().is_empty() && !update.contains_all(row.sources.stale()) {
-                self.write_task(op).departed = Some(Updated::Modified);
+                self.write_task(op).departed = Some(ParityUpdate::Modified);
             }
             let mut old = [Buf::None; MAX_DEVICES];
             ready |= self.gather_changes(
@@ -206,9 +219,9 @@ impl Array {
                 &mut DeltaPages::default(),
                 out,
             );
-            ready |= self.gather(op, row, update & what.columns, Sources::covered, &mut old, out);
-            ready |= self.gather(op, row, parity, Sources::newest, &mut old, out);
-            let modified = What { columns: update, ..what };
+            ready |= self.gather(op, row, update & what.columns, RowSources::covered, &mut old, out);
+            ready |= self.gather(op, row, parity, RowSources::newest, &mut old, out);
+            let modified = WriteExtent { columns: update, ..what };
             (p, q, ready) = self.modify_parity(op, modified, parity, &fresh, &old, ready, out);
         } else {
             if what.columns == self.data && what.part.is_none() {
@@ -216,9 +229,9 @@ impl Array {
             } else {
                 self.stats.rcw_writes += 1;
             }
-            let others = if beside { Sources::covered } else { Sources::newest };
+            let others = if beside { RowSources::covered } else { RowSources::newest };
             if beside && !what.columns.contains_all(row.sources.stale()) {
-                self.write_task(op).departed = Some(Updated::Modified);
+                self.write_task(op).departed = Some(ParityUpdate::Modified);
             }
             ready |= self.gather(op, row, self.data - what.columns, others, &mut fresh, out);
             (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, 1, ready, out);
@@ -233,16 +246,16 @@ impl Array {
     fn merge_newest(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         row: DepartedRow<'_>,
         sectors: Sectors,
-        fresh: &mut Pages,
+        fresh: &mut ColumnPages,
         after: StepSet,
         out: &mut Out,
     ) -> StepSet {
         let mut newest = [Buf::None; MAX_DEVICES];
         let column = what.only();
-        let read = after | self.gather(op, row, what.columns, Sources::newest, &mut newest, out);
+        let read = after | self.gather(op, row, what.columns, RowSources::newest, &mut newest, out);
         let dst = out.tmp(op, 1);
         let merge = Step::Merge { old: newest[column], new: fresh[column], sectors, dst };
         (fresh[column], self.merged) = (dst, dst);
@@ -255,7 +268,7 @@ impl Array {
     /// `beside` what is written, on their members.
     pub(super) fn modifies(
         &self,
-        what: What,
+        what: WriteExtent,
         row: DepartedRow<'_>,
         parity: ColumnSet,
         page_bytes: u32,
@@ -266,21 +279,21 @@ impl Array {
         if parity.meets(row.columns.sink) || row.sources.is_torn() || what.columns == self.data && what.part.is_none() {
             return false;
         }
-        let from_members = |columns: ColumnSet, source: fn(&Sources, _) -> Source| {
-            columns.iter().filter(|column| source(row.sources, *column) == Source::Member).count()
+        let from_members = |columns: ColumnSet, source: fn(&RowSources, _) -> VersionSource| {
+            columns.iter().filter(|column| source(row.sources, *column) == VersionSource::Member).count()
         };
         let update = if what.columns.is_empty() { stale } else { what.columns };
-        if update.iter().any(|column| matches!(row.sources.covered(column), Source::Parity(_))) {
+        if update.iter().any(|column| matches!(row.sources.covered(column), VersionSource::Parity(_))) {
             return false;
         }
         if what.columns.is_empty() {
             // What fewer member pages are read for, and of equal numbers what the deltas are enough for (specs §9.6).
             let whole = stale.iter().filter(|column| row.sources.change(*column, page_bytes).is_none());
-            let rmw = from_members(whole.collect(), Sources::newest) + from_members(parity, Sources::newest);
-            return rmw <= from_members(self.data, Sources::newest);
+            let rmw = from_members(whole.collect(), RowSources::newest) + from_members(parity, RowSources::newest);
+            return rmw <= from_members(self.data, RowSources::newest);
         }
-        let others = if beside { Sources::covered } else { Sources::newest };
-        let rmw = from_members(what.columns, Sources::covered) + from_members(parity, Sources::newest);
+        let others = if beside { RowSources::covered } else { RowSources::newest };
+        let rmw = from_members(what.columns, RowSources::covered) + from_members(parity, RowSources::newest);
         let rcw = from_members(self.data - what.columns, others) + usize::from(what.part.is_some());
         !beside && !what.columns.contains_all(stale)
             || match self.config.parity {
@@ -296,9 +309,9 @@ impl Array {
     fn gather_degraded(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         row: DepartedRow<'_>,
-        versions: &mut dyn Versions,
+        versions: &mut dyn PageVersions,
         out: &mut Out,
     ) {
         let lost = self.data - row.columns.live;
@@ -320,7 +333,7 @@ impl Array {
             return self.fail(op, versions, out);
         };
         if self.write_task(op).is_from_above() {
-            ready |= self.gather(op, row, what.columns, Sources::newest, &mut fresh, out);
+            ready |= self.gather(op, row, what.columns, RowSources::newest, &mut fresh, out);
         }
         if let Some(sectors) = what.part {
             let column = what.only();
@@ -337,9 +350,9 @@ impl Array {
     }
 
     /// Writes data and leaves the parity as it is. All members are live.
-    pub(super) fn plan_delayed(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn plan_delayed(&mut self, op: OpId, what: WriteExtent, versions: &mut dyn PageVersions, out: &mut Out) {
         let task = self.write_task(op);
-        (task.batch, task.departed) = (what.rows.count, Some(Updated::Delayed));
+        (task.batch, task.departed) = (what.rows.count, Some(ParityUpdate::Delayed));
         self.begin_rows(op, what.rows);
         let mut fresh = self.fresh(op, what);
         let mut ready = self.intent(op, what.rows, StepSet::EMPTY, out);
@@ -358,13 +371,13 @@ impl Array {
     /// Has what stands above prepare for data to be written and the parity left as it is. All members are
     /// live.
     #[cold]
-    pub(super) fn plan_prepared(&mut self, op: OpId, what: What, out: &mut Out) {
+    pub(super) fn plan_prepared(&mut self, op: OpId, what: WriteExtent, out: &mut Out) {
         debug_assert!(what.columns.is_single(), "of two columns one may be written when the other's member is lost");
         let task = self.write_task(op);
-        (task.batch, task.departed) = (what.rows.count, Some(Updated::Delayed));
+        (task.batch, task.departed) = (what.rows.count, Some(ParityUpdate::Delayed));
         self.begin_rows(op, what.rows);
         let after = self.intent(op, what.rows, StepSet::EMPTY, out);
-        self.duties.push_back(Duty::Prepare { op, after });
+        self.duties.push_back(WriteDuty::Prepare { op, after });
     }
 
     /// What is above is prepared when these steps are done: the data is written then. Of a write smaller than a
@@ -380,6 +393,6 @@ impl Array {
         let done = self.write_columns(op, what, what.columns, &fresh, Buf::None, Buf::None, after, out);
         let pending = out.phase(op, done);
         assert!(pending, "the data is written by a step");
-        self.duties.push_back(Duty::Finish { op, after: done, merged });
+        self.duties.push_back(WriteDuty::Finish { op, after: done, merged });
     }
 }

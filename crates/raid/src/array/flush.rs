@@ -7,7 +7,7 @@
 
 use destage_plan::{Class, FragId, NvSlot, OpId, Out, PutList, Row, Rows, Step, StepSet};
 
-use super::{Array, Task, Versions};
+use super::{ArrayTask, PageVersions, RaidArray};
 
 /// A flush: the host's, or the array's own.
 pub(super) struct FlushTask {
@@ -22,7 +22,7 @@ impl FlushTask {
 
 /// The round that is under way, and the one that gathers.
 #[derive(Default)]
-pub(super) struct Flushes {
+pub(super) struct FlushRounds {
     /// Flushes that are opened and not granted yet.
     opened: u32,
     /// Those that the next round is for.
@@ -51,7 +51,7 @@ enum IntentClearance {
     All,
 }
 
-impl Flushes {
+impl FlushRounds {
     /// Whether a flush is asked for that is not done.
     pub(super) const fn is_under_way(&self) -> bool {
         self.opened > 0 || !self.gathered.is_empty() || !self.round.is_empty()
@@ -62,7 +62,7 @@ impl Flushes {
     }
 }
 
-impl Array {
+impl RaidArray {
     /// Flushes, unless a flush is under way already; what that leaves comes to the same question
     /// when it is done.
     pub(super) fn own_flush(&mut self, out: &mut Out) {
@@ -93,7 +93,7 @@ impl Array {
         }
     }
 
-    pub(super) fn plan_flush(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn plan_flush(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         if self.flushes.round.first() != Some(&op) {
             self.flushes.opened -= 1;
             self.flushes.gathered.push(op);
@@ -112,7 +112,7 @@ impl Array {
     }
 
     /// Begins a round for the flushes that have gathered, unless one is under way.
-    pub(super) fn begin_round(&mut self, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn begin_round(&mut self, versions: &mut dyn PageVersions, out: &mut Out) {
         let flushes = &mut self.flushes;
         if !flushes.round.is_empty() || !self.members.persisted() {
             return;
@@ -133,7 +133,7 @@ impl Array {
 
     /// Acknowledges a flush after these steps, if it is the host's, and closes.
     fn answer_flush(&mut self, op: OpId, after: StepSet, out: &mut Out) {
-        let Some(&mut Task::Flush(FlushTask { frag })) = self.task(op) else {
+        let Some(&mut ArrayTask::Flush(FlushTask { frag })) = self.task(op) else {
             unreachable!("the operation is a flush")
         };
         if let Some(frag) = frag {
@@ -142,7 +142,7 @@ impl Array {
         out.close(op);
     }
 
-    pub(super) fn flush_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn flush_done(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         self.window_flushed(op, out);
         self.scrub_flushed(op, out);
         if self.flushes.round.first() == Some(&op) {
@@ -150,7 +150,7 @@ impl Array {
         }
     }
 
-    fn round_done(&mut self, versions: &mut dyn Versions, out: &mut Out) {
+    fn round_done(&mut self, versions: &mut dyn PageVersions, out: &mut Out) {
         let mut round = std::mem::take(&mut self.flushes.round);
         for op in round.drain(..).skip(1) {
             self.answer_flush(op, StepSet::EMPTY, out);
@@ -164,7 +164,7 @@ impl Array {
             self.cleared(out);
         } else {
             let clear = out.open(Class::Internal, None, None);
-            self.set_task(clear, Task::Clear { rows, slots: Vec::new() });
+            self.set_task(clear, ArrayTask::Clear { rows, slots: Vec::new() });
             self.clearing += 1;
         }
     }
@@ -219,7 +219,7 @@ impl Array {
     /// at once, since the NVRAM does things in order: an intent that is set anew must not find what was logged
     /// before, which a member that has been filled meanwhile may have a newer version of.
     pub(super) fn plan_clear(&mut self, op: OpId, out: &mut Out) {
-        let Some(Task::Clear { rows, .. }) = self.task(op) else { unreachable!("the operation clears intents") };
+        let Some(ArrayTask::Clear { rows, .. }) = self.task(op) else { unreachable!("the operation clears intents") };
         let rows = std::mem::take(rows);
         // Rows that were begun again meanwhile have issued their intent already, and this would
         // take it away.
@@ -234,7 +234,7 @@ impl Array {
             let frees = out.slots(op, &slots);
             out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
         }
-        if let Some(Task::Clear { slots: kept, .. }) = self.task(op) {
+        if let Some(ArrayTask::Clear { slots: kept, .. }) = self.task(op) {
             *kept = slots;
         }
         out.close(op);
@@ -268,7 +268,7 @@ impl Array {
         self.rebuild_more(out);
     }
 
-    /// The intent of a row that was [held](Versions::holds) need not stay for the sake of what stands
+    /// The intent of a row that was [held](PageVersions::holds) need not stay for the sake of what stands
     /// above: it is cleared after the next flush.
     pub fn let_go(&mut self, row: Row, out: &mut Out) {
         self.intents.let_go(row);
@@ -333,7 +333,7 @@ impl Array {
 
     /// Says that the array is clean, if that was ordered and is so. What stands above has it looked at after
     /// every event, when it has done what is due.
-    pub fn try_clean(&mut self, versions: &dyn Versions, out: &mut Out) {
+    pub fn try_clean(&mut self, versions: &dyn PageVersions, out: &mut Out) {
         if !self.cleaning || !self.ready || self.clearing > 0 || self.repairs > 0 || self.is_scrubbing() {
             return;
         }

@@ -6,8 +6,8 @@
 
 use destage_plan::{ColumnSet, HostOp, OpId, Out, Rows, Stripe};
 
-use super::write::What;
-use super::{Array, Task, Versions};
+use super::write::WriteExtent;
+use super::{ArrayTask, PageVersions, RaidArray};
 
 /// Describes a write of a sequential run that is not done.
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ impl RunWrites {
     }
 }
 
-impl Array {
+impl RaidArray {
     /// Returns true if writes of sequential runs may wait for each other.
     pub const fn gathers_runs(&self) -> bool {
         self.config.kept_rows() > 0
@@ -73,7 +73,13 @@ impl Array {
 
     /// Returns true if a write is to wait for others of its run, and notes that it does; else notes whether its rows are full
     /// with those that wait for it.
-    pub(super) fn waits_for_run(&mut self, op: OpId, what: What, versions: &dyn Versions, out: &Out) -> bool {
+    pub(super) fn waits_for_run(
+        &mut self,
+        op: OpId,
+        what: WriteExtent,
+        versions: &dyn PageVersions,
+        out: &Out,
+    ) -> bool {
         let task = self.write_task(op);
         let (run, has_gathered) = (task.run, task.has_gathered);
         if run == 0 || task.op != HostOp::Write || what.part.is_some() || task.done > 0 || !self.keeps_rows(what.rows) {
@@ -106,7 +112,7 @@ impl Array {
     }
 
     /// Returns the columns that a write has with those that can be carried out with it if that fills the rows.
-    fn columns_in_full(&self, op: OpId, what: What, versions: &dyn Versions, out: &Out) -> ColumnSet {
+    fn columns_in_full(&self, op: OpId, what: WriteExtent, versions: &dyn PageVersions, out: &Out) -> ColumnSet {
         let mut columns = what.columns;
         self.each_follower(op, what.rows, true, versions, out, |_, others| columns |= others);
         columns
@@ -119,12 +125,12 @@ impl Array {
         op: OpId,
         rows: Rows,
         is_full: bool,
-        versions: &dyn Versions,
+        versions: &dyn PageVersions,
         out: &Out,
         mut taken: impl FnMut(OpId, ColumnSet),
     ) {
         let task_of = |op: OpId| match self.tasks.get(op.index()).and_then(Option::as_ref) {
-            Some(Task::Write(task)) => Some(task),
+            Some(ArrayTask::Write(task)) => Some(task),
             _ => None,
         };
         // Of what is planned in parts others would be told too early.

@@ -6,27 +6,27 @@ use destage_plan::{Class, Dev, NvSlot, OpId, Out, PutList, Row, Rows, Step, Step
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::members::Unknown;
-use super::{Array, Task};
-use crate::Level;
+use super::members::UnknownTag;
+use super::{ArrayTask, RaidArray};
+use crate::RaidLevel;
 
 const VERSION: u8 = 1;
 pub(super) const KIND_LOG: u8 = 2;
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct ParityLogEntry {
     slot: NvSlot,
     seq: u64,
 }
 
 /// The pages that are logged, by row and member. Empty unless a member is lost.
 #[derive(Default)]
-pub(super) struct Log {
-    entries: HashMap<(Row, Dev), Entry, FixedState>,
+pub(super) struct ParityLog {
+    entries: HashMap<(Row, Dev), ParityLogEntry, FixedState>,
     seq: u64,
 }
 
-impl Log {
+impl ParityLog {
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -39,7 +39,7 @@ impl Log {
     /// Notes a page that is being put; the slot that it supersedes, and the tag to put it with.
     pub(super) fn put(&mut self, row: Row, dev: Dev, slot: NvSlot) -> (Option<NvSlot>, Tag) {
         self.seq += 1;
-        let old = self.entries.insert((row, dev), Entry { slot, seq: self.seq }).map(|old| old.slot);
+        let old = self.entries.insert((row, dev), ParityLogEntry { slot, seq: self.seq }).map(|old| old.slot);
         let mut tag = [0; 24];
         (tag[0], tag[1], tag[2]) = (VERSION, KIND_LOG, dev.0);
         tag[8..16].copy_from_slice(&row.0.to_le_bytes());
@@ -48,12 +48,12 @@ impl Log {
     }
 
     /// Takes over a page logged in an earlier life; the slot that is of no use any more, if one is.
-    pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag, members: u8) -> Result<Option<NvSlot>, Unknown> {
+    pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag, members: u8) -> Result<Option<NvSlot>, UnknownTag> {
         let u64_at = |at: usize| u64::from_le_bytes(tag[at..at + 8].try_into().expect("eight bytes"));
         if tag[0] != VERSION || tag[2] >= members {
-            return Err(Unknown);
+            return Err(UnknownTag);
         }
-        let entry = Entry { slot, seq: u64_at(16) };
+        let entry = ParityLogEntry { slot, seq: u64_at(16) };
         self.seq = self.seq.max(entry.seq);
         let key = (Row(u64_at(8)), Dev(tag[2]));
         match self.entries.get(&key) {
@@ -90,10 +90,10 @@ impl Log {
     }
 }
 
-impl Array {
+impl RaidArray {
     /// Whether lost data of rows that are written must be logged: levels that compute it.
     pub(super) fn needs_log(&self) -> bool {
-        matches!(self.config.geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6)
+        matches!(self.config.geometry.level(), RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6)
     }
 
     /// Frees the log of pages whose member holds them again. Rows at work keep theirs: it may not
@@ -119,12 +119,12 @@ impl Array {
     fn open_free(&mut self, slots: Vec<NvSlot>, unlogs: bool, out: &mut Out) {
         if !slots.is_empty() {
             let op = out.open(Class::Internal, None, None);
-            self.set_task(op, Task::Free { slots, unlogs });
+            self.set_task(op, ArrayTask::Free { slots, unlogs });
         }
     }
 
     pub(super) fn plan_free(&mut self, op: OpId, out: &mut Out) {
-        let Some(Task::Free { slots, .. }) = self.task(op) else { unreachable!("the operation frees slots") };
+        let Some(ArrayTask::Free { slots, .. }) = self.task(op) else { unreachable!("the operation frees slots") };
         let is_of_rows = slots.first().is_some_and(|slot| slot.is_of_row());
         let (puts, frees) = (PutList::EMPTY, out.slots(op, slots));
         let step = if is_of_rows { Step::Hold { puts, frees } } else { Step::NvCommit { puts, frees } };

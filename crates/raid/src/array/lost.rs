@@ -8,9 +8,9 @@
 
 use destage_plan::{ColumnSet, LostPages, PageRange, Refusal, Row, Rows};
 
-use super::{Array, Source, Versions};
+use super::{PageVersions, RaidArray, VersionSource};
 
-impl Array {
+impl RaidArray {
     /// Pages that are lost: those that the start is refused over, all of them, or those that it was
     /// to accept as lost and that are.
     pub fn lost(&self) -> &[PageRange] {
@@ -25,13 +25,15 @@ impl Array {
     }
 
     /// As [`hole`](Self::hole), but for what is known above.
-    pub(super) fn hole_of(&self, row: Row, versions: &dyn Versions) -> ColumnSet {
+    pub(super) fn hole_of(&self, row: Row, versions: &dyn PageVersions) -> ColumnSet {
         let hole = self.hole(row);
         if hole.is_empty() || !versions.departs(Rows::new(row, 1)) {
             return hole;
         }
         let sources = versions.sources(row);
-        hole.iter().filter(|column| matches!(sources.newest(*column), Source::Member | Source::Lost)).collect()
+        hole.iter()
+            .filter(|column| matches!(sources.newest(*column), VersionSource::Member | VersionSource::Lost))
+            .collect()
     }
 
     pub(super) fn has_hole(&self, row: Row) -> bool {
@@ -40,7 +42,7 @@ impl Array {
 
     /// Notes what is lost of rows that are to be made consistent; why they cannot be, if that was
     /// not accepted.
-    pub(super) fn check_holes(&mut self, rows: &[Rows], versions: &dyn Versions) -> Option<Refusal> {
+    pub(super) fn check_holes(&mut self, rows: &[Rows], versions: &dyn PageVersions) -> Option<Refusal> {
         if self.members.all_live() || !self.needs_log() {
             return None;
         }

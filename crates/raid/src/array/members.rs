@@ -6,11 +6,11 @@
 use destage_plan::{Class, Dev, DevSet, List, NvPut, NvSlot, OpId, Out, PutList, Row, Rows, Step, StepSet, Tag};
 
 use super::bad_pages::BadPages;
-use super::{Array, Task, Versions};
+use super::{ArrayTask, PageVersions, RaidArray};
 use crate::MAX_DEVICES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum MemberState {
     Live,
     Lost,
     /// Holds the truth in the rows before this one; takes writes everywhere.
@@ -18,11 +18,11 @@ enum State {
 }
 
 /// A tag says what no array says.
-pub(super) struct Unknown;
+pub(super) struct UnknownTag;
 
 /// The states of all members.
-pub(super) struct Members {
-    states: [State; MAX_DEVICES],
+pub(super) struct MemberStates {
+    states: [MemberState; MAX_DEVICES],
     all: DevSet,
     /// Members that are not live.
     not_live: DevSet,
@@ -30,7 +30,7 @@ pub(super) struct Members {
     pub(super) bad: BadPages,
     tolerated: u32,
     /// What the next note will say of the filling member: the rows that it holds.
-    progress: Option<Progress>,
+    progress: Option<FillProgress>,
     seq: u32,
     /// The slot with the newest note, if there is any: an array that never lost a member has none.
     slot: Option<NvSlot>,
@@ -42,7 +42,7 @@ pub(super) struct Members {
 }
 
 #[derive(Clone, Copy)]
-struct Progress {
+struct FillProgress {
     upto: Row,
     whole: bool,
 }
@@ -51,11 +51,11 @@ const VERSION: u8 = 1;
 pub(super) const KIND_MEMBERS: u8 = 1;
 const NOBODY: u8 = 0xff;
 
-impl Members {
+impl MemberStates {
     /// `members` members, of which the level can do without `tolerated`.
     pub(super) fn new(members: u8, tolerated: u8) -> Self {
         Self {
-            states: [State::Live; MAX_DEVICES],
+            states: [MemberState::Live; MAX_DEVICES],
             all: DevSet::first(members.into()),
             not_live: DevSet::EMPTY,
             bad: BadPages::default(),
@@ -91,29 +91,29 @@ impl Members {
     /// Whether what the member holds of these rows is the truth. They are all in one stripe.
     pub(super) fn is_live(&self, dev: Dev, rows: Rows) -> bool {
         match self.states[dev.index()] {
-            State::Live => !self.bad.has(dev, rows),
-            State::Lost => false,
-            State::Filling(upto) => rows.end() <= upto && !self.bad.has(dev, rows),
+            MemberState::Live => !self.bad.has(dev, rows),
+            MemberState::Lost => false,
+            MemberState::Filling(upto) => rows.end() <= upto && !self.bad.has(dev, rows),
         }
     }
 
     /// Whether the member can be written, but not read, in these rows.
     pub(super) fn is_sink(&self, dev: Dev, rows: Rows) -> bool {
         match self.states[dev.index()] {
-            State::Live => self.bad.has(dev, rows),
-            State::Lost => false,
-            State::Filling(upto) => rows.end() > upto || self.bad.has(dev, rows),
+            MemberState::Live => self.bad.has(dev, rows),
+            MemberState::Lost => false,
+            MemberState::Filling(upto) => rows.end() > upto || self.bad.has(dev, rows),
         }
     }
 
     pub(super) fn is_lost(&self, dev: Dev) -> bool {
-        self.states[dev.index()] == State::Lost
+        self.states[dev.index()] == MemberState::Lost
     }
 
     /// The member being filled, and the first row that it does not hold yet.
     pub(super) fn filling(&self) -> Option<(Dev, Row)> {
         self.not_live.iter().find_map(|dev| match self.states[dev.index()] {
-            State::Filling(upto) => Some((dev, upto)),
+            MemberState::Filling(upto) => Some((dev, upto)),
             _ => None,
         })
     }
@@ -138,10 +138,10 @@ impl Members {
         if self.is_lost(dev) {
             return false;
         }
-        if matches!(self.states[dev.index()], State::Filling(_)) {
+        if matches!(self.states[dev.index()], MemberState::Filling(_)) {
             self.progress = None;
         }
-        self.states[dev.index()] = State::Lost;
+        self.states[dev.index()] = MemberState::Lost;
         self.bad.forget(dev);
         self.not_live.insert(dev);
         self.persisted = false;
@@ -151,7 +151,7 @@ impl Members {
     /// Believes members that are noted as lost, and are there; the note of that is due.
     pub(super) fn revive(&mut self, devs: DevSet) {
         for dev in (devs & self.lost()).iter() {
-            self.states[dev.index()] = State::Live;
+            self.states[dev.index()] = MemberState::Live;
             self.not_live.remove(dev);
             self.persisted = false;
         }
@@ -159,13 +159,13 @@ impl Members {
 
     /// A lost member is to be filled from row 0 on. It takes writes from now on.
     pub(super) fn fill(&mut self, dev: Dev) {
-        self.states[dev.index()] = State::Filling(Row(0));
-        self.progress = Some(Progress { upto: Row(0), whole: false });
+        self.states[dev.index()] = MemberState::Filling(Row(0));
+        self.progress = Some(FillProgress { upto: Row(0), whole: false });
     }
 
     /// The filling member holds the rows before `upto`, durably; counts once it is noted.
     pub(super) fn filled(&mut self, upto: Row, whole: bool) {
-        self.progress = Some(Progress { upto, whole });
+        self.progress = Some(FillProgress { upto, whole });
     }
 
     fn tag(&mut self) -> Tag {
@@ -183,7 +183,7 @@ impl Members {
 
     /// Takes over what a note says, if it is newer than what is known; the slot that is of no use
     /// any more.
-    pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag) -> Result<Option<NvSlot>, Unknown> {
+    pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag) -> Result<Option<NvSlot>, UnknownTag> {
         let u32_at = |at: usize| u32::from_le_bytes([tag[at], tag[at + 1], tag[at + 2], tag[at + 3]]);
         let lost = DevSet::from_bits(u32_at(2).into());
         let filling = (tag[6] != NOBODY).then_some(Dev(tag[6]));
@@ -192,7 +192,7 @@ impl Members {
             && filling.is_none_or(|dev| self.all.contains(dev) && !lost.contains(dev))
             && upto <= destage_plan::Ext::MAX_DEVICE_PAGES;
         if tag[0] != VERSION || !known {
-            return Err(Unknown);
+            return Err(UnknownTag);
         }
         let seq = u32_at(20);
         if self.slot.is_some() && seq <= self.seq {
@@ -201,15 +201,15 @@ impl Members {
         let older = self.slot.replace(slot);
         self.seq = seq;
         self.not_live = lost;
-        self.states = [State::Live; MAX_DEVICES];
+        self.states = [MemberState::Live; MAX_DEVICES];
         for dev in lost.iter() {
-            self.states[dev.index()] = State::Lost;
+            self.states[dev.index()] = MemberState::Lost;
         }
         self.progress = None;
         if let Some(dev) = filling {
-            self.states[dev.index()] = State::Filling(Row(upto));
+            self.states[dev.index()] = MemberState::Filling(Row(upto));
             self.not_live.insert(dev);
-            self.progress = Some(Progress { upto: Row(upto), whole: false });
+            self.progress = Some(FillProgress { upto: Row(upto), whole: false });
         }
         Ok(older)
     }
@@ -223,17 +223,17 @@ impl Members {
         self.persisted = true;
         if let (Some((dev, _)), Some(progress)) = (self.filling(), self.progress) {
             if progress.whole {
-                self.states[dev.index()] = State::Live;
+                self.states[dev.index()] = MemberState::Live;
                 self.not_live.remove(dev);
                 self.progress = None;
             } else {
-                self.states[dev.index()] = State::Filling(progress.upto);
+                self.states[dev.index()] = MemberState::Filling(progress.upto);
             }
         }
     }
 }
 
-impl Array {
+impl RaidArray {
     /// A member is lost: what it holds counts no more, even if it answers again.
     pub(super) fn lose(&mut self, dev: Dev, out: &mut Out) {
         let was_filling = self.members.filling().is_some_and(|(filling, _)| filling == dev);
@@ -262,7 +262,7 @@ impl Array {
         }
         self.members.writing = true;
         let op = out.open(Class::Internal, None, None);
-        self.set_task(op, Task::Persist(None));
+        self.set_task(op, ArrayTask::Persist(None));
     }
 
     pub(super) fn plan_persist(&mut self, op: OpId, out: &mut Out) {
@@ -275,12 +275,12 @@ impl Array {
         if let Some(old) = old {
             let frees = out.slots(op, &[old]);
             out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, put);
-            self.set_task(op, Task::Persist(Some(old)));
+            self.set_task(op, ArrayTask::Persist(Some(old)));
         }
         out.close(op);
     }
 
-    pub(super) fn persist_done(&mut self, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn persist_done(&mut self, versions: &mut dyn PageVersions, out: &mut Out) {
         self.members.noted();
         if self.members.again {
             self.persist(out);

@@ -52,25 +52,30 @@ use destage_plan::{
 };
 
 use copy::{CopyRun, CopyTask};
-use flush::{FlushTask, Flushes};
+use flush::{FlushRounds, FlushTask};
 use gather::RunWrites;
-use log::Log;
-use members::Members;
-use rebuild::Rebuild;
-use recover::Recovery;
+use log::ParityLog;
+use members::MemberStates;
+use rebuild::MemberRebuild;
+use recover::RowRecovery;
 use repair::PageRepair;
 use row_cache::RowCache;
 use scrub::{ScrubRun, ScrubTask};
-use slots::Share;
+use slots::SlotShare;
 use write::WriteTask;
 
-pub use above::{Above, Duty};
-pub use absorbed::{Absorbed, Taken};
-pub use config::{ArrayConfig, ArrayError, MAX_CORRECTED, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod, Regime};
-pub use read::{Degraded, Lost};
+pub use above::{ArrayUser, WriteDuty};
+pub use absorbed::{AbsorbedPages, TakenPages};
+pub use config::{
+    ArrayConfig, ArrayError, DurabilityMode, MAX_CORRECTED, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod,
+};
+pub use read::{DegradedRead, ReadLoss};
 pub use read_errors::ReadErrorCount;
-pub use seg::Seg;
-pub use versions::{Approach, Change, Delta, DeltaPlace, OnMembers, Source, Sources, Updated, Versions};
+pub use seg::StripeSegment;
+pub use versions::{
+    DeltaPlace, OnMembers, PageDelta, PageVersions, ParityUpdate, RowSources, VersionDelta, VersionSource,
+    WriteApproach,
+};
 
 /// Pages that the array moved, for specs §0.3. Counted when planned: what is planned anew since a
 /// member was lost counts again.
@@ -122,7 +127,7 @@ pub struct ArrayStats {
 }
 
 /// What the array itself has an operation for.
-enum Task {
+enum ArrayTask {
     Write(WriteTask),
     Flush(FlushTask),
     /// The slot of the note before.
@@ -149,7 +154,7 @@ enum Task {
 
 /// The columns of a stripe, by what can be done with their devices.
 #[derive(Clone, Copy, Debug)]
-struct Columns {
+struct StripeColumns {
     /// Can be read and written.
     live: ColumnSet,
     /// Are being filled: can be written, not read.
@@ -157,20 +162,20 @@ struct Columns {
 }
 
 /// The array.
-pub struct Array {
+pub struct RaidArray {
     config: ArrayConfig,
     /// The data columns, and all.
     data: ColumnSet,
     all: ColumnSet,
-    members: Members,
+    members: MemberStates,
     intents: Intents,
-    log: Log,
+    log: ParityLog,
     slots: NvSlots,
     /// What of the slots belongs to what stands on the array.
-    share: Share,
+    share: SlotShare,
     /// Members written since a flush of them began.
     dirty: DevSet,
-    flushes: Flushes,
+    flushes: FlushRounds,
     /// Operations that clear intents.
     clearing: u32,
     /// Slots of the NVRAM set aside for writes that are planned.
@@ -180,11 +185,11 @@ pub struct Array {
     /// Operations that hold their claim and wait for a note of the members' states, for log slots
     /// or for fewer open intents.
     waiting: Vec<OpId>,
-    tasks: Vec<Option<Task>>,
-    recovery: Recovery,
+    tasks: Vec<Option<ArrayTask>>,
+    recovery: RowRecovery,
     /// Pages that are lost, as far as the start knows.
     lost: Vec<PageRange>,
-    rebuild: Rebuild,
+    rebuild: MemberRebuild,
     /// Counts the operations that make pages anew.
     repairs: u32,
     scrub: ScrubRun,
@@ -198,11 +203,11 @@ pub struct Array {
     has_intents: bool,
     idle_timer: bool,
     ready: bool,
-    duties: VecDeque<Duty>,
+    duties: VecDeque<WriteDuty>,
     /// The page that the plan being made merges.
     merged: Buf,
     /// The row that the plan being made absorbs.
-    absorbed: Absorbed,
+    absorbed: AbsorbedPages,
     /// Keeps pages of recently written rows.
     row_cache: RowCache,
     /// Lists the pages that the plan being made keeps.
@@ -232,7 +237,7 @@ impl ArrayStats {
     }
 }
 
-impl Array {
+impl RaidArray {
     /// An array, and `share` slots of the NVRAM beside its own for what stands on it; nothing is known
     /// of its members before [`Event::Start`].
     pub fn new(config: ArrayConfig, share: u32) -> Result<Self, ArrayError> {
@@ -241,22 +246,22 @@ impl Array {
         Ok(Self {
             data: geometry.data_set(),
             all: geometry.column_set(),
-            members: Members::new(geometry.members(), geometry.parity_columns()),
+            members: MemberStates::new(geometry.members(), geometry.parity_columns()),
             intents: Intents::default(),
-            log: Log::default(),
+            log: ParityLog::default(),
             slots: NvSlots::new(config.nv_slots + share),
-            share: Share { slots: share, used: 0 },
-            absorbed: Absorbed::default(),
+            share: SlotShare { slots: share, used: 0 },
+            absorbed: AbsorbedPages::default(),
             dirty: DevSet::EMPTY,
-            flushes: Flushes::default(),
+            flushes: FlushRounds::default(),
             clearing: 0,
             reserved: 0,
             exposed: Vec::new(),
             waiting: Vec::new(),
             tasks: Vec::new(),
-            recovery: Recovery::default(),
+            recovery: RowRecovery::default(),
             lost: Vec::new(),
-            rebuild: Rebuild::default(),
+            rebuild: MemberRebuild::default(),
             repairs: 0,
             scrub: ScrubRun::default(),
             copy: CopyRun::default(),
@@ -358,7 +363,7 @@ impl Array {
     }
 
     /// The claim of an operation that writes the segment and keeps its parity true.
-    pub fn claim_write(&self, seg: Seg) -> Claim {
+    pub fn claim_write(&self, seg: StripeSegment) -> Claim {
         // With parity every write of a row conflicts with every other already; reading all columns
         // costs nothing more.
         let r = if self.parity().is_empty() { seg.columns } else { self.data };
@@ -367,7 +372,7 @@ impl Array {
 
     /// Opens the operation that writes a segment of a fragment; a discard only if it
     /// [can be passed on](Self::can_trim).
-    pub fn open_write(&mut self, frag: &Frag, seg: Seg, out: &mut Out) -> OpId {
+    pub fn open_write(&mut self, frag: &Frag, seg: StripeSegment, out: &mut Out) -> OpId {
         let (claim, chunk) = (self.claim_write(seg), self.config.geometry.chunk_pages());
         let op = if seg.rows > chunk {
             let claim = Claim { rows: chunk, ..claim };
@@ -380,21 +385,21 @@ impl Array {
             task.run = frag.run;
             self.run_goes_on(op, frag.run, seg.stripe, seg.pages(), out);
         }
-        self.set_task(op, Task::Write(task));
+        self.set_task(op, ArrayTask::Write(task));
         op
     }
 
-    /// Opens an operation that writes a part of the segment of a write which is [split](Approach::Split): behind that one, or
+    /// Opens an operation that writes a part of the segment of a write which is [split](WriteApproach::Split): behind that one, or
     /// behind another that does a part of it. Nobody comes between them.
-    pub fn open_write_behind(&mut self, behind: OpId, frag: &Frag, part: Seg, out: &mut Out) -> OpId {
+    pub fn open_write_behind(&mut self, behind: OpId, frag: &Frag, part: StripeSegment, out: &mut Out) -> OpId {
         let op = out.open_behind(behind, destage_plan::Class::Write, self.claim_write(part), Some(frag.id));
-        self.set_task(op, Task::Write(WriteTask::new(&self.config.geometry, frag, part)));
+        self.set_task(op, ArrayTask::Write(WriteTask::new(&self.config.geometry, frag, part)));
         op
     }
 
     /// Whether a discard of the segment can be passed on to the members: parity of zeros is zeros,
     /// so it must cover its rows.
-    pub fn can_trim(&self, seg: Seg) -> bool {
+    pub fn can_trim(&self, seg: StripeSegment) -> bool {
         self.config.trims && seg.columns == self.data
     }
 
@@ -402,14 +407,14 @@ impl Array {
     /// the fragment.
     pub fn open_flush(&mut self, frag: Option<&Frag>, out: &mut Out) -> OpId {
         let op = out.open(destage_plan::Class::Internal, None, frag.map(|frag| frag.id));
-        self.set_task(op, Task::Flush(FlushTask::new(frag.map(|frag| frag.id))));
+        self.set_task(op, ArrayTask::Flush(FlushTask::new(frag.map(|frag| frag.id))));
         self.flushes.opens();
         op
     }
 
     /// Handles an event: the array's own here, another above. What has to be done about writes in
     /// consequence is done above before this returns.
-    pub fn handle(&mut self, event: Event<'_>, above: &mut impl Above, out: &mut Out) {
+    pub fn handle(&mut self, event: Event<'_>, above: &mut impl ArrayUser, out: &mut Out) {
         if !self.handle_own(event, above.versions(), out) {
             above.event(event, self, out);
         }
@@ -427,21 +432,21 @@ impl Array {
     /// Has what stands above do what has to be done about writes after what it did on its own; after events
     /// that is seen to.
     #[inline]
-    pub fn do_duties(&mut self, above: &mut impl Above, out: &mut Out) {
+    pub fn do_duties(&mut self, above: &mut impl ArrayUser, out: &mut Out) {
         if !self.duties.is_empty() {
             self.do_more_duties(above, out);
         }
     }
 
     #[cold]
-    fn do_more_duties(&mut self, above: &mut impl Above, out: &mut Out) {
+    fn do_more_duties(&mut self, above: &mut impl ArrayUser, out: &mut Out) {
         while let Some(duty) = self.duties.pop_front() {
             above.duty(duty, self, out);
         }
     }
 
     /// Handles an event, if it is the array's own; whether it was.
-    fn handle_own(&mut self, event: Event<'_>, versions: &mut dyn Versions, out: &mut Out) -> bool {
+    fn handle_own(&mut self, event: Event<'_>, versions: &mut dyn PageVersions, out: &mut Out) -> bool {
         match event {
             Event::Start(start) => {
                 self.start(start, out);
@@ -450,28 +455,28 @@ impl Array {
             }
             Event::Granted(op) => match self.task(op) {
                 None => return false,
-                Some(Task::Write(_)) => self.plan_write(op, versions, out),
-                Some(Task::Flush(_)) => self.plan_flush(op, versions, out),
-                Some(Task::Persist(_)) => self.plan_persist(op, out),
-                Some(Task::Free { .. }) => self.plan_free(op, out),
-                Some(Task::Clear { .. }) => self.plan_clear(op, out),
-                Some(&mut Task::Recover(rows, _)) => self.plan_recover(op, rows, versions, out),
-                Some(&mut Task::Rebuild(rows)) => self.plan_rebuild(op, rows, versions, out),
-                Some(&mut Task::Repair(repair)) => self.plan_repair(op, repair, versions, out),
-                Some(Task::Scrub(_)) => self.plan_scrub(op, versions, out),
-                Some(&mut Task::Copy(task)) => self.plan_copy(op, task, versions, out),
+                Some(ArrayTask::Write(_)) => self.plan_write(op, versions, out),
+                Some(ArrayTask::Flush(_)) => self.plan_flush(op, versions, out),
+                Some(ArrayTask::Persist(_)) => self.plan_persist(op, out),
+                Some(ArrayTask::Free { .. }) => self.plan_free(op, out),
+                Some(ArrayTask::Clear { .. }) => self.plan_clear(op, out),
+                Some(&mut ArrayTask::Recover(rows, _)) => self.plan_recover(op, rows, versions, out),
+                Some(&mut ArrayTask::Rebuild(rows)) => self.plan_rebuild(op, rows, versions, out),
+                Some(&mut ArrayTask::Repair(repair)) => self.plan_repair(op, repair, versions, out),
+                Some(ArrayTask::Scrub(_)) => self.plan_scrub(op, versions, out),
+                Some(&mut ArrayTask::Copy(task)) => self.plan_copy(op, task, versions, out),
             },
             Event::StepDone { op, step, outcome } => match self.task(op) {
                 None => return false,
-                Some(Task::Write(task)) if !task.goes_on_after().contains(step) => return false,
-                Some(Task::Write(_)) => self.write_goes_on(op, versions, out),
-                Some(Task::Persist(_)) => self.persist_done(versions, out),
-                Some(&mut Task::Repair(repair)) => self.repair_goes_on(op, repair, out),
-                Some(Task::Scrub(_)) => self.scrub_goes_on(op, outcome, out),
+                Some(ArrayTask::Write(task)) if !task.goes_on_after().contains(step) => return false,
+                Some(ArrayTask::Write(_)) => self.write_goes_on(op, versions, out),
+                Some(ArrayTask::Persist(_)) => self.persist_done(versions, out),
+                Some(&mut ArrayTask::Repair(repair)) => self.repair_goes_on(op, repair, out),
+                Some(ArrayTask::Scrub(_)) => self.scrub_goes_on(op, outcome, out),
                 Some(_) => {}
             },
             Event::PhaseDone(op) => match self.task(op) {
-                Some(Task::Write(_)) => self.rows_done(op, versions, out),
+                Some(ArrayTask::Write(_)) => self.rows_done(op, versions, out),
                 _ => return false,
             },
             Event::OpStuck { op, failed: _, devs } => {
@@ -480,38 +485,40 @@ impl Array {
                 }
                 self.stuck(op, devs, out);
                 match self.task(op) {
-                    Some(Task::Write(_)) => self.write_stuck(op, versions, out),
+                    Some(ArrayTask::Write(_)) => self.write_stuck(op, versions, out),
                     // It goes on when the loss is noted.
-                    Some(Task::Flush(_)) => out.again(op),
-                    Some(&mut Task::Repair(repair)) => self.repair_stuck(op, repair, versions, out),
-                    Some(&mut Task::Recover(rows, _)) => self.recover_stuck(op, rows, versions, out),
-                    Some(Task::Scrub(_)) => self.scrub_stuck(op, versions, out),
+                    Some(ArrayTask::Flush(_)) => out.again(op),
+                    Some(&mut ArrayTask::Repair(repair)) => self.repair_stuck(op, repair, versions, out),
+                    Some(&mut ArrayTask::Recover(rows, _)) => self.recover_stuck(op, rows, versions, out),
+                    Some(ArrayTask::Scrub(_)) => self.scrub_stuck(op, versions, out),
                     // What it reads is not changed by what it wrote, so it begins again.
-                    Some(Task::Rebuild(_) | Task::Copy(_)) => {
+                    Some(ArrayTask::Rebuild(_) | ArrayTask::Copy(_)) => {
                         versions.released(op);
                         out.restart(op);
                         out.again(op);
                     }
-                    Some(Task::Persist(_) | Task::Free { .. } | Task::Clear { .. }) | None => {
+                    Some(ArrayTask::Persist(_) | ArrayTask::Free { .. } | ArrayTask::Clear { .. }) | None => {
                         unreachable!("the NVRAM does not fail")
                     }
                 }
             }
-            Event::OpDone(op) if matches!(self.task(op), Some(Task::Write(_))) => self.write_done(op, versions, out),
+            Event::OpDone(op) if matches!(self.task(op), Some(ArrayTask::Write(_))) => {
+                self.write_done(op, versions, out);
+            }
             Event::OpDone(op) => match self.tasks.get_mut(op.index()).and_then(Option::take) {
-                None | Some(Task::Write(_)) => return false,
-                Some(Task::Flush(_)) => self.flush_done(op, versions, out),
-                Some(Task::Persist(old)) => old.into_iter().for_each(|slot| self.slots.free(slot)),
-                Some(Task::Free { slots, unlogs }) => self.free_done(slots, unlogs, out),
-                Some(Task::Clear { slots, .. }) => self.clear_done(slots, out),
-                Some(Task::Recover(rows, back)) => self.recover_done(op, rows, back, versions),
-                Some(Task::Rebuild(rows)) => {
+                None | Some(ArrayTask::Write(_)) => return false,
+                Some(ArrayTask::Flush(_)) => self.flush_done(op, versions, out),
+                Some(ArrayTask::Persist(old)) => old.into_iter().for_each(|slot| self.slots.free(slot)),
+                Some(ArrayTask::Free { slots, unlogs }) => self.free_done(slots, unlogs, out),
+                Some(ArrayTask::Clear { slots, .. }) => self.clear_done(slots, out),
+                Some(ArrayTask::Recover(rows, back)) => self.recover_done(op, rows, back, versions),
+                Some(ArrayTask::Rebuild(rows)) => {
                     versions.released(op);
                     self.rebuild_done(rows, out);
                 }
-                Some(Task::Repair(repair)) => self.repair_done(op, repair, versions, out),
-                Some(Task::Scrub(task)) => self.scrub_done(op, &task, versions, out),
-                Some(Task::Copy(task)) => self.copy_done(op, task, versions, out),
+                Some(ArrayTask::Repair(repair)) => self.repair_done(op, repair, versions, out),
+                Some(ArrayTask::Scrub(task)) => self.scrub_done(op, &task, versions, out),
+                Some(ArrayTask::Copy(task)) => self.copy_done(op, task, versions, out),
             },
             Event::Timer(TimerId { owner: TimerOwner::Array, .. }) => self.timer_went_off(out),
             Event::Device { dev, change } => {
@@ -559,11 +566,11 @@ impl Array {
         self.all - self.data
     }
 
-    fn task(&mut self, op: OpId) -> Option<&mut Task> {
+    fn task(&mut self, op: OpId) -> Option<&mut ArrayTask> {
         self.tasks.get_mut(op.index()).and_then(Option::as_mut)
     }
 
-    fn set_task(&mut self, op: OpId, task: Task) {
+    fn set_task(&mut self, op: OpId, task: ArrayTask) {
         if self.tasks.len() <= op.index() {
             self.tasks.resize_with(op.index() + 1, || None);
         }
@@ -571,11 +578,11 @@ impl Array {
     }
 
     /// What can be done with the columns of rows of one stripe.
-    fn columns(&self, stripe: Stripe, rows: Rows) -> Columns {
+    fn columns(&self, stripe: Stripe, rows: Rows) -> StripeColumns {
         if self.members.all_live() {
-            return Columns { live: self.all, sink: ColumnSet::EMPTY };
+            return StripeColumns { live: self.all, sink: ColumnSet::EMPTY };
         }
-        let mut columns = Columns { live: ColumnSet::EMPTY, sink: ColumnSet::EMPTY };
+        let mut columns = StripeColumns { live: ColumnSet::EMPTY, sink: ColumnSet::EMPTY };
         for (column, dev) in self.all.iter().zip(self.config.geometry.devices(stripe)) {
             if self.members.is_live(*dev, rows) {
                 columns.live.insert(column);
@@ -618,8 +625,8 @@ impl Array {
         none
     }
 
-    /// What writes have [waited](Approach::Waits) for above is done, or flushes.
-    pub fn try_again(&mut self, versions: &mut dyn Versions, out: &mut Out) {
+    /// What writes have [waited](WriteApproach::Waits) for above is done, or flushes.
+    pub fn try_again(&mut self, versions: &mut dyn PageVersions, out: &mut Out) {
         self.begin_round(versions, out);
         self.wake(out);
     }
@@ -632,7 +639,7 @@ impl Array {
     }
 
     fn fua(&self) -> bool {
-        self.config.regime == Regime::EveryWrite
+        self.config.regime == DurabilityMode::EveryWrite
     }
 }
 
@@ -646,4 +653,4 @@ fn advance(buf: Buf, pages: u16) -> Buf {
 }
 
 /// Sectors that are a page in part.
-type Part = Option<Sectors>;
+type PagePart = Option<Sectors>;

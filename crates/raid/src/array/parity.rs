@@ -3,20 +3,20 @@
 
 use destage_plan::{Buf, Column, ColumnSet, OpId, Out, Step, StepSet, Stripe};
 
-use super::Array;
-use super::write::{Pages, What};
+use super::RaidArray;
+use super::write::{ColumnPages, WriteExtent};
 use crate::{MAX_DEVICES, field};
 
-impl Array {
+impl RaidArray {
     /// New parity from the old one and what changes.
     #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
     pub(super) fn modify_parity(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         parity: ColumnSet,
-        fresh: &Pages,
-        old: &Pages,
+        fresh: &ColumnPages,
+        old: &ColumnPages,
         ready: StepSet,
         out: &mut Out,
     ) -> (Buf, Buf, StepSet) {
@@ -28,10 +28,10 @@ impl Array {
     pub(super) fn modify_parity_in(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         parity: ColumnSet,
-        fresh: &Pages,
-        old: &Pages,
+        fresh: &ColumnPages,
+        old: &ColumnPages,
         into: Option<(Buf, Buf)>,
         ready: StepSet,
         out: &mut Out,
@@ -100,7 +100,7 @@ impl Array {
         op: OpId,
         stripe: Stripe,
         parity: ColumnSet,
-        data: &Pages,
+        data: &ColumnPages,
         pages: u16,
         ready: StepSet,
         out: &mut Out,
@@ -126,7 +126,7 @@ impl Array {
         &self,
         op: OpId,
         stripe: Stripe,
-        data: &Pages,
+        data: &ColumnPages,
         columns: ColumnSet,
         pages: u16,
         p: Buf,

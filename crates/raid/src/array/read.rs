@@ -3,25 +3,25 @@
 use destage_plan::{Buf, Claim, Column, ColumnSet, Ext, OpId, Out, Row, Rows, Step, StepSet, Stripe};
 
 use super::sources::DepartedRow;
-use super::{Array, Seg, Versions, advance};
-use crate::{Level, MAX_DEVICES};
+use super::{PageVersions, RaidArray, StripeSegment, advance};
+use crate::{MAX_DEVICES, RaidLevel};
 
 /// Some of the pages must be computed, or are lost: they are to be read segment by segment
-/// ([`Array::plan_read_seg`]).
+/// ([`RaidArray::plan_read_seg`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Degraded;
+pub struct DegradedRead;
 
 /// Some of the pages are lost: more members are than the level can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost;
+pub struct ReadLoss;
 
-impl From<super::sources::Unknown> for Lost {
-    fn from(_: super::sources::Unknown) -> Self {
+impl From<super::sources::MissingSource> for ReadLoss {
+    fn from(_: super::sources::MissingSource) -> Self {
         Self
     }
 }
 
-impl Array {
+impl RaidArray {
     /// The claim of an operation that reads pages inside one stripe from their members.
     pub fn claim_read(&self, page: u64, pages: u16) -> Claim {
         let span = self.span(page, pages);
@@ -29,41 +29,48 @@ impl Array {
     }
 
     /// The claim of an operation that reads a segment, computing what is lost.
-    pub fn claim_read_seg(&self, seg: Seg) -> Claim {
+    pub fn claim_read_seg(&self, seg: StripeSegment) -> Claim {
         Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r: self.all, w: ColumnSet::EMPTY }
     }
 
     /// Whether pages inside one stripe can be read from their members.
-    pub fn check_whole(&self, page: u64, pages: u16) -> Result<(), Degraded> {
+    pub fn check_whole(&self, page: u64, pages: u16) -> Result<(), DegradedRead> {
         let span = self.span(page, pages);
         let row = self.config.geometry.row(span.stripe, span.first);
         let live = self.columns(span.stripe, Rows::new(row, span.rows)).live;
-        let whole = if self.config.geometry.level() == Level::Raid1 {
+        let whole = if self.config.geometry.level() == RaidLevel::Raid1 {
             !live.is_empty()
         } else {
             live.contains_all(span.columns)
         };
-        if whole { Ok(()) } else { Err(Degraded) }
+        if whole { Ok(()) } else { Err(DegradedRead) }
     }
 
     /// Plans the read of pages inside one stripe into `dst`; the steps after which they are there.
     /// The operation holds the claim of [`claim_read`](Self::claim_read). Plans nothing if it
     /// fails.
-    pub fn plan_read(&mut self, op: OpId, page: u64, pages: u16, dst: Buf, out: &mut Out) -> Result<StepSet, Degraded> {
+    pub fn plan_read(
+        &mut self,
+        op: OpId,
+        page: u64,
+        pages: u16,
+        dst: Buf,
+        out: &mut Out,
+    ) -> Result<StepSet, DegradedRead> {
         let span = self.span(page, pages);
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
         let live = self.columns(span.stripe, Rows::new(geometry.row(span.stripe, span.first), span.rows)).live;
-        if geometry.level() == Level::Raid1 {
+        if geometry.level() == RaidLevel::Raid1 {
             if live.is_empty() {
-                return Err(Degraded);
+                return Err(DegradedRead);
             }
             let rows = Rows::new(geometry.row(span.stripe, span.first), span.rows);
             let column = copy_of(rows.first, live);
             return Ok(self.read_rows(op, span.stripe, rows, column, dst, StepSet::EMPTY, out));
         }
         if !live.contains_all(span.columns) {
-            return Err(Degraded);
+            return Err(DegradedRead);
         }
         let mut done = StepSet::EMPTY;
         for column in span.columns.iter() {
@@ -82,12 +89,12 @@ impl Array {
     pub fn plan_read_seg(
         &mut self,
         op: OpId,
-        seg: Seg,
+        seg: StripeSegment,
         page: u64,
         dst: Buf,
-        versions: &mut dyn Versions,
+        versions: &mut dyn PageVersions,
         out: &mut Out,
-    ) -> Result<StepSet, Lost> {
+    ) -> Result<StepSet, ReadLoss> {
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
         let rows = Rows::new(geometry.row(seg.stripe, seg.first), seg.rows);
@@ -95,7 +102,7 @@ impl Array {
         let begin = self.span(page, 1).begin;
         let lost = self.data - live;
         let missing = seg.columns.meets(lost);
-        if geometry.level() == Level::Raid1 && !live.is_empty() {
+        if geometry.level() == RaidLevel::Raid1 && !live.is_empty() {
             let dst = advance(dst, (seg.first - begin) as u16);
             return Ok(self.read_rows(op, seg.stripe, rows, copy_of(rows.first, live), dst, StepSet::EMPTY, out));
         }
@@ -103,7 +110,7 @@ impl Array {
             return self.read_departed(op, seg, begin, dst, versions, out);
         }
         if missing && (self.all - live).len() > u32::from(geometry.parity_columns()) {
-            return Err(Lost);
+            return Err(ReadLoss);
         }
         let mut columns = [Buf::None; MAX_DEVICES];
         for column in seg.columns.iter() {
@@ -124,7 +131,7 @@ impl Array {
     }
 
     /// Whether a segment has to be read row by row: the rows have each their own sources.
-    pub fn is_read_by_rows(&self, seg: Seg, versions: &dyn Versions) -> bool {
+    pub fn is_read_by_rows(&self, seg: StripeSegment, versions: &dyn PageVersions) -> bool {
         let rows = Rows::new(self.config.geometry.row(seg.stripe, seg.first), seg.rows);
         seg.rows > 1 && (versions.departs(rows) || self.members.bad.meets(rows))
     }
@@ -134,12 +141,12 @@ impl Array {
     fn read_departed(
         &mut self,
         op: OpId,
-        seg: Seg,
+        seg: StripeSegment,
         begin: u32,
         dst: Buf,
-        versions: &mut dyn Versions,
+        versions: &mut dyn PageVersions,
         out: &mut Out,
-    ) -> Result<StepSet, Lost> {
+    ) -> Result<StepSet, ReadLoss> {
         debug_assert_eq!(seg.rows, 1, "such a segment is read by rows");
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
@@ -158,7 +165,7 @@ impl Array {
     }
 
     /// What pages inside one stripe touch.
-    fn span(&self, page: u64, pages: u16) -> Span {
+    fn span(&self, page: u64, pages: u16) -> StripeSpan {
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
         let place = geometry.locate(page);
@@ -167,7 +174,7 @@ impl Array {
         let end = begin + u32::from(pages);
         let last = (end - 1) / chunk;
         let (first, rows) = if column == last { (place.row_in_chunk, u32::from(pages)) } else { (0, chunk) };
-        Span { stripe: place.stripe, begin, end, first, rows, columns: ColumnSet::between(column, last) }
+        StripeSpan { stripe: place.stripe, begin, end, first, rows, columns: ColumnSet::between(column, last) }
     }
 
     /// Reads rows of one column.
@@ -193,7 +200,7 @@ impl Array {
 }
 
 /// Pages inside one stripe.
-struct Span {
+struct StripeSpan {
     stripe: Stripe,
     /// In pages of the stripe's data.
     begin: u32,

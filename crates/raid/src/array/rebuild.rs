@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use destage_plan::{BadPage, Buf, Claim, Class, Column, ColumnSet, Dev, DevSet, OpId, Out, Row, Rows, StepSet};
 
-use super::sources::{DepartedRow, Unknown};
-use super::{Array, Source, Sources, Task, Versions};
-use crate::{Level, MAX_DEVICES};
+use super::sources::{DepartedRow, MissingSource};
+use super::{ArrayTask, PageVersions, RaidArray, RowSources, VersionSource};
+use crate::{MAX_DEVICES, RaidLevel};
 
 /// Operations that fill rows at the same time, and the most rows of each: what they read is held in
 /// memory.
@@ -17,7 +17,7 @@ const CONCURRENT: u32 = 4;
 const ROWS: u32 = 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+enum RebuildPhase {
     #[default]
     Idle,
     /// Rows from `next` to `end` are left of the window.
@@ -30,18 +30,18 @@ enum Phase {
 
 /// How far the filling of a member has come.
 #[derive(Default)]
-pub(super) struct Rebuild {
+pub(super) struct MemberRebuild {
     wanted: Vec<Dev>,
-    phase: Phase,
+    phase: RebuildPhase,
     active: u32,
     /// A row cannot be filled in, since what it needs is lost: no row counts as filled until a row of
     /// which pages are elsewhere was written.
     halted: bool,
 }
 
-impl Rebuild {
+impl MemberRebuild {
     pub(super) fn is_active(&self) -> bool {
-        self.phase != Phase::Idle || !self.wanted.is_empty()
+        self.phase != RebuildPhase::Idle || !self.wanted.is_empty()
     }
 
     /// A lost member has been replaced.
@@ -59,33 +59,33 @@ impl Rebuild {
 
     /// The member being filled is lost.
     pub(super) fn stop(&mut self) {
-        self.phase = Phase::Idle;
+        self.phase = RebuildPhase::Idle;
     }
 }
 
-impl Array {
+impl RaidArray {
     /// Goes on with the filling of a member, if there is one to be filled.
     pub(super) fn rebuild_more(&mut self, out: &mut Out) {
         if !self.ready || !self.members.persisted() || self.cleaning || self.rebuild.halted {
             return;
         }
-        if self.rebuild.phase == Phase::Noting {
+        if self.rebuild.phase == RebuildPhase::Noting {
             if self.members.is_noting() {
                 return;
             }
-            self.rebuild.phase = Phase::Idle;
+            self.rebuild.phase = RebuildPhase::Idle;
         }
         if self.members.not_live().is_empty() || self.members.broken() {
             return;
         }
         let end_of_members = Row(self.config.geometry.member_pages());
         let chunk = u64::from(self.config.geometry.chunk_pages());
-        if self.rebuild.phase == Phase::Idle && self.rebuild.active == 0 {
+        if self.rebuild.phase == RebuildPhase::Idle && self.rebuild.active == 0 {
             if let Some((_, upto)) = self.members.filling() {
                 // Rows that are not used are passed over: a window that begins behind the last one is empty, and ends the rebuild.
                 let next = self.used_from(upto).map_or(end_of_members, |rows| rows.start);
                 let end = Row(next.0 + u64::from(self.config.rebuild_window) * chunk).min(end_of_members);
-                self.rebuild.phase = Phase::Window { next, end };
+                self.rebuild.phase = RebuildPhase::Window { next, end };
             } else {
                 let lost = self.members.lost();
                 self.rebuild.wanted.retain(|dev| lost.contains(*dev));
@@ -94,12 +94,12 @@ impl Array {
                 }
                 let dev = self.rebuild.wanted.remove(0);
                 self.members.fill(dev);
-                self.rebuild.phase = Phase::Noting;
+                self.rebuild.phase = RebuildPhase::Noting;
                 self.persist(out);
                 return;
             }
         }
-        let Phase::Window { mut next, end } = self.rebuild.phase else { return };
+        let RebuildPhase::Window { mut next, end } = self.rebuild.phase else { return };
         while next < end && self.rebuild.active < CONCURRENT {
             let Some(used) = self.used_from(next).filter(|rows| rows.start < end) else {
                 next = end;
@@ -114,12 +114,12 @@ impl Array {
             // where it has been filled. Writes conflict with what is read.
             let claim = Claim { stripe, first, rows: rows.count, r: self.all, w: ColumnSet::EMPTY };
             let op = out.open(Class::Rebuild, Some(claim), None);
-            self.set_task(op, Task::Rebuild(rows));
+            self.set_task(op, ArrayTask::Rebuild(rows));
         }
-        self.rebuild.phase = Phase::Window { next, end };
+        self.rebuild.phase = RebuildPhase::Window { next, end };
         if next == end && self.rebuild.active == 0 {
             let op = self.open_flush(None, out);
-            self.rebuild.phase = Phase::Flushing { op, end };
+            self.rebuild.phase = RebuildPhase::Flushing { op, end };
         }
     }
 
@@ -145,23 +145,23 @@ impl Array {
 
     /// A flush is done; if it was that of a window, the window counts as soon as it is noted.
     pub(super) fn window_flushed(&mut self, flush: OpId, out: &mut Out) {
-        if let Phase::Flushing { op, end } = self.rebuild.phase
+        if let RebuildPhase::Flushing { op, end } = self.rebuild.phase
             && op == flush
         {
-            self.rebuild.phase = Phase::Noting;
+            self.rebuild.phase = RebuildPhase::Noting;
             self.members.filled(end, end.0 == self.config.geometry.member_pages());
             self.persist(out);
         }
     }
 
     #[cold]
-    pub(super) fn plan_rebuild(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn plan_rebuild(&mut self, op: OpId, rows: Rows, versions: &mut dyn PageVersions, out: &mut Out) {
         let before = self.stats;
         self.fill_rows(op, rows, versions, out);
         self.stats.was_rebuild(&before);
     }
 
-    fn fill_rows(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions, out: &mut Out) {
+    fn fill_rows(&mut self, op: OpId, rows: Rows, versions: &mut dyn PageVersions, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);
             return;
@@ -187,7 +187,7 @@ impl Array {
                 self.write_rows(op, stripe, rows, column, src, ready, out);
             }
             // The row alone is lost, as far as that can be noted.
-            Err(Unknown) if !unreadable.is_empty() && self.may_miss_more() => {
+            Err(MissingSource) if !unreadable.is_empty() && self.may_miss_more() => {
                 versions.released(op);
                 if !self.leave_missing(op, BadPage { dev, page: rows.first.0 }, out) {
                     self.waiting.push(op);
@@ -196,8 +196,8 @@ impl Array {
                 }
             }
             // Another was lost, so that nothing can be computed.
-            Err(Unknown) if too_many && unreadable.is_empty() => {}
-            Err(Unknown) => {
+            Err(MissingSource) if too_many && unreadable.is_empty() => {}
+            Err(MissingSource) => {
                 self.rebuild.halted = true;
                 self.rebuild.stop();
             }
@@ -212,9 +212,9 @@ impl Array {
         op: OpId,
         rows: Rows,
         column: Column,
-        versions: &mut dyn Versions,
+        versions: &mut dyn PageVersions,
         out: &mut Out,
-    ) -> Result<(Buf, StepSet), Unknown> {
+    ) -> Result<(Buf, StepSet), MissingSource> {
         let geometry = &self.config.geometry;
         let stripe = geometry.stripe_of(rows.first).0;
         let columns = self.columns(stripe, rows);
@@ -227,11 +227,11 @@ impl Array {
             return self.departed_anew(op, row, column, out);
         }
         if lost_all.len() > u32::from(geometry.parity_columns()) {
-            return Err(Unknown);
+            return Err(MissingSource);
         }
-        if geometry.level() == Level::Raid1 {
+        if geometry.level() == RaidLevel::Raid1 {
             let page = out.tmp(op, pages);
-            let source = columns.live.lowest().ok_or(Unknown)?;
+            let source = columns.live.lowest().ok_or(MissingSource)?;
             let read = self.read_rows(op, stripe, rows, source, page, StepSet::EMPTY, out);
             return Ok((page, read));
         }
@@ -263,9 +263,9 @@ impl Array {
             self.rebuild.active += 1;
             let claim = Claim { stripe, first, rows: 1, r: self.all, w: ColumnSet::EMPTY };
             let part = out.open(Class::Rebuild, Some(claim), None);
-            self.set_task(part, Task::Rebuild(Rows::new(row, 1)));
+            self.set_task(part, ArrayTask::Rebuild(Rows::new(row, 1)));
         }
-        self.set_task(op, Task::Rebuild(Rows::new(rows.first, 0)));
+        self.set_task(op, ArrayTask::Rebuild(Rows::new(rows.first, 0)));
         out.close(op);
     }
 
@@ -280,15 +280,17 @@ impl Array {
         row: DepartedRow<'_>,
         column: Column,
         out: &mut Out,
-    ) -> Result<(Buf, StepSet), Unknown> {
+    ) -> Result<(Buf, StepSet), MissingSource> {
         let mut pages = [Buf::None; MAX_DEVICES];
         Ok(if self.data.contains(column) {
             let newest = row.sources.newest(column);
             let alone = ColumnSet::one(column);
             let ready = match row.sources.covered(column) {
-                Source::Member if newest != Source::Member => self.gather_covered(op, row, &mut pages, out)?,
-                Source::Page(_) | Source::Nv(_) if matches!(newest, Source::Nv(_)) => {
-                    self.gather(op, row, alone, Sources::covered, &mut pages, out)
+                VersionSource::Member if newest != VersionSource::Member => {
+                    self.gather_covered(op, row, &mut pages, out)?
+                }
+                VersionSource::Page(_) | VersionSource::Nv(_) if matches!(newest, VersionSource::Nv(_)) => {
+                    self.gather(op, row, alone, RowSources::covered, &mut pages, out)
                 }
                 _ => self.gather_newest(op, row, alone, &mut pages, out)?,
             };

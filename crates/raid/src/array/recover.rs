@@ -7,11 +7,11 @@ use destage_plan::{
     Start, Step, StepSet, Stripe,
 };
 
-use super::members::Unknown;
+use super::members::UnknownTag;
 use super::sources::DepartedRow;
-use super::versions::{Source, Sources, Updated};
-use super::{Array, Task, Versions, bad_pages, log, members};
-use crate::{Level, MAX_DEVICES};
+use super::versions::{ParityUpdate, RowSources, VersionSource};
+use super::{ArrayTask, PageVersions, RaidArray, bad_pages, log, members};
+use crate::{MAX_DEVICES, RaidLevel};
 
 /// Operations that make rows consistent at the same time, and the most rows of each: what they read
 /// is held in memory.
@@ -20,9 +20,9 @@ const ROWS: u32 = 256;
 
 /// What is left to be made consistent.
 #[derive(Default)]
-pub(super) struct Recovery {
+pub(super) struct RowRecovery {
     todo: VecDeque<Rows>,
-    /// Holds the rows of which what stands above [says](Array::recover_above) that they are not consistent, while no intent
+    /// Holds the rows of which what stands above [says](RaidArray::recover_above) that they are not consistent, while no intent
     /// does.
     above: BTreeSet<Row>,
     active: u32,
@@ -31,7 +31,7 @@ pub(super) struct Recovery {
     checked: bool,
 }
 
-impl Recovery {
+impl RowRecovery {
     /// Puts rows at the head of what is left, one by one.
     fn divide(&mut self, rows: Rows) {
         for row in (rows.first.0..rows.end().0).rev() {
@@ -40,7 +40,7 @@ impl Recovery {
     }
 }
 
-impl Array {
+impl RaidArray {
     #[cold]
     pub(super) fn start(&mut self, start: Start<'_>, out: &mut Out) {
         let count = self.config.geometry.members();
@@ -48,7 +48,7 @@ impl Array {
         let page_bytes = out.page_bytes();
         for held @ NvHeld { slot, tag, .. } in start.nv {
             let loaded = match tag[1] {
-                _ if !self.slots.occupy(*slot) => Err(Unknown),
+                _ if !self.slots.occupy(*slot) => Err(UnknownTag),
                 // What stands above takes it, or refuses.
                 _ if Self::is_above(tag) && self.share.used < self.share.slots => {
                     self.share.used += 1;
@@ -57,11 +57,11 @@ impl Array {
                 members::KIND_MEMBERS if held.is_empty() => self.members.load(*slot, tag),
                 bad_pages::KIND_MISSING if held.is_empty() => self.members.bad.load(*slot, tag, count),
                 log::KIND_LOG if held.len() == page_bytes => self.log.load(*slot, tag, count),
-                _ => Err(Unknown),
+                _ => Err(UnknownTag),
             };
             match loaded {
                 Ok(superseded) => stale.extend(superseded),
-                Err(Unknown) => return self.refuse(Refusal::Nvram, out),
+                Err(UnknownTag) => return self.refuse(Refusal::Nvram, out),
             }
         }
         // A damaged page that was logged is no more than one that was not: a row that needs it has a hole. It had to be
@@ -93,7 +93,7 @@ impl Array {
     }
 
     /// Looks whether all rows can be made consistent, before anything is changed; whether they can.
-    fn check_recovery(&mut self, versions: &dyn Versions, out: &mut Out) -> bool {
+    fn check_recovery(&mut self, versions: &dyn PageVersions, out: &mut Out) -> bool {
         self.recovery.checked = true;
         let todo = self.recovery.todo.make_contiguous().to_vec();
         if let Some(refusal) = self.check_holes(&todo, versions) {
@@ -210,7 +210,7 @@ impl Array {
     }
 
     /// Goes on with recovery; says so when it is finished.
-    pub(super) fn recover_more(&mut self, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn recover_more(&mut self, versions: &mut dyn PageVersions, out: &mut Out) {
         if self.ready || self.recovery.refused || !versions.is_recovered() {
             return;
         }
@@ -230,7 +230,7 @@ impl Array {
             let (stripe, first) = self.config.geometry.stripe_of(rows.first);
             let claim = Claim { stripe, first, rows: rows.count, r: self.all, w: self.all };
             let op = out.open(Class::Recovery, Some(claim), None);
-            self.set_task(op, Task::Recover(rows, ColumnSet::EMPTY));
+            self.set_task(op, ArrayTask::Recover(rows, ColumnSet::EMPTY));
         }
         if self.recovery.active > 0 || self.flushes.is_under_way() || self.clearing > 0 {
             return;
@@ -247,13 +247,13 @@ impl Array {
     }
 
     #[cold]
-    pub(super) fn plan_recover(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn plan_recover(&mut self, op: OpId, rows: Rows, versions: &mut dyn PageVersions, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);
             return;
         }
         // What an earlier plan was to write back, this one need not.
-        self.set_task(op, Task::Recover(rows, ColumnSet::EMPTY));
+        self.set_task(op, ArrayTask::Recover(rows, ColumnSet::EMPTY));
         let geometry = &self.config.geometry;
         let stripe = geometry.stripe_of(rows.first).0;
         let columns = self.columns(stripe, rows);
@@ -263,7 +263,7 @@ impl Array {
             return out.close(op);
         }
         let pages = rows.count as u16;
-        if geometry.level() == Level::Raid1 {
+        if geometry.level() == RaidLevel::Raid1 {
             // If no copy of these rows can be read they are as they are.
             let Some(source) = columns.live.lowest() else { return out.close(op) };
             let others = targets - ColumnSet::one(source);
@@ -297,15 +297,19 @@ impl Array {
         let mut reads = StepSet::EMPTY;
         let above = if departs {
             let sources = versions.sources(rows.first);
-            let elsewhere =
-                |column: &Column| matches!(sources.newest(*column), Source::Page(_) | Source::Nv(_) | Source::Delta(_));
+            let elsewhere = |column: &Column| {
+                matches!(
+                    sources.newest(*column),
+                    VersionSource::Page(_) | VersionSource::Nv(_) | VersionSource::Delta(_)
+                )
+            };
             let above = self.data.iter().filter(elsewhere).collect();
             let row = DepartedRow { stripe, rows, columns, sources: &sources };
             // Of a member that is lost, or not filled yet, the parity alone tells the page, so that its slot is kept:
             // the parity is not durable before the next flush, and what such a member holds nobody believes.
             back = sources.above() & columns.live;
             versions.uses(op, rows.first);
-            reads = self.gather(op, row, above, Sources::newest, &mut data, out);
+            reads = self.gather(op, row, above, RowSources::newest, &mut data, out);
             above
         } else {
             ColumnSet::EMPTY
@@ -346,19 +350,19 @@ impl Array {
             self.stats.data_writes += 1;
             out.step(op, Step::Write { ext, src: data[column.index()], fua: true }, ready);
         }
-        self.set_task(op, Task::Recover(rows, back));
+        self.set_task(op, ArrayTask::Recover(rows, back));
         out.close(op);
     }
 
     /// Begins again: what it reads is not changed by what it wrote. Rows of which a page cannot be read are left to
     /// operations of their own.
     #[cold]
-    pub(super) fn recover_stuck(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn recover_stuck(&mut self, op: OpId, rows: Rows, versions: &mut dyn PageVersions, out: &mut Out) {
         versions.released(op);
         out.restart(op);
         if rows.count > 1 && self.members.bad.meets(rows) {
             self.recovery.divide(rows);
-            self.set_task(op, Task::Recover(Rows::new(rows.first, 0), ColumnSet::EMPTY));
+            self.set_task(op, ArrayTask::Recover(Rows::new(rows.first, 0), ColumnSet::EMPTY));
             out.close(op);
         } else {
             out.again(op);
@@ -366,7 +370,7 @@ impl Array {
     }
 
     #[cold]
-    pub(super) fn recover_done(&mut self, op: OpId, rows: Rows, back: ColumnSet, versions: &mut dyn Versions) {
+    pub(super) fn recover_done(&mut self, op: OpId, rows: Rows, back: ColumnSet, versions: &mut dyn PageVersions) {
         self.recovery.active -= 1;
         if rows.count == 0 {
             return;
@@ -375,7 +379,7 @@ impl Array {
             // Nothing may have been written: the next start finds all as this one did.
             return versions.released(op);
         }
-        versions.written(op, rows, back, Updated::Computed);
+        versions.written(op, rows, back, ParityUpdate::Computed);
         versions.released(op);
         self.stats.recovered_rows += u64::from(rows.count);
         let is_set = !self.recovery.above.remove(&rows.first);

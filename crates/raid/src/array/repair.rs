@@ -5,7 +5,7 @@ use destage_plan::{
 };
 
 use super::bad_pages::BadPageState;
-use super::{Array, Task, Versions};
+use super::{ArrayTask, PageVersions, RaidArray};
 
 /// Holds what an operation makes anew.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ enum RepairStage {
     Freeing(NvSlot),
 }
 
-impl Array {
+impl RaidArray {
     /// Opens the repair of a page. It holds its row alone.
     pub(super) fn open_repair(&mut self, page: BadPage, out: &mut Out) {
         self.open_repair_of(PageRepair { page, stage: RepairStage::Opened, is_noted: false }, out);
@@ -45,7 +45,7 @@ impl Array {
         let (stripe, first) = self.config.geometry.stripe_of(Row(page.page));
         let claim = Claim { stripe, first, rows: 1, r: self.all, w: self.all };
         let op = out.open(Class::Rebuild, Some(claim), None);
-        self.set_task(op, Task::Repair(repair));
+        self.set_task(op, ArrayTask::Repair(repair));
         self.repairs += 1;
     }
 
@@ -66,7 +66,7 @@ impl Array {
 
     /// Plans to compute the page.
     #[cold]
-    pub(super) fn plan_repair(&mut self, op: OpId, repair: PageRepair, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn plan_repair(&mut self, op: OpId, repair: PageRepair, versions: &mut dyn PageVersions, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);
             return;
@@ -82,7 +82,7 @@ impl Array {
         let stripe = self.config.geometry.stripe_of(rows.first).0;
         let column = self.config.geometry.column(stripe, page.dev);
         if let Ok((src, ready)) = self.page_anew(op, rows, column, versions, out) {
-            self.set_task(op, Task::Repair(PageRepair { stage: RepairStage::Computing(src), ..repair }));
+            self.set_task(op, ArrayTask::Repair(PageRepair { stage: RepairStage::Computing(src), ..repair }));
             out.step_notify(op, Step::Join, ready);
             return;
         }
@@ -106,7 +106,7 @@ impl Array {
                 // To compute it may have taken nearly all steps that an operation has.
                 out.renew(op);
                 out.attempt(op);
-                self.set_task(op, Task::Repair(PageRepair { stage: RepairStage::Writing, ..repair }));
+                self.set_task(op, ArrayTask::Repair(PageRepair { stage: RepairStage::Writing, ..repair }));
                 self.row_cache.drop_rows(Rows::new(Row(page.page), 1));
                 let ext = Ext::new(page.dev, page.page, 1);
                 let written = out.step(op, Step::Write { ext, src, fua: false }, StepSet::EMPTY);
@@ -118,7 +118,7 @@ impl Array {
             (RepairStage::Writing, Some(BadPageState::Missing(slot))) => {
                 // The member holds the page durably. From now on the operation alone frees the slot.
                 self.members.bad.remove(page);
-                self.set_task(op, Task::Repair(PageRepair { stage: RepairStage::Freeing(slot), ..repair }));
+                self.set_task(op, ArrayTask::Repair(PageRepair { stage: RepairStage::Freeing(slot), ..repair }));
                 let frees = out.slots(op, &[slot]);
                 out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
                 out.close(op);
@@ -130,7 +130,13 @@ impl Array {
 
     /// Begins again without the members and pages that failed, or gives up if the failed page is its own.
     #[cold]
-    pub(super) fn repair_stuck(&mut self, op: OpId, repair: PageRepair, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn repair_stuck(
+        &mut self,
+        op: OpId,
+        repair: PageRepair,
+        versions: &mut dyn PageVersions,
+        out: &mut Out,
+    ) {
         let page = repair.page;
         let gives_up = out.unreadable(op).contains(&page);
         if gives_up && self.members.bad.give_up(page) {
@@ -138,7 +144,7 @@ impl Array {
         }
         versions.released(op);
         out.restart(op);
-        self.set_task(op, Task::Repair(PageRepair { stage: RepairStage::Opened, ..repair }));
+        self.set_task(op, ArrayTask::Repair(PageRepair { stage: RepairStage::Opened, ..repair }));
         if gives_up {
             out.close(op);
         } else {
@@ -148,7 +154,7 @@ impl Array {
 
     /// Takes a page that was made off the list, and lets go on what waited for it.
     #[cold]
-    pub(super) fn repair_done(&mut self, op: OpId, repair: PageRepair, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn repair_done(&mut self, op: OpId, repair: PageRepair, versions: &mut dyn PageVersions, out: &mut Out) {
         let PageRepair { page, stage, .. } = repair;
         self.repairs -= 1;
         versions.released(op);

@@ -10,10 +10,10 @@ use destage_plan::{
 };
 
 use super::sources::DepartedRow;
-use super::versions::{Source, Sources};
-use super::write::Pages;
-use super::{Array, Task, Versions};
-use crate::{Level, MAX_DEVICES};
+use super::versions::{RowSources, VersionSource};
+use super::write::ColumnPages;
+use super::{ArrayTask, PageVersions, RaidArray};
+use crate::{MAX_DEVICES, RaidLevel};
 
 /// Limits the operations that compare rows at the same time: what they read is held in memory.
 const CONCURRENT: u32 = 4;
@@ -51,9 +51,9 @@ pub(super) struct ScrubTask {
     /// Lists the columns to be compared.
     columns: ColumnSet,
     /// Holds what they should be.
-    expected: Pages,
+    expected: ColumnPages,
     /// Names where they are, if not on their members.
-    sources: Option<Box<Sources>>,
+    sources: Option<Box<RowSources>>,
     /// Lists those of them that are compared.
     compared: ColumnSet,
     /// Holds a bit for each row of each of them that differs.
@@ -82,7 +82,7 @@ impl ScrubTask {
     }
 }
 
-impl Array {
+impl RaidArray {
     /// Begins to compare rows.
     pub(super) fn begin_scrub(&mut self, order: ScrubOrder, out: &mut Out) {
         debug_assert!(self.scrub.order.is_none(), "an order comes after the last one is done");
@@ -123,18 +123,18 @@ impl Array {
         let (stripe, first) = self.config.geometry.stripe_of(rows.first);
         let w = match self.config.geometry.level() {
             _ if !order.repairs => ColumnSet::EMPTY,
-            Level::Raid1 => self.all,
+            RaidLevel::Raid1 => self.all,
             _ => self.parity(),
         };
         let claim = Claim { stripe, first, rows: rows.count, r: self.all, w };
         let op = out.open(Class::Rebuild, Some(claim), None);
-        self.set_task(op, Task::Scrub(Box::new(ScrubTask::new(rows))));
+        self.set_task(op, ArrayTask::Scrub(Box::new(ScrubTask::new(rows))));
         self.scrub.active += 1;
     }
 
     fn scrub_task(&mut self, op: OpId) -> &mut ScrubTask {
         match self.task(op) {
-            Some(Task::Scrub(task)) => task,
+            Some(ArrayTask::Scrub(task)) => task,
             _ => unreachable!("the operation compares rows"),
         }
     }
@@ -149,7 +149,7 @@ impl Array {
 
     /// Plans to read what is compared, and to compute what it should be.
     #[cold]
-    pub(super) fn plan_scrub(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn plan_scrub(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);
             return;
@@ -160,7 +160,7 @@ impl Array {
         }
         let stripe = self.config.geometry.stripe_of(rows.first).0;
         let mut task = ScrubTask::new(rows);
-        let planned = if self.config.geometry.level() == Level::Raid1 {
+        let planned = if self.config.geometry.level() == RaidLevel::Raid1 {
             self.plan_copy_check(op, stripe, &mut task, versions, out)
         } else {
             self.plan_parity_check(op, stripe, &mut task, versions, out)
@@ -191,7 +191,7 @@ impl Array {
         op: OpId,
         stripe: Stripe,
         task: &mut ScrubTask,
-        versions: &dyn Versions,
+        versions: &dyn PageVersions,
         out: &mut Out,
     ) -> Option<StepSet> {
         let rows = task.rows;
@@ -200,7 +200,7 @@ impl Array {
         task.columns = columns.live - ColumnSet::one(first);
         let are_on_members = !versions.departs(rows) || {
             let sources = versions.sources(rows.first);
-            self.data.iter().all(|column| sources.covered(column) == Source::Member)
+            self.data.iter().all(|column| sources.covered(column) == VersionSource::Member)
         };
         if task.columns.is_empty() || !are_on_members {
             return None;
@@ -217,15 +217,15 @@ impl Array {
         op: OpId,
         stripe: Stripe,
         task: &mut ScrubTask,
-        versions: &mut dyn Versions,
+        versions: &mut dyn PageVersions,
         out: &mut Out,
     ) -> Option<StepSet> {
         let rows = task.rows;
         let columns = self.columns(stripe, rows);
-        let sources = if versions.departs(rows) { versions.sources(rows.first) } else { Sources::default() };
+        let sources = if versions.departs(rows) { versions.sources(rows.first) } else { RowSources::default() };
         let row = DepartedRow { stripe, rows, columns, sources: &sources };
-        let unknown = row.missing(self.data, Sources::covered);
-        let live = self.parity() - row.missing(self.parity(), Sources::newest);
+        let unknown = row.missing(self.data, RowSources::covered);
+        let live = self.parity() - row.missing(self.parity(), RowSources::newest);
         let equations = if unknown.is_empty() { ColumnSet::EMPTY } else { self.equations(live, unknown) };
         if unknown.len() > equations.len() {
             return None;
@@ -236,7 +236,7 @@ impl Array {
         if task.columns.is_empty() && !has_no_parity {
             return None;
         }
-        let mut pages: Pages = [Buf::None; MAX_DEVICES];
+        let mut pages: ColumnPages = [Buf::None; MAX_DEVICES];
         let mut ready = if versions.departs(rows) {
             versions.uses(op, rows.first);
             self.gather_covered(op, row, &mut pages, out).ok()?
@@ -262,7 +262,7 @@ impl Array {
         row: DepartedRow<'_>,
         unknown: ColumnSet,
         equations: ColumnSet,
-        pages: &mut Pages,
+        pages: &mut ColumnPages,
         out: &mut Out,
     ) -> StepSet {
         let DepartedRow { stripe, rows, columns, .. } = row;
@@ -310,11 +310,11 @@ impl Array {
         task.columns = task.columns & live.live;
         let (columns, expected) = (task.columns, task.expected);
         let sources = task.sources.take();
-        let mut pages: Pages = [Buf::None; MAX_DEVICES];
+        let mut pages: ColumnPages = [Buf::None; MAX_DEVICES];
         let mut after = StepSet::EMPTY;
         if let Some(sources) = &sources {
             let row = DepartedRow { stripe, rows, columns: live, sources };
-            after |= self.gather(op, row, columns, Sources::newest, &mut pages, out);
+            after |= self.gather(op, row, columns, RowSources::newest, &mut pages, out);
         } else {
             for column in columns.iter() {
                 pages[column.index()] = out.tmp(op, rows.count as u16);
@@ -341,7 +341,8 @@ impl Array {
         let task = self.scrub_task(op);
         let (mismatched, expected) = (task.mismatched(), task.expected);
         let can_be_written = |column| {
-            let is_on_member = task.sources.as_ref().is_none_or(|sources| sources.newest(column) == Source::Member);
+            let is_on_member =
+                task.sources.as_ref().is_none_or(|sources| sources.newest(column) == VersionSource::Member);
             is_on_member && live.contains(column)
         };
         if repairs && task.is_whole && !mismatched.is_empty() && mismatched.iter().all(can_be_written) {
@@ -356,7 +357,7 @@ impl Array {
 
     /// Begins again without the members and pages that failed: nothing that it reads was changed by what it wrote.
     #[cold]
-    pub(super) fn scrub_stuck(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn scrub_stuck(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         versions.released(op);
         out.restart(op);
         let task = self.scrub_task(op);
@@ -366,7 +367,7 @@ impl Array {
 
     /// Counts and reports what was found.
     #[cold]
-    pub(super) fn scrub_done(&mut self, op: OpId, task: &ScrubTask, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn scrub_done(&mut self, op: OpId, task: &ScrubTask, versions: &mut dyn PageVersions, out: &mut Out) {
         versions.released(op);
         self.scrub.active -= 1;
         let rows = task.rows;

@@ -2,12 +2,12 @@
 
 use destage_plan::{ColumnSet, Stripe};
 
-use super::Array;
+use super::RaidArray;
 
 /// Rows of one stripe of which the same columns are meant: the unit in which parity is planned. A
 /// fragment has at most three. One that is trimmed can be several whole stripes: it has all rows of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seg {
+pub struct StripeSegment {
     /// The stripe.
     pub stripe: Stripe,
     /// First row in the stripe's chunks.
@@ -18,16 +18,16 @@ pub struct Seg {
     pub columns: ColumnSet,
 }
 
-impl Seg {
+impl StripeSegment {
     /// Pages of data.
     pub const fn pages(&self) -> u16 {
         (self.rows * self.columns.len()) as u16
     }
 }
 
-impl Array {
+impl RaidArray {
     /// Returns the segments of a range of pages inside one stripe, at most three, rows ascending. Whole stripes are one.
-    pub fn segments(&self, page: u64, pages: u16) -> impl Iterator<Item = Seg> + use<> {
+    pub fn segments(&self, page: u64, pages: u16) -> impl Iterator<Item = StripeSegment> + use<> {
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
         let place = geometry.locate(page);
@@ -38,7 +38,7 @@ impl Array {
         // Columns first..=last; the first is touched from row `from` on, the last up to row `to`.
         let columns = ColumnSet::between;
         let stripe = place.stripe;
-        let seg = move |first, end, columns| Seg { stripe, first, rows: end - first, columns };
+        let seg = move |first, end, columns| StripeSegment { stripe, first, rows: end - first, columns };
         let (data, wide) = (u32::from(geometry.data_columns()), u32::from(pages));
         let segs = if first == last {
             [seg(from, to, columns(first, last)), seg(0, 0, ColumnSet::EMPTY), seg(0, 0, ColumnSet::EMPTY)]
@@ -62,7 +62,7 @@ impl Array {
     }
 
     /// The pages of a segment, column by column.
-    pub fn pages_of(&self, seg: Seg) -> impl Iterator<Item = u64> + use<> {
+    pub fn pages_of(&self, seg: StripeSegment) -> impl Iterator<Item = u64> + use<> {
         let geometry = &self.config.geometry;
         let (data, chunk) = (u64::from(geometry.data_columns()), u64::from(geometry.chunk_pages()));
         let rows = u64::from(seg.rows);

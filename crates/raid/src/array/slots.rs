@@ -3,19 +3,19 @@
 
 use destage_plan::{NvSlot, Out, Tag};
 
-use super::Array;
+use super::RaidArray;
 
 /// Kinds of tags, in their second byte, below this are the array's.
 const FIRST_KIND_ABOVE: u8 = 16;
 
 /// The slots of what stands on the array.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Share {
+pub(super) struct SlotShare {
     pub(super) slots: u32,
     pub(super) used: u32,
 }
 
-impl Array {
+impl RaidArray {
     /// The second byte of a tag by which a slot is known to belong to what stands on the array; the
     /// first is a version.
     pub const fn kind_above(number: u8) -> u8 {
@@ -42,7 +42,7 @@ impl Array {
     }
 
     /// Takes back a slot of the share, after the step that frees it was done, or if nothing was put
-    /// into it. Writes that [wait](super::Approach::Waits) try again.
+    /// into it. Writes that [wait](super::WriteApproach::Waits) try again.
     pub fn give_slot(&mut self, slot: NvSlot, out: &mut Out) {
         self.slots.free(slot);
         self.share.used -= 1;

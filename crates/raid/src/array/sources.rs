@@ -3,10 +3,10 @@
 
 use destage_plan::{Buf, Column, ColumnSet, Ext, OpId, Out, Rows, Span, Step, StepSet, Stripe};
 
-use super::versions::{Change, DeltaPlace, Source, Sources};
-use super::write::Pages;
-use super::{Array, Columns};
-use crate::{Level, MAX_DEVICES};
+use super::versions::{DeltaPlace, RowSources, VersionDelta, VersionSource};
+use super::write::ColumnPages;
+use super::{RaidArray, StripeColumns};
+use crate::{MAX_DEVICES, RaidLevel};
 
 /// A row whose pages are not all on their members.
 #[derive(Clone, Copy)]
@@ -14,18 +14,18 @@ pub(super) struct DepartedRow<'a> {
     pub(super) stripe: Stripe,
     /// The row alone.
     pub(super) rows: Rows,
-    pub(super) columns: Columns,
-    pub(super) sources: &'a Sources,
+    pub(super) columns: StripeColumns,
+    pub(super) sources: &'a RowSources,
 }
 
 impl DepartedRow<'_> {
     /// Of these columns, those of which the source is not to be had.
-    pub(super) fn missing(&self, of: ColumnSet, source: impl Fn(&Sources, Column) -> Source) -> ColumnSet {
+    pub(super) fn missing(&self, of: ColumnSet, source: impl Fn(&RowSources, Column) -> VersionSource) -> ColumnSet {
         of.iter()
             .filter(|column| match source(self.sources, *column) {
-                Source::Member | Source::Before(_) => !self.columns.live.contains(*column),
-                Source::Parity(_) | Source::Lost => true,
-                Source::Page(_) | Source::Nv(_) | Source::Delta(_) => false,
+                VersionSource::Member | VersionSource::Before(_) => !self.columns.live.contains(*column),
+                VersionSource::Parity(_) | VersionSource::Lost => true,
+                VersionSource::Page(_) | VersionSource::Nv(_) | VersionSource::Delta(_) => false,
             })
             .collect()
     }
@@ -43,7 +43,7 @@ pub(super) struct DeltaPages(Vec<(Ext, Buf, StepSet)>);
 
 impl DeltaPages {
     /// Where a delta is to be had, and after which steps.
-    fn read(&mut self, op: OpId, change: Change, out: &mut Out) -> (Span, StepSet) {
+    fn read(&mut self, op: OpId, change: VersionDelta, out: &mut Out) -> (Span, StepSet) {
         let (buf, read) = match change.place {
             DeltaPlace::Nv(slot) => (Buf::Nv(slot), StepSet::EMPTY),
             DeltaPlace::Page(ext) => {
@@ -78,12 +78,12 @@ fn change_page(op: OpId, page: Buf, delta: Span, after: StepSet, out: &mut Out) 
 
 /// Some of what is wanted is nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unknown;
+pub(super) struct MissingSource;
 
-impl Array {
+impl RaidArray {
     /// The column whose member has a column's page: of copies any that is live.
-    fn copy_of(&self, column: Column, columns: Columns) -> Column {
-        let copies = self.config.geometry.level() == Level::Raid1;
+    fn copy_of(&self, column: Column, columns: StripeColumns) -> Column {
+        let copies = self.config.geometry.level() == RaidLevel::Raid1;
         if copies { columns.live.lowest().unwrap_or(column) } else { column }
     }
 
@@ -93,28 +93,28 @@ impl Array {
         op: OpId,
         row: DepartedRow<'_>,
         wanted: ColumnSet,
-        source: impl Fn(&Sources, Column) -> Source,
-        pages: &mut Pages,
+        source: impl Fn(&RowSources, Column) -> VersionSource,
+        pages: &mut ColumnPages,
         out: &mut Out,
     ) -> StepSet {
         let (mut done, mut deltas) = (StepSet::EMPTY, DeltaPages::default());
         for column in wanted.iter() {
             pages[column.index()] = match source(row.sources, column) {
-                Source::Nv(slot) => Buf::Nv(slot),
-                Source::Page(ext) => {
+                VersionSource::Nv(slot) => Buf::Nv(slot),
+                VersionSource::Page(ext) => {
                     let (dst, read) = read_page(op, ext, out);
                     done |= read;
                     dst
                 }
-                Source::Delta(delta) => {
+                VersionSource::Delta(delta) => {
                     let (base, read) = read_page(op, delta.base, out);
-                    let change = Change { place: delta.place, offset: delta.offset, len: delta.len };
+                    let change = VersionDelta { place: delta.place, offset: delta.offset, len: delta.len };
                     let (delta, there) = deltas.read(op, change, out);
                     let dst = out.tmp(op, 1);
                     done |= out.step(op, Step::Decode { base, delta, dst }, read | there);
                     dst
                 }
-                Source::Before(change) => {
+                VersionSource::Before(change) => {
                     let page = out.tmp(op, 1);
                     let read = self.read_rows(op, row.stripe, row.rows, column, page, StepSet::EMPTY, out);
                     let (delta, there) = deltas.read(op, change, out);
@@ -122,7 +122,7 @@ impl Array {
                     done |= changed;
                     dst
                 }
-                Source::Member | Source::Parity(_) | Source::Lost => {
+                VersionSource::Member | VersionSource::Parity(_) | VersionSource::Lost => {
                     let column = self.copy_of(column, row.columns);
                     let dst = out.tmp(op, 1);
                     done |= self.read_rows(op, row.stripe, row.rows, column, dst, StepSet::EMPTY, out);
@@ -141,8 +141,8 @@ impl Array {
         op: OpId,
         row: DepartedRow<'_>,
         wanted: ColumnSet,
-        old: &mut Pages,
-        new: &mut Pages,
+        old: &mut ColumnPages,
+        new: &mut ColumnPages,
         deltas: &mut DeltaPages,
         out: &mut Out,
     ) -> StepSet {
@@ -164,8 +164,8 @@ impl Array {
                 whole.remove(column);
             }
         }
-        done |= self.gather(op, row, whole, Sources::covered, old, out);
-        done | self.gather(op, row, whole, Sources::newest, new, out)
+        done |= self.gather(op, row, whole, RowSources::covered, old, out);
+        done | self.gather(op, row, whole, RowSources::newest, new, out)
     }
 
     /// Makes the newest version of these data columns known; the steps. What is not to be had is
@@ -175,28 +175,28 @@ impl Array {
         op: OpId,
         row: DepartedRow<'_>,
         wanted: ColumnSet,
-        pages: &mut Pages,
+        pages: &mut ColumnPages,
         out: &mut Out,
-    ) -> Result<StepSet, Unknown> {
-        let mut missing = row.missing(wanted, Sources::newest);
-        if self.config.geometry.level() == Level::Raid1 && !row.columns.live.is_empty() {
+    ) -> Result<StepSet, MissingSource> {
+        let mut missing = row.missing(wanted, RowSources::newest);
+        if self.config.geometry.level() == RaidLevel::Raid1 && !row.columns.live.is_empty() {
             // Any copy will do.
-            missing = missing.iter().filter(|column| row.sources.newest(*column) == Source::Lost).collect();
+            missing = missing.iter().filter(|column| row.sources.newest(*column) == VersionSource::Lost).collect();
         }
         if missing.is_empty() {
-            return Ok(self.gather(op, row, wanted, Sources::newest, pages, out));
+            return Ok(self.gather(op, row, wanted, RowSources::newest, pages, out));
         }
         // A stale column's newest version is in no parity, but what has changed may be known.
         let changed = missing & row.sources.stale();
         let change = |column| match row.sources.covered(column) {
-            Source::Before(change) => Ok(Some(change)),
-            Source::Parity(change) => Ok(change),
+            VersionSource::Before(change) => Ok(Some(change)),
+            VersionSource::Parity(change) => Ok(change),
             // It is the newest version after all.
-            Source::Member => Ok(None),
-            _ => Err(Unknown),
+            VersionSource::Member => Ok(None),
+            _ => Err(MissingSource),
         };
         changed.iter().try_for_each(|column| change(column).map(drop))?;
-        let mut covered: Pages = [Buf::None; MAX_DEVICES];
+        let mut covered: ColumnPages = [Buf::None; MAX_DEVICES];
         let mut done = self.gather_covered(op, row, &mut covered, out)?;
         let stale = row.sources.stale() & wanted;
         for column in (wanted - stale).iter() {
@@ -212,15 +212,15 @@ impl Array {
                 done |= new;
             }
         }
-        Ok(done | self.gather(op, row, stale - changed, Sources::newest, pages, out))
+        Ok(done | self.gather(op, row, stale - changed, RowSources::newest, pages, out))
     }
 
     /// Returns the data columns whose version that the parity covers has to be computed, and the parity that is there for it.
-    pub(super) fn covered_anew(&self, row: DepartedRow<'_>) -> Result<(ColumnSet, ColumnSet), Unknown> {
-        let unknown = row.missing(self.data, Sources::covered);
-        let live = self.parity() - row.missing(self.parity(), Sources::newest);
+    pub(super) fn covered_anew(&self, row: DepartedRow<'_>) -> Result<(ColumnSet, ColumnSet), MissingSource> {
+        let unknown = row.missing(self.data, RowSources::covered);
+        let live = self.parity() - row.missing(self.parity(), RowSources::newest);
         if unknown.len() > live.len() || !unknown.is_empty() && row.sources.is_torn() {
-            return Err(Unknown);
+            return Err(MissingSource);
         }
         Ok((unknown, live))
     }
@@ -230,14 +230,14 @@ impl Array {
         &mut self,
         op: OpId,
         row: DepartedRow<'_>,
-        pages: &mut Pages,
+        pages: &mut ColumnPages,
         out: &mut Out,
-    ) -> Result<StepSet, Unknown> {
+    ) -> Result<StepSet, MissingSource> {
         let (unknown, live) = self.covered_anew(row)?;
-        let mut done = self.gather(op, row, self.data - unknown, Sources::covered, pages, out);
+        let mut done = self.gather(op, row, self.data - unknown, RowSources::covered, pages, out);
         if !unknown.is_empty() {
             let equations = self.equations(live, unknown);
-            done |= self.gather(op, row, equations, Sources::newest, pages, out);
+            done |= self.gather(op, row, equations, RowSources::newest, pages, out);
             done |= self.compute_lost(op, row.stripe, pages, unknown, live, 1, done, out);
         }
         Ok(done)

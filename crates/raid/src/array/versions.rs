@@ -3,12 +3,12 @@
 
 use destage_plan::{Column, ColumnSet, DevSet, Ext, HostOp, NvSlot, OpId, Row, Rows};
 
-use super::Seg;
+use super::StripeSegment;
 use crate::MAX_DEVICES;
 
 /// Where a version of a page is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
+pub enum VersionSource {
     /// On its member.
     #[default]
     Member,
@@ -17,19 +17,19 @@ pub enum Source {
     /// In a slot of the NVRAM.
     Nv(NvSlot),
     /// What a delta makes of a page of a device that is no member.
-    Delta(Delta),
+    Delta(PageDelta),
     /// On its member, before a change: what is on the member now is the newest version.
-    Before(Change),
+    Before(VersionDelta),
     /// In the parity alone, which covers it: only what the parity covers of the rest of the row tells it. The
     /// newest version is it, or differs from it in this, if the member does not have it.
-    Parity(Option<Change>),
+    Parity(Option<VersionDelta>),
     /// Nowhere: it is lost.
     Lost,
 }
 
 /// A page that is kept as what it was and what has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delta {
+pub struct PageDelta {
     /// What it was: one page.
     pub base: Ext,
     /// Where the delta is.
@@ -42,7 +42,7 @@ pub struct Delta {
 
 /// What two versions of a page differ in: a delta that makes either of them of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct VersionDelta {
     /// Where the delta is.
     pub place: DeltaPlace,
     /// The first byte of the delta there.
@@ -64,40 +64,40 @@ pub enum DeltaPlace {
 /// the parity covers. They differ in columns that are *stale*: parity is the parity of what is
 /// covered. A row of which a covered version is lost is *torn*: its parity says nothing.
 #[derive(Clone, Debug)]
-pub struct Sources {
-    newest: [Source; MAX_DEVICES],
-    covered: [Source; MAX_DEVICES],
+pub struct RowSources {
+    newest: [VersionSource; MAX_DEVICES],
+    covered: [VersionSource; MAX_DEVICES],
     stale: ColumnSet,
 }
 
-impl Default for Sources {
+impl Default for RowSources {
     /// Everything is on its member, and the parity covers it.
     fn default() -> Self {
-        let members = [Source::Member; MAX_DEVICES];
+        let members = [VersionSource::Member; MAX_DEVICES];
         Self { newest: members, covered: members, stale: ColumnSet::EMPTY }
     }
 }
 
-impl Sources {
+impl RowSources {
     /// The newest version of a column, of parity too, is there.
-    pub const fn set_newest(&mut self, column: Column, source: Source) {
+    pub const fn set_newest(&mut self, column: Column, source: VersionSource) {
         self.newest[column.index()] = source;
     }
 
     /// The parity does not cover the newest version of a data column; the one that it covers is
     /// there.
-    pub const fn set_stale(&mut self, column: Column, covered: Source) {
+    pub const fn set_stale(&mut self, column: Column, covered: VersionSource) {
         self.covered[column.index()] = covered;
         self.stale.insert(column);
     }
 
     /// Where the newest version of a column is.
-    pub const fn newest(&self, column: Column) -> Source {
+    pub const fn newest(&self, column: Column) -> VersionSource {
         self.newest[column.index()]
     }
 
     /// Where the version of a column is that the parity covers.
-    pub const fn covered(&self, column: Column) -> Source {
+    pub const fn covered(&self, column: Column) -> VersionSource {
         if self.stale.contains(column) { self.covered[column.index()] } else { self.newest[column.index()] }
     }
 
@@ -110,9 +110,13 @@ impl Sources {
     /// that is no member and has not what the parity covers beside it, as it has where parity alone is late.
     pub const fn is_above(&self, column: Column) -> bool {
         match self.newest(column) {
-            Source::Nv(_) => true,
-            Source::Page(_) => matches!(self.covered(column), Source::Member | Source::Lost),
-            Source::Member | Source::Delta(_) | Source::Before(_) | Source::Parity(_) | Source::Lost => false,
+            VersionSource::Nv(_) => true,
+            VersionSource::Page(_) => matches!(self.covered(column), VersionSource::Member | VersionSource::Lost),
+            VersionSource::Member
+            | VersionSource::Delta(_)
+            | VersionSource::Before(_)
+            | VersionSource::Parity(_)
+            | VersionSource::Lost => false,
         }
     }
 
@@ -123,13 +127,13 @@ impl Sources {
 
     /// What the newest version of a column and the one that the parity covers differ in, if that is kept. A
     /// delta of a whole page of a page that is kept as it was is the new page, and not what they differ in.
-    pub(super) fn change(&self, column: Column, page_bytes: u32) -> Option<Change> {
+    pub(super) fn change(&self, column: Column, page_bytes: u32) -> Option<VersionDelta> {
         match (self.covered(column), self.newest(column)) {
-            (Source::Before(change), _) => Some(change),
-            (Source::Page(ext), Source::Delta(Delta { base, place, offset, len }))
+            (VersionSource::Before(change), _) => Some(change),
+            (VersionSource::Page(ext), VersionSource::Delta(PageDelta { base, place, offset, len }))
                 if ext == base && len < page_bytes =>
             {
-                Some(Change { place, offset, len })
+                Some(VersionDelta { place, offset, len })
             }
             _ => None,
         }
@@ -137,42 +141,43 @@ impl Sources {
 
     /// The deltas that make the version of a column that the parity covers and the newest of the same page, if both are
     /// kept so: they differ in what these do. Neither is a delta of a whole page.
-    pub(super) fn changes(&self, column: Column, page_bytes: u32) -> Option<[Change; 2]> {
-        let (Source::Delta(covered), Source::Delta(newest)) = (self.covered(column), self.newest(column)) else {
+    pub(super) fn changes(&self, column: Column, page_bytes: u32) -> Option<[VersionDelta; 2]> {
+        let (VersionSource::Delta(covered), VersionSource::Delta(newest)) = (self.covered(column), self.newest(column))
+        else {
             return None;
         };
         let is_one = self.stale.contains(column) && covered.base == newest.base;
-        let change = |Delta { place, offset, len, .. }| Change { place, offset, len };
+        let change = |PageDelta { place, offset, len, .. }| VersionDelta { place, offset, len };
         (is_one && covered.len < page_bytes && newest.len < page_bytes).then(|| [covered, newest].map(change))
     }
 
     /// Whether the parity of the row says nothing.
     pub fn is_torn(&self) -> bool {
-        self.stale.iter().any(|column| self.covered(column) == Source::Lost)
+        self.stale.iter().any(|column| self.covered(column) == VersionSource::Lost)
     }
 }
 
 /// How a write is to be planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Approach {
+pub enum WriteApproach {
     /// All rows are as their members have them: data and parity are written.
     Plain,
     /// As `Plain`, though newer versions of the written pages may be above: these are older than what members have then, and
-    /// what stands above is [told](Versions::written) so.
+    /// what stands above is [told](PageVersions::written) so.
     Overwriting,
-    /// Some row [departs](Versions::departs) from its members: data and parity are written, with
-    /// regard to the row's [sources](Versions::sources).
+    /// Some row [departs](PageVersions::departs) from its members: data and parity are written, with
+    /// regard to the row's [sources](PageVersions::sources).
     Departed,
     /// The data is written and the parity left as it is. From now on the columns count as stale;
     /// what the parity covers is in the cache.
     Delayed,
     /// As `Delayed`, but what the parity covers is not in the cache yet: what stands above
-    /// [prepares](super::Duty::Prepare) for that before the data is written. The segment has one column.
+    /// [prepares](super::WriteDuty::Prepare) for that before the data is written. The segment has one column.
     Prepared,
     /// Writes nothing: other operations write parts of the segment, and the approach of each is asked in its turn. What stands
-    /// above [opens](super::Duty::Split) them. Answers only writes that have not been planned before.
+    /// above [opens](super::WriteDuty::Split) them. Answers only writes that have not been planned before.
     Split,
-    /// Nothing is written to the members: what stands above [takes](super::Duty::Absorb) the data and
+    /// Nothing is written to the members: what stands above [takes](super::WriteDuty::Absorb) the data and
     /// the parity, row by row, and has their newest versions from then on.
     Absorbed,
     /// Nothing is done: what is asked for need not be.
@@ -180,14 +185,14 @@ pub enum Approach {
     /// Fails the write: what it would take is not known any more.
     Refused,
     /// It cannot be done yet: there is no room to absorb it, or something has to be noted before. It is asked
-    /// anew when a slot is [given back](super::Array::give_slot), a flush is done, or what stands above
-    /// [says so](super::Array::try_again).
+    /// anew when a slot is [given back](super::RaidArray::give_slot), a flush is done, or what stands above
+    /// [says so](super::RaidArray::try_again).
     Waits,
 }
 
 /// What became of the parity of rows that were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Updated {
+pub enum ParityUpdate {
     /// It covers what was written, and what it covered else.
     Modified,
     /// It covers the newest version of every column, or there is no parity left that could cover
@@ -216,13 +221,13 @@ pub enum Updated {
 ///
 /// Versions change only under a claim that writes the column in question, and what the parity covers
 /// only under one that writes the parity, or when a device is lost. Where a version is may change at
-/// any moment; what was named to an operation that [uses](Versions::uses) it stays there as well.
-pub trait Versions {
+/// any moment; what was named to an operation that [uses](PageVersions::uses) it stays there as well.
+pub trait PageVersions {
     /// How what the host asks for is to be planned of a segment, of which these rows are left. It is asked anew
     /// whenever the write is planned anew. Parity can be left alone only if `may_delay`.
-    fn approach(&mut self, op: OpId, host: HostOp, seg: Seg, rows: Rows, may_delay: bool) -> Approach {
+    fn approach(&mut self, op: OpId, host: HostOp, seg: StripeSegment, rows: Rows, may_delay: bool) -> WriteApproach {
         let _ = (op, host, seg, may_delay);
-        if self.departs(rows) { Approach::Departed } else { Approach::Plain }
+        if self.departs(rows) { WriteApproach::Departed } else { WriteApproach::Plain }
     }
 
     /// Whether a page of these rows has its newest version elsewhere than on its member, or another
@@ -233,9 +238,9 @@ pub trait Versions {
     }
 
     /// Where the pages of a row are.
-    fn sources(&self, row: Row) -> Sources {
+    fn sources(&self, row: Row) -> RowSources {
         let _ = row;
-        Sources::default()
+        RowSources::default()
     }
 
     /// An operation uses what the [sources](Self::sources) of the row name: it stays where it is
@@ -270,7 +275,7 @@ pub trait Versions {
 
     /// Rows that were to be written with regard to their sources, or with their parity left alone,
     /// are written in these columns.
-    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
+    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: ParityUpdate) {
         let _ = (op, rows, columns, updated);
     }
 
@@ -281,7 +286,7 @@ pub trait Versions {
     }
 
     /// Whether the intent of a row that is consistent on stable storage, or stale there, has to
-    /// stay. When it need not any more, the array is [told](super::Array::let_go).
+    /// stay. When it need not any more, the array is [told](super::RaidArray::let_go).
     fn holds(&self, row: Row) -> bool {
         let _ = row;
         false
@@ -299,7 +304,7 @@ pub trait Versions {
     }
 
     /// Whether flushes can be answered: nothing of its own was lost that a start would believe. If not, it
-    /// [says](super::Array::try_again) when.
+    /// [says](super::RaidArray::try_again) when.
     fn may_flush(&mut self) -> bool {
         true
     }
@@ -319,7 +324,7 @@ pub trait Versions {
 #[derive(Clone, Copy, Debug)]
 pub struct OnMembers;
 
-impl Versions for OnMembers {
+impl PageVersions for OnMembers {
     fn may_fold(&self, _: Rows, _: ColumnSet) -> bool {
         true
     }

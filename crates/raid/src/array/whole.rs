@@ -2,17 +2,17 @@
 
 use destage_plan::{Buf, Column, ColumnSet, OpId, Out, Rows, Step, StepSet};
 
-use super::write::{Pages, What};
-use super::{Array, Columns, ParityMethod};
+use super::write::{ColumnPages, WriteExtent};
+use super::{ParityMethod, RaidArray, StripeColumns};
 use crate::MAX_DEVICES;
 
-impl Array {
+impl RaidArray {
     /// RAID-1: every copy that can be written.
     pub(super) fn plan_copies(
         &mut self,
         op: OpId,
-        what: What,
-        columns: Columns,
+        what: WriteExtent,
+        columns: StripeColumns,
         fresh: Buf,
         trim: bool,
         out: &mut Out,
@@ -42,9 +42,9 @@ impl Array {
     pub(super) fn plan_whole(
         &mut self,
         op: OpId,
-        what: What,
-        columns: Columns,
-        mut fresh: Pages,
+        what: WriteExtent,
+        columns: StripeColumns,
+        mut fresh: ColumnPages,
         trim: bool,
         out: &mut Out,
     ) -> StepSet {
@@ -134,7 +134,7 @@ impl Array {
     pub(super) fn read_column(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         column: Column,
         dst: Buf,
         after: StepSet,
@@ -147,7 +147,7 @@ impl Array {
     pub(super) fn write_column(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         column: Column,
         src: Buf,
         trim: bool,
@@ -171,9 +171,9 @@ impl Array {
     pub(super) fn write_columns(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         targets: ColumnSet,
-        fresh: &Pages,
+        fresh: &ColumnPages,
         p: Buf,
         q: Buf,
         after: StepSet,
@@ -196,7 +196,7 @@ impl Array {
     pub(super) fn after_writes(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         targets: ColumnSet,
         trim: bool,
         done: StepSet,

@@ -3,10 +3,13 @@
 
 use destage_plan::{Buf, ColumnSet, DevSet, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step, StepSet, Stripe};
 
-use super::absorbed::Taken;
+use super::absorbed::TakenPages;
 use super::row_cache::HeldRows;
-use super::{Approach, Array, Columns, Duty, Part, Regime, Seg, Task, Updated, Versions};
-use crate::{Geometry, Level, MAX_DEVICES};
+use super::{
+    ArrayTask, DurabilityMode, PagePart, PageVersions, ParityUpdate, RaidArray, StripeColumns, StripeSegment,
+    WriteApproach, WriteDuty,
+};
+use crate::{Geometry, MAX_DEVICES, RaidLevel};
 
 /// A write of one segment.
 #[derive(Debug)]
@@ -14,13 +17,13 @@ pub(super) struct WriteTask {
     /// The fragment whose bytes are written; none if parity alone is, or pages that are above.
     frag: Option<FragId>,
     /// What is above takes the pages, instead of the members.
-    pub(super) taken: Option<Taken>,
+    pub(super) taken: Option<TakenPages>,
     /// Which of the newest versions that are above are written.
-    above: Above,
+    above: VersionsWritten,
     pub(super) op: HostOp,
     fua: bool,
-    seg: Seg,
-    part: Part,
+    seg: StripeSegment,
+    part: PagePart,
     /// Where the fragment begins in its stripe, in pages of the stripe's data.
     begin: u32,
     /// Rows of the segment that are written.
@@ -31,7 +34,7 @@ pub(super) struct WriteTask {
     pub(super) join: StepSet,
     /// All data of the batch as it will be, once the steps before `join` are done: a degraded write
     /// logs only when all its reads have succeeded.
-    pub(super) known: Option<Box<Pages>>,
+    pub(super) known: Option<Box<ColumnPages>>,
     /// Slots of the NVRAM set aside for the batch.
     pub(super) reserved: usize,
     /// Rows whose intents were begun.
@@ -44,7 +47,7 @@ pub(super) struct WriteTask {
     stuck: bool,
     /// The batch is written with regard to where its versions are, or without its parity: what becomes
     /// of that.
-    pub(super) departed: Option<Updated>,
+    pub(super) departed: Option<ParityUpdate>,
     /// All rows are written; what else the operation does is no concern of the array.
     written: bool,
     /// Slots whose pages were superseded.
@@ -64,7 +67,7 @@ pub(super) struct WriteTask {
 }
 
 impl WriteTask {
-    pub(super) fn new(geometry: &Geometry, frag: &Frag, seg: Seg) -> Self {
+    pub(super) fn new(geometry: &Geometry, frag: &Frag, seg: StripeSegment) -> Self {
         let place = geometry.locate(frag.page);
         Self {
             frag: Some(frag.id),
@@ -78,16 +81,16 @@ impl WriteTask {
     }
 
     /// What stands above takes a segment of a fragment.
-    pub(super) fn taken(geometry: &Geometry, frag: &Frag, seg: Seg, taken: Taken) -> Self {
+    pub(super) fn taken(geometry: &Geometry, frag: &Frag, seg: StripeSegment, taken: TakenPages) -> Self {
         Self { taken: Some(taken), ..Self::new(geometry, frag, seg) }
     }
 
     /// The parity of a row is to cover the newest version of its data; the segment has no columns.
-    pub(super) const fn of_parity(seg: Seg) -> Self {
+    pub(super) const fn of_parity(seg: StripeSegment) -> Self {
         Self {
             frag: None,
             taken: None,
-            above: Above::None,
+            above: VersionsWritten::None,
             op: HostOp::Write,
             fua: false,
             seg,
@@ -116,8 +119,8 @@ impl WriteTask {
 
     /// The newest versions of a row that are above and that the parity does not cover are written, or
     /// taken by what else is above.
-    pub(super) fn of_above(seg: Seg, taken: Option<Taken>) -> Self {
-        let above = if seg.columns.is_empty() { Above::All } else { Above::OfSegment };
+    pub(super) fn of_above(seg: StripeSegment, taken: Option<TakenPages>) -> Self {
+        let above = if seg.columns.is_empty() { VersionsWritten::All } else { VersionsWritten::OfSegment };
         Self { above, taken, fua: true, ..Self::of_parity(seg) }
     }
 
@@ -128,12 +131,12 @@ impl WriteTask {
 
     /// Whether the newest versions that are above are written.
     pub(super) const fn is_from_above(&self) -> bool {
-        !matches!(self.above, Above::None)
+        !matches!(self.above, VersionsWritten::None)
     }
 
     /// Whether only those are that are of the segment's columns.
     pub(super) const fn is_of_segment(&self) -> bool {
-        matches!(self.above, Above::OfSegment)
+        matches!(self.above, VersionsWritten::OfSegment)
     }
 
     /// Whether it is for parity to catch up that was left behind.
@@ -184,7 +187,7 @@ impl WriteTask {
 /// What a write takes of the newest versions that are above. It is one byte with a purpose: the task of a write
 /// is copied for each.
 #[derive(Clone, Copy, Debug)]
-enum Above {
+enum VersionsWritten {
     None,
     /// All of the row.
     All,
@@ -194,15 +197,15 @@ enum Above {
 
 /// What is to be written, as far as planning needs it.
 #[derive(Clone, Copy)]
-pub(super) struct What {
+pub(super) struct WriteExtent {
     pub(super) stripe: Stripe,
     pub(super) rows: Rows,
     pub(super) columns: ColumnSet,
-    pub(super) part: Part,
+    pub(super) part: PagePart,
     pub(super) fua: bool,
 }
 
-impl What {
+impl WriteExtent {
     /// The index of the one column that a write of a part of a page has.
     pub(super) fn only(&self) -> usize {
         self.columns.lowest().expect("a write has a column").index()
@@ -213,10 +216,10 @@ impl What {
 pub(super) const NOTE_SLOTS: usize = 3;
 
 /// The pages of each column.
-pub(super) type Pages = [Buf; MAX_DEVICES];
+pub(super) type ColumnPages = [Buf; MAX_DEVICES];
 
-impl Array {
-    pub(super) fn plan_write(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+impl RaidArray {
+    pub(super) fn plan_write(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         if self.write_task(op).is_carried {
             let what = self.left(op);
             return self.finish_batch(op, what, StepSet::EMPTY, Buf::None, versions, out);
@@ -228,8 +231,8 @@ impl Array {
         let task = self.write_task(op);
         let (stuck, goes_on) = (std::mem::take(&mut task.stuck), task.known.is_some());
         if self.members.broken() && self.lost_in(op) {
-            if stuck && matches!(self.write_task(op).departed, Some(Updated::Modified | Updated::Computed)) {
-                self.write_task(op).departed = Some(Updated::Torn);
+            if stuck && matches!(self.write_task(op).departed, Some(ParityUpdate::Modified | ParityUpdate::Computed)) {
+                self.write_task(op).departed = Some(ParityUpdate::Torn);
                 self.tell_written(op, versions);
             }
             self.drop_plan(op, versions, out);
@@ -244,19 +247,19 @@ impl Array {
     }
 
     /// The operation cannot do what it is for: more is lost than the level can do without.
-    pub(super) fn fail(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn fail(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         if self.write_task(op).is_own() {
             // Others may be done.
             let row = self.left(op).rows.first;
-            versions.written(op, Rows::new(row, 1), ColumnSet::EMPTY, Updated::Lost);
+            versions.written(op, Rows::new(row, 1), ColumnSet::EMPTY, ParityUpdate::Lost);
             self.write_task(op).done += 1;
             if self.write_task(op).is_done() { out.close(op) } else { out.again(op) }
         } else {
-            self.duties.push_back(Duty::Fail { op });
+            self.duties.push_back(WriteDuty::Fail { op });
         }
     }
 
-    fn begin_write(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    fn begin_write(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         if self.unlogging > 0 {
             return self.waiting.push(op);
         }
@@ -279,16 +282,16 @@ impl Array {
         let task = self.write_task(op);
         let (seg, host, bypass) = (task.seg, task.op, task.bypass || task.is_full);
         let approach = match task.taken {
-            Some(Taken::Stored) => return self.plan_stored(op, left, versions, out),
-            Some(Taken::Absorbed) => Approach::Absorbed,
+            Some(TakenPages::Stored) => return self.plan_stored(op, left, versions, out),
+            Some(TakenPages::Absorbed) => WriteApproach::Absorbed,
             None if task.is_late() => return self.plan_late(op, what, versions, out),
-            None if task.is_own() => Approach::Departed,
+            None if task.is_own() => WriteApproach::Departed,
             None => {
                 let all_live = self.members.all_live() || self.is_all_live(left.rows);
                 let may_delay = self.needs_log() && all_live && !bypass;
                 match versions.approach(op, host, seg, left.rows, may_delay) {
                     // Other stripes may have nothing above.
-                    Approach::Skipped if is_wide => {
+                    WriteApproach::Skipped if is_wide => {
                         self.keep_one_stripe(&mut left);
                         what = self.alike(left);
                         versions.approach(op, host, seg, left.rows, may_delay)
@@ -298,41 +301,41 @@ impl Array {
             }
         };
         match approach {
-            Approach::Plain => self.begin_plain(op, what, versions, out),
-            Approach::Overwriting => {
-                self.write_task(op).departed = Some(Updated::Overwritten);
+            WriteApproach::Plain => self.begin_plain(op, what, versions, out),
+            WriteApproach::Overwriting => {
+                self.write_task(op).departed = Some(ParityUpdate::Overwritten);
                 self.begin_plain(op, what, versions, out);
             }
-            Approach::Departed => self.begin_departed(op, what, versions, out),
-            Approach::Delayed => self.plan_delayed(op, what, versions, out),
-            Approach::Prepared => self.plan_prepared(op, what, out),
-            Approach::Split => {
+            WriteApproach::Departed => self.begin_departed(op, what, versions, out),
+            WriteApproach::Delayed => self.plan_delayed(op, what, versions, out),
+            WriteApproach::Prepared => self.plan_prepared(op, what, out),
+            WriteApproach::Split => {
                 self.write_task(op).written = true;
-                self.duties.push_back(Duty::Split { op });
+                self.duties.push_back(WriteDuty::Split { op });
             }
-            Approach::Absorbed => self.plan_absorbed(op, what, versions, out),
-            Approach::Skipped => {
+            WriteApproach::Absorbed => self.plan_absorbed(op, what, versions, out),
+            WriteApproach::Skipped => {
                 self.write_task(op).batch = what.rows.count;
                 self.finish_batch(op, what, StepSet::EMPTY, Buf::None, versions, out);
             }
-            Approach::Refused => {
+            WriteApproach::Refused => {
                 self.drop_plan(op, versions, out);
                 self.fail(op, versions, out);
             }
-            Approach::Waits => self.waiting.push(op),
+            WriteApproach::Waits => self.waiting.push(op),
         }
     }
 
     /// Cuts off what lies behind the first stripe: what is not alike is planned stripe by stripe.
     #[cold]
-    fn keep_one_stripe(&self, what: &mut What) {
+    fn keep_one_stripe(&self, what: &mut WriteExtent) {
         let (_, row_in_chunk) = self.config.geometry.stripe_of(what.rows.first);
         what.rows.count = what.rows.count.min(self.config.geometry.chunk_pages() - row_in_chunk);
     }
 
     /// Has parity catch up that was left behind.
     #[cold]
-    fn plan_late(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) {
+    fn plan_late(&mut self, op: OpId, what: WriteExtent, versions: &mut dyn PageVersions, out: &mut Out) {
         let before = self.stats;
         self.begin_departed(op, what, versions, out);
         self.stats.was_late(&before);
@@ -340,7 +343,7 @@ impl Array {
 
     /// All data of rows of which some is lost is known: writes them.
     #[cold]
-    fn go_on_degraded(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    fn go_on_degraded(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         let (before, is_late) = (self.stats, self.write_task(op).is_late());
         self.log_and_write(op, versions, out);
         if is_late {
@@ -349,7 +352,13 @@ impl Array {
     }
 
     /// Writes rows of which the members hold the newest versions, and the parity covers them.
-    pub(super) fn begin_plain(&mut self, op: OpId, mut what: What, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn begin_plain(
+        &mut self,
+        op: OpId,
+        mut what: WriteExtent,
+        versions: &mut dyn PageVersions,
+        out: &mut Out,
+    ) {
         let columns = self.columns(what.stripe, what.rows);
         let lost = self.data - columns.live;
         if !self.members.all_live() && self.is_unknown(what, columns) {
@@ -380,7 +389,7 @@ impl Array {
         }
         self.begin_rows(op, what.rows);
         let fresh = self.fresh(op, what);
-        let after = if self.config.geometry.level() == Level::Raid1 {
+        let after = if self.config.geometry.level() == RaidLevel::Raid1 {
             self.plan_copies(op, what, columns, fresh[0], trim, out)
         } else {
             self.plan_whole(op, what, columns, fresh, trim, out)
@@ -393,10 +402,10 @@ impl Array {
     pub(super) fn finish_batch(
         &mut self,
         op: OpId,
-        what: What,
+        what: WriteExtent,
         after: StepSet,
         merged: Buf,
-        versions: &mut dyn Versions,
+        versions: &mut dyn PageVersions,
         out: &mut Out,
     ) {
         let task = self.write_task(op);
@@ -410,17 +419,17 @@ impl Array {
         if self.write_task(op).is_own() {
             out.close(op);
         } else {
-            self.duties.push_back(Duty::Finish { op, after, merged });
+            self.duties.push_back(WriteDuty::Finish { op, after, merged });
         }
     }
 
     /// Returns the rows that are left to be written, as far as one plan can treat them alike.
-    pub(super) fn what(&mut self, op: OpId) -> What {
+    pub(super) fn what(&mut self, op: OpId) -> WriteExtent {
         let left = self.left(op);
         self.alike(left)
     }
 
-    fn alike(&self, mut what: What) -> What {
+    fn alike(&self, mut what: WriteExtent) -> WriteExtent {
         if !self.members.all_live() {
             what.rows = self.members.bad.alike(what.rows);
         }
@@ -428,18 +437,18 @@ impl Array {
     }
 
     /// Returns the rows that are left to be written.
-    pub(super) fn left(&mut self, op: OpId) -> What {
+    pub(super) fn left(&mut self, op: OpId) -> WriteExtent {
         let every = self.fua();
         let task = self.write_task(op);
         let (seg, done, part, fua) = (task.seg, task.done, task.part, task.fua || every);
         let geometry = &self.config.geometry;
         let row = geometry.row(seg.stripe, seg.first + done);
         let stripe = if seg.rows > geometry.chunk_pages() { geometry.stripe_of(row).0 } else { seg.stripe };
-        What { stripe, rows: Rows::new(row, seg.rows - done), columns: seg.columns, part, fua }
+        WriteExtent { stripe, rows: Rows::new(row, seg.rows - done), columns: seg.columns, part, fua }
     }
 
     /// The pages that the host writes, by column; none if no fragment is written.
-    pub(super) fn fresh(&mut self, op: OpId, what: What) -> Pages {
+    pub(super) fn fresh(&mut self, op: OpId, what: WriteExtent) -> ColumnPages {
         let chunk = self.config.geometry.chunk_pages();
         let task = self.write_task(op);
         let mut fresh = [Buf::None; MAX_DEVICES];
@@ -453,7 +462,9 @@ impl Array {
     }
 
     pub(super) fn write_task(&mut self, op: OpId) -> &mut WriteTask {
-        let Some(Task::Write(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a write") };
+        let Some(ArrayTask::Write(task)) = self.tasks[op.index()].as_mut() else {
+            unreachable!("the operation is a write")
+        };
         task
     }
 
@@ -478,13 +489,13 @@ impl Array {
 
     /// Drops a plan that was not carried out to its end. What it has written is not durable even
     /// where writes are told to be: the flush that follows a trim may be among the steps left out.
-    pub(super) fn drop_plan(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn drop_plan(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         self.mark_dirty(op);
         self.forget_plan(op, versions, out);
     }
 
     /// Drops what was planned.
-    pub(super) fn forget_plan(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn forget_plan(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         if self.write_task(op).departed.take().is_some() {
             versions.released(op);
         }
@@ -498,14 +509,16 @@ impl Array {
 
     /// The writes of a batch are done, or there will be none.
     fn batch_ended(&mut self, op: OpId) {
-        let Some(Task::Write(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a write") };
+        let Some(ArrayTask::Write(task)) = self.tasks[op.index()].as_mut() else {
+            unreachable!("the operation is a write")
+        };
         for slot in task.freed.drain(..) {
             self.slots.free(slot);
         }
         if let Some(rows) = task.begun.take() {
             self.intents.end(rows, task.sets);
         }
-        if self.config.regime == Regime::Flush {
+        if self.config.regime == DurabilityMode::Flush {
             self.mark_dirty(op);
         }
     }
@@ -531,7 +544,7 @@ impl Array {
     fn lost_in(&mut self, op: OpId) -> bool {
         let seg = self.write_task(op).seg;
         let mut what =
-            What { rows: Rows::new(self.config.geometry.row(seg.stripe, seg.first), seg.rows), ..self.left(op) };
+            WriteExtent { rows: Rows::new(self.config.geometry.row(seg.stripe, seg.first), seg.rows), ..self.left(op) };
         if seg.rows > self.config.geometry.chunk_pages() {
             what = self.left(op);
             self.keep_one_stripe(&mut what);
@@ -552,13 +565,13 @@ impl Array {
     }
 
     /// Returns true if rows cannot be written, since their plan would have to read more than the level can compute.
-    pub(super) fn is_unknown(&self, what: What, columns: Columns) -> bool {
+    pub(super) fn is_unknown(&self, what: WriteExtent, columns: StripeColumns) -> bool {
         let geometry = &self.config.geometry;
         let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
         match geometry.level() {
-            Level::Raid0 => (columns.sink & what.columns).meets(self.data - kept),
-            Level::Raid1 => columns.live.is_empty() && what.part.is_some(),
-            Level::Raid4 | Level::Raid5 | Level::Raid6 => {
+            RaidLevel::Raid0 => (columns.sink & what.columns).meets(self.data - kept),
+            RaidLevel::Raid1 => columns.live.is_empty() && what.part.is_some(),
+            RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6 => {
                 let lost = self.all - columns.live;
                 lost.len() > u32::from(geometry.parity_columns()) && lost.meets(self.data - kept)
             }
@@ -566,7 +579,7 @@ impl Array {
     }
 
     /// What the plan waited for is done: what a degraded write must know, or a batch of it.
-    pub(super) fn write_goes_on(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn write_goes_on(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         let task = self.write_task(op);
         task.join = StepSet::EMPTY;
         if task.known.is_none() {
@@ -583,9 +596,9 @@ impl Array {
 
     /// Steps failed; their members are lost by now.
     #[cold]
-    pub(super) fn write_stuck(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn write_stuck(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         if self.write_task(op).written {
-            return self.duties.push_back(Duty::Stuck { op });
+            return self.duties.push_back(WriteDuty::Stuck { op });
         }
         if out.failed_decode(op) {
             self.drop_plan(op, versions, out);
@@ -594,7 +607,7 @@ impl Array {
         if out.failed_read(op) {
             // Nothing of the array was written yet, but by batches before, and they are done; unless the data is
             // written beside what is read from a cache.
-            if self.write_task(op).departed == Some(Updated::Delayed)
+            if self.write_task(op).departed == Some(ParityUpdate::Delayed)
                 && !out.has_changed(op, self.config.geometry.member_set())
             {
                 let what = self.left(op);
@@ -602,10 +615,10 @@ impl Array {
                 versions.unwritten(op, rows, what.columns);
             }
             self.forget_plan(op, versions, out);
-        } else if self.write_task(op).departed == Some(Updated::Stored) {
+        } else if self.write_task(op).departed == Some(ParityUpdate::Stored) {
             // It was to be on the device that failed, and nowhere else.
             return self.refuse_absorbed(op, versions, out);
-        } else if self.write_task(op).departed == Some(Updated::Delayed) {
+        } else if self.write_task(op).departed == Some(ParityUpdate::Delayed) {
             // No parity covers what was to be written to the lost member, so it is not forgiven.
             self.drop_plan(op, versions, out);
         } else {
@@ -616,7 +629,7 @@ impl Array {
 
     /// The rows are written, as far as they can be: from now on a flush makes them durable, and
     /// their intents can be cleared after one, whatever the operation goes on to do.
-    pub(super) fn rows_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn rows_done(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         self.repair_missing_of(op, out);
         self.tell_written(op, versions);
         self.reserve(op, 0);
@@ -635,7 +648,7 @@ impl Array {
     }
 
     /// The rows of the batch are written: whoever knows where their versions are hears of it.
-    fn tell_written(&mut self, op: OpId, versions: &mut dyn Versions) {
+    fn tell_written(&mut self, op: OpId, versions: &mut dyn PageVersions) {
         let Some(updated) = self.write_task(op).departed.take() else { return };
         let what = self.what(op);
         let task = self.write_task(op);
@@ -646,7 +659,7 @@ impl Array {
         self.rebuild.go_on();
     }
 
-    pub(super) fn write_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn write_done(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         if !self.write_task(op).written {
             self.rows_done(op, versions, out);
         }
@@ -654,7 +667,7 @@ impl Array {
             self.run_write_ends(op, out);
         }
         self.tasks[op.index()] = None;
-        self.duties.push_back(Duty::Ended { op });
+        self.duties.push_back(WriteDuty::Ended { op });
     }
 
     fn after_batch(&mut self, out: &mut Out) {

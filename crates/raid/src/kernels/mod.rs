@@ -18,19 +18,19 @@ use std::fmt;
 use std::sync::OnceLock;
 
 /// The data of a row by exponent; `None` is a page of zeros.
-type Sources<'a> = [Option<&'a [u8]>];
+type SyndromeSources<'a> = [Option<&'a [u8]>];
 
 /// The functions of one instruction set. They rely on lengths being equal.
-struct Table {
+struct ParityFunctions {
     name: &'static str,
     xor: fn(&mut [u8], &[&[u8]]),
     xor_into: fn(&mut [u8], &[u8]),
-    pq: fn(&mut [u8], &mut [u8], &Sources<'_>),
+    pq: fn(&mut [u8], &mut [u8], &SyndromeSources<'_>),
     gf: fn(&mut [u8], u8, &[u8], u8, &[u8]),
     gf_into: fn(&mut [u8], u8, &[u8]),
 }
 
-static PORTABLE: Table = Table {
+static PORTABLE: ParityFunctions = ParityFunctions {
     name: "portable",
     xor: |dst, srcs| portable::xor(dst, srcs, 0),
     xor_into: |dst, src| portable::xor_into(dst, src, 0),
@@ -40,7 +40,7 @@ static PORTABLE: Table = Table {
 };
 
 /// Every implementation that this processor can run, the best first.
-fn tables() -> impl Iterator<Item = &'static Table> {
+fn tables() -> impl Iterator<Item = &'static ParityFunctions> {
     #[cfg(target_arch = "x86_64")]
     let found = x86::available();
     #[cfg(not(target_arch = "x86_64"))]
@@ -50,19 +50,19 @@ fn tables() -> impl Iterator<Item = &'static Table> {
 
 /// Parity computed with one instruction set.
 #[derive(Clone, Copy)]
-pub struct Kernels(&'static Table);
+pub struct ParityKernels(&'static ParityFunctions);
 
-impl fmt::Debug for Kernels {
+impl fmt::Debug for ParityKernels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Kernels").field(&self.0.name).finish()
     }
 }
 
-impl Kernels {
+impl ParityKernels {
     /// The fastest that this processor can run. It is looked for once.
     #[inline]
     pub fn best() -> Self {
-        static BEST: OnceLock<&Table> = OnceLock::new();
+        static BEST: OnceLock<&ParityFunctions> = OnceLock::new();
         Self(BEST.get_or_init(|| tables().next().unwrap_or(&PORTABLE)))
     }
 
@@ -139,32 +139,32 @@ fn same_length(what: &str, expected: usize, len: usize) {
     assert!(len == expected, "{what}: a source of {len} bytes with a destination of {expected}");
 }
 
-/// [`Kernels::xor`] of the best implementation.
+/// [`ParityKernels::xor`] of the best implementation.
 #[inline]
 pub fn xor(dst: &mut [u8], srcs: &[&[u8]]) {
-    Kernels::best().xor(dst, srcs);
+    ParityKernels::best().xor(dst, srcs);
 }
 
-/// [`Kernels::xor_into`] of the best implementation.
+/// [`ParityKernels::xor_into`] of the best implementation.
 #[inline]
 pub fn xor_into(dst: &mut [u8], src: &[u8]) {
-    Kernels::best().xor_into(dst, src);
+    ParityKernels::best().xor_into(dst, src);
 }
 
-/// [`Kernels::pq`] of the best implementation.
+/// [`ParityKernels::pq`] of the best implementation.
 #[inline]
 pub fn pq(p: &mut [u8], q: &mut [u8], srcs: &[Option<&[u8]>]) {
-    Kernels::best().pq(p, q, srcs);
+    ParityKernels::best().pq(p, q, srcs);
 }
 
-/// [`Kernels::gf`] of the best implementation.
+/// [`ParityKernels::gf`] of the best implementation.
 #[inline]
 pub fn gf(dst: &mut [u8], a: u8, x: &[u8], b: u8, y: &[u8]) {
-    Kernels::best().gf(dst, a, x, b, y);
+    ParityKernels::best().gf(dst, a, x, b, y);
 }
 
-/// [`Kernels::gf_into`] of the best implementation.
+/// [`ParityKernels::gf_into`] of the best implementation.
 #[inline]
 pub fn gf_into(dst: &mut [u8], a: u8, x: &[u8]) {
-    Kernels::best().gf_into(dst, a, x);
+    ParityKernels::best().gf_into(dst, a, x);
 }

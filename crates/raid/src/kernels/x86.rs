@@ -12,7 +12,7 @@
 use std::arch::x86_64::*;
 
 use super::field::{POLYNOMIAL, mul};
-use super::{Table, portable};
+use super::{ParityFunctions, portable};
 
 /// The products of a constant with 0 to 15, and with 16 times those, for each constant.
 static NIBBLES: [[[u8; 16]; 2]; 256] = {
@@ -211,7 +211,7 @@ macro_rules! kernels {
         }
 
         /// Only for processors that have the instruction set.
-        pub(super) static TABLE: Table = Table {
+        pub(super) static TABLE: ParityFunctions = ParityFunctions {
             name: $name,
             // SAFETY: of all five: `available` hands out this table only where the instruction set
             // was found.
@@ -374,7 +374,7 @@ mod avx512_gfni {
 }
 
 /// The tables of the instruction sets that this processor has, the fastest first.
-pub(super) fn available() -> impl Iterator<Item = &'static Table> {
+pub(super) fn available() -> impl Iterator<Item = &'static ParityFunctions> {
     let avx512 = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
     let avx2 = is_x86_feature_detected!("avx2");
     let gfni = is_x86_feature_detected!("gfni");

@@ -2,8 +2,8 @@
 //! arithmetic by hand; recovery of every pair of lost devices.
 
 use destage_plan::{Column, Stripe};
-use destage_raid::kernels::{self, Kernels, field, reference};
-use destage_raid::{Geometry, Layout, Level};
+use destage_raid::kernels::{self, ParityKernels, field, reference};
+use destage_raid::{Geometry, ParityLayout, RaidLevel};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -82,15 +82,15 @@ fn small_parities_are_those_worked_out_by_hand() {
 }
 
 /// Everything that this machine can run.
-fn all() -> Vec<(&'static str, Kernels)> {
-    Kernels::all_available().collect()
+fn all() -> Vec<(&'static str, ParityKernels)> {
+    ParityKernels::all_available().collect()
 }
 
 #[test]
 fn there_is_always_a_portable_implementation_and_the_best_is_the_first() {
     let names: Vec<_> = all().iter().map(|(name, _)| *name).collect();
     assert_eq!(names.last(), Some(&"portable"));
-    assert_eq!(names.first(), Some(&Kernels::best().name()));
+    assert_eq!(names.first(), Some(&ParityKernels::best().name()));
 }
 
 /// Bytes that differ from each other at every place.
@@ -207,14 +207,14 @@ proptest! {
     /// geometry gives.
     #[test]
     fn any_two_devices_come_back(
-        layout in 0..Layout::ALL.len(),
+        layout in 0..ParityLayout::ALL.len(),
         devices in 4..33_u32,
         stripe in 0..1000_u64,
         len in 1..500_usize,
         lost in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
         seed in any::<u64>(),
     ) {
-        let geometry = Geometry::new(Level::Raid6, Some(Layout::ALL[layout]), devices, 1, 1000).expect("a possible shape");
+        let geometry = Geometry::new(RaidLevel::Raid6, Some(ParityLayout::ALL[layout]), devices, 1, 1000).expect("a possible shape");
         let n = usize::from(geometry.members());
         let k = usize::from(geometry.data_columns());
         let exponent = |column: usize| geometry.exponent(Stripe(stripe), Column(column as u8));

@@ -7,7 +7,7 @@
 //! 10⁵ stripes of each shape are compared, up to 16 devices, and up to 32 with `DESTAGE_SOAK`.
 
 use destage_plan::{DevSet, Stripe};
-use destage_raid::{Geometry, Layout, Level, Place};
+use destage_raid::{Geometry, PagePlace, ParityLayout, RaidLevel};
 
 const SECTORS_PER_PAGE: u64 = 8;
 
@@ -23,13 +23,13 @@ struct Sector {
 }
 
 /// md's map for a sector of an array of `disks` with chunks of `chunk_sectors`.
-fn md(level: Level, layout: Layout, disks: u64, chunk_sectors: u64, logical: u64) -> Sector {
+fn md(level: RaidLevel, layout: ParityLayout, disks: u64, chunk_sectors: u64, logical: u64) -> Sector {
     let parities = match level {
-        Level::Raid0 | Level::Raid1 => 0,
-        Level::Raid4 | Level::Raid5 => 1,
-        Level::Raid6 => 2,
+        RaidLevel::Raid0 | RaidLevel::Raid1 => 0,
+        RaidLevel::Raid4 | RaidLevel::Raid5 => 1,
+        RaidLevel::Raid6 => 2,
     };
-    let data_disks = if level == Level::Raid1 { 1 } else { disks - parities };
+    let data_disks = if level == RaidLevel::Raid1 { 1 } else { disks - parities };
     let (chunk, offset) = (logical / chunk_sectors, logical % chunk_sectors);
     let (stripe, index) = (chunk / data_disks, chunk % data_disks);
     let turn = stripe % disks;
@@ -43,54 +43,56 @@ fn md(level: Level, layout: Layout, disks: u64, chunk_sectors: u64, logical: u64
         () => index,
     };
     let (disk, p, q, ddf) = match level {
-        Level::Raid0 => (index, None, None, false),
-        Level::Raid1 => (0, None, None, false),
-        Level::Raid4 => (index, Some(last), None, false),
-        Level::Raid5 => {
+        RaidLevel::Raid0 => (index, None, None, false),
+        RaidLevel::Raid1 => (0, None, None, false),
+        RaidLevel::Raid4 => (index, Some(last), None, false),
+        RaidLevel::Raid5 => {
             let (disk, p) = match layout {
-                Layout::LeftAsymmetric | Layout::DdfNRestart => (skip_one(last - turn), last - turn),
-                Layout::RightAsymmetric | Layout::DdfZeroRestart => (skip_one(turn), turn),
-                Layout::LeftSymmetric | Layout::DdfNContinue => ((last - turn + 1 + index) % disks, last - turn),
-                Layout::RightSymmetric => ((turn + 1 + index) % disks, turn),
-                Layout::ParityFirst => (index + 1, 0),
-                Layout::ParityLast => (index, last),
+                ParityLayout::LeftAsymmetric | ParityLayout::DdfNRestart => (skip_one(last - turn), last - turn),
+                ParityLayout::RightAsymmetric | ParityLayout::DdfZeroRestart => (skip_one(turn), turn),
+                ParityLayout::LeftSymmetric | ParityLayout::DdfNContinue => {
+                    ((last - turn + 1 + index) % disks, last - turn)
+                }
+                ParityLayout::RightSymmetric => ((turn + 1 + index) % disks, turn),
+                ParityLayout::ParityFirst => (index + 1, 0),
+                ParityLayout::ParityLast => (index, last),
                 other => panic!("{other} is not a layout of RAID-5"),
             };
             (disk, Some(p), None, false)
         }
-        Level::Raid6 => {
+        RaidLevel::Raid6 => {
             // The layouts "-6" turn over all disks but the last.
             let turn5 = stripe % last;
             let (disk, p, q, ddf) = match layout {
-                Layout::LeftAsymmetric => {
+                ParityLayout::LeftAsymmetric => {
                     let p = last - turn;
                     (skip_two(p), p, if p == last { 0 } else { p + 1 }, false)
                 }
-                Layout::RightAsymmetric => (skip_two(turn), turn, if turn == last { 0 } else { turn + 1 }, false),
-                Layout::LeftSymmetric => {
+                ParityLayout::RightAsymmetric => (skip_two(turn), turn, if turn == last { 0 } else { turn + 1 }, false),
+                ParityLayout::LeftSymmetric => {
                     let p = last - turn;
                     ((p + 2 + index) % disks, p, (p + 1) % disks, false)
                 }
-                Layout::RightSymmetric => ((turn + 2 + index) % disks, turn, (turn + 1) % disks, false),
-                Layout::ParityFirst => (index + 2, 0, 1, false),
-                Layout::ParityLast => (index, data_disks, data_disks + 1, false),
-                Layout::DdfZeroRestart => (skip_two(turn), turn, if turn == last { 0 } else { turn + 1 }, true),
-                Layout::DdfNRestart => {
+                ParityLayout::RightSymmetric => ((turn + 2 + index) % disks, turn, (turn + 1) % disks, false),
+                ParityLayout::ParityFirst => (index + 2, 0, 1, false),
+                ParityLayout::ParityLast => (index, data_disks, data_disks + 1, false),
+                ParityLayout::DdfZeroRestart => (skip_two(turn), turn, if turn == last { 0 } else { turn + 1 }, true),
+                ParityLayout::DdfNRestart => {
                     let p = last - (stripe + 1) % disks;
                     (skip_two(p), p, if p == last { 0 } else { p + 1 }, true)
                 }
-                Layout::DdfNContinue => {
+                ParityLayout::DdfNContinue => {
                     let p = last - turn;
                     ((p + 1 + index) % disks, p, (p + last) % disks, true)
                 }
-                Layout::LeftAsymmetric6 => (skip_one(data_disks - turn5), data_disks - turn5, last, false),
-                Layout::RightAsymmetric6 => (skip_one(turn5), turn5, last, false),
-                Layout::LeftSymmetric6 => {
+                ParityLayout::LeftAsymmetric6 => (skip_one(data_disks - turn5), data_disks - turn5, last, false),
+                ParityLayout::RightAsymmetric6 => (skip_one(turn5), turn5, last, false),
+                ParityLayout::LeftSymmetric6 => {
                     let p = data_disks - turn5;
                     ((p + 1 + index) % last, p, last, false)
                 }
-                Layout::RightSymmetric6 => ((turn5 + 1 + index) % last, turn5, last, false),
-                Layout::ParityFirst6 => (index + 1, 0, last, false),
+                ParityLayout::RightSymmetric6 => ((turn5 + 1 + index) % last, turn5, last, false),
+                ParityLayout::ParityFirst6 => (index + 1, 0, last, false),
             };
             (disk, Some(p), Some(q), ddf)
         }
@@ -109,7 +111,7 @@ const STRIPES: u64 = 100_000;
 
 /// Compares all stripes: the device of every column, a page of every chunk, the inverses, and that
 /// every device is used exactly once.
-fn compare(level: Level, layout: Option<Layout>, devices: u32, chunk: u32) {
+fn compare(level: RaidLevel, layout: Option<ParityLayout>, devices: u32, chunk: u32) {
     let shape = format!("{level} {layout:?} {devices} devices, chunks of {chunk}");
     let geometry = Geometry::new(level, layout, devices, chunk, STRIPES * u64::from(chunk)).expect(&shape);
     let (k, n) = (geometry.data_columns(), geometry.members());
@@ -123,7 +125,7 @@ fn compare(level: Level, layout: Option<Layout>, devices: u32, chunk: u32) {
         assert!(used.len() == u32::from(n) && here.len() == usize::from(n), "{shape}, {stripe:?}: {here:?}");
         let row_in_chunk = (stripe.0 % u64::from(chunk)) as u32;
         for column in geometry.data_set().iter() {
-            let place = Place { stripe, row_in_chunk, column };
+            let place = PagePlace { stripe, row_in_chunk, column };
             let page = geometry.page_of(place);
             // Pages of a chunk are consecutive, chunks of a stripe too.
             let number = (stripe.0 * u64::from(k) + u64::from(column.0)) * u64::from(chunk) + u64::from(row_in_chunk);
@@ -151,7 +153,7 @@ fn most_devices() -> u32 {
     if std::env::var_os("DESTAGE_SOAK").is_some() { 32 } else { 16 }
 }
 
-fn compare_all(level: Level, layout: Option<Layout>) {
+fn compare_all(level: RaidLevel, layout: Option<ParityLayout>) {
     for devices in level.min_devices()..=most_devices() {
         // Powers of two and others; chunks of one page too.
         let chunk = [16, 1, 3, 128][devices as usize % 4];
@@ -161,34 +163,34 @@ fn compare_all(level: Level, layout: Option<Layout>) {
 
 #[test]
 fn raid0_is_striped_in_order() {
-    compare_all(Level::Raid0, None);
+    compare_all(RaidLevel::Raid0, None);
 }
 
 #[test]
 fn raid1_has_every_page_everywhere() {
-    compare_all(Level::Raid1, None);
+    compare_all(RaidLevel::Raid1, None);
 }
 
 #[test]
 fn raid4_is_as_md_has_it() {
-    compare_all(Level::Raid4, None);
-    compare_all(Level::Raid4, Some(Layout::ParityLast));
+    compare_all(RaidLevel::Raid4, None);
+    compare_all(RaidLevel::Raid4, Some(ParityLayout::ParityLast));
 }
 
 #[test]
 fn raid5_is_as_md_has_it() {
-    assert_eq!(Level::Raid5.layouts().len(), 9);
-    for layout in Level::Raid5.layouts() {
-        compare_all(Level::Raid5, Some(*layout));
+    assert_eq!(RaidLevel::Raid5.layouts().len(), 9);
+    for layout in RaidLevel::Raid5.layouts() {
+        compare_all(RaidLevel::Raid5, Some(*layout));
     }
-    compare_all(Level::Raid5, None);
+    compare_all(RaidLevel::Raid5, None);
 }
 
 #[test]
 fn raid6_is_as_md_has_it() {
-    assert_eq!(Level::Raid6.layouts().len(), 14);
-    for layout in Level::Raid6.layouts() {
-        compare_all(Level::Raid6, Some(*layout));
+    assert_eq!(RaidLevel::Raid6.layouts().len(), 14);
+    for layout in RaidLevel::Raid6.layouts() {
+        compare_all(RaidLevel::Raid6, Some(*layout));
     }
-    compare_all(Level::Raid6, None);
+    compare_all(RaidLevel::Raid6, None);
 }

@@ -1,8 +1,8 @@
 //! Settings of a redundant array, its cache device and its failures.
 
 use destage_plan::{Dev, Nanos};
-use destage_raid::array::{ParityMethod, Regime};
-use destage_raid::{Layout, Level, settings};
+use destage_raid::array::{DurabilityMode, ParityMethod};
+use destage_raid::{ParityLayout, RaidLevel, settings};
 use destage_sim::array::{ArraySetup, Injection, InjectionKind};
 
 use super::Result;
@@ -16,9 +16,9 @@ declare_settings! {
     pub(super) table KEYS;
 
     /// Holds the level and the number of members; a simulation that has it is one of an array.
-    pub const ARRAY: Setting<(Level, u32)> =
+    pub const ARRAY: Setting<(RaidLevel, u32)> =
         Setting::of_array(&settings::LEVEL, AppliesTo::Array).recorded(Recorded::Field);
-    pub(crate) const LAYOUT: Setting<Layout> =
+    pub(crate) const LAYOUT: Setting<ParityLayout> =
         Setting::of_array(&settings::LAYOUT, AppliesTo::Array).recorded(Recorded::Field);
     pub(crate) const CHUNK: Setting<u64> =
         Setting::of_array(&settings::CHUNK, AppliesTo::Array).recorded(Recorded::Field);
@@ -26,7 +26,7 @@ declare_settings! {
         Setting::of_array(&settings::MEMBER_SIZE, AppliesTo::Array);
     pub(crate) const PARITY: Setting<ParityMethod> =
         Setting::of_array(&settings::PARITY, AppliesTo::Array).recorded(Recorded::Field);
-    pub(crate) const REGIME: Setting<Regime> =
+    pub(crate) const REGIME: Setting<DurabilityMode> =
         Setting::of_array(&settings::DURABILITY, AppliesTo::Array).recorded(Recorded::Field);
     /// Holds the kind of device on which host-side policies cache.
     pub const CACHE_DEVICE: Setting<&'static str> = Setting::one(
@@ -79,7 +79,7 @@ fn endurance(text: &str) -> std::result::Result<u64, String> {
 }
 
 /// Reads the array's members, and where data lie on them.
-pub(crate) fn array_setup(settings: &Settings, (level, members): (Level, u32)) -> Result<ArraySetup> {
+pub(crate) fn array_setup(settings: &Settings, (level, members): (RaidLevel, u32)) -> Result<ArraySetup> {
     Ok(ArraySetup {
         level,
         members,

@@ -1,7 +1,7 @@
 //! Settings of the deltas that some host-side caches keep in place of pages.
 
-use destage_delta::lengths::Lengths;
-use destage_delta::patterns::Pattern;
+use destage_delta::lengths::DeltaLengthRule;
+use destage_delta::patterns::ChangePattern;
 
 use crate::quantity as q;
 use crate::setting::declare_settings;
@@ -11,7 +11,7 @@ declare_settings! {
     /// Lists the settings of the table `[delta]`.
     pub(super) table KEYS;
 
-    pub(crate) const LENGTH: Setting<Lengths> = Setting::one(
+    pub(crate) const LENGTH: Setting<DeltaLengthRule> = Setting::one(
         "delta.length",
         "LENGTH",
         "gaussian:25%",
@@ -30,9 +30,13 @@ declare_settings! {
 }
 
 /// Reads the lengths of deltas.
-fn lengths(text: &str) -> std::result::Result<Lengths, String> {
-    const PATTERNS: [(&str, Pattern); 4] =
-        [("runs", Pattern::Runs), ("one-run", Pattern::OneRun), ("words", Pattern::Words), ("bytes", Pattern::Bytes)];
+fn lengths(text: &str) -> std::result::Result<DeltaLengthRule, String> {
+    const PATTERNS: [(&str, ChangePattern); 4] = [
+        ("runs", ChangePattern::Runs),
+        ("one-run", ChangePattern::OneRun),
+        ("words", ChangePattern::Words),
+        ("bytes", ChangePattern::Bytes),
+    ];
     let right = |_| {
         "gaussian:25% or gaussian:25%,6.25% (mean and deviation of deltas, by the page), fixed:25%, or the share of a \
          page that changes, as runs:10%, one-run:10%, words:10% or bytes:10%; shares are at most 100%"
@@ -40,15 +44,15 @@ fn lengths(text: &str) -> std::result::Result<Lengths, String> {
     };
     let (kind, shares) = text.split_once(':').ok_or_else(|| right(String::new()))?;
     if let Some(&(_, pattern)) = PATTERNS.iter().find(|(name, _)| *name == kind) {
-        return Ok(Lengths::Changes { pattern, changed: q::basis_points(shares).map_err(right)? });
+        return Ok(DeltaLengthRule::Changes { pattern, changed: q::basis_points(shares).map_err(right)? });
     }
     match (kind, shares.split_once(',')) {
-        ("fixed", None) => Ok(Lengths::Fixed { share: q::basis_points(shares).map_err(right)? }),
+        ("fixed", None) => Ok(DeltaLengthRule::Fixed { share: q::basis_points(shares).map_err(right)? }),
         ("gaussian", None) => {
             let mean = q::basis_points(shares).map_err(right)?;
-            Ok(Lengths::Gaussian { mean, deviation: mean / 4 })
+            Ok(DeltaLengthRule::Gaussian { mean, deviation: mean / 4 })
         }
-        ("gaussian", Some((mean, deviation))) => Ok(Lengths::Gaussian {
+        ("gaussian", Some((mean, deviation))) => Ok(DeltaLengthRule::Gaussian {
             mean: q::basis_points(mean).map_err(right)?,
             deviation: q::basis_points(deviation).map_err(right)?,
         }),

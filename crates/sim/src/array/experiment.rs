@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use destage_cache::{HostCacheSpec, Medium};
-use destage_delta::lengths::{Drawn, Lengths};
+use destage_cache::{CacheMedium, HostCacheSpec};
+use destage_delta::lengths::{DeltaLengthRule, DrawnLengths};
 use destage_plan::{Dev, DevSet, Row, Status};
 use destage_raid::Geometry;
 
@@ -45,7 +45,7 @@ pub struct ArrayExperiment {
     /// Bytes that can be written to it until it is worn out, if results are to tell how long it lasts.
     pub cache_endurance: Option<u64>,
     /// How long the deltas of caches that make some are.
-    pub deltas: Lengths,
+    pub deltas: DeltaLengthRule,
     /// What each of them depends on beside its page and version.
     pub delta_seed: u64,
     /// Orders of service of the disks; of no meaning without disks.
@@ -186,7 +186,8 @@ impl ArrayExperiment {
         if !self.caches.is_empty() && !self.policies.iter().any(|policy| policy.info().is_sized()) {
             return Err(SetupError::UnusedCache { key: "cache" });
         }
-        if self.cache_endurance.is_some() && !self.policies.iter().any(|policy| policy.info().medium == Medium::Device)
+        if self.cache_endurance.is_some()
+            && !self.policies.iter().any(|policy| policy.info().medium == CacheMedium::Device)
         {
             return Err(SetupError::NoCacheDevice { key: "cache-endurance" });
         }
@@ -500,7 +501,7 @@ impl ArrayExperiment {
         let shape = shape(geometry, page)?;
         let mut executor = Executor::new(controller, shape, self.service.depth, devices, times);
         if policy.info().makes_deltas {
-            let mut drawn = Drawn::new(self.deltas, self.delta_seed, page as u32);
+            let mut drawn = DrawnLengths::new(self.deltas, self.delta_seed, page as u32);
             executor.set_delta_lengths(Box::new(move |page, version| drawn.of(page, version)));
         }
         debug_assert_eq!(executor.status(), Status::Ready, "a fresh array has nothing to recover");

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_plan::{Dev, DevSet, Nanos};
 
 use super::device::Device;
@@ -86,7 +86,7 @@ impl Failures {
     }
 
     /// Lets the next injection happen.
-    pub(super) fn inject(&mut self, executor: &mut Executor<Box<dyn Served>>) {
+    pub(super) fn inject(&mut self, executor: &mut Executor<Box<dyn ServedTier>>) {
         let Some(Injection { at, dev, kind }) = self.to_come.pop_front() else { return };
         // A held-back host may have let the time pass.
         let at = at.max(executor.now());
@@ -106,13 +106,13 @@ impl Failures {
 
     /// Sees in what state the array is now, after an event.
     #[inline]
-    pub(super) fn see(&mut self, executor: &Executor<Box<dyn Served>>) {
+    pub(super) fn see(&mut self, executor: &Executor<Box<dyn ServedTier>>) {
         if !self.past.is_empty() {
             self.see_phase(executor);
         }
     }
 
-    fn see_phase(&mut self, executor: &Executor<Box<dyn Served>>) {
+    fn see_phase(&mut self, executor: &Executor<Box<dyn ServedTier>>) {
         let array = executor.controller().array();
         let lost = array.degraded();
         let members = array.config().geometry.member_set();
@@ -165,7 +165,7 @@ impl Failures {
 
 /// Whether a rebuild is under way that can end: nothing can be computed where more is lost than the level can
 /// do without.
-pub(super) fn is_rebuilding(executor: &Executor<Box<dyn Served>>) -> bool {
+pub(super) fn is_rebuilding(executor: &Executor<Box<dyn ServedTier>>) -> bool {
     let array = executor.controller().array();
     let tolerated = u32::from(array.config().geometry.parity_columns());
     array.is_rebuilding() && array.degraded().len() <= tolerated

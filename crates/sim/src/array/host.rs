@@ -1,6 +1,6 @@
 //! One run: a host that plays requests against an [`Executor`], and what it measures.
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_plan::{Control, Dev, HostNotice, HostOp, HostRequest, Nanos, Op, SECTOR_BYTES};
 
 use super::bars::Bars;
@@ -62,7 +62,7 @@ struct Slot {
 
 /// A run in progress.
 pub(super) struct ArrayRun {
-    executor: Executor<Box<dyn Served>>,
+    executor: Executor<Box<dyn ServedTier>>,
     config: ArrayHost,
     page_bytes: u64,
     slots: Vec<Slot>,
@@ -104,7 +104,7 @@ pub(super) struct ArrayRun {
 impl ArrayRun {
     /// A run.
     pub(super) fn new(
-        mut executor: Executor<Box<dyn Served>>,
+        mut executor: Executor<Box<dyn ServedTier>>,
         config: ArrayHost,
         page_bytes: u64,
         failures: Failures,

@@ -1,6 +1,6 @@
 //! What a run counted and found, before it is written down.
 
-use destage_cache::{Rounds, Served};
+use destage_cache::{CollectionRounds, ServedTier};
 use destage_plan::{ClaimWait, Class, Dev, Nanos};
 
 use super::bars::Bars;
@@ -22,7 +22,7 @@ pub(super) struct Totals {
     pub(super) nvram: NvramTraffic,
     pub(super) waits: [ClaimWait; Class::ALL.len()],
     pub(super) devices: Vec<(DeviceCounters, ModelCounts, u128)>,
-    pub(super) rounds: Option<Rounds>,
+    pub(super) rounds: Option<CollectionRounds>,
     /// Rows whose parity was left behind.
     pub(super) left_rows: u64,
     /// ∫ outstanding requests dt.
@@ -78,7 +78,7 @@ impl Outcomes {
 }
 
 /// What was counted until now.
-pub(super) fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals {
+pub(super) fn totals(executor: &Executor<Box<dyn ServedTier>>, area: u128) -> Totals {
     let controller = executor.controller();
     let out = executor.engine().out();
     let (nvram_busy, compute_busy) = executor.busy();

@@ -1,6 +1,6 @@
 //! Makes the report of a run over an array.
 
-use destage_cache::{HostCacheSpec, Medium};
+use destage_cache::{CacheMedium, HostCacheSpec};
 use destage_plan::{Class, Nanos, Op};
 use destage_raid::Geometry;
 
@@ -121,7 +121,7 @@ impl ArrayExperiment {
         geometry: &Geometry,
         served: Nanos,
     ) -> Option<CacheWear> {
-        let endurance = self.cache_endurance.filter(|_| policy.info().medium == Medium::Device)?;
+        let endurance = self.cache_endurance.filter(|_| policy.info().medium == CacheMedium::Device)?;
         let index = usize::from(geometry.members());
         let (before, after) = (&outcomes.before.devices[index], &outcomes.answered.devices[index]);
         let pages = match self.cache_device {

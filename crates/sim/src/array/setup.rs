@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use destage_cache::{HostCacheError, HostCacheSpec, Medium, Served, host_caches};
+use destage_cache::{CacheMedium, HostCacheError, HostCacheSpec, ServedTier, host_caches};
 use destage_plan::{Dev, Nanos, PageGeometry, Row, SECTOR_BYTES, Shape, ShapeError};
-use destage_raid::array::{ArrayConfig, ArrayError, ParityMethod, Regime};
-use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES, StripeCacheSize};
+use destage_raid::array::{ArrayConfig, ArrayError, DurabilityMode, ParityMethod};
+use destage_raid::{ArrayGeometryError, Geometry, MAX_DEVICES, ParityLayout, RaidLevel, StripeCacheSize};
 
 use super::device::{Device, FixedTimes};
 use super::journal::{self, JournalPlace};
@@ -19,11 +19,11 @@ use crate::ssd::{self, Ftl, Ssd, SsdConfig, SsdShape, StartState};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArraySetup {
     /// The level.
-    pub level: Level,
+    pub level: RaidLevel,
     /// Members.
     pub members: u32,
     /// Where parity lies; `None`: the level's default.
-    pub layout: Option<Layout>,
+    pub layout: Option<ParityLayout>,
     /// Bytes of a chunk.
     pub chunk_bytes: u64,
     /// Bytes used of each member; `None`: all.
@@ -79,7 +79,7 @@ pub struct Service {
     /// How parity is updated.
     pub parity: ParityMethod,
     /// What is promised of acknowledged writes.
-    pub regime: Regime,
+    pub regime: DurabilityMode,
     /// Fragments of requests that the controller has at a time.
     pub depth: usize,
     /// Rows whose intents may be open.
@@ -106,7 +106,7 @@ impl Default for Service {
     fn default() -> Self {
         Self {
             parity: ParityMethod::Min,
-            regime: Regime::Flush,
+            regime: DurabilityMode::Flush,
             depth: 4096,
             open_rows: 16_384,
             idle_flush: Nanos(5_000_000_000),
@@ -146,7 +146,7 @@ pub enum SetupError {
     #[error("array = {level}:{members}: {level} takes between {} and {MAX_DEVICES} members", level.min_devices())]
     Members {
         /// The level asked for.
-        level: Level,
+        level: RaidLevel,
         /// The members asked for.
         members: u32,
     },
@@ -154,9 +154,9 @@ pub enum SetupError {
     #[error("layout = {layout}: {level} {}", layouts(*level))]
     Layout {
         /// The level asked for.
-        level: Level,
+        level: RaidLevel,
         /// The layout asked for.
-        layout: Layout,
+        layout: ParityLayout,
     },
     /// A chunk that cannot be.
     #[error("chunk = {bytes} B is not a multiple of the page ({page} B) between 1 and 65535 pages")]
@@ -321,10 +321,10 @@ fn one_with_a_cache() -> &'static str {
 
 /// A policy that caches on a device, for messages.
 fn one_on_a_device() -> &'static str {
-    host_caches().find(|info| info.medium == Medium::Device).map_or("none", |info| info.name)
+    host_caches().find(|info| info.medium == CacheMedium::Device).map_or("none", |info| info.name)
 }
 
-fn layouts(level: Level) -> String {
+fn layouts(level: RaidLevel) -> String {
     match level.layouts() {
         [] => "has no layouts; leave it out".into(),
         layouts => {
@@ -468,7 +468,7 @@ impl Service {
         cache: &HostCacheSpec,
         pages: u64,
         used_rows: Option<Vec<Range<Row>>>,
-    ) -> Result<Box<dyn Served>, SetupError> {
+    ) -> Result<Box<dyn ServedTier>, SetupError> {
         let rows = self.stripe_cache.rows(page_bytes, geometry.members());
         rows.map_err(|right| SetupError::StripeCache { found: self.stripe_cache, right })?;
         let config = ArrayConfig { used_rows, ..self.config(geometry, page_bytes) };
@@ -490,7 +490,7 @@ impl Service {
     ) -> Result<Option<JournalPlace>, SetupError> {
         let Some(bytes) = self.journal else { return Ok(None) };
         let policy = cache.info().name;
-        if cache.info().medium != Medium::Device {
+        if cache.info().medium != CacheMedium::Device {
             return Err(SetupError::NoJournal { policy });
         }
         let rows = geometry.member_pages();

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_plan::{Dev, HostNotice, HostOp, Nanos, PageNo};
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
 use destage_sim::disk::{Command, Disk, DiskOp, DiskProfile, Scheduler};
 use destage_sim::ssd::{Ssd, StartState};
@@ -19,14 +19,14 @@ const CHUNK: u32 = 16;
 const DISK_PAGES: u64 = 1 << 27;
 
 /// An array of idle disks that turn alike, without a cache.
-fn of_disks(geometry: &Geometry, scheduler: Scheduler, times: StepTimes) -> Executor<Box<dyn Served>> {
+fn of_disks(geometry: &Geometry, scheduler: Scheduler, times: StepTimes) -> Executor<Box<dyn ServedTier>> {
     let controller = destage_cache::serve("none", &config(geometry), 0).expect("an array");
     let first = disk(scheduler);
     let devices = (0..geometry.members()).map(|_| Device::disk(first.clone(), PAGE, Nanos::ZERO)).collect();
     Executor::new(controller, shape(geometry), 4096, devices, times)
 }
 
-fn of_fixed(geometry: &Geometry, times: FixedTimes) -> Executor<Box<dyn Served>> {
+fn of_fixed(geometry: &Geometry, times: FixedTimes) -> Executor<Box<dyn ServedTier>> {
     let controller = destage_cache::serve("none", &config(geometry), 0).expect("an array");
     let devices = (0..geometry.members()).map(|_| Device::fixed(times, geometry.member_pages())).collect();
     Executor::new(controller, shape(geometry), 4096, devices, StepTimes::default())
@@ -45,7 +45,7 @@ fn serve(disk: &mut Disk, op: DiskOp, at: Nanos, page: u64, pages: u32) -> Nanos
 #[test]
 fn one_disk_is_the_disk() {
     for scheduler in Scheduler::ALL {
-        let geometry = geometry(Level::Raid0, 1, CHUNK, DISK_PAGES);
+        let geometry = geometry(RaidLevel::Raid0, 1, CHUNK, DISK_PAGES);
         let mut array = of_disks(&geometry, scheduler, StepTimes::default());
         let mut alone = disk(scheduler);
         let mut random = Random::new(7);
@@ -79,7 +79,7 @@ fn one_disk_is_the_disk() {
     }
 }
 
-fn collect(array: &mut Executor<Box<dyn Served>>, into: &mut BTreeMap<u64, Nanos>) {
+fn collect(array: &mut Executor<Box<dyn ServedTier>>, into: &mut BTreeMap<u64, Nanos>) {
     while let Some(notice) = array.next_notice() {
         if let HostNotice::Acked { tag, ok: true } = notice {
             into.insert(tag, array.now());
@@ -87,7 +87,7 @@ fn collect(array: &mut Executor<Box<dyn Served>>, into: &mut BTreeMap<u64, Nanos
     }
 }
 
-fn collect_until(array: &mut Executor<Box<dyn Served>>, at: Nanos, into: &mut BTreeMap<u64, Nanos>) {
+fn collect_until(array: &mut Executor<Box<dyn ServedTier>>, at: Nanos, into: &mut BTreeMap<u64, Nanos>) {
     while array.next_event().is_some_and(|(next, _)| next <= at) {
         array.step();
         collect(array, into);
@@ -97,7 +97,7 @@ fn collect_until(array: &mut Executor<Box<dyn Served>>, at: Nanos, into: &mut BT
 #[test]
 fn a_small_write_takes_the_slower_read_and_a_rotation_more() {
     let rotation = DiskProfile::tb1_7200().rotation;
-    let geometry = geometry(Level::Raid5, 5, CHUNK, DISK_PAGES);
+    let geometry = geometry(RaidLevel::Raid5, 5, CHUNK, DISK_PAGES);
     let mut random = Random::new(3);
     for _ in 0..200 {
         let page = random.below(geometry.data_pages());
@@ -121,7 +121,7 @@ fn a_small_write_a_third_of_the_stroke_away() {
     // Specs §3: 12.8 ms for the reads and a rotation for the writes, with a seek of 8.5 ms; over a
     // third of the stroke the curve takes 8.98 ms. The rotational waits are averaged over all
     // angles.
-    let (geometry, profile) = (geometry(Level::Raid5, 5, CHUNK, DISK_PAGES), DiskProfile::tb1_7200());
+    let (geometry, profile) = (geometry(RaidLevel::Raid5, 5, CHUNK, DISK_PAGES), DiskProfile::tb1_7200());
     let places = disk(Scheduler::CLook).geometry().clone();
     let third = (0..DISK_PAGES)
         .step_by(1 << 14)
@@ -143,7 +143,7 @@ fn a_small_write_a_third_of_the_stroke_away() {
 #[test]
 fn disks_that_are_not_alike_write_when_the_slower_one_has_read() {
     let profile = DiskProfile::tb1_7200();
-    let geometry = geometry(Level::Raid5, 5, CHUNK, DISK_PAGES);
+    let geometry = geometry(RaidLevel::Raid5, 5, CHUNK, DISK_PAGES);
     let mut random = Random::new(4);
     for _ in 0..100 {
         let page = random.below(geometry.data_pages());
@@ -168,7 +168,7 @@ fn disks_that_are_not_alike_write_when_the_slower_one_has_read() {
 
 #[test]
 fn a_full_stripe_reads_nothing() {
-    let geometry = geometry(Level::Raid5, 5, CHUNK, DISK_PAGES);
+    let geometry = geometry(RaidLevel::Raid5, 5, CHUNK, DISK_PAGES);
     // The intent comes before, and there is nothing to hide it behind.
     let times = StepTimes { nv_note: Nanos(2_500), ..StepTimes::default() };
     let mut array = of_disks(&geometry, Scheduler::CLook, times);
@@ -183,7 +183,7 @@ fn a_full_stripe_reads_nothing() {
 
 #[test]
 fn a_mirror_reads_one_copy_and_writes_all() {
-    let geometry = geometry(Level::Raid1, 3, 1, DISK_PAGES);
+    let geometry = geometry(RaidLevel::Raid1, 3, 1, DISK_PAGES);
     let mut array = of_disks(&geometry, Scheduler::CLook, StepTimes::default());
     submit_at(&mut array, Nanos(9), host(0, HostOp::Read, 5_000_000, 1));
     assert_eq!(answered(&mut array, 0), alone(DiskOp::Read, Nanos(9), 5_000_000, 1));
@@ -201,7 +201,7 @@ fn a_mirror_reads_one_copy_and_writes_all() {
 
 #[test]
 fn without_merging_each_step_is_a_command() {
-    let geometry = geometry(Level::Raid1, 2, 1, DISK_PAGES);
+    let geometry = geometry(RaidLevel::Raid1, 2, 1, DISK_PAGES);
     let times = StepTimes { nv_note: Nanos::ZERO, merge_pages: 1, ..StepTimes::default() };
     let mut array = of_disks(&geometry, Scheduler::CLook, times);
     submit_at(&mut array, Nanos::ZERO, host(0, HostOp::Write, 0, 8));
@@ -214,7 +214,7 @@ fn without_merging_each_step_is_a_command() {
 
 #[test]
 fn a_hit_takes_what_the_ssd_takes() {
-    let geometry = geometry(Level::Raid5, 4, CHUNK, 1024);
+    let geometry = geometry(RaidLevel::Raid5, 4, CHUNK, 1024);
     let controller = destage_cache::serve("write-through", &config(&geometry), 512).expect("a cache");
     let times = FixedTimes { read: Nanos(8_000_000), write: Nanos(9_000_000), ..FixedTimes::default() };
     let mut devices: Vec<_> = (0..4).map(|_| Device::fixed(times, 1024)).collect();
@@ -233,7 +233,7 @@ fn a_hit_takes_what_the_ssd_takes() {
 #[test]
 fn the_counters_of_the_worked_example() {
     // Specs §9.1: one row of a 3+1 array, R0 W1 W0 W1 W0 R0 W2.
-    let mut experiment = experiment(Level::Raid5, 4, &["none", "write-through"]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &["none", "write-through"]);
     experiment.array.chunk_bytes = PAGE;
     let ops = [(0, false), (1, true), (0, true), (1, true), (0, true), (0, false), (2, true)];
     let requests: Vec<_> = (0..)
@@ -262,7 +262,7 @@ fn the_counters_of_the_worked_example() {
 
 #[test]
 fn what_the_nvram_and_computing_cost() {
-    let geometry = geometry(Level::Raid5, 5, 4, 1024);
+    let geometry = geometry(RaidLevel::Raid5, 5, 4, 1024);
     let times = FixedTimes { read: Nanos(1_000), write: Nanos(2_000), other: Nanos(300), page: Nanos(10) };
     // Free notes: two reads, two writes.
     let controller = destage_cache::serve("none", &config(&geometry), 0).expect("an array");
@@ -282,7 +282,7 @@ fn what_the_nvram_and_computing_cost() {
 
 #[test]
 fn a_flush_waits_for_every_member_written() {
-    let geometry = geometry(Level::Raid5, 5, 4, 1024);
+    let geometry = geometry(RaidLevel::Raid5, 5, 4, 1024);
     let times = FixedTimes { read: Nanos(1_000), write: Nanos(2_000), other: Nanos(300), page: Nanos::ZERO };
     let mut array = of_fixed(&geometry, times);
     submit_at(&mut array, Nanos::ZERO, host(0, HostOp::Write, 0, 1));

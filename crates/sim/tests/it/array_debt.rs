@@ -1,7 +1,7 @@
 //! Parity that caches leave behind, and what they write to their device: how much, for how long, why.
 
 use destage_plan::Request;
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
 use destage_sim::input::Warmup;
 
@@ -10,7 +10,7 @@ use crate::in_memory::{read, write};
 
 const CACHES: [&str; 2] = ["leavo", "kdd"];
 
-fn caching(policy: &str, level: Level, members: u32) -> ArrayExperiment {
+fn caching(policy: &str, level: RaidLevel, members: u32) -> ArrayExperiment {
     ArrayExperiment { caches: vec![256 * PAGE], ..experiment(level, members, &[policy]) }
 }
 
@@ -29,7 +29,7 @@ fn figure(result: &ArrayResult, name: &str) -> u64 {
 #[test]
 fn a_row_is_behind_until_it_is_cleaned() {
     for policy in CACHES {
-        let result = run_one(&caching(policy, Level::Raid5, 4), &written_again());
+        let result = run_one(&caching(policy, RaidLevel::Raid5, 4), &written_again());
         let debt = result.parity_debt.as_ref().expect("it leaves parity behind");
         assert_eq!((debt.rows_left, debt.rows_max, debt.rows_owed), (1, 1, 0), "{policy}");
         let age = debt.mean_age.expect("a row was behind");
@@ -55,12 +55,12 @@ fn a_row_is_behind_until_it_is_cleaned() {
 #[test]
 fn what_is_owed_at_the_end_is_told() {
     for policy in CACHES {
-        let result = run_one(&caching(policy, Level::Raid6, 5), &written_again()[..3]);
+        let result = run_one(&caching(policy, RaidLevel::Raid6, 5), &written_again()[..3]);
         let debt = result.parity_debt.as_ref().expect("it leaves parity behind");
         assert_eq!((debt.rows_left, debt.rows_owed), (1, 1), "{policy}");
         assert_eq!((result.traffic.late_parity_writes, result.traffic.parity_writes), (0, 4), "{policy}");
         // What was left behind before the measured part is there in it, but was not left in it.
-        let mut experiment = caching(policy, Level::Raid6, 5);
+        let mut experiment = caching(policy, RaidLevel::Raid6, 5);
         experiment.host.warmup = Warmup::Requests(3);
         let mut requests = written_again();
         for (time, rows) in [(3_000, 0), (20, 1)] {
@@ -71,7 +71,7 @@ fn what_is_owed_at_the_end_is_told() {
         }
     }
     for policy in ["none", "write-around", "write-through"] {
-        let mut experiment = caching(policy, Level::Raid5, 4);
+        let mut experiment = caching(policy, RaidLevel::Raid5, 4);
         experiment.caches.retain(|_| policy != "none");
         let result = run_one(&experiment, &written_again());
         assert_eq!((result.parity_debt, result.traffic.delayed_writes), (None, 0), "{policy}");
@@ -82,7 +82,7 @@ fn what_is_owed_at_the_end_is_told() {
 #[test]
 fn what_is_owed_is_paid_at_the_end_if_that_is_wanted() {
     for policy in ["none", "write-around", "write-through", "write-back", "leavo", "kdd"] {
-        let mut experiment = caching(policy, Level::Raid6, 5);
+        let mut experiment = caching(policy, RaidLevel::Raid6, 5);
         experiment.caches.retain(|_| policy != "none");
         let owing = run_one(&experiment, &written_again()[..3]);
         experiment.host.drain = true;
@@ -110,9 +110,12 @@ fn what_is_owed_is_paid_at_the_end_if_that_is_wanted() {
 
 #[test]
 fn sums_agree_with_each_other() {
-    for (policy, level, members) in
-        [("leavo", Level::Raid5, 4), ("kdd", Level::Raid6, 5), ("kdd", Level::Raid5, 5), ("ggc+kdd", Level::Raid5, 4)]
-    {
+    for (policy, level, members) in [
+        ("leavo", RaidLevel::Raid5, 4),
+        ("kdd", RaidLevel::Raid6, 5),
+        ("kdd", RaidLevel::Raid5, 5),
+        ("ggc+kdd", RaidLevel::Raid5, 4),
+    ] {
         let mut experiment = caching(policy, level, members);
         experiment.caches = vec![128 * PAGE];
         if policy.starts_with("ggc") {
@@ -135,7 +138,7 @@ fn sums_agree_with_each_other() {
             if warmup == Warmup::None {
                 assert!(debt.rows_left >= debt.rows_owed && debt.rows_left > 0);
                 // A row that is written with its parity before its turn comes needs no cleaning.
-                let parities = if level == Level::Raid6 { 2 } else { 1 };
+                let parities = if level == RaidLevel::Raid6 { 2 } else { 1 };
                 let cleaned = figure(&result, "cleaned_rows");
                 assert!(t.late_parity_writes <= cleaned * parities && t.late_parity_writes > 0, "{policy}");
                 assert!(cleaned <= debt.rows_left, "{policy}");
@@ -148,13 +151,13 @@ fn sums_agree_with_each_other() {
 #[test]
 fn the_cache_device_lasts_as_long_as_what_is_written_leaves_it() {
     for policy in ["write-around", "write-through", "leavo", "kdd"] {
-        let mut experiment = caching(policy, Level::Raid5, 4);
+        let mut experiment = caching(policy, RaidLevel::Raid5, 4);
         experiment.cache_endurance = Some(1_000_000_000);
         for fixed in [true, false] {
             if fixed {
                 experiment.cache_device = DeviceSetup::Fixed(FixedTimes::default());
             } else {
-                experiment.cache_device = caching(policy, Level::Raid5, 4).cache_device;
+                experiment.cache_device = caching(policy, RaidLevel::Raid5, 4).cache_device;
             }
             let result = run_one(&experiment, &mixed(9, 1200, 400, 2_000_000));
             let pages = result.cache.as_ref().expect("a cache").pages;
@@ -173,7 +176,7 @@ fn the_cache_device_lasts_as_long_as_what_is_written_leaves_it() {
             assert!((wear.lifetime.expect("some was written") / years - 1.0).abs() < 1e-9, "{policy}");
         }
     }
-    let mut experiment = caching("kdd", Level::Raid5, 4);
+    let mut experiment = caching("kdd", RaidLevel::Raid5, 4);
     assert_eq!(run_one(&experiment, &written_again()).cache_wear, None, "nobody has said what it endures");
     experiment.cache_endurance = Some(1);
     experiment.policies = vec!["wow".parse().expect("a policy")];
@@ -186,7 +189,7 @@ fn the_cache_device_lasts_as_long_as_what_is_written_leaves_it() {
 fn the_cache_device_is_told_what_is_not_needed() {
     for policy in ["write-around", "write-through", "write-back", "leavo", "kdd"] {
         let run = |trim: &str| {
-            let mut experiment = caching(&format!("{policy}:trim={trim}"), Level::Raid5, 4);
+            let mut experiment = caching(&format!("{policy}:trim={trim}"), RaidLevel::Raid5, 4);
             // Nearly all that the SSD has.
             experiment.caches = vec![6_400 * PAGE];
             experiment.array.member_bytes = Some(4_096 * PAGE);
@@ -210,7 +213,7 @@ fn the_cache_device_is_told_what_is_not_needed() {
 fn a_write_that_waits_for_frames_does_not_have_them_trimmed() {
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let experiment = caching("write-back:ways=32:trim=on", Level::Raid5, 4);
+        let experiment = caching("write-back:ways=32:trim=on", RaidLevel::Raid5, 4);
         let result = run_one(&experiment, &mixed(9, 6_000, 400, 500_000));
         done.send(result.devices.last().expect("the cache device").counters).expect("the test waits");
     });

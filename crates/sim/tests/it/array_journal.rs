@@ -1,7 +1,7 @@
 //! Arrays without an NVRAM: what would be in it goes to a journal on the cache device.
 
 use destage_plan::{Dev, Nanos, Request};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayExperiment, ArrayHost, ArrayResult, DeviceSetup, FixedTimes, Injection, InjectionKind};
 use destage_sim::input::HostModel;
 
@@ -14,7 +14,7 @@ fn fixed(read: u64, write: u64) -> DeviceSetup {
 }
 
 fn journaled(policy: &str, pages: u64) -> ArrayExperiment {
-    let mut experiment = experiment(Level::Raid5, 4, &[policy]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &[policy]);
     (experiment.member, experiment.cache_device) = (fixed(1, 1), fixed(1, 100));
     experiment.caches = vec![256 * PAGE];
     experiment.service.nv_slots = 16;

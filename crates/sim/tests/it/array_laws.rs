@@ -1,7 +1,7 @@
 //! What holds of every run over an array.
 
 use destage_plan::{Nanos, Op, PageNo, Request};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
 use destage_sim::disk::Scheduler;
 use destage_sim::experiment::Capacity;
@@ -19,8 +19,14 @@ fn cases(few: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-const LEVELS: [(Level, u32); 6] =
-    [(Level::Raid0, 1), (Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid4, 4), (Level::Raid5, 5), (Level::Raid6, 6)];
+const LEVELS: [(RaidLevel, u32); 6] = [
+    (RaidLevel::Raid0, 1),
+    (RaidLevel::Raid0, 3),
+    (RaidLevel::Raid1, 2),
+    (RaidLevel::Raid4, 4),
+    (RaidLevel::Raid5, 5),
+    (RaidLevel::Raid6, 6),
+];
 
 /// Nanoseconds that were summed up in floating point.
 fn near(a: f64, b: f64) -> bool {
@@ -173,7 +179,7 @@ proptest! {
 
 #[test]
 fn more_losses_than_the_level_can_do_without_are_told() {
-    let mut experiment = experiment(Level::Raid5, 4, &["none"]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &["none"]);
     experiment.injections = vec![fail(0, Nanos(10_000_000)), fail(2, Nanos(30_000_000))];
     let result = run_one(&experiment, &mixed(5, 500, 3_000, 200_000));
     let failed = result.counters.failed_requests;
@@ -187,7 +193,7 @@ fn more_losses_than_the_level_can_do_without_are_told() {
 fn a_member_that_fails_while_it_is_filled_was_not_rebuilt() {
     const MS: u64 = 1_000_000;
     let at = |ms: u64| Nanos(ms * MS);
-    let mut experiment = experiment(Level::Raid5, 4, &["none"]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &["none"]);
     let requests = [write(0, 0, 1), read(6_000, 0, 1)];
     experiment.injections = vec![fail(1, at(1)), replace(1, at(2)), fail(1, at(3)), replace(1, at(5))];
     let failures = run_one(&experiment, &requests).degraded.expect("a member failed").failures;
@@ -208,7 +214,7 @@ fn a_member_that_fails_while_it_is_filled_was_not_rebuilt() {
 #[test]
 fn a_broken_array_rebuilds_nothing() {
     const MS: u64 = 1_000_000;
-    let mut experiment = experiment(Level::Raid5, 4, &["none"]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &["none"]);
     experiment.injections = vec![fail(1, Nanos(MS)), replace(1, Nanos(2 * MS)), fail(2, Nanos(3 * MS))];
     let requests: Vec<_> = (0..60).map(|i| read(i * 1_000, i * 13 % 3_000, 1)).collect();
     let result = run_one(&experiment, &requests);
@@ -222,7 +228,7 @@ fn a_broken_array_rebuilds_nothing() {
 
 #[test]
 fn loads_refer_to_the_time_of_the_rates() {
-    let mut experiment = experiment(Level::Raid0, 1, &["write-through"]);
+    let mut experiment = experiment(RaidLevel::Raid0, 1, &["write-through"]);
     let DeviceSetup::Fixed(times) = experiment.member else { panic!("members of constant times") };
     assert_eq!((times.read + times.page, times.write + times.page), (Nanos(102_000), Nanos(152_000)));
     experiment.cache_device = DeviceSetup::Fixed(times);
@@ -240,7 +246,7 @@ fn loads_refer_to_the_time_of_the_rates() {
 
 #[test]
 fn a_command_of_an_ssd_is_load_once_it_is_done() {
-    let experiment = experiment(Level::Raid0, 1, &["write-through"]);
+    let experiment = experiment(RaidLevel::Raid0, 1, &["write-through"]);
     let mut ssd = Ssd::new(arrays::ssd_shape(arrays::small_ssd()), StartState::Full);
     ssd.program(Nanos(102_000), PageNo(0));
     let filled = ssd.total().busy_time.0;
@@ -255,7 +261,7 @@ fn a_command_of_an_ssd_is_load_once_it_is_done() {
 
 #[test]
 fn a_rebuild_after_the_trace_is_no_load_of_its_requests() {
-    let mut experiment = experiment(Level::Raid5, 4, &["none"]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &["none"]);
     let requests: Vec<_> = (0..20).map(|i| read(i * 1_000, i * 13 % 3_000, 1)).collect();
     let whole = run_one(&experiment, &requests);
     experiment.injections = vec![fail(1, Nanos(1_000_000_000)), replace(1, Nanos(2_000_000_000))];
@@ -280,7 +286,7 @@ fn a_rebuild_after_the_trace_is_no_load_of_its_requests() {
 
 #[test]
 fn a_rebuild_of_disks_fills_what_the_trace_uses() {
-    let mut experiment = experiment(Level::Raid5, 4, &["none"]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &["none"]);
     experiment.member = disks();
     experiment.array.member_bytes = None;
     experiment.replay.capacity = Capacity::Fit;
@@ -308,7 +314,7 @@ fn a_rebuild_of_disks_fills_what_the_trace_uses() {
 
 #[test]
 fn ssds_tell_of_pages_that_they_do_not_hold() {
-    let mut experiment = experiment(Level::Raid0, 1, &["none"]);
+    let mut experiment = experiment(RaidLevel::Raid0, 1, &["none"]);
     let requests = [write(0, 0, 2), read(10_000, 0, 4), read(20_000, 100, 1)];
     for (start, unmapped) in [(StartState::Empty, 3), (StartState::Full, 0)] {
         experiment.member = DeviceSetup::Ssd { config: arrays::small_ssd(), start };
@@ -324,7 +330,7 @@ fn a_warm_up_until_a_time_goes_by_the_clock_of_the_simulation() {
     // after a millisecond.
     for gap in [0, 1, 1_000_000] {
         let requests: Vec<_> = (0..30).map(|i| read(i * gap, i, 1)).collect();
-        let mut experiment = experiment(Level::Raid0, 1, &["none"]);
+        let mut experiment = experiment(RaidLevel::Raid0, 1, &["none"]);
         experiment.host.host = HostModel::Closed { depth: 1 };
         experiment.host.warmup = Warmup::Time(Nanos(1_000_000));
         let result = run_one(&experiment, &requests);
@@ -340,9 +346,9 @@ fn arrivals_come_after_all_completions_of_their_time() {
     // Members 0 and 1 complete at the same time; what follows for member 1 must not find its first
     // command there.
     let requests = [read(0, 0, 1), read(0, 4, 1), read(0, 5, 1), read(0, 1, 1)];
-    let mut closed = experiment(Level::Raid0, 2, &["none"]);
+    let mut closed = experiment(RaidLevel::Raid0, 2, &["none"]);
     closed.host.host = HostModel::Closed { depth: 2 };
-    let mut held_back = experiment(Level::Raid0, 2, &["none"]);
+    let mut held_back = experiment(RaidLevel::Raid0, 2, &["none"]);
     held_back.host.max_backlog = 2;
     for experiment in [closed, held_back] {
         let result = run_one(&experiment, &requests);
@@ -354,7 +360,7 @@ fn arrivals_come_after_all_completions_of_their_time() {
 
 #[test]
 fn memory_is_granted_before_it_is_taken() {
-    let mut experiment = experiment(Level::Raid5, 4, &["write-through"]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &["write-through"]);
     experiment.cache_device = DeviceSetup::Fixed(FixedTimes::default());
     experiment.caches = vec![1 << 50];
     let message = experiment.check().expect_err("a cache of a pebibyte").to_string();
@@ -371,7 +377,7 @@ fn memory_is_granted_before_it_is_taken() {
 #[test]
 fn a_lost_cache_costs_hits_only() {
     let requests: Vec<_> = (0..400).map(|i| read(i * 1_000, i % 100, 1)).collect();
-    let mut experiment = experiment(Level::Raid5, 4, &["write-through"]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &["write-through"]);
     let whole = run_one(&experiment, &requests);
     assert_eq!(whole.cache.as_ref().expect("a cache").pages.read_hits, 300);
     experiment.injections = vec![fail(4, Nanos(200_000_000))];
@@ -388,7 +394,7 @@ fn a_lost_cache_costs_hits_only() {
 
 #[test]
 fn the_same_on_any_number_of_threads() {
-    let mut experiment = experiment(Level::Raid6, 5, &["none", "write-through", "write-through:ways=8"]);
+    let mut experiment = experiment(RaidLevel::Raid6, 5, &["none", "write-through", "write-through:ways=8"]);
     experiment.member = disks();
     experiment.schedulers = Scheduler::ALL.to_vec();
     experiment.caches = vec![64 * PAGE, 256 * PAGE];
@@ -406,7 +412,7 @@ fn the_same_on_any_number_of_threads() {
 
 #[test]
 fn an_overloaded_array_is_saturated_and_ends() {
-    let mut experiment = experiment(Level::Raid5, 4, &["none"]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &["none"]);
     experiment.host.max_backlog = 50;
     let requests: Vec<_> = (0..5_000).map(|i| write(i, i * 7 % 3_000, 1)).collect();
     let result = run_one(&experiment, &requests);
@@ -419,7 +425,7 @@ fn an_overloaded_array_is_saturated_and_ends() {
 #[test]
 fn a_warm_up_is_not_measured() {
     let requests: Vec<_> = (0..300).map(|i| read(i * 5_000, i % 100, 1)).collect();
-    let mut experiment = experiment(Level::Raid5, 4, &["write-through"]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &["write-through"]);
     experiment.host.warmup = Warmup::Requests(100);
     let result = run_one(&experiment, &requests);
     assert_eq!((result.context.warmup_requests, result.counters.requests), (100, 200));
@@ -434,7 +440,7 @@ fn a_warm_up_is_not_measured() {
 
 #[test]
 fn addresses_beyond_the_array_wrap() {
-    let experiment = experiment(Level::Raid5, 4, &["none"]);
+    let experiment = experiment(RaidLevel::Raid5, 4, &["none"]);
     // The last page and the first.
     let result = run_one(&experiment, &[write(0, 3 * 1024 - 1, 2), flush(1_000_000), read(2_000_000, 3 * 1024, 1)]);
     assert_eq!(result.context.input.overflowed_requests, 2);
@@ -444,7 +450,7 @@ fn addresses_beyond_the_array_wrap() {
 
 #[test]
 fn sectors_are_merged_only_where_asked() {
-    let mut experiment = experiment(Level::Raid0, 2, &["none"]);
+    let mut experiment = experiment(RaidLevel::Raid0, 2, &["none"]);
     let sectors = |first: u64, count: u64| Request {
         time: Nanos::ZERO,
         offset: first * 512,
@@ -464,7 +470,7 @@ fn sectors_are_merged_only_where_asked() {
 
 #[test]
 fn no_device_without_time_stops_the_clock() {
-    let mut experiment = experiment(Level::Raid5, 4, &["none", "write-through"]);
+    let mut experiment = experiment(RaidLevel::Raid5, 4, &["none", "write-through"]);
     experiment.member = DeviceSetup::Fixed(FixedTimes::default());
     experiment.service.times.nv_note = Nanos::ZERO;
     experiment.service.times.nv_write = Nanos::ZERO;
@@ -480,7 +486,7 @@ fn no_device_without_time_stops_the_clock() {
 #[test]
 fn what_cannot_be_is_refused_by_its_key() {
     let refused = |change: &dyn Fn(&mut ArrayExperiment)| {
-        let mut experiment = experiment(Level::Raid5, 4, &["none", "write-through"]);
+        let mut experiment = experiment(RaidLevel::Raid5, 4, &["none", "write-through"]);
         change(&mut experiment);
         let checked = experiment.check().expect_err("it cannot be").to_string();
         let run = try_run(&experiment, 1, &[write(0, 0, 1)]).map(|report| report.results.len());
@@ -497,7 +503,7 @@ fn what_cannot_be_is_refused_by_its_key() {
     expect(&|e| e.array.chunk_bytes = 5000, &["chunk = 5000"]);
     expect(&|e| e.array.member_bytes = Some(100), &["member-size"]);
     expect(&|e| e.array.member_bytes = None, &["member-size is missing"]);
-    expect(&|e| e.array.layout = Some(destage_raid::Layout::LeftSymmetric6), &["layout", "left-symmetric"]);
+    expect(&|e| e.array.layout = Some(destage_raid::ParityLayout::LeftSymmetric6), &["layout", "left-symmetric"]);
     expect(
         &|e| {
             e.member = DeviceSetup::Ssd { config: arrays::small_ssd(), start: StartState::Full };

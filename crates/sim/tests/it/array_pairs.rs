@@ -14,9 +14,9 @@
 //! | `flash_writes` of an SSD | `pages_written` + `gc_pages_moved` |
 //! | erases of an SSD | its `wear`, since the start |
 
-use destage_cache::{HostCacheSpec, Medium, all_host_caches_of};
+use destage_cache::{CacheMedium, HostCacheSpec, all_host_caches_of};
 use destage_plan::{Nanos, Op, Request};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceCounters, DeviceSetup};
 use destage_sim::input::{HostModel, Subpage};
 use destage_sim::ssd::{SsdConfig, StartState};
@@ -24,8 +24,8 @@ use destage_sim::ssd::{SsdConfig, StartState};
 use crate::arrays::{Random, disks, experiment, mixed, run_one, small_ssd};
 
 const PAGE: u64 = 4096;
-const LEVELS: [(Level, u32); 5] =
-    [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid4, 4), (Level::Raid5, 5), (Level::Raid6, 6)];
+const LEVELS: [(RaidLevel, u32); 5] =
+    [(RaidLevel::Raid0, 3), (RaidLevel::Raid1, 2), (RaidLevel::Raid4, 4), (RaidLevel::Raid5, 5), (RaidLevel::Raid6, 6)];
 
 /// Returns an SSD that writes no summaries of its own.
 fn ssd() -> SsdConfig {
@@ -113,7 +113,7 @@ fn what_is_counted_twice_is_counted_alike() {
                     }
                     experiment.service.times.merge_pages = 1;
                     experiment.service.passes_discards = [None, Some(true), Some(false)][random.below(3) as usize];
-                    if info.medium == Medium::Device && random.below(3) == 0 {
+                    if info.medium == CacheMedium::Device && random.below(3) == 0 {
                         experiment.service.nv_slots = 64;
                         experiment.service.journal = Some(4096 * PAGE);
                         journals += 1;
@@ -175,7 +175,7 @@ fn trims_are_no_writes() {
         }
     }
     for (member, trims) in [("disk", 0), ("fixed", 10)] {
-        let mut array = experiment(Level::Raid5, 5, &["none"]);
+        let mut array = experiment(RaidLevel::Raid5, 5, &["none"]);
         array.array.chunk_bytes = 64 << 10;
         array.array.member_bytes = Some(256 << 20);
         if member == "disk" {

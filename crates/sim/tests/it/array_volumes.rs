@@ -2,7 +2,7 @@
 //! else.
 
 use destage_plan::{Nanos, Request};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_sim::input::{LbaOverflow, Warmup};
 use destage_sim::measure::VolumeResult;
 
@@ -21,7 +21,7 @@ fn workload() -> Vec<Request> {
 #[test]
 fn arrays_have_the_requests_and_response_times_of_volumes() {
     let requests = workload();
-    let mut experiment = arrays::experiment(Level::Raid5, 4, &["none", "write-through"]);
+    let mut experiment = arrays::experiment(RaidLevel::Raid5, 4, &["none", "write-through"]);
     experiment.replay.lba_overflow = LbaOverflow::Wrap;
     for warmup in [Warmup::None, Warmup::Requests(500)] {
         experiment.host.warmup = warmup;

@@ -2,7 +2,7 @@
 //! the two hosts that it lies between.
 
 use destage_plan::{Nanos, PageGeometry, Request};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
 use destage_sim::buffer::{DeviceConfig, Experiment, RunResult};
 use destage_sim::input::{HostModel, Warmup};
@@ -41,7 +41,7 @@ fn ssd(host: HostModel) -> Experiment {
 
 /// Makes a single member with constant times.
 fn array(host: HostModel) -> ArrayExperiment {
-    let mut none = arrays::experiment(Level::Raid0, 1, &["none"]);
+    let mut none = arrays::experiment(RaidLevel::Raid0, 1, &["none"]);
     none.host.host = host;
     none
 }
@@ -151,7 +151,7 @@ fn an_overload_holds_up_the_trace_for_good() {
 fn idle_time_between_bursts_decides_between_caches() {
     // Ten bursts of 500 writes, ten seconds apart. Each fits into a cache of 1,024 pages, which is clean again when the next comes.
     let requests: Vec<_> = (0..5_000).map(|i| write(i / 500 * 10_000_000, i * 13 % 4_000, 1)).collect();
-    let mut experiment = arrays::experiment(Level::Raid5, 5, &["none", "write-back:dirty-high=100"]);
+    let mut experiment = arrays::experiment(RaidLevel::Raid5, 5, &["none", "write-back:dirty-high=100"]);
     experiment.caches = vec![1_024 * arrays::PAGE];
     let fast = FixedTimes { read: Nanos(10 * US), write: Nanos(10 * US), other: Nanos(10 * US), page: Nanos(US) };
     experiment.cache_device = DeviceSetup::Fixed(fast);
@@ -252,7 +252,7 @@ proptest! {
         prop_assert_eq!(held.context.replay_delay, Some(0));
         prop_assert_eq!(bytes(&open, &[]), bytes(&held, &[]));
         let of = |host| {
-            let mut array = arrays::experiment(Level::Raid5, 4, &["write-through:ways=16"]);
+            let mut array = arrays::experiment(RaidLevel::Raid5, 4, &["write-through:ways=16"]);
             array.host.host = host;
             array.host.warmup = warmup;
             arrays::run_one(&array, &requests)
@@ -280,7 +280,7 @@ proptest! {
         let ties = ["backlog_sum", "backlog_min", "findings"];
         prop_assert_eq!(bytes(&of(HostModel::Closed { depth }), &ties), bytes(&of(bounded(depth)), &ties));
         let of = |host| {
-            let mut array = arrays::experiment(Level::Raid5, 4, &["write-through:ways=16"]);
+            let mut array = arrays::experiment(RaidLevel::Raid5, 4, &["write-through:ways=16"]);
             array.host.host = host;
             array.host.warmup = warmup;
             arrays::run_one(&array, &requests)

@@ -6,7 +6,7 @@ use destage_plan::{
     Class, Controller, Dev, DevSet, Event, Ext, Frag, HostOp, Nanos, Op, OpId, Out, PageNo, Quota, Request, Shape,
     Step, StepSet,
 };
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_sim::array::{
     ArrayExperiment, ArrayResult, Device, DeviceSetup, Executor, FixedTimes, SetupError, StepTimes,
 };
@@ -228,7 +228,7 @@ fn random_writes(pages: u64) -> Vec<Request> {
     (0..12_000_u64).map(write).collect()
 }
 
-fn over_ssds(level: Level, policies: &[&str]) -> ArrayExperiment {
+fn over_ssds(level: RaidLevel, policies: &[&str]) -> ArrayExperiment {
     let mut experiment = arrays::experiment(level, 4, policies);
     experiment.member = DeviceSetup::Ssd { config: config(), start: StartState::Full };
     experiment.array.member_bytes = None;
@@ -241,7 +241,7 @@ fn orders(result: &ArrayResult) -> u64 {
 
 #[test]
 fn whatever_the_level_members_collect_together_if_they_are_told_to() {
-    for level in [Level::Raid0, Level::Raid5] {
+    for level in [RaidLevel::Raid0, RaidLevel::Raid5] {
         let results = run(&over_ssds(level, &["none", "ggc+none", "ggc+none:quota=watermark"]), &random_writes(2_000));
         let [alone, together, watermark] = &results[..] else { panic!("three results") };
         assert_eq!((orders(alone), alone.steps.collect), (0, 0));
@@ -279,7 +279,7 @@ fn whatever_the_level_members_collect_together_if_they_are_told_to() {
 #[test]
 fn all_collect_when_several_have_said_that_they_will_have_to_before_one_has_to() {
     let policies = ["ggc+none", "ggc+none:members=2", "ggc+none:members=4", "ggc+none:members=2:soft=0"];
-    let results = run(&over_ssds(Level::Raid5, &policies), &random_writes(2_000));
+    let results = run(&over_ssds(RaidLevel::Raid5, &policies), &random_writes(2_000));
     let rounds = |result: &ArrayResult| {
         let of = result.collections.as_ref().expect("there are SSDs");
         (of.reactive_rounds.expect("it counts"), of.soft_rounds.expect("it counts"), of.proactive_rounds)
@@ -294,7 +294,7 @@ fn all_collect_when_several_have_said_that_they_will_have_to_before_one_has_to()
 
 #[test]
 fn members_that_cannot_be_told_are_refused_with_the_reason() {
-    let mut experiment = over_ssds(Level::Raid5, &["ggc+none"]);
+    let mut experiment = over_ssds(RaidLevel::Raid5, &["ggc+none"]);
     experiment.check().expect("SSDs can be told");
     experiment.member = DeviceSetup::Fixed(FixedTimes::default());
     experiment.array.member_bytes = Some(1024 * PAGE);

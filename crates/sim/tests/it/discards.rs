@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use destage_cache::{HostCacheSpec, host_caches_of};
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::{EvictionUnit, policies};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_sim::array::DeviceSetup;
 use destage_sim::buffer::{DeviceConfig, RunResult};
 use destage_sim::disk::Scheduler;
@@ -187,7 +187,13 @@ fn discarding_what_nothing_touched_changes_no_figure() {
 
 #[test]
 fn discarding_what_an_array_does_not_hold_changes_no_figure() {
-    let levels = [(Level::Raid0, 2), (Level::Raid1, 2), (Level::Raid4, 4), (Level::Raid5, 5), (Level::Raid6, 6)];
+    let levels = [
+        (RaidLevel::Raid0, 2),
+        (RaidLevel::Raid1, 2),
+        (RaidLevel::Raid4, 4),
+        (RaidLevel::Raid5, 5),
+        (RaidLevel::Raid6, 6),
+    ];
     let (mut discards, mut cut) = (0, 0);
     for seed in 0..share(1_000) {
         let random = &mut Random::new(seed);

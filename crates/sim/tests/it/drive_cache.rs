@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use destage_plan::Nanos;
-use destage_raid::Level;
-use destage_raid::array::Regime;
+use destage_raid::RaidLevel;
+use destage_raid::array::DurabilityMode;
 use destage_sim::array::{Device, DeviceOp, DriveCacheSetup, FixedTimes};
 use destage_sim::disk::{Disk, DiskProfile, Scheduler};
 
@@ -149,17 +149,17 @@ fn what_is_written_again_and_again_is_written_to_the_medium_now_and_then() {
 fn the_regimes_differ_where_drives_have_volatile_caches() {
     let requests = mixed(3, 3_000, 4_096, 20_000 * US);
     let mean = |regime, cache: Option<u32>| {
-        let mut experiment = experiment(Level::Raid5, 5, &["none"]);
+        let mut experiment = experiment(RaidLevel::Raid5, 5, &["none"]);
         experiment.member = disks();
         experiment.service.regime = regime;
         experiment.drive_cache = cache.map(|pages| DriveCacheSetup { pages, page_time: Nanos(7 * US) });
         let result = run_one(&experiment, &requests);
         result.response.and_then(|response| response.write).expect("writes have responses").mean
     };
-    let without = [Regime::Flush, Regime::EveryWrite].map(|regime| mean(regime, None));
+    let without = [DurabilityMode::Flush, DurabilityMode::EveryWrite].map(|regime| mean(regime, None));
     // Trims cannot carry FUA: in the regime every-write a flush follows them.
     assert!((without[0] / without[1] - 1.0).abs() < 0.01, "without caches nothing else differs: {without:?}");
-    let with = [Regime::Flush, Regime::EveryWrite].map(|regime| mean(regime, Some(4_096)));
+    let with = [DurabilityMode::Flush, DurabilityMode::EveryWrite].map(|regime| mean(regime, Some(4_096)));
     assert!(with[0] < 0.8 * with[1], "writes that need not be durable are answered sooner: {with:?}");
     assert!((with[1] / without[1] - 1.0).abs() < 0.1, "durable ones cost what they did: {with:?}, {without:?}");
 }

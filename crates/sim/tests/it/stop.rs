@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_plan::{Nanos, PageGeometry};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayError, ArrayExperiment, DeviceSetup};
 use destage_sim::buffer::{DeviceConfig, SimError};
 use destage_sim::experiment::{ExperimentError, Input, Progress, Resources, Stop};
@@ -42,7 +42,7 @@ fn what_was_told_before_does_not_begin() {
     }
     let start = StartState::Aged { overwrites_pct: 100_000, seed: 1 };
     let member = DeviceSetup::Ssd { config: large(Ftl::Page), start };
-    let array = ArrayExperiment { member, ..arrays::experiment(Level::Raid5, 4, &["none"]) };
+    let array = ArrayExperiment { member, ..arrays::experiment(RaidLevel::Raid5, 4, &["none"]) };
     assert!(matches!(array.run(told, &mut open, &|_| {}), Err(ArrayError::Experiment(ExperimentError::Stopped))));
     assert!(began.elapsed() < SOON);
 }
@@ -92,7 +92,7 @@ fn a_rebuild_after_the_trace_is_not_waited_for() {
     let told = Resources { stop: Some(&stop), ..ONE_THREAD };
     let requests = Arc::new(vec![write(0, 0, 1)]);
     let mut open = || Ok(Input { source: Box::new(InMemory::new(&requests)), format: "memory".into() });
-    let mut array = arrays::experiment(Level::Raid5, 4, &["none"]);
+    let mut array = arrays::experiment(RaidLevel::Raid5, 4, &["none"]);
     // 4 TiB: hundreds of millions of stripes.
     array.array.member_bytes = Some((1 << 30) * PAGE);
     array.injections = vec![arrays::fail(1, Nanos(1_000_000)), arrays::replace(1, Nanos(2_000_000))];

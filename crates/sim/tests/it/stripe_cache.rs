@@ -1,9 +1,9 @@
 //! The array's stripe cache beside md's: what members are asked for is the same, request by request.
 
-use destage_cache::Served;
+use destage_cache::ServedTier;
 use destage_plan::{Dev, HostNotice, HostOp, Nanos};
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
 
 use crate::arrays::{PAGE, Random, config, geometry, host, shape};
@@ -13,7 +13,7 @@ const TIMES: FixedTimes = FixedTimes { read: Nanos(1_000), write: Nanos(2_000), 
 
 /// Describes an array without a cache, but for so many rows in memory.
 struct CachedRowsRun {
-    array: Executor<Box<dyn Served>>,
+    array: Executor<Box<dyn ServedTier>>,
     members: u8,
     requests: u64,
     answered: u64,
@@ -175,7 +175,7 @@ impl PagePopularity {
 fn members_read_what_they_were_counted_to_read_under_md() {
     // Counted with linux 6.1 on RAID-5 of 5 members of 96 MiB in chunks of 64 KiB, with 256 rows: pages read and written for
     // each write of a page, among 32,768 pages, one at a time, after a warm-up.
-    let geometry = geometry(Level::Raid5, 5, 16, (96 << 20) / PAGE);
+    let geometry = geometry(RaidLevel::Raid5, 5, 16, (96 << 20) / PAGE);
     let pages = PagePopularity::new(32_768);
     for (reads, is_zipf, counted) in [(0, true, 1.147), (50, true, 2.137), (0, false, 1.960)] {
         let (mut array, mut md) = (CachedRowsRun::new(&geometry, 256), MdModel::new(5, 16, 8, 32));
@@ -213,7 +213,7 @@ fn random_loads_of_all_sizes_ask_members_for_what_md_does() {
         let members = 3 + random.below(4) as u32;
         let chunk = 1 << random.below(5);
         let rows = 8 * (2 + random.below(20) as u32);
-        let geometry = geometry(Level::Raid5, members, chunk, 4_096);
+        let geometry = geometry(RaidLevel::Raid5, members, chunk, 4_096);
         let mut array = CachedRowsRun::new(&geometry, rows);
         let mut md = MdModel::new(members.into(), chunk.into(), 8, (rows / 8) as usize);
         let pages = PagePopularity::new(geometry.data_pages());
@@ -242,7 +242,7 @@ fn members_are_asked_for_what_the_worked_example_says() {
     // The example's cache is one set of four rows: here all its rows belong to one of the eight sets.
     let (chunk, unit) = (16, 8);
     let spread = |page: u64| page / 2 * chunk + page % 2 * unit;
-    let geometry = geometry(Level::Raid5, 4, chunk as u32, 4_096);
+    let geometry = geometry(RaidLevel::Raid5, 4, chunk as u32, 4_096);
     let mut array = CachedRowsRun::new(&geometry, 32);
     for (line, (op, pages, (read, written))) in EXAMPLE.into_iter().enumerate() {
         let before = array.traffic();
@@ -258,7 +258,7 @@ fn members_are_asked_for_what_the_worked_example_says() {
 
 #[test]
 fn neighbours_of_a_column_are_read_and_written_as_one() {
-    let geometry = geometry(Level::Raid5, 4, 2, 64);
+    let geometry = geometry(RaidLevel::Raid5, 4, 2, 64);
     let mut array = CachedRowsRun::new(&geometry, 256);
     array.ask(HostOp::Write, &[(24, 2)]);
     let MemberTraffic { pages_read, pages_written, reads, writes } = array.traffic();
@@ -273,7 +273,7 @@ fn neighbours_of_a_column_are_read_and_written_as_one() {
 
 #[test]
 fn writes_that_wait_for_one_row_are_carried_out_as_one() {
-    let geometry = geometry(Level::Raid5, 5, 16, 1_024);
+    let geometry = geometry(RaidLevel::Raid5, 5, 16, 1_024);
     let mut array = CachedRowsRun::new(&geometry, 256);
     let row = |column: u64| (HostOp::Write, column * 16, 1);
     // The first begins at once; the others wait for it, one of them for a page that the next but one writes again.
@@ -290,7 +290,7 @@ fn writes_that_wait_for_one_row_are_carried_out_as_one() {
 
 /// Returns the commands of members for each of 12,000 zipf writes after 4,000, 32 at a time.
 fn commands_of_zipf_writes(cache: &str, pages: u64, rows: u32) -> f64 {
-    let geometry = geometry(Level::Raid5, 5, 16, (96 << 20) / PAGE);
+    let geometry = geometry(RaidLevel::Raid5, 5, 16, (96 << 20) / PAGE);
     let asked = PagePopularity::new(32_768);
     let mut array = CachedRowsRun::with_cache(cache, pages, &geometry, rows);
     let (mut draws, mut of_warm_up) = (SplitMixDraws(1), 0);

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use destage_plan::{Nanos, PageGeometry, Request};
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup};
 use destage_sim::buffer::{Admission, AnalyticConfig, DeviceConfig, Experiment, RunResult};
 use destage_sim::experiment::{Capacity, Input, Progress, Resources, Sweep};
@@ -87,7 +87,7 @@ fn devices() -> [DeviceConfig; 4] {
 
 /// Caches over SSDs that are as large as it takes.
 fn fitted() -> ArrayExperiment {
-    let mut experiment = arrays::experiment(Level::Raid5, 4, &["none", "write-through", "kdd"]);
+    let mut experiment = arrays::experiment(RaidLevel::Raid5, 4, &["none", "write-through", "kdd"]);
     experiment.member = DeviceSetup::Ssd { config: arrays::small_ssd(), start: StartState::Full };
     experiment.array.member_bytes = None;
     experiment.replay.capacity = Capacity::Fit;
@@ -144,7 +144,7 @@ fn what_decides_about_an_array_is_its_identity() {
     let requests = mixed(7, 2_000, 2_000, Nanos(3_000_000));
     let identities = |experiment: &ArrayExperiment| experiment.identities().expect("it can be run");
     let fitted = fitted();
-    let given = arrays::experiment(Level::Raid5, 4, &["none", "kdd"]);
+    let given = arrays::experiment(RaidLevel::Raid5, 4, &["none", "kdd"]);
     let given = ArrayExperiment { caches: fitted.caches.clone(), ..given };
     for experiment in [&fitted, &given] {
         let (all, known) = (arrays::run(experiment, &requests), identities(experiment));

@@ -3,12 +3,12 @@
 
 use destage_plan::PageChecksum;
 
-use super::logged::Logged;
-use super::{Came, Frame, Frames, PageNumber, State};
+use super::logged::LoggedState;
+use super::{FilledFrame, FrameNo, FrameState, FrameTable, PageNumber};
 
 /// How a dirty page comes into a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Soiling {
+pub(crate) enum DirtyCause {
     /// In place of the page's version there, which the log says to be dirty.
     Again,
     /// Takes the place of the page's version there, which the log says to be clean, or of which it has the checksum: it has
@@ -18,17 +18,20 @@ pub(crate) enum Soiling {
     Fresh,
 }
 
-impl Frames {
+impl FrameTable {
     /// An operation is about to write a newer version of a page into the frame that it is found by; how. It is
     /// neither evicted nor told of as clean from now on.
-    pub(crate) fn soil(&mut self, frame: Frame) -> Soiling {
+    pub(crate) fn soil(&mut self, frame: FrameNo) -> DirtyCause {
         let slot = &self.slots[frame.index()];
         let (state, logged) = (slot.state, slot.logged);
-        debug_assert!(matches!(state, State::Clean | State::Stale | State::Landed), "nobody else writes it");
-        if state == State::Clean {
+        debug_assert!(
+            matches!(state, FrameState::Clean | FrameState::Stale | FrameState::Landed),
+            "nobody else writes it"
+        );
+        if state == FrameState::Clean {
             self.unlink(frame);
         }
-        if state == State::Stale {
+        if state == FrameState::Stale {
             self.touch(frame);
         } else {
             self.become_stale(frame);
@@ -36,49 +39,49 @@ impl Frames {
         // What was on its way to be told is not any more.
         self.begin_fill(frame);
         match logged {
-            Logged::Dirty => Soiling::Again,
-            Logged::Page | Logged::DirtyMarked => Soiling::Told,
-            Logged::Nothing | Logged::Left => Soiling::Fresh,
+            LoggedState::Dirty => DirtyCause::Again,
+            LoggedState::Page | LoggedState::DirtyMarked => DirtyCause::Told,
+            LoggedState::Nothing | LoggedState::Left => DirtyCause::Fresh,
         }
     }
 
     /// A frame that was [taken](Self::take) is for this page: the log may say so as soon as it is there.
-    pub(crate) fn take_for(&mut self, frame: Frame, page: u64) {
+    pub(crate) fn take_for(&mut self, frame: FrameNo, page: u64) {
         self.slots[frame.index()].page = PageNumber::new(page);
     }
 
     /// A frame that was taken [for](Self::take_for) a page has its newest version.
-    pub(crate) fn soiled(&mut self, frame: Frame) {
+    pub(crate) fn soiled(&mut self, frame: FrameNo) {
         self.insert(frame);
         self.become_stale(frame);
     }
 
     /// The log, or the NVRAM, says that the frame has a dirty page.
-    pub(crate) fn dirty_is_logged(&mut self, frame: Frame) {
-        self.slots[frame.index()].logged = Logged::Dirty;
+    pub(crate) fn dirty_is_logged(&mut self, frame: FrameNo) {
+        self.slots[frame.index()].logged = LoggedState::Dirty;
     }
 
     /// Marks a dirty page: the log is to have the checksum of what should be in its frame, and says something else before a
     /// newer version is written there. Returns none if the page is not told of as dirty.
-    pub(crate) fn mark_dirty(&mut self, frame: Frame) -> Option<Came> {
+    pub(crate) fn mark_dirty(&mut self, frame: FrameNo) -> Option<FilledFrame> {
         let slot = &mut self.slots[frame.index()];
-        let marks = slot.state == State::Stale && slot.logged == Logged::Dirty;
+        let marks = slot.state == FrameState::Stale && slot.logged == LoggedState::Dirty;
         marks.then(|| {
-            slot.logged = Logged::DirtyMarked;
-            Came::new(frame, slot.fill)
+            slot.logged = LoggedState::DirtyMarked;
+            FilledFrame::new(frame, slot.fill)
         })
     }
 
     /// Returns the frame and the page of a mark, unless a newer version has come, or is about to.
-    pub(crate) fn log_marked(&self, came: Came) -> Option<(Frame, u64)> {
+    pub(crate) fn log_marked(&self, came: FilledFrame) -> Option<(FrameNo, u64)> {
         let slot = &self.slots[came.frame().index()];
-        let marks = slot.state == State::Stale && came.is_of(slot.fill) && slot.logged == Logged::DirtyMarked;
+        let marks = slot.state == FrameState::Stale && came.is_of(slot.fill) && slot.logged == LoggedState::DirtyMarked;
         marks.then(|| (came.frame(), slot.page.get()))
     }
 
     /// Takes a frame to have a dirty page, as the log said when a life began, perhaps with a checksum. Returns false if the
     /// page does not fit into the set.
-    pub(crate) fn adopt_dirty(&mut self, frame: Frame, page: u64, set: u32, checksum: Option<PageChecksum>) -> bool {
+    pub(crate) fn adopt_dirty(&mut self, frame: FrameNo, page: u64, set: u32, checksum: Option<PageChecksum>) -> bool {
         if set != self.set(frame) || self.contains(page) {
             return false;
         }
@@ -88,77 +91,77 @@ impl Frames {
         self.soiled(frame);
         self.dirty_is_logged(frame);
         if checksum.is_some() {
-            self.slots[frame.index()].logged = Logged::DirtyMarked;
+            self.slots[frame.index()].logged = LoggedState::DirtyMarked;
             self.keep_checksum(frame, checksum);
         }
         true
     }
 
     /// A dirty page, which is found by this frame, is written back as it is.
-    pub(crate) fn land(&mut self, frame: Frame) -> Came {
+    pub(crate) fn land(&mut self, frame: FrameNo) -> FilledFrame {
         debug_assert!(self.is_stale(frame), "it was dirty");
         self.unlink(frame);
         self.stale -= 1;
         let slot = &mut self.slots[frame.index()];
-        slot.state = State::Landed;
-        Came::new(frame, slot.fill)
+        slot.state = FrameState::Landed;
+        FilledFrame::new(frame, slot.fill)
     }
 
     /// Has a page that was dirty, and is found by this frame, be found by none: its member has a newer version. Returns true if
     /// the log says that it is dirty; the frame stays as it is then until that is [retracted](Self::retract).
-    pub(crate) fn pass_by(&mut self, frame: Frame) -> bool {
+    pub(crate) fn pass_by(&mut self, frame: FrameNo) -> bool {
         let slot = &self.slots[frame.index()];
-        if !matches!(slot.logged, Logged::Dirty | Logged::DirtyMarked) {
+        if !matches!(slot.logged, LoggedState::Dirty | LoggedState::DirtyMarked) {
             self.forget(frame);
             return false;
         }
         debug_assert!(slot.pins == 0, "the claim of who writes the page excludes others that use it");
-        if slot.state == State::Stale {
+        if slot.state == FrameState::Stale {
             self.unlink(frame);
             self.stale -= 1;
         }
         self.remove(frame);
-        self.slots[frame.index()].state = State::Leaving;
+        self.slots[frame.index()].state = FrameState::Leaving;
         true
     }
 
     /// Has the log be told that a frame is free whose page was [passed by](Self::pass_by).
-    pub(crate) fn retract(&mut self, frame: Frame) {
-        debug_assert!(self.slots[frame.index()].state == State::Leaving, "nobody finds it");
-        self.slots[frame.index()].logged = Logged::Page;
+    pub(crate) fn retract(&mut self, frame: FrameNo) {
+        debug_assert!(self.slots[frame.index()].state == FrameState::Leaving, "nobody finds it");
+        self.slots[frame.index()].logged = LoggedState::Page;
         self.leaves(frame);
     }
 
     /// An entry is made that says of a page that it is clean: the page, if it has [landed](Self::land) and has
     /// no newer version.
-    pub(crate) fn log_landed(&mut self, came: Came) -> Option<(Frame, u64)> {
+    pub(crate) fn log_landed(&mut self, came: FilledFrame) -> Option<(FrameNo, u64)> {
         let slot = &mut self.slots[came.frame().index()];
-        let is_told = matches!(slot.logged, Logged::Dirty | Logged::DirtyMarked);
-        let landed = slot.state == State::Landed && came.is_of(slot.fill) && is_told;
+        let is_told = matches!(slot.logged, LoggedState::Dirty | LoggedState::DirtyMarked);
+        let landed = slot.state == FrameState::Landed && came.is_of(slot.fill) && is_told;
         landed.then(|| {
-            slot.logged = Logged::Page;
+            slot.logged = LoggedState::Page;
             (came.frame(), slot.page.get())
         })
     }
 
     /// The log says so: unless there is a newer version meanwhile, it is clean, and leaves before all others.
-    pub(crate) fn landed_is_logged(&mut self, frame: Frame) {
+    pub(crate) fn landed_is_logged(&mut self, frame: FrameNo) {
         let slot = &mut self.slots[frame.index()];
-        if slot.state != State::Landed || slot.logged != Logged::Page {
+        if slot.state != FrameState::Landed || slot.logged != LoggedState::Page {
             return;
         }
-        slot.state = State::Clean;
+        slot.state = FrameState::Clean;
         self.make_oldest(frame);
     }
 
     /// Returns true if the page of this frame was dirty and is written back, and the log says that it is dirty.
-    pub(crate) fn is_landed(&self, frame: Frame) -> bool {
-        self.slots[frame.index()].state == State::Landed
+    pub(crate) fn is_landed(&self, frame: FrameNo) -> bool {
+        self.slots[frame.index()].state == FrameState::Landed
     }
 
     /// Whether the page of this frame is in it as the members have it, and the log says of it nothing else.
-    pub(crate) fn is_clean(&self, frame: Frame) -> bool {
-        self.slots[frame.index()].state == State::Clean
+    pub(crate) fn is_clean(&self, frame: FrameNo) -> bool {
+        self.slots[frame.index()].state == FrameState::Clean
     }
 
     /// Counts the uses of frames since a page was used last, which is found by its frame.

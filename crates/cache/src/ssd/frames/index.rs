@@ -5,23 +5,23 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 
-use super::Way;
+use super::WayNo;
 
 /// The chains of all sets.
-pub(super) struct Index {
+pub(super) struct FrameIndex {
     /// Frames of a set, and chains.
     ways: u32,
     hasher: FixedState,
     /// By set and chain.
-    first: Vec<Way>,
+    first: Vec<WayNo>,
     /// By frame.
-    next: Vec<Way>,
+    next: Vec<WayNo>,
 }
 
-impl Index {
+impl FrameIndex {
     /// For so many frames in sets of so many, none of which is found.
     pub(super) fn new(frames: u32, ways: u32) -> Self {
-        let none = vec![Way::NONE; frames as usize];
+        let none = vec![WayNo::NONE; frames as usize];
         Self { ways, hasher: FixedState::default(), first: none.clone(), next: none }
     }
 
@@ -34,7 +34,7 @@ impl Index {
     #[inline]
     pub(super) fn find(&self, base: u32, page: u64, has: impl Fn(u32) -> bool) -> Option<u32> {
         let mut way = self.first[self.chain(base, page)];
-        while way != Way::NONE {
+        while way != WayNo::NONE {
             let frame = way.of(base);
             if has(frame) {
                 return Some(frame);
@@ -47,19 +47,19 @@ impl Index {
     /// A page is found by a frame from now on, which is not found by another.
     pub(super) fn insert(&mut self, base: u32, page: u64, frame: u32) {
         let chain = self.chain(base, page);
-        self.next[frame as usize] = std::mem::replace(&mut self.first[chain], Way::new(base, frame));
+        self.next[frame as usize] = std::mem::replace(&mut self.first[chain], WayNo::new(base, frame));
     }
 
     /// A page is not found by a frame any more, if it was.
     pub(super) fn remove(&mut self, base: u32, page: u64, frame: u32) {
-        let (chain, gone) = (self.chain(base, page), Way::new(base, frame));
+        let (chain, gone) = (self.chain(base, page), WayNo::new(base, frame));
         let behind = self.next[frame as usize];
         if self.first[chain] == gone {
             self.first[chain] = behind;
             return;
         }
         let mut way = self.first[chain];
-        while way != Way::NONE {
+        while way != WayNo::NONE {
             let at = way.of(base) as usize;
             way = self.next[at];
             if way == gone {
@@ -70,6 +70,6 @@ impl Index {
 
     /// No page is found any more.
     pub(super) fn clear(&mut self) {
-        self.first.fill(Way::NONE);
+        self.first.fill(WayNo::NONE);
     }
 }

@@ -3,13 +3,13 @@
 
 use destage_plan::Row;
 
-use super::lists::List;
-use super::{Frame, Frames, PageNumber, State};
-use crate::ssd::log::Fact;
+use super::lists::SetList;
+use super::{FrameNo, FrameState, FrameTable, PageNumber};
+use crate::ssd::log::FrameFact;
 
 /// What the metadata log, or the NVRAM before it, may say of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Logged {
+pub(super) enum LoggedState {
     /// Nothing, or that it is free.
     Nothing,
     /// That it has the page that it has.
@@ -24,26 +24,26 @@ pub(super) enum Logged {
 
 /// What is not told yet.
 #[derive(Default)]
-pub(super) struct Untold {
+pub(super) struct UnreportedFills {
     /// Pages that came.
-    arrived: Vec<Came>,
+    arrived: Vec<FilledFrame>,
     /// Frames that pages left which may be logged, with the page.
-    left: Vec<(Frame, u64)>,
+    left: Vec<(FrameNo, u64)>,
 }
 
 /// A page that has come into a frame: as long as nothing else was written there, it is in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Came {
-    frame: Frame,
+pub(crate) struct FilledFrame {
+    frame: FrameNo,
     fill: u32,
 }
 
-impl Came {
-    pub(super) const fn new(frame: Frame, fill: u32) -> Self {
+impl FilledFrame {
+    pub(super) const fn new(frame: FrameNo, fill: u32) -> Self {
         Self { frame, fill }
     }
 
-    pub(super) const fn frame(self) -> Frame {
+    pub(super) const fn frame(self) -> FrameNo {
         self.frame
     }
 
@@ -53,32 +53,32 @@ impl Came {
     }
 }
 
-impl Frames {
+impl FrameTable {
     /// What an operation has filled a frame with, if it is in it now.
-    pub(crate) fn came(&self, frame: Frame) -> Option<Came> {
+    pub(crate) fn came(&self, frame: FrameNo) -> Option<FilledFrame> {
         let slot = &self.slots[frame.index()];
-        (slot.state == State::Clean).then_some(Came { frame, fill: slot.fill })
+        (slot.state == FrameState::Clean).then_some(FilledFrame { frame, fill: slot.fill })
     }
 
     /// A page has come, as the array has it, or may have it after a start without its row's intent being
     /// open.
-    pub(crate) fn arrives(&mut self, came: Came) {
+    pub(crate) fn arrives(&mut self, came: FilledFrame) {
         if let Some(untold) = &mut self.untold
-            && self.slots[came.frame.index()].logged != Logged::Page
+            && self.slots[came.frame.index()].logged != LoggedState::Page
         {
             untold.arrived.push(came);
         }
     }
 
     /// The page in the frame is not to be found in it any more.
-    pub(super) fn leaves(&mut self, frame: Frame) {
+    pub(super) fn leaves(&mut self, frame: FrameNo) {
         let slot = &mut self.slots[frame.index()];
         debug_assert!(
-            !matches!(slot.logged, Logged::Dirty | Logged::DirtyMarked) || !self.enabled,
+            !matches!(slot.logged, LoggedState::Dirty | LoggedState::DirtyMarked) || !self.enabled,
             "it leaves once it is logged as clean"
         );
-        if slot.logged == Logged::Page {
-            slot.logged = Logged::Left;
+        if slot.logged == LoggedState::Page {
+            slot.logged = LoggedState::Left;
             let left = (frame, slot.page.get());
             self.untold.as_mut().expect("a log is kept").left.push(left);
         }
@@ -86,20 +86,20 @@ impl Frames {
 
     /// The page in the frame will be written: the log is not to say any more that the frame has it, nor to be
     /// told so of what came before.
-    pub(crate) fn take_back(&mut self, frame: Frame) {
-        if self.slots[frame.index()].state == State::Clean {
+    pub(crate) fn take_back(&mut self, frame: FrameNo) {
+        if self.slots[frame.index()].state == FrameState::Clean {
             self.leaves(frame);
             self.begin_fill(frame);
         }
     }
 
     /// Frames that pages left which may be logged, with the page, since this was asked last.
-    pub(crate) fn take_left(&mut self) -> impl Iterator<Item = (Frame, u64)> {
+    pub(crate) fn take_left(&mut self) -> impl Iterator<Item = (FrameNo, u64)> {
         self.untold.iter_mut().flat_map(|untold| untold.left.drain(..))
     }
 
     /// As [`take_left`](Self::take_left), without taking them.
-    pub(crate) fn left(&self) -> &[(Frame, u64)] {
+    pub(crate) fn left(&self) -> &[(FrameNo, u64)] {
         self.untold.as_ref().map_or(&[], |untold| &untold.left)
     }
 
@@ -109,64 +109,64 @@ impl Frames {
     }
 
     /// Pages that came since this was asked last: the device is being flushed.
-    pub(crate) fn take_arrived(&mut self) -> Vec<Came> {
+    pub(crate) fn take_arrived(&mut self) -> Vec<FilledFrame> {
         self.untold.as_mut().map_or_else(Vec::new, |untold| std::mem::take(&mut untold.arrived))
     }
 
     /// The frame and the page that has come into it and was flushed, if the log is to say so: from now on it
     /// may.
-    pub(crate) fn log_page(&mut self, came: Came) -> Option<(Frame, u64)> {
+    pub(crate) fn log_page(&mut self, came: FilledFrame) -> Option<(FrameNo, u64)> {
         let slot = &mut self.slots[came.frame.index()];
-        if slot.state != State::Clean || slot.fill != came.fill || slot.logged != Logged::Nothing {
+        if slot.state != FrameState::Clean || slot.fill != came.fill || slot.logged != LoggedState::Nothing {
             return None;
         }
-        slot.logged = Logged::Page;
+        slot.logged = LoggedState::Page;
         Some((came.frame, slot.page.get()))
     }
 
     /// Whether the log may say that the frame has a page that it has not any more.
-    pub(crate) fn is_left(&self, frame: Frame) -> bool {
-        self.slots[frame.index()].logged == Logged::Left
+    pub(crate) fn is_left(&self, frame: FrameNo) -> bool {
+        self.slots[frame.index()].logged == LoggedState::Left
     }
 
     /// The log says that the frame is free.
-    pub(crate) fn left_is_logged(&mut self, frame: Frame) {
+    pub(crate) fn left_is_logged(&mut self, frame: FrameNo) {
         let slot = &mut self.slots[frame.index()];
-        if slot.logged != Logged::Left {
+        if slot.logged != LoggedState::Left {
             return;
         }
-        slot.logged = Logged::Nothing;
-        if slot.state == State::Leaving {
+        slot.logged = LoggedState::Nothing;
+        if slot.state == FrameState::Leaving {
             self.set_free(frame);
             self.note_freed(frame);
         }
     }
 
     /// What is to be logged of a frame that has been before.
-    pub(crate) fn fact(&self, frame: Frame) -> Fact {
+    pub(crate) fn fact(&self, frame: FrameNo) -> FrameFact {
         let slot = &self.slots[frame.index()];
         match slot.logged {
-            Logged::Page => Fact::Clean { page: slot.page.get(), checksum: self.checksum(frame) },
-            Logged::Dirty => Fact::Dirty { page: slot.page.get(), checksum: None },
-            Logged::DirtyMarked => Fact::Dirty { page: slot.page.get(), checksum: self.checksum(frame) },
-            Logged::Nothing | Logged::Left => Fact::Free,
+            LoggedState::Page => FrameFact::Clean { page: slot.page.get(), checksum: self.checksum(frame) },
+            LoggedState::Dirty => FrameFact::Dirty { page: slot.page.get(), checksum: None },
+            LoggedState::DirtyMarked => FrameFact::Dirty { page: slot.page.get(), checksum: self.checksum(frame) },
+            LoggedState::Nothing | LoggedState::Left => FrameFact::Free,
         }
     }
 
     /// The log says that a frame has a page of a row, the most recently used one; whether it is taken to
     /// have it. If not, it has [left](Self::take_left).
-    pub(crate) fn adopt(&mut self, frame: Frame, page: u64, row: Option<Row>) -> bool {
+    pub(crate) fn adopt(&mut self, frame: FrameNo, page: u64, row: Option<Row>) -> bool {
         let fits = row.is_some_and(|row| self.set_of(row) == self.set(frame)) && !self.contains(page);
         self.unset_free(frame);
         let slot = &mut self.slots[frame.index()];
-        (slot.page, slot.logged) = (PageNumber::new(page), Logged::Page);
+        (slot.page, slot.logged) = (PageNumber::new(page), LoggedState::Page);
         if fits {
-            slot.state = State::Clean;
+            slot.state = FrameState::Clean;
             self.insert(frame);
-            self.link(frame, List::Clean);
+            self.link(frame, SetList::Clean);
         } else {
             self.leaves(frame);
-            self.slots[frame.index()].state = State::Leaving;
+            self.slots[frame.index()].state = FrameState::Leaving;
         }
         fits
     }
@@ -174,12 +174,12 @@ impl Frames {
     /// The device is lost, and the log with it.
     pub(super) fn lose_log(&mut self) {
         let Some(untold) = &mut self.untold else { return };
-        *untold = Untold::default();
+        *untold = UnreportedFills::default();
         for index in 0..self.len() {
             let slot = &mut self.slots[index as usize];
-            slot.logged = Logged::Nothing;
-            if slot.state == State::Leaving {
-                self.set_free(Frame(index));
+            slot.logged = LoggedState::Nothing;
+            if slot.state == FrameState::Leaving {
+                self.set_free(FrameNo(index));
             }
         }
     }

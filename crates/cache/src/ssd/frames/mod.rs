@@ -15,11 +15,11 @@ mod trims;
 use destage_plan::{Dev, Ext, PageChecksum, PageChecksums, Row};
 use destage_raid::Geometry;
 
-pub(crate) use dirty::Soiling;
-use index::Index;
-use lists::List;
-pub(crate) use logged::Came;
-use logged::{Logged, Untold};
+pub(crate) use dirty::DirtyCause;
+use index::FrameIndex;
+use lists::SetList;
+pub(crate) use logged::FilledFrame;
+use logged::{LoggedState, UnreportedFills};
 
 /// Pages that a cache can have.
 pub(crate) const MAX_PAGES: u64 = 1 << 31;
@@ -36,7 +36,7 @@ const _: () = assert!(MAX_ARRAY_PAGES < 1 << 40, "its number takes five bytes");
 pub(crate) const BYTES_PER_PAGE: u64 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum FrameState {
     Free,
     /// An operation writes it.
     Filling,
@@ -61,9 +61,9 @@ enum State {
 
 /// A frame's number, which is its page on the cache device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Frame(u32);
+pub(crate) struct FrameNo(u32);
 
-impl Frame {
+impl FrameNo {
     pub(super) const fn new(number: u32) -> Self {
         Self(number)
     }
@@ -79,9 +79,9 @@ impl Frame {
 
 /// The number of a frame in its set, or of the end of a list of the set.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Way(u16);
+struct WayNo(u16);
 
-impl Way {
+impl WayNo {
     const NONE: Self = Self(u16::MAX);
 
     const fn at(number: u32) -> Self {
@@ -105,9 +105,9 @@ impl Way {
 
 /// Neighbours in a list, towards the most recently used and away from it.
 #[derive(Clone, Copy)]
-struct Links {
-    newer: Way,
-    older: Way,
+struct ListLinks {
+    newer: WayNo,
+    older: WayNo,
 }
 
 /// The number of a page, or that there is none.
@@ -130,12 +130,12 @@ impl PageNumber {
 }
 
 #[derive(Clone, Copy)]
-struct Slot {
+struct FrameSlot {
     page: PageNumber,
-    state: State,
-    logged: Logged,
-    links: Links,
-    partner: Way,
+    state: FrameState,
+    logged: LoggedState,
+    links: ListLinks,
+    partner: WayNo,
     pins: u16,
     /// The count of fills when it was filled last.
     fill: u32,
@@ -143,22 +143,22 @@ struct Slot {
     used: u32,
 }
 
-const _: () = assert!(size_of::<Slot>() == 24);
+const _: () = assert!(size_of::<FrameSlot>() == 24);
 
 /// Which page is in which frame.
-pub(crate) struct Frames {
+pub(crate) struct FrameTable {
     dev: Dev,
     /// The first page of the device that is a frame.
     first: u64,
     sets: u32,
     /// Frames of a set.
     ways: u32,
-    slots: Vec<Slot>,
+    slots: Vec<FrameSlot>,
     /// Of each set those of its lists.
-    ends: Vec<[Links; 2]>,
+    ends: Vec<[ListLinks; 2]>,
     /// A bit for each frame that is free.
     free: Vec<u64>,
-    index: Index,
+    index: FrameIndex,
     geometry: Geometry,
     /// Frames that operations began to fill so far, modulo 2^32, and how many when the device was lost last.
     fills: u32,
@@ -167,21 +167,21 @@ pub(crate) struct Frames {
     /// Frames with versions of pages that the parity is behind of.
     stale: u32,
     /// What is not told of what frames have, if a log is kept of it.
-    untold: Option<Untold>,
+    untold: Option<UnreportedFills>,
     /// Uses of frames so far, modulo 2^32.
     uses: u32,
     /// The last set in which a frame was looked for, and none was to be had.
     short: Option<u32>,
     /// Frames that do not hold any more what they did, if that is asked for.
-    shed: Option<Vec<Frame>>,
+    shed: Option<Vec<FrameNo>>,
     /// Whether it is asked for which frames became free, and these.
     tells_freed: bool,
-    freed: Vec<Frame>,
+    freed: Vec<FrameNo>,
     /// Keeps the checksums of what was written to the frames.
     checksums: PageChecksums,
 }
 
-impl Frames {
+impl FrameTable {
     /// The frames of a device with so many pages, at most [`MAX_PAGES`], in sets of at most `ways`, at most
     /// [`MAX_WAYS`]. All data pages of a parity row of the array before which it stands, of at most
     /// [`MAX_ARRAY_PAGES`], fall into the same set.
@@ -193,17 +193,17 @@ impl Frames {
         let sets = (pages as u32).div_ceil(ways);
         let ways = pages as u32 / sets;
         let frames = sets * ways;
-        let slot = Slot {
+        let slot = FrameSlot {
             page: PageNumber::NONE,
-            state: State::Free,
-            logged: Logged::Nothing,
-            links: Links { newer: Way::NONE, older: Way::NONE },
-            partner: Way::NONE,
+            state: FrameState::Free,
+            logged: LoggedState::Nothing,
+            links: ListLinks { newer: WayNo::NONE, older: WayNo::NONE },
+            partner: WayNo::NONE,
             pins: 0,
             fill: 0,
             used: 0,
         };
-        let empty = [ways, ways + 1].map(Way::at).map(|end| Links { newer: end, older: end });
+        let empty = [ways, ways + 1].map(WayNo::at).map(|end| ListLinks { newer: end, older: end });
         let mut free = vec![u64::MAX; frames.div_ceil(64) as usize];
         if !frames.is_multiple_of(64) {
             free[frames as usize / 64] = (1 << (frames % 64)) - 1;
@@ -216,7 +216,7 @@ impl Frames {
             slots: vec![slot; frames as usize],
             ends: vec![empty; sets as usize],
             free,
-            index: Index::new(frames, ways),
+            index: FrameIndex::new(frames, ways),
             geometry,
             fills: 0,
             lost: 0,
@@ -235,7 +235,7 @@ impl Frames {
     /// Has the frames begin at a page of the device, and what they hold be logged. They cannot be used before
     /// they are [enabled](Self::enable).
     pub(crate) fn log_from(&mut self, first: u64) {
-        (self.first, self.untold, self.enabled) = (first, Some(Untold::default()), false);
+        (self.first, self.untold, self.enabled) = (first, Some(UnreportedFills::default()), false);
         self.checksums.begin_at(first);
     }
 
@@ -283,32 +283,32 @@ impl Frames {
     }
 
     /// Returns the checksum of what was written to a frame last; none if it is not known.
-    pub(crate) fn checksum(&self, frame: Frame) -> Option<PageChecksum> {
+    pub(crate) fn checksum(&self, frame: FrameNo) -> Option<PageChecksum> {
         self.checksums.get(self.first + u64::from(frame.0))
     }
 
     /// Keeps the checksum that the log has of a frame.
-    pub(crate) fn keep_checksum(&mut self, frame: Frame, checksum: Option<PageChecksum>) {
+    pub(crate) fn keep_checksum(&mut self, frame: FrameNo, checksum: Option<PageChecksum>) {
         self.checksums.keep(self.first + u64::from(frame.0), checksum);
     }
 
     /// Returns how many frames had been begun to be filled when this one was the last time, modulo 2^32.
-    pub(crate) fn fill_of(&self, frame: Frame) -> u32 {
+    pub(crate) fn fill_of(&self, frame: FrameNo) -> u32 {
         self.slots[frame.index()].fill
     }
 
     /// Returns the frame that is a page of the device.
-    pub(crate) fn at(&self, page: u64) -> Option<Frame> {
-        page.checked_sub(self.first).filter(|frame| *frame < self.len().into()).map(|frame| Frame(frame as u32))
+    pub(crate) fn at(&self, page: u64) -> Option<FrameNo> {
+        page.checked_sub(self.first).filter(|frame| *frame < self.len().into()).map(|frame| FrameNo(frame as u32))
     }
 
-    pub(crate) fn ext(&self, frame: Frame) -> Ext {
+    pub(crate) fn ext(&self, frame: FrameNo) -> Ext {
         Ext::new(self.dev, self.first + u64::from(frame.0), 1)
     }
 
     /// The frame with a page's newest content.
-    pub(crate) fn get(&self, page: u64) -> Option<Frame> {
-        self.find(page).filter(|frame| self.slots[frame.index()].state != State::Filling)
+    pub(crate) fn get(&self, page: u64) -> Option<FrameNo> {
+        self.find(page).filter(|frame| self.slots[frame.index()].state != FrameState::Filling)
     }
 
     /// Whether a page has a frame, be it that it is still being filled.
@@ -316,35 +316,35 @@ impl Frames {
         self.find(page).is_some()
     }
 
-    fn find(&self, page: u64) -> Option<Frame> {
+    fn find(&self, page: u64) -> Option<FrameNo> {
         let place = self.geometry.locate(page);
         let base = self.set_of(self.geometry.row(place.stripe, place.row_in_chunk)) * self.ways;
         let has = |frame| self.slots[frame as usize].page.get() == page;
-        self.index.find(base, page, has).map(Frame)
+        self.index.find(base, page, has).map(FrameNo)
     }
 
     /// An operation uses the frame; it becomes the most recently used of its set.
-    pub(crate) fn pin(&mut self, frame: Frame) {
+    pub(crate) fn pin(&mut self, frame: FrameNo) {
         self.hold(frame);
         self.touch(frame);
     }
 
     /// An operation uses the frame.
-    pub(crate) fn hold(&mut self, frame: Frame) {
+    pub(crate) fn hold(&mut self, frame: FrameNo) {
         self.slots[frame.index()].pins += 1;
     }
 
     /// A frame for a page of a row, to be written by an operation: the one that it has, unless an
     /// operation uses that, else a [fresh](Self::take) one. The page must not be stale.
-    pub(crate) fn fill(&mut self, page: u64, row: Row) -> Option<Frame> {
+    pub(crate) fn fill(&mut self, page: u64, row: Row) -> Option<FrameNo> {
         if !self.enabled {
             return None;
         }
         if let Some(frame) = self.find(page) {
             let slot = &mut self.slots[frame.index()];
-            debug_assert!(slot.state == State::Clean, "the page's claim excludes others that fill it");
+            debug_assert!(slot.state == FrameState::Clean, "the page's claim excludes others that fill it");
             if slot.pins == 0 {
-                slot.state = State::Filling;
+                slot.state = FrameState::Filling;
                 self.begin_fill(frame);
                 self.unlink(frame);
                 self.leaves(frame);
@@ -361,12 +361,12 @@ impl Frames {
 
     /// A frame for a page of a row that is found by none so far, to be written by an operation: the first
     /// that is free, or that of the least recently used clean page that no operation uses.
-    pub(crate) fn take(&mut self, row: Row) -> Option<Frame> {
+    pub(crate) fn take(&mut self, row: Row) -> Option<FrameNo> {
         self.take_in(self.set_of(row))
     }
 
     /// As [`take`](Self::take), in a set.
-    pub(crate) fn take_in(&mut self, set: u32) -> Option<Frame> {
+    pub(crate) fn take_in(&mut self, set: u32) -> Option<FrameNo> {
         if !self.enabled {
             return None;
         }
@@ -377,17 +377,17 @@ impl Frames {
         self.unset_free(frame);
         self.begin_fill(frame);
         let slot = &mut self.slots[frame.index()];
-        (slot.state, slot.page) = (State::Filling, PageNumber::NONE);
+        (slot.state, slot.page) = (FrameState::Filling, PageNumber::NONE);
         Some(frame)
     }
 
-    fn begin_fill(&mut self, frame: Frame) {
+    fn begin_fill(&mut self, frame: FrameNo) {
         self.fills = self.fills.wrapping_add(1);
         self.slots[frame.index()].fill = self.fills;
     }
 
     /// Whether what was written into a frame since an operation began to fill it is on the device.
-    fn is_there(&self, frame: Frame) -> bool {
+    fn is_there(&self, frame: FrameNo) -> bool {
         // The count may have begun anew in between.
         self.enabled && self.slots[frame.index()].fill.wrapping_sub(self.lost).cast_signed() > 0
     }
@@ -404,26 +404,26 @@ impl Frames {
 
     /// A frame that was taken has something else than a page from now on, which is found by nobody and stays
     /// until it is [discarded](Self::discard); unless the device was lost meanwhile.
-    pub(crate) fn keep(&mut self, frame: Frame) -> bool {
+    pub(crate) fn keep(&mut self, frame: FrameNo) -> bool {
         let there = self.is_there(frame);
         if there {
-            self.slots[frame.index()].state = State::Kept;
+            self.slots[frame.index()].state = FrameState::Kept;
         }
         there
     }
 
     /// Whether an operation fills the frame.
-    pub(crate) fn is_filling(&self, frame: Frame) -> bool {
-        self.slots[frame.index()].state == State::Filling
+    pub(crate) fn is_filling(&self, frame: FrameNo) -> bool {
+        self.slots[frame.index()].state == FrameState::Filling
     }
 
     /// The operation that used the frame is done with it. One that was filled has the page's newest
     /// version from now on, and the parity covers that.
-    pub(crate) fn done(&mut self, frame: Frame) {
-        if self.slots[frame.index()].state == State::Filling {
+    pub(crate) fn done(&mut self, frame: FrameNo) {
+        if self.slots[frame.index()].state == FrameState::Filling {
             if self.is_there(frame) {
-                self.slots[frame.index()].state = State::Clean;
-                self.link(frame, List::Clean);
+                self.slots[frame.index()].state = FrameState::Clean;
+                self.link(frame, SetList::Clean);
             } else {
                 self.release(frame);
             }
@@ -431,14 +431,14 @@ impl Frames {
         }
         let slot = &mut self.slots[frame.index()];
         slot.pins -= 1;
-        if slot.pins == 0 && slot.state == State::Doomed {
+        if slot.pins == 0 && slot.state == FrameState::Doomed {
             self.release(frame);
         }
     }
 
     /// The operation that was to fill the frame did not; one that used it is done with it.
-    pub(crate) fn undone(&mut self, frame: Frame) {
-        if self.slots[frame.index()].state == State::Filling {
+    pub(crate) fn undone(&mut self, frame: FrameNo) {
+        if self.slots[frame.index()].state == FrameState::Filling {
             self.release(frame);
         } else {
             self.done(frame);
@@ -446,18 +446,18 @@ impl Frames {
     }
 
     /// What the cache has of a page that is found by this frame is not to be used any more.
-    pub(crate) fn forget(&mut self, frame: Frame) {
+    pub(crate) fn forget(&mut self, frame: FrameNo) {
         self.sheds(frame);
-        let Slot { state, partner, .. } = self.slots[frame.index()];
+        let FrameSlot { state, partner, .. } = self.slots[frame.index()];
         self.remove(frame);
-        if state != State::Landed {
+        if state != FrameState::Landed {
             self.unlink(frame);
         }
-        if state == State::Stale {
+        if state == FrameState::Stale {
             self.stale -= 1;
         }
-        self.slots[frame.index()].partner = Way::NONE;
-        if partner != Way::NONE {
+        self.slots[frame.index()].partner = WayNo::NONE;
+        if partner != WayNo::NONE {
             self.stale -= 1;
             self.discard(self.neighbour(frame, partner));
         }
@@ -481,8 +481,8 @@ impl Frames {
         self.freed.clear();
         self.lose_log();
         for index in 0..self.len() {
-            if matches!(self.slots[index as usize].state, State::Clean | State::Stale | State::Landed) {
-                self.forget(Frame(index));
+            if matches!(self.slots[index as usize].state, FrameState::Clean | FrameState::Stale | FrameState::Landed) {
+                self.forget(FrameNo(index));
             }
         }
         // What is being filled is freed by its operation; until then nobody finds it.
@@ -499,52 +499,52 @@ impl Frames {
     }
 
     /// Nobody finds the frame any more; it is free unless an operation uses it.
-    pub(crate) fn discard(&mut self, frame: Frame) {
+    pub(crate) fn discard(&mut self, frame: FrameNo) {
         self.leaves(frame);
         if self.slots[frame.index()].pins > 0 {
-            self.slots[frame.index()].state = State::Doomed;
+            self.slots[frame.index()].state = FrameState::Doomed;
         } else {
             self.release(frame);
         }
     }
 
     /// The frame is free, or will be when the log says so.
-    fn release(&mut self, frame: Frame) {
-        let Slot { state, .. } = self.slots[frame.index()];
-        if state == State::Clean {
+    fn release(&mut self, frame: FrameNo) {
+        let FrameSlot { state, .. } = self.slots[frame.index()];
+        if state == FrameState::Clean {
             self.unlink(frame);
         }
-        if matches!(state, State::Clean | State::Filling) {
+        if matches!(state, FrameState::Clean | FrameState::Filling) {
             self.remove(frame);
         }
-        if self.slots[frame.index()].logged == Logged::Left {
-            self.slots[frame.index()].state = State::Leaving;
+        if self.slots[frame.index()].logged == LoggedState::Left {
+            self.slots[frame.index()].state = FrameState::Leaving;
         } else {
             self.set_free(frame);
             // One that was taken in vain is as it was: a write that takes some again and again until there are
             // enough would have them trimmed each time, and never find enough.
-            if state != State::Filling {
+            if state != FrameState::Filling {
                 self.note_freed(frame);
             }
         }
     }
 
-    fn set_free(&mut self, frame: Frame) {
-        self.slots[frame.index()].state = State::Free;
+    fn set_free(&mut self, frame: FrameNo) {
+        self.slots[frame.index()].state = FrameState::Free;
         self.free[frame.index() / 64] |= 1 << (frame.0 % 64);
     }
 
-    fn unset_free(&mut self, frame: Frame) {
+    fn unset_free(&mut self, frame: FrameNo) {
         self.free[frame.index() / 64] &= !(1 << (frame.0 % 64));
     }
 
-    fn insert(&mut self, frame: Frame) {
+    fn insert(&mut self, frame: FrameNo) {
         let page = self.slots[frame.index()].page.get();
         self.index.insert(self.base(frame), page, frame.0);
     }
 
     /// The page is no longer found by this frame, if it was: since a loss it may have another.
-    fn remove(&mut self, frame: Frame) {
+    fn remove(&mut self, frame: FrameNo) {
         let page = self.slots[frame.index()].page.get();
         self.index.remove(self.base(frame), page, frame.0);
     }
@@ -557,33 +557,33 @@ impl Frames {
     }
 
     /// The set of a frame.
-    pub(crate) const fn set(&self, frame: Frame) -> u32 {
+    pub(crate) const fn set(&self, frame: FrameNo) -> u32 {
         frame.0 / self.ways
     }
 
     /// The first frame of a frame's set.
-    const fn base(&self, frame: Frame) -> u32 {
+    const fn base(&self, frame: FrameNo) -> u32 {
         self.set(frame) * self.ways
     }
 
     /// A frame's number in its set.
-    const fn way(&self, frame: Frame) -> Way {
-        Way::new(self.base(frame), frame.0)
+    const fn way(&self, frame: FrameNo) -> WayNo {
+        WayNo::new(self.base(frame), frame.0)
     }
 
     /// A frame of the set of another.
-    const fn neighbour(&self, of: Frame, way: Way) -> Frame {
-        Frame(way.of(self.base(of)))
+    const fn neighbour(&self, of: FrameNo, way: WayNo) -> FrameNo {
+        FrameNo(way.of(self.base(of)))
     }
 
-    fn first_free(&self, set: u32) -> Option<Frame> {
+    fn first_free(&self, set: u32) -> Option<FrameNo> {
         let (first, end) = (set * self.ways, (set + 1) * self.ways);
         let mut at = first;
         while at < end {
             let rest = self.free[at as usize / 64] >> (at % 64);
             if rest != 0 {
                 let frame = at + rest.trailing_zeros();
-                return (frame < end).then_some(Frame(frame));
+                return (frame < end).then_some(FrameNo(frame));
             }
             at = (at / 64 + 1) * 64;
         }
@@ -591,7 +591,7 @@ impl Frames {
     }
 
     /// Frees the frame of the least recently used clean page of a set that no operation uses.
-    fn evict(&mut self, set: u32) -> Option<Frame> {
+    fn evict(&mut self, set: u32) -> Option<FrameNo> {
         let frame = self.victim(set)?;
         self.unlink(frame);
         self.remove(frame);

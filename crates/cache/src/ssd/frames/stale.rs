@@ -1,51 +1,51 @@
 //! Frames of pages that the parity is behind of.
 
-use super::lists::List;
-use super::{Frame, Frames, Slot, State, Way};
+use super::lists::SetList;
+use super::{FrameNo, FrameSlot, FrameState, FrameTable, WayNo};
 
-impl Frames {
+impl FrameTable {
     /// Whether the parity is behind of what the frame holds.
-    pub(crate) fn is_stale(&self, frame: Frame) -> bool {
-        self.slots[frame.index()].state == State::Stale
+    pub(crate) fn is_stale(&self, frame: FrameNo) -> bool {
+        self.slots[frame.index()].state == FrameState::Stale
     }
 
     /// What the parity covers of a page that is stale, which is found by this frame: another frame, or
     /// this one if nothing newer is in the cache.
-    pub(crate) fn covered(&self, frame: Frame) -> Frame {
+    pub(crate) fn covered(&self, frame: FrameNo) -> FrameNo {
         match self.slots[frame.index()].partner {
-            Way::NONE => frame,
+            WayNo::NONE => frame,
             partner => self.neighbour(frame, partner),
         }
     }
 
     /// The parity will not cover the newest version of a page, which is found by this frame, whatever
     /// becomes of that.
-    pub(crate) fn leave_behind(&mut self, frame: Frame) {
-        debug_assert!(self.slots[frame.index()].state == State::Clean, "it is not stale so far");
+    pub(crate) fn leave_behind(&mut self, frame: FrameNo) {
+        debug_assert!(self.slots[frame.index()].state == FrameState::Clean, "it is not stale so far");
         self.unlink(frame);
         self.become_stale(frame);
     }
 
     /// A frame that is in no list is stale from now on, the most recently used.
-    pub(super) fn become_stale(&mut self, frame: Frame) {
-        self.slots[frame.index()].state = State::Stale;
-        self.link(frame, List::Stale);
+    pub(super) fn become_stale(&mut self, frame: FrameNo) {
+        self.slots[frame.index()].state = FrameState::Stale;
+        self.link(frame, SetList::Stale);
         self.stale += 1;
     }
 
     /// Whether an operation still fills the frame, and what it fills it with is there when that is done.
-    pub(crate) fn is_coming(&self, frame: Frame) -> bool {
-        self.slots[frame.index()].state == State::Filling && self.is_there(frame)
+    pub(crate) fn is_coming(&self, frame: FrameNo) -> bool {
+        self.slots[frame.index()].state == FrameState::Filling && self.is_there(frame)
     }
 
     /// A frame that was [filled](Self::fill) has what the parity covers of its page from now on, and the page is
     /// stale; unless the device was lost meanwhile.
-    pub(crate) fn comes_stale(&mut self, frame: Frame) -> bool {
-        debug_assert!(self.slots[frame.index()].state == State::Filling, "it is being filled");
+    pub(crate) fn comes_stale(&mut self, frame: FrameNo) -> bool {
+        debug_assert!(self.slots[frame.index()].state == FrameState::Filling, "it is being filled");
         let there = self.is_there(frame);
         if there {
-            self.slots[frame.index()].state = State::Stale;
-            self.link(frame, List::Stale);
+            self.slots[frame.index()].state = FrameState::Stale;
+            self.link(frame, SetList::Stale);
             self.stale += 1;
         } else {
             self.release(frame);
@@ -55,34 +55,34 @@ impl Frames {
 
     /// A frame that was [taken](Self::take) has the newest version of a stale page that has been found
     /// by another so far. Only the version that the parity covers is kept beside it.
-    pub(crate) fn renew(&mut self, stale: Frame, fresh: Frame) {
+    pub(crate) fn renew(&mut self, stale: FrameNo, fresh: FrameNo) {
         if !self.is_there(fresh) {
             return self.release(fresh);
         }
-        let Slot { page, partner, .. } = self.slots[stale.index()];
+        let FrameSlot { page, partner, .. } = self.slots[stale.index()];
         self.remove(stale);
         self.unlink(stale);
-        let covered = if partner == Way::NONE {
-            self.slots[stale.index()].state = State::Covered;
+        let covered = if partner == WayNo::NONE {
+            self.slots[stale.index()].state = FrameState::Covered;
             self.way(stale)
         } else {
             self.stale -= 1;
-            self.slots[stale.index()].partner = Way::NONE;
+            self.slots[stale.index()].partner = WayNo::NONE;
             self.discard(stale);
             partner
         };
         let slot = &mut self.slots[fresh.index()];
-        (slot.page, slot.partner, slot.state) = (page, covered, State::Stale);
+        (slot.page, slot.partner, slot.state) = (page, covered, FrameState::Stale);
         self.stale += 1;
         self.insert(fresh);
-        self.link(fresh, List::Stale);
+        self.link(fresh, SetList::Stale);
     }
 
     /// The parity covers the newest version of a stale page, which is in the frame that it is found by. It
     /// leaves when it would if it had never been stale.
-    pub(crate) fn cover(&mut self, frame: Frame) {
-        let partner = std::mem::replace(&mut self.slots[frame.index()].partner, Way::NONE);
-        if partner != Way::NONE {
+    pub(crate) fn cover(&mut self, frame: FrameNo) {
+        let partner = std::mem::replace(&mut self.slots[frame.index()].partner, WayNo::NONE);
+        if partner != WayNo::NONE {
             self.stale -= 1;
             self.discard(self.neighbour(frame, partner));
         }
@@ -90,16 +90,16 @@ impl Frames {
         self.came(frame).into_iter().for_each(|came| self.arrives(came));
     }
 
-    fn become_clean(&mut self, frame: Frame) {
+    fn become_clean(&mut self, frame: FrameNo) {
         self.stale -= 1;
         self.unlink(frame);
-        self.slots[frame.index()].state = State::Clean;
+        self.slots[frame.index()].state = FrameState::Clean;
         self.insert_by_use(frame);
     }
 
     /// As [`cover`](Self::cover), of a page that is not in the frame but made of what is there: the log is not to say
     /// that the frame has it, nor to be told so of what came before.
-    pub(crate) fn cover_made(&mut self, frame: Frame) {
+    pub(crate) fn cover_made(&mut self, frame: FrameNo) {
         self.become_clean(frame);
         self.leaves(frame);
         self.begin_fill(frame);
@@ -107,11 +107,11 @@ impl Frames {
 
     /// An operation is about to write a clean page, which is made of what is in its frame, to the frame; not if one
     /// reads that.
-    pub(crate) fn rewrite(&mut self, frame: Frame) -> bool {
+    pub(crate) fn rewrite(&mut self, frame: FrameNo) -> bool {
         debug_assert!(self.is_clean(frame), "nobody else writes it");
         let free = self.slots[frame.index()].pins == 0;
         if free {
-            self.slots[frame.index()].state = State::Filling;
+            self.slots[frame.index()].state = FrameState::Filling;
             self.begin_fill(frame);
             self.unlink(frame);
             self.leaves(frame);
@@ -120,17 +120,17 @@ impl Frames {
     }
 
     /// It is written, and leaves before all others; unless the device was lost meanwhile.
-    pub(crate) fn rewritten(&mut self, frame: Frame) {
+    pub(crate) fn rewritten(&mut self, frame: FrameNo) {
         if !self.is_there(frame) {
             return self.release(frame);
         }
-        self.slots[frame.index()].state = State::Clean;
+        self.slots[frame.index()].state = FrameState::Clean;
         self.make_oldest(frame);
         self.came(frame).into_iter().for_each(|came| self.arrives(came));
     }
 
     /// The page that is found by a frame.
-    pub(crate) fn page(&self, frame: Frame) -> u64 {
+    pub(crate) fn page(&self, frame: FrameNo) -> u64 {
         self.slots[frame.index()].page.get()
     }
 
@@ -140,20 +140,20 @@ impl Frames {
     }
 
     /// A frame does not hold any more what it did.
-    pub(super) fn sheds(&mut self, frame: Frame) {
+    pub(super) fn sheds(&mut self, frame: FrameNo) {
         if let Some(shed) = &mut self.shed {
             shed.push(frame);
         }
     }
 
     /// One of the frames that do not hold any more what they did, of those that were not taken so far.
-    pub(crate) fn take_shed(&mut self) -> Option<Frame> {
+    pub(crate) fn take_shed(&mut self) -> Option<FrameNo> {
         self.shed.as_mut()?.pop()
     }
 
     /// The stale page of a set that was not used for longest, and each that was used after it, by the frame
     /// that it is found by, with the page.
     pub(crate) fn stale_of(&self, set: u32) -> impl Iterator<Item = u64> {
-        self.of_list(set, List::Stale).map(|frame| self.page(frame))
+        self.of_list(set, SetList::Stale).map(|frame| self.page(frame))
     }
 }

@@ -4,42 +4,46 @@ use destage_plan::List;
 use destage_plan::{Buf, NvPut, NvSlot, OpId, Out, Step, StepNo, StepSet};
 
 use super::KIND_ENTRY;
-use crate::ssd::frames::Frame;
-use crate::ssd::log::{Entry, Fact, Log};
+use crate::ssd::frames::FrameNo;
+use crate::ssd::log::{FrameFact, LogEntry, MetadataLog};
 use crate::ssd::of;
 
 /// What an operation has claimed.
 #[derive(Default)]
-struct Claim {
-    frames: Vec<(Frame, NvSlot)>,
+struct FrameClaim {
+    frames: Vec<(FrameNo, NvSlot)>,
     /// What is being put, by the step.
-    puts: Vec<(StepSet, u32, Entry, NvSlot)>,
+    puts: Vec<(StepSet, u32, LogEntry, NvSlot)>,
 }
 
 /// By operation.
 #[derive(Default)]
-pub(super) struct Claims {
-    claims: Vec<Claim>,
+pub(super) struct FrameClaims {
+    claims: Vec<FrameClaim>,
 }
 
-impl Claims {
-    pub(super) fn add(&mut self, op: OpId, frame: Frame, slot: NvSlot) {
+impl FrameClaims {
+    pub(super) fn add(&mut self, op: OpId, frame: FrameNo, slot: NvSlot) {
         of(&mut self.claims, op).frames.push((frame, slot));
     }
 
     /// Plans what is claimed and not planned; the steps after which it is logged.
-    pub(super) fn plan(&mut self, op: OpId, life: u32, log: &mut Log, out: &mut Out) -> StepSet {
+    pub(super) fn plan(&mut self, op: OpId, life: u32, log: &mut MetadataLog, out: &mut Out) -> StepSet {
         let Some(claim) = self.claims.get_mut(op.index()).filter(|claim| !claim.frames.is_empty()) else {
             return StepSet::EMPTY;
         };
-        let entry = |frame: Frame, log: &mut Log| Entry {
+        let entry = |frame: FrameNo, log: &mut MetadataLog| LogEntry {
             frame: frame.number(),
             sequence: log.next_sequence(),
-            fact: Fact::Free,
+            fact: FrameFact::Free,
         };
         let entries: Vec<_> = claim.frames.drain(..).map(|(frame, slot)| (entry(frame, log), slot)).collect();
-        let put =
-            |(entry, slot): &(Entry, NvSlot)| NvPut { slot: *slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 };
+        let put = |(entry, slot): &(LogEntry, NvSlot)| NvPut {
+            slot: *slot,
+            tag: entry.tag(KIND_ENTRY),
+            src: Buf::None,
+            len: 0,
+        };
         let puts: Vec<_> = entries.iter().map(put).collect();
         let puts = out.puts(op, &puts);
         let step = out.step_notify(op, Step::NvCommit { puts, frees: List::EMPTY }, StepSet::EMPTY);
@@ -51,13 +55,17 @@ impl Claims {
     pub(super) fn plan_dirty(
         &mut self,
         op: OpId,
-        entries: Vec<(Entry, NvSlot)>,
+        entries: Vec<(LogEntry, NvSlot)>,
         life: u32,
         after: StepSet,
         out: &mut Out,
     ) -> StepSet {
-        let put =
-            |(entry, slot): &(Entry, NvSlot)| NvPut { slot: *slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 };
+        let put = |(entry, slot): &(LogEntry, NvSlot)| NvPut {
+            slot: *slot,
+            tag: entry.tag(KIND_ENTRY),
+            src: Buf::None,
+            len: 0,
+        };
         let puts: Vec<_> = entries.iter().map(put).collect();
         let puts = out.puts(op, &puts);
         let step = out.step_notify(op, Step::NvCommit { puts, frees: List::EMPTY }, after);
@@ -71,7 +79,7 @@ impl Claims {
     }
 
     /// A step is done: in which life of the device it was planned, and what it has put, if it is one of these.
-    pub(super) fn done(&mut self, op: OpId, step: StepNo) -> Option<(u32, Vec<(Entry, NvSlot)>)> {
+    pub(super) fn done(&mut self, op: OpId, step: StepNo) -> Option<(u32, Vec<(LogEntry, NvSlot)>)> {
         let puts = &mut self.claims.get_mut(op.index())?.puts;
         let life = puts.iter().find(|put| put.0.contains(step))?.1;
         let done = puts.extract_if(.., |put| put.0.contains(step));
@@ -79,9 +87,9 @@ impl Claims {
     }
 
     /// What is not logged of what an operation has claimed.
-    pub(super) fn drop_all(&mut self, op: OpId) -> Vec<(Frame, NvSlot)> {
+    pub(super) fn drop_all(&mut self, op: OpId) -> Vec<(FrameNo, NvSlot)> {
         let Some(claim) = self.claims.get_mut(op.index()) else { return Vec::new() };
-        let planned = claim.puts.drain(..).map(|(.., entry, slot)| (Frame::new(entry.frame), slot));
+        let planned = claim.puts.drain(..).map(|(.., entry, slot)| (FrameNo::new(entry.frame), slot));
         claim.frames.drain(..).chain(planned).collect()
     }
 }

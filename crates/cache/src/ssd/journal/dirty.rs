@@ -2,11 +2,11 @@
 
 use destage_plan::{OpId, Out, StepSet};
 
-use super::{Journal, PUTS, slots};
-use crate::ssd::frames::{Came, Frame};
-use crate::ssd::log::{Entry, Fact};
+use super::{CacheJournal, PUTS, slots};
+use crate::ssd::frames::{FilledFrame, FrameNo};
+use crate::ssd::log::{FrameFact, LogEntry};
 
-impl Journal {
+impl CacheJournal {
     /// The cache may have dirty pages.
     pub(in crate::ssd) const fn keep_dirty(&mut self) {
         self.start.keep_dirty();
@@ -88,7 +88,7 @@ impl Journal {
     pub(in crate::ssd) fn plan_dirty(
         &mut self,
         op: OpId,
-        pages: impl Iterator<Item = (Frame, u64)>,
+        pages: impl Iterator<Item = (FrameNo, u64)>,
         after: StepSet,
         out: &mut Out,
     ) -> StepSet {
@@ -96,19 +96,19 @@ impl Journal {
         let mut entries = Vec::new();
         for (frame, page) in pages {
             let slot = self.spare.pop().expect("the slots were counted");
-            let fact = Fact::Dirty { page, checksum: None };
-            entries.push((Entry { frame: frame.number(), sequence: log.next_sequence(), fact }, slot));
+            let fact = FrameFact::Dirty { page, checksum: None };
+            entries.push((LogEntry { frame: frame.number(), sequence: log.next_sequence(), fact }, slot));
         }
         if entries.is_empty() { after } else { self.claims.plan_dirty(op, entries, self.life, after, out) }
     }
 
     /// Has the log keep the checksum of what should be in the frame of a dirty page, which is not what is there.
-    pub(in crate::ssd) fn mark(&mut self, came: Came) {
+    pub(in crate::ssd) fn mark(&mut self, came: FilledFrame) {
         self.marks.push(came);
     }
 
     /// A dirty page is written back. What is in its frame is durable, or has to be made so before that is told.
-    pub(in crate::ssd) fn landed(&mut self, came: Came, durable: bool) {
+    pub(in crate::ssd) fn landed(&mut self, came: FilledFrame, durable: bool) {
         if durable {
             self.tells.push_back((came, self.start.losses.number()));
         } else {

@@ -5,12 +5,12 @@
 //!
 //! * That a page is in a frame: when it has been there for a while, many at once, after a flush of the SSD
 //!   that began when they were there. If the power fails before, the page is not known, and read again.
-//! * That a frame is free: before anything else is written into it ([`Claims`]), and soon.
+//! * That a frame is free: before anything else is written into it ([`FrameClaims`]), and soon.
 //!
 //! What is told of so the members have as well. So what must not be is that the log says of a frame
 //! that it has a page which the members have another version of. Whatever changes a page on a member opens
 //! the intent of its row before: what a start finds of a row with an open intent is dropped. And an intent
-//! is [held](Journal::holds) as long as the log says of a frame that it has a page of the row which it has
+//! is [held](CacheJournal::holds) as long as the log says of a frame that it has a page of the row which it has
 //! not any more, and as long as the log of a device that was lost may be believed.
 //!
 //! # Dirty pages
@@ -39,17 +39,17 @@ use std::collections::VecDeque;
 
 use destage_plan::{Dev, DevSet, Ext, NvPut, NvSlot, OpId, Out, Row, Step, StepNo, StepSet};
 use destage_raid::Geometry;
-use destage_raid::array::Array;
+use destage_raid::array::RaidArray;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::behind::row_of;
-use super::frames::{Came, Frame, Frames};
-use super::log::{Entry, Fact, Log, Shape};
-use claims::Claims;
+use super::frames::{FilledFrame, FrameNo, FrameTable};
+use super::log::{FrameFact, LogEntry, LogShape, MetadataLog};
+use claims::FrameClaims;
 pub(super) use share::{LOG, bytes_per_page, log_pages, min_pages};
 use share::{entries, least};
-use start::Start;
+use start::JournalStart;
 
 /// Entries that are put at once, at most.
 const PUTS: usize = 64;
@@ -58,13 +58,13 @@ const ARRIVED: usize = 32;
 
 /// Versions what is noted of the log; in version 1 its pages were not.
 const VERSION: u8 = 2;
-const KIND_ENTRY: u8 = Array::kind_above(2);
-const KIND_STATE: u8 = Array::kind_above(3);
-const KIND_LOST: u8 = Array::kind_above(4);
+const KIND_ENTRY: u8 = RaidArray::kind_above(2);
+const KIND_STATE: u8 = RaidArray::kind_above(3);
+const KIND_LOST: u8 = RaidArray::kind_above(4);
 
 /// What its own operations are for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Part {
+pub(crate) enum JournalTask {
     /// Reads pages of the log.
     Read,
     /// Makes pages of the log anew.
@@ -81,31 +81,31 @@ pub(crate) enum Part {
 
 /// The device is being flushed for what came into it, and for what is written back and may not be durable
 /// there.
-struct Flush {
+struct DeviceFlush {
     op: OpId,
     life: u32,
-    came: Vec<Came>,
-    landed: Vec<Came>,
+    came: Vec<FilledFrame>,
+    landed: Vec<FilledFrame>,
 }
 
 /// Entries that are being put, and slots that are being freed.
-struct Commit {
+struct EntryCommit {
     op: OpId,
     life: u32,
-    frames: Vec<(Frame, Option<u64>)>,
-    landed: Vec<Came>,
-    entries: Vec<(Entry, NvSlot)>,
+    frames: Vec<(FrameNo, Option<u64>)>,
+    landed: Vec<FilledFrame>,
+    entries: Vec<(LogEntry, NvSlot)>,
     frees: Vec<NvSlot>,
 }
 
 /// The journal of a cache.
-pub(crate) struct Journal {
+pub(crate) struct CacheJournal {
     dev: Dev,
     pages: u32,
     frames: u32,
     page_bytes: u32,
-    start: Start,
-    log: Option<Log>,
+    start: JournalStart,
+    log: Option<MetadataLog>,
     /// Lives of the device so far.
     life: u32,
     /// Slots that hold nothing and are not given back, those that hold what is not needed any more, and those
@@ -115,23 +115,23 @@ pub(crate) struct Journal {
     for_note: Option<NvSlot>,
     dead: Vec<NvSlot>,
     freed: Vec<NvSlot>,
-    claims: Claims,
+    claims: FrameClaims,
     /// Frames that are to be logged as free, and those of them that nobody is about to.
-    held: HashMap<Frame, Row, FixedState>,
-    left: Vec<Frame>,
+    held: HashMap<FrameNo, Row, FixedState>,
+    left: Vec<FrameNo>,
     /// How many of the held are of each row, and rows of which none is any more.
     rows: HashMap<Row, u32, FixedState>,
     let_go: Vec<Row>,
     /// Pages that are written back, for which the device is to be flushed, and those that can be told of as
     /// clean, when the list of lost pages has been [told](LostPageList::number) that they are not on it.
-    landed: Vec<Came>,
-    tells: VecDeque<(Came, u64)>,
+    landed: Vec<FilledFrame>,
+    tells: VecDeque<(FilledFrame, u64)>,
     /// Lists the dirty pages of which the log is to have the checksums.
-    marks: Vec<Came>,
+    marks: Vec<FilledFrame>,
     /// What the device is being flushed for, and what it was.
-    flush: Option<Flush>,
-    flushed: Vec<Came>,
-    commit: Option<Commit>,
+    flush: Option<DeviceFlush>,
+    flushed: Vec<FilledFrame>,
+    commit: Option<EntryCommit>,
     /// The page of the log that is being written, and its bytes.
     page: Option<(OpId, u32)>,
     place: u32,
@@ -145,22 +145,22 @@ pub(super) const fn slots(pages: u64) -> u32 {
     if pages < 256 { 4 * pages as u32 + 16 } else { 1_040 }
 }
 
-impl Journal {
+impl CacheJournal {
     /// For these frames, with a log of so many pages.
-    pub(super) fn new(frames: &Frames, pages: u64) -> Self {
+    pub(super) fn new(frames: &FrameTable, pages: u64) -> Self {
         Self {
             dev: frames.dev(),
             pages: pages as u32,
             frames: frames.len(),
             page_bytes: 0,
-            start: Start::default(),
+            start: JournalStart::default(),
             log: None,
             life: 0,
             spare: Vec::new(),
             for_note: None,
             dead: Vec::new(),
             freed: Vec::new(),
-            claims: Claims::default(),
+            claims: FrameClaims::default(),
             held: HashMap::default(),
             left: Vec::new(),
             rows: HashMap::default(),
@@ -178,22 +178,29 @@ impl Journal {
         }
     }
 
-    fn shape(&self, geometry: &Geometry) -> Shape {
+    fn shape(&self, geometry: &Geometry) -> LogShape {
         let Self { pages, frames, page_bytes, .. } = *self;
         let usage_max = (u64::from(pages) * 9 / 10).clamp(1, u64::from(pages) - 2) as u32;
         let usage_max = usage_max.max(least(frames.into(), entries(page_bytes)) as u32 - 2);
-        Shape { page_bytes, pages, usage_max, entries: entries(page_bytes), frames, array_pages: geometry.data_pages() }
+        LogShape {
+            page_bytes,
+            pages,
+            usage_max,
+            entries: entries(page_bytes),
+            frames,
+            array_pages: geometry.data_pages(),
+        }
     }
 
     /// Takes note of what left its frame.
     #[inline]
-    fn drain(&mut self, frames: &mut Frames, geometry: &Geometry) {
+    fn drain(&mut self, frames: &mut FrameTable, geometry: &Geometry) {
         if !frames.left().is_empty() {
             self.note_left(frames, geometry);
         }
     }
 
-    fn note_left(&mut self, frames: &mut Frames, geometry: &Geometry) {
+    fn note_left(&mut self, frames: &mut FrameTable, geometry: &Geometry) {
         for (frame, page) in frames.take_left() {
             let row = row_of(geometry, page);
             self.held.insert(frame, row);
@@ -203,7 +210,7 @@ impl Journal {
     }
 
     /// It is durable that a frame is free.
-    fn is_logged(&mut self, frame: Frame, frames: &mut Frames) {
+    fn is_logged(&mut self, frame: FrameNo, frames: &mut FrameTable) {
         frames.left_is_logged(frame);
         let Some(row) = self.held.remove(&frame) else { return };
         self.left.retain(|other| *other != frame);
@@ -216,7 +223,7 @@ impl Journal {
     }
 
     /// An entry is in a slot.
-    fn put(&mut self, entry: Entry, slot: NvSlot, life: u32) {
+    fn put(&mut self, entry: LogEntry, slot: NvSlot, life: u32) {
         match &mut self.log {
             Some(log) if life == self.life => self.dead.extend(log.put(entry, Some(slot))),
             _ => self.dead.push(slot),
@@ -225,7 +232,7 @@ impl Journal {
 
     /// Whether a frame that was taken for an operation may be written by it: if the log has to say first that
     /// it is free, whether the operation can see to that.
-    pub(super) fn claim(&mut self, op: OpId, frame: Frame, frames: &mut Frames, geometry: &Geometry) -> bool {
+    pub(super) fn claim(&mut self, op: OpId, frame: FrameNo, frames: &mut FrameTable, geometry: &Geometry) -> bool {
         self.drain(frames, geometry);
         if !frames.is_left(frame) {
             return true;
@@ -251,7 +258,7 @@ impl Journal {
     }
 
     /// A step is done; whether it is one of these.
-    pub(super) fn claim_done(&mut self, op: OpId, step: StepNo, frames: &mut Frames) -> bool {
+    pub(super) fn claim_done(&mut self, op: OpId, step: StepNo, frames: &mut FrameTable) -> bool {
         let Some((life, done)) = self.claims.done(op, step) else { return false };
         for (entry, slot) in done {
             self.put(entry, slot, life);
@@ -259,15 +266,15 @@ impl Journal {
                 continue;
             }
             match entry.fact {
-                Fact::Dirty { .. } => frames.dirty_is_logged(Frame::new(entry.frame)),
-                _ => self.is_logged(Frame::new(entry.frame), frames),
+                FrameFact::Dirty { .. } => frames.dirty_is_logged(FrameNo::new(entry.frame)),
+                _ => self.is_logged(FrameNo::new(entry.frame), frames),
             }
         }
         true
     }
 
     /// What an operation has claimed and not logged it will not.
-    pub(super) fn unclaim(&mut self, op: OpId, frames: &Frames) {
+    pub(super) fn unclaim(&mut self, op: OpId, frames: &FrameTable) {
         for (frame, slot) in self.claims.drop_all(op) {
             self.spare.push(slot);
             if frames.is_left(frame) && self.held.contains_key(&frame) {
@@ -277,8 +284,8 @@ impl Journal {
     }
 
     /// Whether the intent of a row has to stay.
-    pub(super) fn holds(&self, row: Row, frames: &Frames, geometry: &Geometry) -> bool {
-        let left = |(_, page): &(Frame, u64)| row_of(geometry, *page) == row;
+    pub(super) fn holds(&self, row: Row, frames: &FrameTable, geometry: &Geometry) -> bool {
+        let left = |(_, page): &(FrameNo, u64)| row_of(geometry, *page) == row;
         !self.start.is_settled() || self.rows.contains_key(&row) || frames.left().iter().any(left)
     }
 
@@ -288,7 +295,7 @@ impl Journal {
     }
 
     /// Whether all is told, and in the NVRAM or in the log.
-    pub(super) fn is_clean(&self, frames: &Frames) -> bool {
+    pub(super) fn is_clean(&self, frames: &FrameTable) -> bool {
         let told = self.held.is_empty() && frames.left().is_empty() && frames.arrived() == 0 && self.flushed.is_empty();
         let told = told && self.landed.is_empty() && self.tells.is_empty() && self.marks.is_empty();
         let idle = self.commit.is_none() && self.flush.is_none() && self.page.is_none() && self.dead.is_empty();
@@ -299,7 +306,7 @@ impl Journal {
     }
 
     /// Gives back what it does not need any more.
-    pub(super) fn settle(&mut self, array: &mut Array, out: &mut Out) {
+    pub(super) fn settle(&mut self, array: &mut RaidArray, out: &mut Out) {
         self.hurries = array.is_cleaning();
         if !self.freed.is_empty() {
             self.freed.drain(..).for_each(|slot| array.give_slot(slot, out));
@@ -327,7 +334,7 @@ impl Journal {
     /// Prepares a list of lost pages, with slots for it.
     #[cold]
     #[inline(never)]
-    fn prepare_list(&mut self, array: &mut Array, most: usize) {
+    fn prepare_list(&mut self, array: &mut RaidArray, most: usize) {
         let take = |slots| {
             let has_room = array.slots_left() as usize >= slots;
             (0..if has_room { slots } else { 0 }).filter_map(|_| array.take_slot()).collect()
@@ -339,10 +346,10 @@ impl Journal {
     /// Begins what is due; operations of its own are opened by `open`.
     pub(super) fn turn(
         &mut self,
-        frames: &mut Frames,
+        frames: &mut FrameTable,
         geometry: &Geometry,
         out: &mut Out,
-        mut open: impl FnMut(Part, &mut Out) -> OpId,
+        mut open: impl FnMut(JournalTask, &mut Out) -> OpId,
     ) {
         self.drain(frames, geometry);
         if !self.start.is_at_rest() {
@@ -355,11 +362,15 @@ impl Journal {
             let enough = if self.hurries { 1 } else { ARRIVED.min(self.frames as usize / 4).max(1) };
             if frames.arrived() >= enough || !self.landed.is_empty() {
                 let (came, landed) = (frames.take_arrived(), std::mem::take(&mut self.landed));
-                self.flush = Some(Flush { op: open(Part::Flush, out), life: self.life, came, landed });
+                self.flush = Some(DeviceFlush { op: open(JournalTask::Flush, out), life: self.life, came, landed });
             }
         }
         let freeing = self.commit.as_ref().is_some_and(|commit| !commit.frees.is_empty());
-        if self.page.is_none() && self.dead.is_empty() && !freeing && self.log.as_ref().is_some_and(Log::is_full) {
+        if self.page.is_none()
+            && self.dead.is_empty()
+            && !freeing
+            && self.log.as_ref().is_some_and(MetadataLog::is_full)
+        {
             self.seal(frames, &mut open, out);
         }
     }
@@ -385,7 +396,12 @@ impl Journal {
 
     /// Begins to put what is to be told, and to free what is not needed.
     #[inline(never)]
-    fn begin_commit(&mut self, frames: &mut Frames, open: &mut impl FnMut(Part, &mut Out) -> OpId, out: &mut Out) {
+    fn begin_commit(
+        &mut self,
+        frames: &mut FrameTable,
+        open: &mut impl FnMut(JournalTask, &mut Out) -> OpId,
+        out: &mut Out,
+    ) {
         let (mut told, mut landed) = (Vec::new(), Vec::new());
         if self.log.is_some() {
             // Some are left for operations that write frames.
@@ -403,7 +419,7 @@ impl Journal {
                 told.extend(frames.log_page(came).map(|(frame, page)| (frame, Some(page))));
             }
         }
-        let many = self.hurries || self.spare.len() < PUTS / 4 || self.log.as_ref().is_none_or(Log::is_full);
+        let many = self.hurries || self.spare.len() < PUTS / 4 || self.log.as_ref().is_none_or(MetadataLog::is_full);
         if told.is_empty()
             && landed.is_empty()
             && (self.marks.is_empty() || self.spare.is_empty())
@@ -413,18 +429,18 @@ impl Journal {
             return;
         }
         let frees = std::mem::take(&mut self.dead);
-        let op = open(Part::Commit, out);
-        self.commit = Some(Commit { op, life: self.life, frames: told, landed, entries: Vec::new(), frees });
+        let op = open(JournalTask::Commit, out);
+        self.commit = Some(EntryCommit { op, life: self.life, frames: told, landed, entries: Vec::new(), frees });
     }
 
     /// Makes a page of the log.
     #[inline(never)]
-    fn seal(&mut self, frames: &mut Frames, open: &mut impl FnMut(Part, &mut Out) -> OpId, out: &mut Out) {
+    fn seal(&mut self, frames: &mut FrameTable, open: &mut impl FnMut(JournalTask, &mut Out) -> OpId, out: &mut Out) {
         let Some(log) = &mut self.log else { return };
         match log.seal(&mut self.bytes) {
             Ok(Some(place)) => {
                 self.place = place;
-                self.page = Some((open(Part::Page, out), self.life));
+                self.page = Some((open(JournalTask::Page, out), self.life));
             }
             Ok(None) => {}
             // It has room for an entry of each frame: this does not happen. If it does, the cache is as one
@@ -440,20 +456,20 @@ impl Journal {
     pub(super) fn plan(
         &mut self,
         op: OpId,
-        part: Part,
-        frames: &mut Frames,
+        part: JournalTask,
+        frames: &mut FrameTable,
         geometry: &Geometry,
         out: &mut Out,
     ) -> u64 {
         let mut pages = 0;
         match part {
-            Part::Commit => self.plan_commit(op, frames, out),
-            Part::Flush => {
+            JournalTask::Commit => self.plan_commit(op, frames, out),
+            JournalTask::Flush => {
                 if self.flush.as_ref().is_some_and(|flush| flush.life == self.life) && self.log.is_some() {
                     out.step(op, Step::FlushDev { dev: self.dev }, StepSet::EMPTY);
                 }
             }
-            Part::Page => {
+            JournalTask::Page => {
                 if self.page.is_some_and(|(_, life)| life == self.life) && self.log.is_some() {
                     let bytes = out.bytes(op, &self.bytes);
                     let ext = Ext::new(self.dev, self.place.into(), 1);
@@ -461,13 +477,15 @@ impl Journal {
                     pages = 1;
                 }
             }
-            Part::Read | Part::Format | Part::Note => pages = self.plan_start(op, part, geometry, out),
+            JournalTask::Read | JournalTask::Format | JournalTask::Note => {
+                pages = self.plan_start(op, part, geometry, out);
+            }
         }
         out.close(op);
         pages
     }
 
-    fn plan_commit(&mut self, op: OpId, frames: &mut Frames, out: &mut Out) {
+    fn plan_commit(&mut self, op: OpId, frames: &mut FrameTable, out: &mut Out) {
         let Some(commit) = &mut self.commit else { unreachable!("something is being put") };
         let mut puts = Vec::new();
         if let Some(log) = self.log.as_mut().filter(|_| commit.life == self.life) {
@@ -475,8 +493,8 @@ impl Journal {
                 // A page may have left meanwhile, and another one come.
                 let fact = frames.fact(frame);
                 let holds = match page {
-                    Some(page) => matches!(fact, Fact::Clean { page: now, .. } if now == page),
-                    None => fact == Fact::Free && frames.is_left(frame),
+                    Some(page) => matches!(fact, FrameFact::Clean { page: now, .. } if now == page),
+                    None => fact == FrameFact::Free && frames.is_left(frame),
                 };
                 if !holds {
                     continue;
@@ -492,7 +510,7 @@ impl Journal {
                     }
                     continue;
                 };
-                let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
+                let entry = LogEntry { frame: frame.number(), sequence: log.next_sequence(), fact };
                 puts.push(NvPut::tag(slot, entry.tag(KIND_ENTRY)));
                 commit.entries.push((entry, slot));
             }
@@ -501,8 +519,8 @@ impl Journal {
             {
                 let Some((frame, page)) = frames.log_marked(came) else { continue };
                 let slot = self.spare.pop().expect("there are some");
-                let fact = Fact::Dirty { page, checksum: frames.checksum(frame) };
-                let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
+                let fact = FrameFact::Dirty { page, checksum: frames.checksum(frame) };
+                let entry = LogEntry { frame: frame.number(), sequence: log.next_sequence(), fact };
                 puts.push(NvPut::tag(slot, entry.tag(KIND_ENTRY)));
                 commit.entries.push((entry, slot));
             }
@@ -514,14 +532,14 @@ impl Journal {
                 // There may be a newer version meanwhile.
                 let Some((frame, page)) = frames.log_landed(came) else { continue };
                 let slot = self.spare.pop().expect("there are some");
-                let fact = Fact::Clean { page, checksum: frames.checksum(frame) };
-                let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
+                let fact = FrameFact::Clean { page, checksum: frames.checksum(frame) };
+                let entry = LogEntry { frame: frame.number(), sequence: log.next_sequence(), fact };
                 puts.push(NvPut::tag(slot, entry.tag(KIND_ENTRY)));
                 commit.entries.push((entry, slot));
             }
         }
         // Slots that kept what is in a page are freed: without them the page has to be there.
-        let pages = self.log.as_ref().map_or(0, Log::next_page);
+        let pages = self.log.as_ref().map_or(0, MetadataLog::next_page);
         if self.start.is_behind(pages)
             && let Some(slot) = self.for_note
             && let Some((tag, earlier)) = self.start.note_pages(pages, slot)
@@ -536,7 +554,7 @@ impl Journal {
 
     /// An operation of its own has ended; whether it was one.
     #[inline]
-    pub(super) fn done(&mut self, op: OpId, frames: &mut Frames, geometry: &Geometry) -> bool {
+    pub(super) fn done(&mut self, op: OpId, frames: &mut FrameTable, geometry: &Geometry) -> bool {
         let is = |other: Option<OpId>| other == Some(op);
         let own = is(self.commit.as_ref().map(|commit| commit.op))
             || is(self.flush.as_ref().map(|flush| flush.op))
@@ -545,15 +563,15 @@ impl Journal {
         own && self.own_done(op, frames, geometry)
     }
 
-    fn own_done(&mut self, op: OpId, frames: &mut Frames, geometry: &Geometry) -> bool {
+    fn own_done(&mut self, op: OpId, frames: &mut FrameTable, geometry: &Geometry) -> bool {
         if let Some(commit) = self.commit.take_if(|commit| commit.op == op) {
             for (entry, slot) in commit.entries {
                 self.put(entry, slot, commit.life);
                 match entry.fact {
                     _ if commit.life != self.life => {}
-                    Fact::Free => self.is_logged(Frame::new(entry.frame), frames),
-                    Fact::Dirty { .. } => {}
-                    _ if self.start.keeps_dirty() => frames.landed_is_logged(Frame::new(entry.frame)),
+                    FrameFact::Free => self.is_logged(FrameNo::new(entry.frame), frames),
+                    FrameFact::Dirty { .. } => {}
+                    _ if self.start.keeps_dirty() => frames.landed_is_logged(FrameNo::new(entry.frame)),
                     _ => {}
                 }
             }
@@ -570,7 +588,7 @@ impl Journal {
         }
         if let Some((_, life)) = self.page.take_if(|page| page.0 == op) {
             if let Some(log) = self.log.as_mut().filter(|_| life == self.life) {
-                log.written(|frame, _| frames.fact(Frame::new(frame)), &mut self.dead);
+                log.written(|frame, _| frames.fact(FrameNo::new(frame)), &mut self.dead);
             }
             return true;
         }

@@ -7,10 +7,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::lost_page_list::{LossNote, LostPageList};
-use super::{Journal, KIND_ENTRY, KIND_LOST, KIND_STATE, Part, VERSION};
+use super::{CacheJournal, JournalTask, KIND_ENTRY, KIND_LOST, KIND_STATE, VERSION};
 use crate::ssd::behind::row_of;
-use crate::ssd::frames::{Frame, Frames};
-use crate::ssd::log::{Entry, Fact, Format, Log, Replay, Replayed};
+use crate::ssd::frames::{FrameNo, FrameTable};
+use crate::ssd::log::{FrameFact, LogEntry, LogFormat, LogReplay, MetadataLog, ReplayedLog};
 
 /// Bytes of the number of pages in what is noted of the log.
 const PAGES_BYTES: usize = 6;
@@ -19,7 +19,7 @@ const PAGES: u32 = 32;
 
 /// What the NVRAM says of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Noted {
+pub(super) enum NotedLog {
     /// Nothing: the array was just made.
     #[default]
     Nothing,
@@ -32,7 +32,7 @@ pub(super) enum Noted {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum StartPhase {
     /// Before the start.
     #[default]
     Before,
@@ -47,7 +47,7 @@ pub(super) enum Phase {
 
 /// Holds what is being noted.
 struct StateNote {
-    noted: Noted,
+    noted: NotedLog,
     losses: LossNote,
     slot: NvSlot,
     frees: Vec<NvSlot>,
@@ -55,9 +55,9 @@ struct StateNote {
 
 /// What is going on.
 #[derive(Default)]
-pub(super) struct Start {
-    phase: Phase,
-    noted: Noted,
+pub(super) struct JournalStart {
+    phase: StartPhase,
+    noted: NotedLog,
     /// The slot that says so.
     slot: Option<NvSlot>,
     noting: Option<StateNote>,
@@ -67,10 +67,10 @@ pub(super) struct Start {
     /// The device may hold anything.
     must_format: bool,
     /// What the NVRAM had of the log, and rows with an open intent.
-    entries: Vec<(Entry, NvSlot)>,
+    entries: Vec<(LogEntry, NvSlot)>,
     intents: Vec<Rows>,
-    replay: Option<Replay>,
-    format: Option<Format>,
+    replay: Option<LogReplay>,
+    format: Option<LogFormat>,
     next: u32,
     read: StepSet,
     was_settled: bool,
@@ -88,34 +88,35 @@ pub(super) struct Start {
     has_read: bool,
 }
 
-impl Start {
+impl JournalStart {
     /// Whether nothing that is not to be believed would be at the next start.
     pub(super) const fn is_settled(&self) -> bool {
         if self.unknown || self.keeps_dirty && !self.losses.is_settled() {
             return false;
         }
         match self.phase {
-            Phase::Before | Phase::Reading => false,
-            Phase::Lost => matches!(self.noted, Noted::Void),
+            StartPhase::Before | StartPhase::Reading => false,
+            StartPhase::Lost => matches!(self.noted, NotedLog::Void),
             // Of a device that was just made nothing is believed before something is noted.
-            Phase::Renewing => match self.noted {
-                Noted::Nothing => !self.must_format,
-                Noted::Void => true,
-                Noted::Valid | Noted::Dirty => false,
+            StartPhase::Renewing => match self.noted {
+                NotedLog::Nothing => !self.must_format,
+                NotedLog::Void => true,
+                NotedLog::Valid | NotedLog::Dirty => false,
             },
-            Phase::Working => true,
+            StartPhase::Working => true,
         }
     }
 
     /// Whether the next start would believe the log of a device that is lost. None of its entries is freed before
     /// that is so no more: without them it would say of frames what is in them no longer.
     pub(super) const fn is_to_be_void(&self) -> bool {
-        matches!(self.phase, Phase::Lost | Phase::Renewing) && matches!(self.noted, Noted::Valid | Noted::Dirty)
+        matches!(self.phase, StartPhase::Lost | StartPhase::Renewing)
+            && matches!(self.noted, NotedLog::Valid | NotedLog::Dirty)
     }
 
     /// Whether it is noted, and stays so, that there may be dirty pages.
     pub(super) const fn is_noted_dirty(&self) -> bool {
-        self.dirty && matches!(self.noted, Noted::Dirty) && self.noting.is_none()
+        self.dirty && matches!(self.noted, NotedLog::Dirty) && self.noting.is_none()
     }
 
     pub(super) const fn keep_dirty(&mut self) {
@@ -128,7 +129,7 @@ impl Start {
 
     /// Whether it is noted, and stays so, that there are none.
     pub(super) const fn is_noted_clean(&self) -> bool {
-        !self.dirty && !matches!(self.noted, Noted::Dirty) && self.noting.is_none()
+        !self.dirty && !matches!(self.noted, NotedLog::Dirty) && self.noting.is_none()
     }
 
     pub(super) const fn set_dirty(&mut self, dirty: bool) {
@@ -156,8 +157,9 @@ impl Start {
         if !self.has_losses_due() {
             return false;
         }
-        let is_void = matches!(self.phase, Phase::Lost | Phase::Renewing) && matches!(self.noted, Noted::Void);
-        self.op.is_none() && (is_void || matches!(self.phase, Phase::Working))
+        let is_void =
+            matches!(self.phase, StartPhase::Lost | StartPhase::Renewing) && matches!(self.noted, NotedLog::Void);
+        self.op.is_none() && (is_void || matches!(self.phase, StartPhase::Working))
     }
 
     pub(super) const fn take_read(&mut self) -> bool {
@@ -181,25 +183,25 @@ impl Start {
     pub(super) fn lose(&mut self) -> Vec<NvSlot> {
         self.must_format = true;
         (self.replay, self.format) = (None, None);
-        if self.phase == Phase::Before {
+        if self.phase == StartPhase::Before {
             self.missing = true;
             return Vec::new();
         }
-        self.unknown |= self.phase == Phase::Reading && self.noted == Noted::Dirty;
-        self.phase = Phase::Lost;
+        self.unknown |= self.phase == StartPhase::Reading && self.noted == NotedLog::Dirty;
+        self.phase = StartPhase::Lost;
         self.was_settled = self.is_settled();
         std::mem::take(&mut self.entries).into_iter().map(|(_, slot)| slot).collect()
     }
 
     pub(super) fn replaced(&mut self) {
-        (self.phase, self.next, self.format) = (Phase::Renewing, 0, None);
+        (self.phase, self.next, self.format) = (StartPhase::Renewing, 0, None);
         self.was_settled = self.is_settled();
     }
 
     /// Whether nothing is to be done.
     #[inline]
     pub(super) fn is_at_rest(&self) -> bool {
-        self.phase == Phase::Working && !self.has_losses_due() && self.dirty == (self.noted == Noted::Dirty)
+        self.phase == StartPhase::Working && !self.has_losses_due() && self.dirty == (self.noted == NotedLog::Dirty)
     }
 
     /// The operation under way.
@@ -208,7 +210,7 @@ impl Start {
     }
 
     /// Returns what the NVRAM is to say of the log.
-    fn tag(&self, noted: Noted, losses: LossNote) -> Tag {
+    fn tag(&self, noted: NotedLog, losses: LossNote) -> Tag {
         let mut tag = [0; 24];
         (tag[0], tag[1]) = (VERSION, KIND_STATE);
         tag[3] = match losses {
@@ -217,9 +219,9 @@ impl Start {
             LossNote::Listed => 2,
         };
         tag[2] = match noted {
-            Noted::Nothing | Noted::Void => 1,
-            Noted::Valid => 2,
-            Noted::Dirty => 3,
+            NotedLog::Nothing | NotedLog::Void => 1,
+            NotedLog::Valid => 2,
+            NotedLog::Dirty => 3,
         };
         tag[4..4 + PAGES_BYTES].copy_from_slice(&self.noted_pages.to_le_bytes()[..PAGES_BYTES]);
         tag
@@ -233,7 +235,7 @@ impl Start {
 
     /// Returns true if nothing else is being noted, and there is a log.
     pub(super) fn may_note_pages(&self) -> bool {
-        self.op.is_none() && self.phase == Phase::Working
+        self.op.is_none() && self.phase == StartPhase::Working
     }
 
     /// Notes how many pages of the log are durable, in place of the last note: the tag, and the slot that it makes needless.
@@ -252,7 +254,7 @@ impl Start {
     }
 }
 
-impl Journal {
+impl CacheJournal {
     /// Takes a slot that was in use when this life began; whether it is its own and understood.
     pub(in crate::ssd) fn load(&mut self, held: &NvHeld<'_>) -> bool {
         let NvHeld { slot, ref tag, .. } = *held;
@@ -266,9 +268,9 @@ impl Journal {
         };
         if tag[1] == KIND_STATE && in_use < tag.len() && tag[in_use..].iter().all(|byte| *byte == 0) {
             let noted = match tag[2] {
-                1 => Noted::Void,
-                2 => Noted::Valid,
-                3 if self.start.keeps_dirty => Noted::Dirty,
+                1 => NotedLog::Void,
+                2 => NotedLog::Valid,
+                3 if self.start.keeps_dirty => NotedLog::Dirty,
                 _ => return false,
             };
             match tag[3] {
@@ -283,7 +285,7 @@ impl Journal {
             self.start.noted = noted;
             return self.start.slot.replace(slot).is_none();
         }
-        let Ok(entry) = Entry::from_tag(tag, KIND_ENTRY) else { return false };
+        let Ok(entry) = LogEntry::from_tag(tag, KIND_ENTRY) else { return false };
         self.start.entries.push((entry, slot));
         true
     }
@@ -306,44 +308,51 @@ impl Journal {
         start.intents = intents.to_vec();
         start.intents.sort_unstable_by_key(|rows| rows.first);
         start.phase = match start.noted {
-            _ if start.missing => Phase::Lost,
-            Noted::Valid | Noted::Dirty => Phase::Reading,
-            Noted::Nothing | Noted::Void => Phase::Renewing,
+            _ if start.missing => StartPhase::Lost,
+            NotedLog::Valid | NotedLog::Dirty => StartPhase::Reading,
+            NotedLog::Nothing | NotedLog::Void => StartPhase::Renewing,
         };
         start.losses.loaded();
-        start.dirty = start.noted == Noted::Dirty;
-        start.unknown = start.losses.are_unknown() || start.missing && start.noted == Noted::Dirty;
-        start.must_format |= start.noted == Noted::Void;
-        if start.phase != Phase::Reading {
+        start.dirty = start.noted == NotedLog::Dirty;
+        start.unknown = start.losses.are_unknown() || start.missing && start.noted == NotedLog::Dirty;
+        start.must_format |= start.noted == NotedLog::Void;
+        if start.phase != StartPhase::Reading {
             self.dead.extend(std::mem::take(&mut start.entries).into_iter().map(|(_, slot)| slot));
         }
     }
 
     /// Begins the next step on the way to a log.
     #[inline(never)]
-    pub(super) fn begin(&mut self, frames: &Frames, open: &mut impl FnMut(Part, &mut Out) -> OpId, out: &mut Out) {
+    pub(super) fn begin(
+        &mut self,
+        frames: &FrameTable,
+        open: &mut impl FnMut(JournalTask, &mut Out) -> OpId,
+        out: &mut Out,
+    ) {
         let start = &mut self.start;
         if start.op.is_some() {
             return;
         }
         let (part, noting) = match (start.phase, start.noted) {
-            (Phase::Working, Noted::Valid) if start.dirty => (Part::Note, Some(Noted::Dirty)),
-            (Phase::Working, Noted::Dirty) if !start.dirty => (Part::Note, Some(Noted::Valid)),
-            (Phase::Working, noted) | (Phase::Lost | Phase::Renewing, noted @ Noted::Void)
+            (StartPhase::Working, NotedLog::Valid) if start.dirty => (JournalTask::Note, Some(NotedLog::Dirty)),
+            (StartPhase::Working, NotedLog::Dirty) if !start.dirty => (JournalTask::Note, Some(NotedLog::Valid)),
+            (StartPhase::Working, noted) | (StartPhase::Lost | StartPhase::Renewing, noted @ NotedLog::Void)
                 if start.has_losses_due() =>
             {
-                (Part::Note, Some(noted))
+                (JournalTask::Note, Some(noted))
             }
-            (Phase::Before | Phase::Working, _) | (Phase::Lost, Noted::Void) => return,
-            (Phase::Reading, _) => (Part::Read, None),
-            (Phase::Lost, _) | (Phase::Renewing, Noted::Valid | Noted::Dirty) => (Part::Note, Some(Noted::Void)),
-            (Phase::Renewing, Noted::Nothing) if start.must_format => (Part::Note, Some(Noted::Void)),
-            (Phase::Renewing, Noted::Void) if start.next < self.pages => (Part::Format, None),
+            (StartPhase::Before | StartPhase::Working, _) | (StartPhase::Lost, NotedLog::Void) => return,
+            (StartPhase::Reading, _) => (JournalTask::Read, None),
+            (StartPhase::Lost, _) | (StartPhase::Renewing, NotedLog::Valid | NotedLog::Dirty) => {
+                (JournalTask::Note, Some(NotedLog::Void))
+            }
+            (StartPhase::Renewing, NotedLog::Nothing) if start.must_format => (JournalTask::Note, Some(NotedLog::Void)),
+            (StartPhase::Renewing, NotedLog::Void) if start.next < self.pages => (JournalTask::Format, None),
             // What was put for an earlier device is there, or never will be.
-            (Phase::Renewing, _) if self.commit.is_some() || self.claims.are_put() => return,
-            (Phase::Renewing, _) => (Part::Note, Some(Noted::Valid)),
+            (StartPhase::Renewing, _) if self.commit.is_some() || self.claims.are_put() => return,
+            (StartPhase::Renewing, _) => (JournalTask::Note, Some(NotedLog::Valid)),
         };
-        debug_assert!(start.phase == Phase::Working || !frames.is_enabled(), "there is no log");
+        debug_assert!(start.phase == StartPhase::Working || !frames.is_enabled(), "there is no log");
         if let Some(noting) = noting {
             let Some(slot) = self.for_note.take() else { return };
             let frees = start.slot.into_iter().chain(std::mem::take(&mut self.dead)).collect();
@@ -352,13 +361,13 @@ impl Journal {
         start.op = Some((open(part, out), self.life));
     }
 
-    pub(super) fn plan_start(&mut self, op: OpId, part: Part, geometry: &Geometry, out: &mut Out) -> u64 {
+    pub(super) fn plan_start(&mut self, op: OpId, part: JournalTask, geometry: &Geometry, out: &mut Out) -> u64 {
         let shape = self.shape(geometry);
         let (dev, pages) = (self.dev, self.pages);
-        let log_pages = self.log.as_ref().map(Log::next_page);
+        let log_pages = self.log.as_ref().map(MetadataLog::next_page);
         let start = &mut self.start;
         if let Some(StateNote { noted, losses, slot, frees }) = &start.noting {
-            let format = start.format.filter(|_| *noted == Noted::Valid).map(|format| format.next_page());
+            let format = start.format.filter(|_| *noted == NotedLog::Valid).map(|format| format.next_page());
             start.noted_pages = log_pages.or(format).unwrap_or(0);
             let mut puts = vec![NvPut::tag(*slot, start.tag(*noted, *losses))];
             let mut frees = frees.clone();
@@ -373,15 +382,15 @@ impl Journal {
         }
         let count = PAGES.min(pages - start.next);
         match part {
-            Part::Read => {
+            JournalTask::Read => {
                 let ext = Ext::new(dev, start.next.into(), count as u16);
                 start.read = out.step_notify(op, Step::MetaRead { ext }, StepSet::EMPTY);
                 0
             }
-            Part::Format => {
+            JournalTask::Format => {
                 let format = match start.format {
                     Some(format) => format,
-                    None => *start.format.insert(Format::after(shape, 0, 0).expect("its pages were counted")),
+                    None => *start.format.insert(LogFormat::after(shape, 0, 0).expect("its pages were counted")),
                 };
                 let mut page = Vec::new();
                 for place in start.next..start.next + count {
@@ -404,11 +413,11 @@ impl Journal {
         let shape = self.shape(geometry);
         let start = &mut self.start;
         start.read = StepSet::EMPTY;
-        if start.phase != Phase::Reading {
+        if start.phase != StartPhase::Reading {
             return true;
         }
         if start.next == 0 {
-            start.replay = Some(Replay::new(shape).expect("its pages were counted"));
+            start.replay = Some(LogReplay::new(shape).expect("its pages were counted"));
         }
         let pages = out.read_bytes(op, step).chunks_exact(shape.page_bytes as usize);
         for (page, bytes) in (start.next..).zip(pages) {
@@ -421,7 +430,7 @@ impl Journal {
         true
     }
 
-    pub(super) fn start_done(&mut self, op: OpId, frames: &mut Frames, geometry: &Geometry) -> bool {
+    pub(super) fn start_done(&mut self, op: OpId, frames: &mut FrameTable, geometry: &Geometry) -> bool {
         let shape = self.shape(geometry);
         let start = &mut self.start;
         let Some((_, life)) = start.op.take_if(|(other, _)| *other == op) else { return false };
@@ -429,8 +438,8 @@ impl Journal {
             (start.noted, start.slot) = (noted, Some(slot));
             self.freed.extend(frees);
             self.freed.extend(start.losses.noted(losses));
-            if noted == Noted::Valid && start.phase == Phase::Renewing && life == self.life {
-                let log = start.format.take().map_or_else(|| Log::new(shape), |format| Ok(format.log()));
+            if noted == NotedLog::Valid && start.phase == StartPhase::Renewing && life == self.life {
+                let log = start.format.take().map_or_else(|| MetadataLog::new(shape), |format| Ok(format.log()));
                 self.work(log.expect("its pages were counted"), frames);
             }
             return true;
@@ -439,7 +448,7 @@ impl Journal {
             return true;
         }
         match start.phase {
-            Phase::Reading if start.next == self.pages => {
+            StartPhase::Reading if start.next == self.pages => {
                 let entries = std::mem::take(&mut start.entries);
                 let replayed = start.replay.take().and_then(|mut replay| {
                     for (entry, slot) in &entries {
@@ -453,19 +462,19 @@ impl Journal {
                     self.replayed(replayed, frames, geometry);
                 } else {
                     self.dead.extend(entries.into_iter().map(|(_, slot)| slot));
-                    (start.phase, start.next, start.must_format) = (Phase::Renewing, 0, true);
-                    start.unknown = start.noted == Noted::Dirty;
+                    (start.phase, start.next, start.must_format) = (StartPhase::Renewing, 0, true);
+                    start.unknown = start.noted == NotedLog::Dirty;
                 }
             }
-            Phase::Renewing => start.next += PAGES.min(self.pages - start.next),
+            StartPhase::Renewing => start.next += PAGES.min(self.pages - start.next),
             _ => {}
         }
         true
     }
 
     /// The log is read: the cache has the pages that it names, but for those of rows whose intent is open.
-    fn replayed(&mut self, replayed: Replayed, frames: &mut Frames, geometry: &Geometry) {
-        let mut entries: Vec<_> = replayed.entries().filter(|entry| entry.fact != Fact::Free).collect();
+    fn replayed(&mut self, replayed: ReplayedLog, frames: &mut FrameTable, geometry: &Geometry) {
+        let mut entries: Vec<_> = replayed.entries().filter(|entry| entry.fact != FrameFact::Free).collect();
         // In the order in which they came.
         entries.sort_unstable_by_key(|entry| entry.sequence);
         let mut newest: HashMap<u64, u32, FixedState> = HashMap::default();
@@ -476,25 +485,25 @@ impl Journal {
             let page = entry.fact.page().expect("it is not free");
             let row = row_of(geometry, page);
             let is_newest = newest.get(&page) == Some(&entry.frame);
-            if self.start.keeps_dirty && is_newest && matches!(entry.fact, Fact::Dirty { .. }) {
-                let (frame, checksum) = (Frame::new(entry.frame), entry.fact.checksum());
+            if self.start.keeps_dirty && is_newest && matches!(entry.fact, FrameFact::Dirty { .. }) {
+                let (frame, checksum) = (FrameNo::new(entry.frame), entry.fact.checksum());
                 // It was written since it was lost.
                 self.start.losses.heal(page);
                 self.start.unknown |= !frames.adopt_dirty(frame, page, frames.set_of(row), checksum);
                 continue;
             }
-            let holds = matches!(entry.fact, Fact::Clean { .. }) && is_newest && !self.start.has_intent(row);
-            if frames.adopt(Frame::new(entry.frame), page, holds.then_some(row)) {
-                frames.keep_checksum(Frame::new(entry.frame), entry.fact.checksum());
+            let holds = matches!(entry.fact, FrameFact::Clean { .. }) && is_newest && !self.start.has_intent(row);
+            if frames.adopt(FrameNo::new(entry.frame), page, holds.then_some(row)) {
+                frames.keep_checksum(FrameNo::new(entry.frame), entry.fact.checksum());
             }
         }
         self.start.intents = Vec::new();
         self.start.has_read = true;
     }
 
-    fn work(&mut self, log: Log, frames: &mut Frames) {
+    fn work(&mut self, log: MetadataLog, frames: &mut FrameTable) {
         self.log = Some(log);
-        self.start.phase = Phase::Working;
+        self.start.phase = StartPhase::Working;
         frames.enable();
     }
 }

@@ -2,91 +2,91 @@
 //! (specs §9.3, §9.4).
 
 use destage_plan::{Buf, NvSlot, OpId, Out, Span, Step, StepSet};
-use destage_raid::array::{Change, Delta, DeltaPlace, Source};
+use destage_raid::array::{DeltaPlace, PageDelta, VersionDelta, VersionSource};
 
 use super::super::copies::FrameReader;
-use super::super::frames::{Frame, Frames};
+use super::super::frames::{FrameNo, FrameTable};
 use super::super::of;
-use super::Key;
-use super::staging::Staging;
-use super::zone::Zone;
+use super::DeltaKey;
+use super::staging::StagingBuffer;
+use super::zone::DeltaZone;
 
 /// What an operation reads.
 #[derive(Clone, Copy)]
-enum Named {
-    Frame(Frame),
+enum DeltaSource {
+    Frame(FrameNo),
     Slot(NvSlot),
 }
 
 /// The deltas.
-pub(super) struct Deltas {
-    pub(super) staging: Staging,
-    pub(super) zone: Zone,
+pub(super) struct DeltaStore {
+    pub(super) staging: StagingBuffer,
+    pub(super) zone: DeltaZone,
     /// What each operation reads.
-    named: Vec<Vec<Named>>,
+    named: Vec<Vec<DeltaSource>>,
     /// Operations that read each slot of the NVRAM.
     pins: Vec<u16>,
     /// Slots that hold nothing that is needed.
     dead: Vec<NvSlot>,
 }
 
-impl Deltas {
-    pub(super) const fn new(staging: Staging, zone: Zone) -> Self {
+impl DeltaStore {
+    pub(super) const fn new(staging: StagingBuffer, zone: DeltaZone) -> Self {
         Self { staging, zone, named: Vec::new(), pins: Vec::new(), dead: Vec::new() }
     }
 
     /// Where a delta is.
-    pub(super) fn get(&self, key: Key, frames: &Frames) -> Option<Change> {
-        if matches!(key, Key::Covered(_)) && !self.zone.makes() {
+    pub(super) fn get(&self, key: DeltaKey, frames: &FrameTable) -> Option<VersionDelta> {
+        if matches!(key, DeltaKey::Covered(_)) && !self.zone.makes() {
             return None;
         }
         if let Some(staged) = self.staging.get(key) {
-            return Some(Change { place: DeltaPlace::Nv(staged.slot), offset: 0, len: staged.len });
+            return Some(VersionDelta { place: DeltaPlace::Nv(staged.slot), offset: 0, len: staged.len });
         }
         let packed = self.zone.get(key)?;
-        Some(Change { place: DeltaPlace::Page(frames.ext(packed.page)), offset: packed.offset, len: packed.len })
+        Some(VersionDelta { place: DeltaPlace::Page(frames.ext(packed.page)), offset: packed.offset, len: packed.len })
     }
 
     /// Where the newest version of a page is that is kept as it was.
-    pub(super) fn newest(&self, base: Frame, frames: &Frames) -> Source {
-        let delta = self.get(Key::Frame(base), frames).or_else(|| self.get(Key::Covered(base), frames));
+    pub(super) fn newest(&self, base: FrameNo, frames: &FrameTable) -> VersionSource {
+        let delta = self.get(DeltaKey::Frame(base), frames).or_else(|| self.get(DeltaKey::Covered(base), frames));
         made_of(base, delta, frames)
     }
 
     /// Where what the parity covers is of a page that is kept as it was.
-    pub(super) fn covered_in(&self, base: Frame, frames: &Frames) -> Source {
-        made_of(base, self.get(Key::Covered(base), frames), frames)
+    pub(super) fn covered_in(&self, base: FrameNo, frames: &FrameTable) -> VersionSource {
+        made_of(base, self.get(DeltaKey::Covered(base), frames), frames)
     }
 
     /// The parity covers the newest version of a page that is kept as it was; whether that is made with a delta, which
     /// stays.
-    pub(super) fn cover(&mut self, base: Frame, frames: &mut Frames) -> bool {
-        let is_made = self.get(Key::Frame(base), frames).is_some();
+    pub(super) fn cover(&mut self, base: FrameNo, frames: &mut FrameTable) -> bool {
+        let is_made = self.get(DeltaKey::Frame(base), frames).is_some();
         if is_made {
-            self.drop_delta(Key::Covered(base), frames);
-            self.staging.rename(Key::Frame(base), Key::Covered(base));
+            self.drop_delta(DeltaKey::Covered(base), frames);
+            self.staging.rename(DeltaKey::Frame(base), DeltaKey::Covered(base));
             self.zone.cover(base);
         }
         is_made
     }
 
     /// Frames that do not hold any more what they did have their deltas go; whether there is room for others since.
-    pub(super) fn shed(&mut self, frames: &mut Frames) -> bool {
+    pub(super) fn shed(&mut self, frames: &mut FrameTable) -> bool {
         let staged = self.staging.bytes();
         while let Some(frame) = frames.take_shed() {
-            self.drop_delta(Key::Covered(frame), frames);
+            self.drop_delta(DeltaKey::Covered(frame), frames);
         }
         self.staging.bytes() < staged
     }
 
     /// Where what the parity covers is of a page of which there is nothing but a delta, if that.
-    pub(super) fn covered(&self, page: u64, frames: &Frames) -> Source {
-        let change = self.get(Key::Page(page), frames);
+    pub(super) fn covered(&self, page: u64, frames: &FrameTable) -> VersionSource {
+        let change = self.get(DeltaKey::Page(page), frames);
         match (change, self.zone.is_written(page)) {
-            (Some(change), true) => Source::Before(change),
+            (Some(change), true) => VersionSource::Before(change),
             // It was to be written, and was not.
-            (None, true) => Source::Member,
-            (_, false) => Source::Parity(change),
+            (None, true) => VersionSource::Member,
+            (_, false) => VersionSource::Parity(change),
         }
     }
 
@@ -97,10 +97,10 @@ impl Deltas {
         op: OpId,
         page: u64,
         newest: (Buf, StepSet),
-        frames: &mut Frames,
+        frames: &mut FrameTable,
         out: &mut Out,
     ) -> (Buf, StepSet) {
-        let key = Key::Page(page);
+        let key = DeltaKey::Page(page);
         let Some(change) = self.get(key, frames) else { return newest };
         self.uses(op, key, frames);
         let (newest, there) = newest;
@@ -116,18 +116,18 @@ impl Deltas {
     }
 
     /// An operation reads a delta, and the page as it was if there is one, with what the parity covers of it.
-    pub(super) fn uses(&mut self, op: OpId, key: Key, frames: &mut Frames) {
-        if let Key::Frame(base) = key {
+    pub(super) fn uses(&mut self, op: OpId, key: DeltaKey, frames: &mut FrameTable) {
+        if let DeltaKey::Frame(base) = key {
             frames.hold(base);
-            of(&mut self.named, op).push(Named::Frame(base));
+            of(&mut self.named, op).push(DeltaSource::Frame(base));
             if self.zone.makes() {
-                self.uses_delta(op, Key::Covered(base), frames);
+                self.uses_delta(op, DeltaKey::Covered(base), frames);
             }
         }
         self.uses_delta(op, key, frames);
     }
 
-    fn uses_delta(&mut self, op: OpId, key: Key, frames: &mut Frames) {
+    fn uses_delta(&mut self, op: OpId, key: DeltaKey, frames: &mut FrameTable) {
         let named = of(&mut self.named, op);
         if let Some(staged) = self.staging.get(key) {
             let index = staged.slot.place();
@@ -135,27 +135,27 @@ impl Deltas {
                 self.pins.resize(index + 1, 0);
             }
             self.pins[index] += 1;
-            named.push(Named::Slot(staged.slot));
+            named.push(DeltaSource::Slot(staged.slot));
         } else if let Some(packed) = self.zone.get(key) {
             frames.hold(packed.page);
-            named.push(Named::Frame(packed.page));
+            named.push(DeltaSource::Frame(packed.page));
         }
     }
 
     /// An operation reads nothing any more.
-    pub(super) fn released(&mut self, op: OpId, frames: &mut Frames) {
+    pub(super) fn released(&mut self, op: OpId, frames: &mut FrameTable) {
         while let Some(named) = of(&mut self.named, op).pop() {
             match named {
-                Named::Frame(frame) => frames.done(frame),
-                Named::Slot(slot) => self.pins[slot.place()] -= 1,
+                DeltaSource::Frame(frame) => frames.done(frame),
+                DeltaSource::Slot(slot) => self.pins[slot.place()] -= 1,
             }
         }
     }
 
     /// The delta of a page is not needed any more: the parity covers the page as it is, a newer delta comes,
     /// or the page is not kept.
-    pub(super) fn drop_delta(&mut self, key: Key, frames: &mut Frames) {
-        if matches!(key, Key::Covered(_)) && !self.zone.makes() {
+    pub(super) fn drop_delta(&mut self, key: DeltaKey, frames: &mut FrameTable) {
+        if matches!(key, DeltaKey::Covered(_)) && !self.zone.makes() {
             return;
         }
         self.dead.extend(self.staging.take(key));
@@ -188,19 +188,19 @@ impl Deltas {
     }
 
     /// The device is lost.
-    pub(super) fn lose(&mut self, frames: &mut Frames) {
+    pub(super) fn lose(&mut self, frames: &mut FrameTable) {
         self.dead.extend(self.staging.clear());
         self.zone.lose(frames);
     }
 }
 
-impl FrameReader for Deltas {
-    fn read(&mut self, op: OpId, base: Frame, dst: Buf, frames: &mut Frames, out: &mut Out) -> StepSet {
+impl FrameReader for DeltaStore {
+    fn read(&mut self, op: OpId, base: FrameNo, dst: Buf, frames: &mut FrameTable, out: &mut Out) -> StepSet {
         let newest = self.newest(base, frames);
-        let Source::Delta(delta) = newest else {
+        let VersionSource::Delta(delta) = newest else {
             return out.step(op, Step::Read { ext: frames.ext(base), dst }, StepSet::EMPTY);
         };
-        self.uses(op, Key::Frame(base), frames);
+        self.uses(op, DeltaKey::Frame(base), frames);
         let page = out.tmp(op, 1);
         let there = out.step(op, Step::Read { ext: delta.base, dst: page }, StepSet::EMPTY);
         let (buf, read) = fetch(op, delta.place, out);
@@ -210,9 +210,11 @@ impl FrameReader for Deltas {
 }
 
 /// A page that a delta, if there is one, makes of what is in a frame.
-fn made_of(base: Frame, delta: Option<Change>, frames: &Frames) -> Source {
+fn made_of(base: FrameNo, delta: Option<VersionDelta>, frames: &FrameTable) -> VersionSource {
     let base = frames.ext(base);
-    delta.map_or(Source::Page(base), |Change { place, offset, len }| Source::Delta(Delta { base, place, offset, len }))
+    delta.map_or(VersionSource::Page(base), |VersionDelta { place, offset, len }| {
+        VersionSource::Delta(PageDelta { base, place, offset, len })
+    })
 }
 
 /// Where the bytes of a delta are to be had, and the step that reads them if one does.

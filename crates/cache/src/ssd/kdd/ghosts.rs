@@ -14,14 +14,14 @@ const NONE: u64 = u64::MAX;
 
 /// As many pages as there are frames, in buckets. The page that came to a bucket first leaves it first: eight bytes
 /// a page, and nothing to be followed.
-pub(super) struct Ghosts {
+pub(super) struct GhostList {
     /// The page that came last is the first.
     buckets: Vec<[u64; WAYS]>,
     /// The write at which a page is admitted.
     admit: u32,
 }
 
-impl Ghosts {
+impl GhostList {
     /// For so many pages, which are admitted when they are written for the so many-th time.
     pub(super) fn new(pages: u32, admit: u32) -> Self {
         Self { buckets: vec![[NONE; WAYS]; (pages as usize).div_ceil(WAYS)], admit }

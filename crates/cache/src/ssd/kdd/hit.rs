@@ -1,17 +1,17 @@
 //! A page that is written and whose parity is left as it is: where it is as it was, and where its delta goes.
 
 use destage_plan::{Buf, Column, NvSlot, OpId, Out, Row, Step, StepSet, Tag};
-use destage_raid::array::Array;
+use destage_raid::array::RaidArray;
 
-use super::super::copies::Copies;
-use super::super::frames::{Frame, Frames};
-use super::super::write_through::Through;
-use super::Key;
-use super::deltas::Deltas;
-use super::zone::Packed;
+use super::super::copies::CopyCache;
+use super::super::frames::{FrameNo, FrameTable};
+use super::super::write_through::ThroughRule;
+use super::DeltaKey;
+use super::deltas::DeltaStore;
+use super::zone::PackedDelta;
 
 const VERSION: u8 = 1;
-const KIND: u8 = Array::kind_above(1);
+const KIND: u8 = RaidArray::kind_above(1);
 
 /// The tag of a staged delta: format, kind; its length; the page; a sequence.
 pub(super) fn tag(page: u64, len: u32, sequence: u64) -> Tag {
@@ -30,34 +30,34 @@ pub(super) fn staged(tag: &Tag) -> Option<u32> {
 
 /// Where a page is that is written, as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Base {
+pub(super) enum BasePage {
     /// In this frame.
-    Frame(Frame),
+    Frame(FrameNo),
     /// It comes into this one.
-    Coming(Frame),
+    Coming(FrameNo),
     /// Nowhere: its delta alone is kept. So often it has been written then.
     Nowhere { writes: u32 },
 }
 
-impl Base {
+impl BasePage {
     /// By what the delta is found that there was before.
-    pub(super) const fn before(self, page: u64) -> Key {
+    pub(super) const fn before(self, page: u64) -> DeltaKey {
         match self {
-            Self::Frame(frame) => Key::Frame(frame),
-            Self::Coming(_) | Self::Nowhere { .. } => Key::Page(page),
+            Self::Frame(frame) => DeltaKey::Frame(frame),
+            Self::Coming(_) | Self::Nowhere { .. } => DeltaKey::Page(page),
         }
     }
 }
 
 /// A page that is written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hit {
+pub(super) struct WriteHit {
     pub(super) row: Row,
     pub(super) column: Column,
     pub(super) page: u64,
-    pub(super) base: Base,
+    pub(super) base: BasePage,
     /// The packed delta that the page as it was is made with.
-    pub(super) before: Option<Packed>,
+    pub(super) before: Option<PackedDelta>,
     /// The page as it was, as it will be, and their delta.
     pub(super) old: Buf,
     pub(super) new: Buf,
@@ -65,12 +65,12 @@ pub(super) struct Hit {
     /// The step that tells how long the delta is, and how long it is.
     pub(super) encode: StepSet,
     pub(super) len: Option<u32>,
-    pub(super) kept: Kept,
+    pub(super) kept: DeltaDestination,
 }
 
 /// Where a delta goes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kept {
+pub(super) enum DeltaDestination {
     Undecided,
     Staged {
         slot: NvSlot,
@@ -78,15 +78,15 @@ pub(super) enum Kept {
     },
     /// It is as long as a page, and has one of its own.
     Raw {
-        page: Frame,
+        page: FrameNo,
         len: u32,
     },
     /// The device was lost meanwhile.
     Nowhere,
 }
 
-impl Hit {
-    pub(super) const fn new(row: Row, column: Column, page: u64, base: Base) -> Self {
+impl WriteHit {
+    pub(super) const fn new(row: Row, column: Column, page: u64, base: BasePage) -> Self {
         Self {
             row,
             column,
@@ -98,40 +98,40 @@ impl Hit {
             delta: Buf::None,
             encode: StepSet::EMPTY,
             len: None,
-            kept: Kept::Undecided,
+            kept: DeltaDestination::Undecided,
         }
     }
 
     /// By what its delta is found.
-    pub(super) const fn key(&self) -> Key {
+    pub(super) const fn key(&self) -> DeltaKey {
         match self.base {
-            Base::Frame(frame) | Base::Coming(frame) => Key::Frame(frame),
-            Base::Nowhere { .. } => Key::Page(self.page),
+            BasePage::Frame(frame) | BasePage::Coming(frame) => DeltaKey::Frame(frame),
+            BasePage::Nowhere { .. } => DeltaKey::Page(self.page),
         }
     }
 
     /// Whether its delta can be kept: what it belongs to has not been lost since.
-    pub(super) fn is_there(&self, frames: &Frames) -> bool {
+    pub(super) fn is_there(&self, frames: &FrameTable) -> bool {
         match self.base {
-            Base::Frame(frame) => frames.get(self.page) == Some(frame) && frames.is_stale(frame),
-            Base::Coming(frame) => frames.is_coming(frame),
-            Base::Nowhere { .. } => frames.is_enabled(),
+            BasePage::Frame(frame) => frames.get(self.page) == Some(frame) && frames.is_stale(frame),
+            BasePage::Coming(frame) => frames.is_coming(frame),
+            BasePage::Nowhere { .. } => frames.is_enabled(),
         }
     }
 }
 
-impl Hit {
+impl WriteHit {
     /// Its member may have been written or not. If the page was in no frame, what the parity covers is in the
     /// parity alone then; a delta makes of it what is newest, if the member is lost.
-    pub(super) fn is_in_doubt(&self, frames: &mut Frames, deltas: &mut Deltas) {
-        let (page, writes) = (Key::Page(self.page), deltas.zone.writes(self.page));
-        if let Base::Frame(_) = self.base {
+    pub(super) fn is_in_doubt(&self, frames: &mut FrameTable, deltas: &mut DeltaStore) {
+        let (page, writes) = (DeltaKey::Page(self.page), deltas.zone.writes(self.page));
+        if let BasePage::Frame(_) = self.base {
             return;
         }
         deltas.zone.is_bare(self.page, writes);
-        if let Base::Coming(frame) = self.base {
-            deltas.staging.rename(Key::Frame(frame), page);
-            let packed = deltas.zone.part(Key::Frame(frame));
+        if let BasePage::Coming(frame) = self.base {
+            deltas.staging.rename(DeltaKey::Frame(frame), page);
+            let packed = deltas.zone.part(DeltaKey::Frame(frame));
             if let Some(packed) = packed {
                 deltas.zone.restore(page, packed);
             }
@@ -139,7 +139,7 @@ impl Hit {
         }
         if let Some(before) = self.before {
             match self.kept {
-                Kept::Staged { .. } => deltas.zone.release(before, frames),
+                DeltaDestination::Staged { .. } => deltas.zone.release(before, frames),
                 _ => deltas.zone.restore(page, before),
             }
         }
@@ -147,14 +147,14 @@ impl Hit {
 }
 
 /// Plans the read of a page as it was from its frame.
-pub(super) fn read_base(op: OpId, hit: &Hit, copies: &Copies<Through>, out: &mut Out) -> (Buf, StepSet) {
-    let Base::Frame(frame) = hit.base else { unreachable!("it is in a frame") };
+pub(super) fn read_base(op: OpId, hit: &WriteHit, copies: &CopyCache<ThroughRule>, out: &mut Out) -> (Buf, StepSet) {
+    let BasePage::Frame(frame) = hit.base else { unreachable!("it is in a frame") };
     let dst = out.tmp(op, 1);
     (dst, out.step(op, Step::Read { ext: copies.frames.ext(frame), dst }, StepSet::EMPTY))
 }
 
 /// Plans the encoding of a page.
-pub(super) fn encode(op: OpId, hit: &mut Hit, old: (Buf, StepSet), new: (Buf, StepSet), out: &mut Out) {
+pub(super) fn encode(op: OpId, hit: &mut WriteHit, old: (Buf, StepSet), new: (Buf, StepSet), out: &mut Out) {
     (hit.old, hit.new, hit.delta) = (old.0, new.0, out.tmp(op, 1));
     let step = Step::Encode { base: old.0, new: new.0, dst: hit.delta, page: hit.page };
     hit.encode = out.step_notify(op, step, old.1 | new.1);

@@ -3,7 +3,7 @@
 //!
 //! Of pages that the cache has, what is staged is staged when the member is written, not before: until then a
 //! cut leaves a row whose intent is open, and whose parity is made anew from what the members hold. A page that
-//! it has not is [read from its member](Hits::prepare) first, and its delta staged, and the page written to its
+//! it has not is [read from its member](DeferredWrites::prepare) first, and its delta staged, and the page written to its
 //! frame if it gets one, before the member is written: else what the parity covers would be nowhere. A delta
 //! that does not fit waits until others are packed, with its claim held; nothing that packing needs waits for a
 //! claim.
@@ -13,23 +13,23 @@ use std::collections::VecDeque;
 use destage_plan::{
     Buf, Column, Frag, List, NvPut, NvSlot, NvSlots, OpId, Out, PutList, Row, Step, StepNo, StepOutcome, StepSet,
 };
-use destage_raid::array::Array;
+use destage_raid::array::RaidArray;
 
-use super::super::behind::Behind;
-use super::super::copies::Copies;
-use super::super::frames::{Frame, Frames};
+use super::super::behind::StaleRows;
+use super::super::copies::CopyCache;
+use super::super::frames::{FrameNo, FrameTable};
 use super::super::of;
-use super::super::write_through::Through;
-use super::Key;
-use super::deltas::Deltas;
-use super::hit::{Base, Hit, Kept, encode, nth, read_base, tag};
-use super::staging::Staged;
-use super::zone::Packed;
+use super::super::write_through::ThroughRule;
+use super::DeltaKey;
+use super::deltas::DeltaStore;
+use super::hit::{BasePage, DeltaDestination, WriteHit, encode, nth, read_base, tag};
+use super::staging::StagedDelta;
+use super::zone::PackedDelta;
 
 /// A write whose parity is left.
 #[derive(Default)]
-pub(super) struct Work {
-    hits: Vec<Hit>,
+pub(super) struct DeferredWrite {
+    hits: Vec<WriteHit>,
     /// It is prepared for: the data is written when all is planned, after these steps, and with this page if
     /// a part of one is written.
     prepared: Option<(StepSet, Buf)>,
@@ -43,7 +43,7 @@ pub(super) struct Work {
 }
 
 /// What is planned next of a write.
-pub(super) enum Planned {
+pub(super) enum NextPlan {
     /// Its end: it is done after these steps.
     End(OpId, StepSet),
     /// What has to be done before its data is written, with this page if a part of one is.
@@ -52,8 +52,8 @@ pub(super) enum Planned {
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Hits {
-    works: Vec<Work>,
+pub(super) struct DeferredWrites {
+    works: Vec<DeferredWrite>,
     /// Those that are not planned to their end, in order.
     waiting: VecDeque<OpId>,
     /// Whether one of them has changed since they were last planned.
@@ -78,7 +78,7 @@ pub(super) struct Hits {
 
 /// Why a write waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Short {
+pub(super) enum WaitReason {
     /// Of room in the staging buffer: what is in it must be packed.
     Staging,
     /// Of slots of the NVRAM, some of which may be freed.
@@ -87,8 +87,8 @@ pub(super) enum Short {
     Pages,
 }
 
-impl Hits {
-    pub(super) fn work(&mut self, op: OpId) -> &mut Work {
+impl DeferredWrites {
+    pub(super) fn work(&mut self, op: OpId) -> &mut DeferredWrite {
         self.changed = true;
         of(&mut self.works, op)
     }
@@ -113,19 +113,19 @@ impl Hits {
     }
 
     /// A write has these pages.
-    pub(super) fn open(&mut self, op: OpId, hits: impl Iterator<Item = Hit>) {
+    pub(super) fn open(&mut self, op: OpId, hits: impl Iterator<Item = WriteHit>) {
         let work = of(&mut self.works, op);
         debug_assert!(work.hits.is_empty(), "what was planned before is dropped");
         work.hits.extend(hits);
         self.pages += work.hits.len() as u32;
-        self.coming += work.hits.iter().filter(|hit| matches!(hit.base, Base::Coming(_))).count() as u32;
+        self.coming += work.hits.iter().filter(|hit| matches!(hit.base, BasePage::Coming(_))).count() as u32;
     }
 
     /// What was planned will not come about.
-    pub(super) fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>, deltas: &mut Deltas) {
+    pub(super) fn drop_work(&mut self, op: OpId, copies: &mut CopyCache<ThroughRule>, deltas: &mut DeltaStore) {
         let Some(work) = self.works.get_mut(op.index()).filter(|work| !work.hits.is_empty()) else { return };
         for hit in &work.hits {
-            if let Kept::Raw { page, .. } = hit.kept {
+            if let DeltaDestination::Raw { page, .. } = hit.kept {
                 deltas.zone.give(page, &mut copies.frames);
             }
             hit.is_in_doubt(&mut copies.frames, deltas);
@@ -149,7 +149,7 @@ impl Hits {
         self.stuck.take_if(|(stuck, _)| *stuck == op);
         let work = of(&mut self.works, op);
         self.pages -= work.hits.len() as u32;
-        self.coming -= work.hits.iter().filter(|hit| matches!(hit.base, Base::Coming(_))).count() as u32;
+        self.coming -= work.hits.iter().filter(|hit| matches!(hit.base, BasePage::Coming(_))).count() as u32;
         work.hits.clear();
         let waits = std::mem::take(&mut work.written) || work.prepared.is_some();
         (work.prepared, work.short, work.done, work.planned) = (None, None, StepSet::EMPTY, false);
@@ -163,7 +163,7 @@ impl Hits {
         &mut self,
         op: OpId,
         new: impl Fn(u64) -> (Buf, StepSet),
-        copies: &mut Copies<Through>,
+        copies: &mut CopyCache<ThroughRule>,
         out: &mut Out,
     ) {
         for hit in &mut of(&mut self.works, op).hits {
@@ -187,7 +187,7 @@ impl Hits {
     }
 
     /// Gives back the slots that are free.
-    pub(super) fn give_slots(&mut self, array: &mut Array, out: &mut Out) {
+    pub(super) fn give_slots(&mut self, array: &mut RaidArray, out: &mut Out) {
         while let Some(slot) = self.freed.pop() {
             match &mut self.memory {
                 Some(slots) if slot.is_in_memory() => slots.free(slot),
@@ -204,9 +204,9 @@ impl Hits {
         op: OpId,
         frag: &Frag,
         intent: StepSet,
-        copies: &mut Copies<Through>,
-        deltas: &mut Deltas,
-        array: &mut Array,
+        copies: &mut CopyCache<ThroughRule>,
+        deltas: &mut DeltaStore,
+        array: &mut RaidArray,
         out: &mut Out,
     ) {
         let work = of(&mut self.works, op);
@@ -216,7 +216,7 @@ impl Hits {
         for index in 0..work.hits.len() {
             let hit = work.hits[index];
             let host = frag.host((hit.page - frag.page) as u16);
-            if let Base::Frame(_) = hit.base {
+            if let BasePage::Frame(_) = hit.base {
                 copies.counts.write_hits += 1;
                 let old = read_base(op, &hit, copies, out);
                 encode(op, &mut work.hits[index], old, (host, StepSet::EMPTY), out);
@@ -224,7 +224,7 @@ impl Hits {
             }
             copies.counts.write_misses += 1;
             if !run.contains(&index) {
-                let missing = |hit: &&Hit| !matches!(hit.base, Base::Frame(_));
+                let missing = |hit: &&WriteHit| !matches!(hit.base, BasePage::Frame(_));
                 run = index..index + work.hits[index..].iter().take_while(missing).count();
                 let pages = run.len() as u16;
                 let dst = out.tmp(op, pages);
@@ -233,7 +233,7 @@ impl Hits {
             }
             let newest = (nth(read.0, (index - run.start) as u16), read.1);
             let old = deltas.take_back(op, hit.page, newest, &mut copies.frames, out);
-            work.hits[index].before = deltas.zone.part(Key::Page(hit.page));
+            work.hits[index].before = deltas.zone.part(DeltaKey::Page(hit.page));
             let new = match frag.sectors {
                 Some(sectors) => {
                     merged = out.tmp(op, 1);
@@ -242,7 +242,7 @@ impl Hits {
                 }
                 None => (host, StepSet::EMPTY),
             };
-            if let Base::Coming(frame) = hit.base {
+            if let BasePage::Coming(frame) = hit.base {
                 copies.counts.write_fills += 1;
                 let step = Step::Write { ext: copies.frames.ext(frame), src: old.0, fua: false };
                 work.done |= out.step(op, step, old.1 | logged);
@@ -261,13 +261,13 @@ impl Hits {
     }
 
     /// Returns true if a write under way has parted with a delta of its page that is in this frame.
-    pub(super) fn is_parted_in(&self, page: u64, frame: Frame) -> bool {
+    pub(super) fn is_parted_in(&self, page: u64, frame: FrameNo) -> bool {
         let hits = self.works.iter().flat_map(|work| &work.hits).filter(|hit| hit.page == page);
         hits.filter_map(|hit| hit.before).any(|before| before.page == frame)
     }
 
     /// The device is lost, and the deltas with it that writes under way have parted with: none is found again.
-    pub(super) fn lose(&mut self, frames: &mut Frames, deltas: &mut Deltas) {
+    pub(super) fn lose(&mut self, frames: &mut FrameTable, deltas: &mut DeltaStore) {
         // There is nothing that it would be staged for.
         self.stuck = None;
         self.changed = true;
@@ -282,7 +282,7 @@ impl Hits {
     }
 
     /// A step is done; whether it is one of these.
-    pub(super) fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome, deltas: &mut Deltas) -> bool {
+    pub(super) fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome, deltas: &mut DeltaStore) -> bool {
         let Some(work) = self.works.get_mut(op.index()) else { return false };
         for hit in &mut work.hits {
             if hit.encode.contains(step) {
@@ -292,7 +292,7 @@ impl Hits {
                 }
                 return true;
             }
-            if let Kept::Staged { slot, put } = hit.kept
+            if let DeltaDestination::Staged { slot, put } = hit.kept
                 && put.contains(step)
             {
                 deltas.staging.settle(slot);
@@ -308,20 +308,20 @@ impl Hits {
     #[inline]
     pub(super) fn plan_next(
         &mut self,
-        copies: &mut Copies<Through>,
-        deltas: &mut Deltas,
-        array: &mut Array,
+        copies: &mut CopyCache<ThroughRule>,
+        deltas: &mut DeltaStore,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<Option<Planned>, Short> {
+    ) -> Result<Option<NextPlan>, WaitReason> {
         match self.stuck {
             None if !self.changed => Ok(None),
-            Some(stuck) if !self.changed && self.has_no_room(stuck, deltas, out) => Err(Short::Staging),
+            Some(stuck) if !self.changed && self.has_no_room(stuck, deltas, out) => Err(WaitReason::Staging),
             _ => self.plan_first(copies, deltas, array, out),
         }
     }
 
     /// Whether there is no room in the staging buffer for a page.
-    fn has_no_room(&self, (op, index): (OpId, usize), deltas: &Deltas, out: &Out) -> bool {
+    fn has_no_room(&self, (op, index): (OpId, usize), deltas: &DeltaStore, out: &Out) -> bool {
         let len = self.works[op.index()].hits[index].len;
         len.is_some_and(|len| !deltas.staging.has_room(len, out.page_bytes()))
     }
@@ -329,13 +329,14 @@ impl Hits {
     #[inline(never)]
     fn plan_first(
         &mut self,
-        copies: &mut Copies<Through>,
-        deltas: &mut Deltas,
-        array: &mut Array,
+        copies: &mut CopyCache<ThroughRule>,
+        deltas: &mut DeltaStore,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<Option<Planned>, Short> {
-        let ready =
-            |work: &Work| (work.written || work.prepared.is_some()) && work.hits.iter().all(|hit| hit.len.is_some());
+    ) -> Result<Option<NextPlan>, WaitReason> {
+        let ready = |work: &DeferredWrite| {
+            (work.written || work.prepared.is_some()) && work.hits.iter().all(|hit| hit.len.is_some())
+        };
         let Some(at) = self.waiting.iter().position(|op| ready(&self.works[op.index()])) else {
             (self.changed, self.stuck) = (false, None);
             return Ok(None);
@@ -345,16 +346,16 @@ impl Hits {
             && self.has_no_room(stuck, deltas, out)
         {
             self.changed = false;
-            return Err(Short::Staging);
+            return Err(WaitReason::Staging);
         }
         (self.changed, self.stuck) = (true, None);
         for index in 0..self.works[op.index()].hits.len() {
             let hit = self.works[op.index()].hits[index];
-            if matches!(hit.kept, Kept::Undecided) {
+            if matches!(hit.kept, DeltaDestination::Undecided) {
                 let (kept, after) = match self.keep(op, hit, copies, deltas, array, out) {
                     Ok(kept) => kept,
                     Err(short) => {
-                        if short == Short::Staging {
+                        if short == WaitReason::Staging {
                             (self.changed, self.stuck) = (false, Some((op, index)));
                         }
                         return Err(short);
@@ -369,7 +370,7 @@ impl Hits {
         let logged = copies.plan_claims(op, out);
         let work = &mut self.works[op.index()];
         for hit in &work.hits {
-            if let Kept::Raw { page, .. } = hit.kept
+            if let DeltaDestination::Raw { page, .. } = hit.kept
                 && hit.is_there(&copies.frames)
             {
                 work.done |= write_raw(op, hit, page, logged, copies, out);
@@ -378,8 +379,8 @@ impl Hits {
         self.waiting.remove(at);
         work.planned = true;
         Ok(Some(match work.prepared {
-            Some((intent, merged)) => Planned::Before(op, merged, work.done | intent),
-            None => Planned::End(op, work.done),
+            Some((intent, merged)) => NextPlan::Before(op, merged, work.done | intent),
+            None => NextPlan::End(op, work.done),
         }))
     }
 
@@ -387,43 +388,43 @@ impl Hits {
     fn keep(
         &mut self,
         op: OpId,
-        hit: Hit,
-        copies: &mut Copies<Through>,
-        deltas: &mut Deltas,
-        array: &mut Array,
+        hit: WriteHit,
+        copies: &mut CopyCache<ThroughRule>,
+        deltas: &mut DeltaStore,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<(Kept, StepSet), Short> {
+    ) -> Result<(DeltaDestination, StepSet), WaitReason> {
         let frames = &mut copies.frames;
         if !hit.is_there(frames) {
-            return Ok((Kept::Nowhere, StepSet::EMPTY));
+            return Ok((DeltaDestination::Nowhere, StepSet::EMPTY));
         }
         let len = hit.len.expect("it is encoded");
         let is_raw = len >= out.page_bytes();
         // The one before leaves first; what may be needed again when the new one is there.
-        if matches!(hit.base, Base::Frame(_)) || !is_raw {
+        if matches!(hit.base, BasePage::Frame(_)) || !is_raw {
             deltas.drop_delta(hit.base.before(hit.page), frames);
         }
-        if let Base::Nowhere { writes } = hit.base {
+        if let BasePage::Nowhere { writes } = hit.base {
             deltas.zone.is_bare(hit.page, writes);
         }
         if is_raw {
-            let page = deltas.zone.take(frames).ok_or(Short::Pages)?;
+            let page = deltas.zone.take(frames).ok_or(WaitReason::Pages)?;
             if !copies.claim(op, page) {
                 deltas.zone.give(page, &mut copies.frames);
-                return Err(Short::Slots);
+                return Err(WaitReason::Slots);
             }
             self.raw += 1;
             copies.counts.delta_writes += 1;
-            return Ok((Kept::Raw { page, len }, StepSet::EMPTY));
+            return Ok((DeltaDestination::Raw { page, len }, StepSet::EMPTY));
         }
         if !deltas.staging.has_room(len, out.page_bytes()) {
-            return Err(Short::Staging);
+            return Err(WaitReason::Staging);
         }
         let slot = match &mut self.memory {
             Some(slots) => slots.alloc(),
             None => array.take_slot(),
         };
-        let slot = slot.ok_or(Short::Slots)?;
+        let slot = slot.ok_or(WaitReason::Slots)?;
         self.sequence += 1;
         let put = NvPut { slot, tag: tag(hit.page, len, self.sequence), src: hit.delta, len };
         let mut freed = Vec::new();
@@ -431,14 +432,20 @@ impl Hits {
         let (puts, frees) = (out.puts(op, &[put]), out.slots(op, &freed));
         let put = out.step_notify(op, change(slot.is_in_memory(), puts, frees), StepSet::EMPTY);
         self.freeing.extend(freed.into_iter().map(|slot| (op, put, slot)));
-        deltas.staging.put(Staged { key: hit.key(), slot, len, settled: false });
+        deltas.staging.put(StagedDelta { key: hit.key(), slot, len, settled: false });
         self.staged += 1;
         self.staged_bytes += u64::from(len);
-        Ok((Kept::Staged { slot, put }, put))
+        Ok((DeltaDestination::Staged { slot, put }, put))
     }
 
     /// All that was planned of a write is done.
-    pub(super) fn done(&mut self, op: OpId, copies: &mut Copies<Through>, deltas: &mut Deltas, behind: &mut Behind) {
+    pub(super) fn done(
+        &mut self,
+        op: OpId,
+        copies: &mut CopyCache<ThroughRule>,
+        deltas: &mut DeltaStore,
+        behind: &mut StaleRows,
+    ) {
         let Some(work) = self.works.get_mut(op.index()).filter(|work| !work.hits.is_empty()) else { return };
         if !work.planned {
             return self.drop_work(op, copies, deltas);
@@ -448,19 +455,19 @@ impl Hits {
         for hit in &work.hits {
             let there = hit.is_there(frames);
             hit.before.into_iter().for_each(|before| deltas.zone.release(before, frames));
-            if let Kept::Raw { page, len } = hit.kept {
-                if !matches!(hit.base, Base::Frame(_)) {
-                    deltas.drop_delta(Key::Page(hit.page), frames);
+            if let DeltaDestination::Raw { page, len } = hit.kept {
+                if !matches!(hit.base, BasePage::Frame(_)) {
+                    deltas.drop_delta(DeltaKey::Page(hit.page), frames);
                 }
                 if there && frames.keep(page) {
-                    deltas.zone.put(hit.key(), Packed { page, offset: 0, len });
+                    deltas.zone.put(hit.key(), PackedDelta { page, offset: 0, len });
                 } else {
                     deltas.zone.give(page, frames);
                 }
             }
             match hit.base {
-                Base::Frame(_) => {}
-                Base::Coming(frame) => {
+                BasePage::Frame(_) => {}
+                BasePage::Coming(frame) => {
                     deltas.zone.is_not_bare(hit.page);
                     if frames.comes_stale(frame) {
                         behind.has_frame(hit.row, hit.column, frames);
@@ -468,7 +475,7 @@ impl Hits {
                         deltas.drop_delta(hit.key(), frames);
                     }
                 }
-                Base::Nowhere { .. } => {
+                BasePage::Nowhere { .. } => {
                     deltas.zone.written(hit.page);
                     self.bare += 1;
                 }
@@ -479,11 +486,18 @@ impl Hits {
 }
 
 /// Plans the write of a delta as long as a page to its own, after these steps; the steps after which it is there.
-fn write_raw(op: OpId, hit: &Hit, page: Frame, logged: StepSet, copies: &Copies<Through>, out: &mut Out) -> StepSet {
+fn write_raw(
+    op: OpId,
+    hit: &WriteHit,
+    page: FrameNo,
+    logged: StepSet,
+    copies: &CopyCache<ThroughRule>,
+    out: &mut Out,
+) -> StepSet {
     let (src, ready) = match hit.base {
-        Base::Frame(_) | Base::Coming(_) => (hit.delta, logged),
+        BasePage::Frame(_) | BasePage::Coming(_) => (hit.delta, logged),
         // Alone, the new page would not tell what it was.
-        Base::Nowhere { .. } => {
+        BasePage::Nowhere { .. } => {
             let (srcs, dst) = (out.list(op, &[hit.old, hit.new]), out.tmp(op, 1));
             (dst, logged | out.step(op, Step::Xor { srcs, pages: 1, dst }, StepSet::EMPTY))
         }

@@ -15,25 +15,27 @@ use destage_plan::{
     Buf, Column, ColumnSet, List, NvHeld, NvSlot, OpId, Out, ParamSpec, Params, PutList, Row, Span, Step, StepNo,
     StepOutcome, StepSet,
 };
-use destage_raid::array::{Array, ArrayConfig, Source};
+use destage_raid::array::{ArrayConfig, RaidArray, VersionSource};
 
-use self::deltas::Deltas;
-use self::ghosts::Ghosts;
-use self::hit::{Base, Hit};
-use self::hits::{Hits, Planned, Short};
+use self::deltas::DeltaStore;
+use self::ghosts::GhostList;
+use self::hit::{BasePage, WriteHit};
+use self::hits::{DeferredWrites, NextPlan, WaitReason};
 pub(crate) use self::params::IN_MEMORY as STAGED_IN_MEMORY;
-use self::params::{ADMIT, MISSES, MODES, Misses, NEVER, RECLAIM, Reclaim, STAGED_IN, bytes_per_page, in_memory};
-use self::rewrites::{Rewrites, free};
-use self::staging::{Sealed, Staging};
-use self::zone::{Packed, Zone};
-use super::behind::{Behind, Owed};
-use super::copies::{Copies, FrameReader};
-use super::delayed::{self, Delayed};
-use super::frames::{Frame, Frames};
+use self::params::{
+    ADMIT, MISSES, MODES, MissPolicy, NEVER, RECLAIM, ReclaimPolicy, STAGED_IN, bytes_per_page, in_memory,
+};
+use self::rewrites::{RewriteQueue, free};
+use self::staging::{SealedDelta, StagingBuffer};
+use self::zone::{DeltaZone, PackedDelta};
+use super::behind::{ReclaimableFrames, StaleRows};
+use super::copies::{CopyCache, FrameReader};
+use super::delayed::{self, DeferredParity};
+use super::frames::{FrameNo, FrameTable};
 use super::journal;
-use super::keeps::{self, KeepRefusal, Keeps, KeepsRules, KeptWrite, Known, PageHome};
-use super::write_through::Through;
-use crate::{CacheFigure, HostCacheError, HostCacheInfo, Operations, Registered, WriteStage};
+use super::keeps::{self, KeepRefusal, KeepsRules, KeptWrite, KnownPage, PageHome, ParityBase};
+use super::write_through::ThroughRule;
+use crate::{CacheFigure, CacheOperations, HostCacheError, HostCacheInfo, RegisteredCache, WriteStage};
 
 /// Pages of a row that are kept with deltas: what reads all of them has 64 steps.
 const MAX_OLD: u32 = 10;
@@ -43,7 +45,7 @@ const MAX_TWICE: u32 = 6;
 const MAX_MADE: u32 = 8;
 /// Where it may, columns of a row and the pages of it that are so made.
 const MAX_READ: u32 = 26;
-/// Pages of a write that is [prepared](Hits::prepare) for, which takes up to eight steps for each.
+/// Pages of a write that is [prepared](DeferredWrites::prepare) for, which takes up to eight steps for each.
 const MAX_PREPARED: usize = 6;
 /// Deltas that are staged before some are packed. No delta is longer than a page, so more pages would never be filled.
 const MAX_STAGED: u64 = 512;
@@ -86,7 +88,7 @@ const fn slots(pages: u64) -> u32 {
 
 /// What operations of its own are for.
 #[derive(Clone, Copy)]
-pub(crate) enum Part {
+pub(crate) enum KddTask {
     /// Packs deltas into a page.
     Commit,
     /// Frees slots of the NVRAM.
@@ -97,31 +99,31 @@ pub(crate) enum Part {
 
 /// What a delta is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
+enum DeltaKey {
     /// The frame with the page as it was: what is newest.
-    Frame(Frame),
+    Frame(FrameNo),
     /// That frame: what the parity covers, if that is made with a delta, too.
-    Covered(Frame),
+    Covered(FrameNo),
     /// The page, if it is in no frame.
     Page(u64),
 }
 
 /// Pages as they were, with what has changed of them.
-pub(crate) struct Changes {
-    misses: Misses,
+pub(crate) struct PageChanges {
+    misses: MissPolicy,
     /// Pages that may be admitted when they are written again with their parity.
-    ghosts: Option<Ghosts>,
-    reclaim: Reclaim,
+    ghosts: Option<GhostList>,
+    reclaim: ReclaimPolicy,
     /// Pages of a row that may be kept with deltas, and those that may be made of one when all of the row are read.
     most_old: u32,
     most_made: u32,
-    deltas: Deltas,
-    hits: Hits,
-    rewrites: Rewrites,
+    deltas: DeltaStore,
+    hits: DeferredWrites,
+    rewrites: RewriteQueue,
     /// What is not needed after a stop is not kept any more.
     stops: bool,
     /// The page that deltas are being packed into, and by whom.
-    commit: Option<(OpId, Frame)>,
+    commit: Option<(OpId, FrameNo)>,
     /// Slots that are being freed, and by whom.
     free: Option<(OpId, Vec<NvSlot>)>,
     commits: u64,
@@ -129,9 +131,9 @@ pub(crate) struct Changes {
 }
 
 /// The cache.
-pub(crate) type Kdd = Delayed<Changes>;
+pub(crate) type Kdd = DeferredParity<PageChanges>;
 
-impl Registered for Kdd {
+impl RegisteredCache for Kdd {
     const INFO: HostCacheInfo = HostCacheInfo {
         about: "A write of a page that the cache has goes to its member without parity; on the SSD the page stays as \
                 it was, with what has changed as a compressed delta. Deltas are staged in the NVRAM and packed into \
@@ -145,7 +147,7 @@ impl Registered for Kdd {
         modes: MODES,
         params: &PARAMS,
         figures: &[delayed::CLEANED, STAGED, STAGED_BYTES, RAW, COMMITS, BARE, delayed::NO_ROOM],
-        ..delayed::info::<Changes>(
+        ..delayed::info::<PageChanges>(
             "kdd",
             "pages as they were, with compressed deltas: the parity of what is written again is updated later",
             "KDD",
@@ -157,18 +159,18 @@ impl Registered for Kdd {
     }
 }
 
-impl Changes {
+impl PageChanges {
     /// Plans writes that wait, and has deltas packed if they wait for that.
     fn turn_writes(
         &mut self,
-        copies: &mut Copies<Through>,
-        array: &mut Array,
-        operations: &mut Operations<keeps::Part<Part>>,
+        copies: &mut CopyCache<ThroughRule>,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<keeps::DeferredTask<KddTask>>,
         out: &mut Out,
-    ) -> Option<Short> {
+    ) -> Option<WaitReason> {
         loop {
             let short = self.go_on(copies, array, operations, out);
-            if !matches!(short, Some(Short::Staging | Short::Slots))
+            if !matches!(short, Some(WaitReason::Staging | WaitReason::Slots))
                 || self.commit.is_some()
                 || !self.deltas.staging.can_seal()
                 || !copies.can_claim()
@@ -182,9 +184,9 @@ impl Changes {
                 continue;
             }
             self.deltas.staging.seal(out.page_bytes());
-            let settled = |sealed: &Sealed| matches!(sealed.staged.key, Key::Covered(_));
+            let settled = |sealed: &SealedDelta| matches!(sealed.staged.key, DeltaKey::Covered(_));
             self.deltas.zone.settle(page, self.deltas.staging.sealed().iter().all(settled));
-            let commit = operations.open_own(None, keeps::Part::Kept(Part::Commit), out);
+            let commit = operations.open_own(None, keeps::DeferredTask::Kept(KddTask::Commit), out);
             copies.claim(commit, page);
             self.commit = Some((commit, page));
             self.commits += 1;
@@ -193,11 +195,11 @@ impl Changes {
     }
 
     /// All is to be clean: nothing is to be left in the NVRAM, and what is known in memory alone is of no use later.
-    fn stop(&mut self, frames: &mut Frames) {
+    fn stop(&mut self, frames: &mut FrameTable) {
         let made = |page| frames.get(page).filter(|frame| frames.is_clean(*frame));
-        let mut left: Vec<Frame> = self.rewrites.give_up().into_iter().filter_map(made).collect();
+        let mut left: Vec<FrameNo> = self.rewrites.give_up().into_iter().filter_map(made).collect();
         left.extend(self.deltas.staging.keys().filter_map(|key| match key {
-            Key::Covered(frame) if frames.is_clean(frame) => Some(frame),
+            DeltaKey::Covered(frame) if frames.is_clean(frame) => Some(frame),
             _ => None,
         }));
         left.sort_unstable();
@@ -210,16 +212,16 @@ impl Changes {
     /// Plans writes that wait, and what they wait for.
     fn go_on(
         &mut self,
-        copies: &mut Copies<Through>,
-        array: &mut Array,
-        operations: &mut Operations<keeps::Part<Part>>,
+        copies: &mut CopyCache<ThroughRule>,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<keeps::DeferredTask<KddTask>>,
         out: &mut Out,
-    ) -> Option<Short> {
+    ) -> Option<WaitReason> {
         self.hits.give_slots(array, out);
         loop {
             match self.hits.plan_next(copies, &mut self.deltas, array, out) {
-                Ok(Some(Planned::End(op, after))) => operations.finish_write(op, after, out),
-                Ok(Some(Planned::Before(op, merged, after))) => array.finish_prepared(op, merged, after, out),
+                Ok(Some(NextPlan::End(op, after))) => operations.finish_write(op, after, out),
+                Ok(Some(NextPlan::Before(op, merged, after))) => array.finish_prepared(op, merged, after, out),
                 Ok(None) => return None,
                 Err(short) => return Some(short),
             }
@@ -227,7 +229,7 @@ impl Changes {
     }
 
     /// Packs what is sealed, and writes it.
-    fn plan_commit(&self, op: OpId, copies: &mut Copies<Through>, out: &mut Out) {
+    fn plan_commit(&self, op: OpId, copies: &mut CopyCache<ThroughRule>, out: &mut Out) {
         let Some((_, page)) = self.commit else { unreachable!("deltas are being packed") };
         let spans: Vec<Span> = self
             .deltas
@@ -247,13 +249,13 @@ impl Changes {
     }
 
     /// What was sealed is packed, unless the device was lost.
-    fn committed(&mut self, page: Frame, frames: &mut Frames) {
+    fn committed(&mut self, page: FrameNo, frames: &mut FrameTable) {
         let kept = frames.keep(page);
         let mut offset = 0;
         for sealed in self.deltas.staging.unseal() {
             let len = sealed.staged.len;
             if kept && !sealed.superseded {
-                self.deltas.zone.put(sealed.staged.key, Packed { page, offset, len });
+                self.deltas.zone.put(sealed.staged.key, PackedDelta { page, offset, len });
             }
             self.deltas.bury(sealed.staged.slot);
             offset += len;
@@ -265,20 +267,20 @@ impl Changes {
     }
 }
 
-impl FrameReader for Changes {
-    fn read(&mut self, op: OpId, frame: Frame, dst: Buf, frames: &mut Frames, out: &mut Out) -> StepSet {
+impl FrameReader for PageChanges {
+    fn read(&mut self, op: OpId, frame: FrameNo, dst: Buf, frames: &mut FrameTable, out: &mut Out) -> StepSet {
         self.deltas.read(op, frame, dst, frames, out)
     }
 }
 
-impl Keeps for Changes {
-    type Part = Part;
+impl ParityBase for PageChanges {
+    type Part = KddTask;
 
-    fn new(frames: &mut Frames, columns: u32, params: &Params) -> Result<Self, HostCacheError> {
+    fn new(frames: &mut FrameTable, columns: u32, params: &Params) -> Result<Self, HostCacheError> {
         let most = most_staged(frames.len().into()) as usize;
-        let staging = Staging::new(params.number(STAGING.name, 1..=MAX_STAGED as u32)?, most);
-        let reclaim = Reclaim::new(params)?;
-        let makes = reclaim != Reclaim::Free;
+        let staging = StagingBuffer::new(params.number(STAGING.name, 1..=MAX_STAGED as u32)?, most);
+        let reclaim = ReclaimPolicy::new(params)?;
+        let makes = reclaim != ReclaimPolicy::Free;
         let (most_old, most_made) = if makes {
             frames.note_shed();
             let most = MAX_READ.saturating_sub(columns).clamp(1, MAX_MADE);
@@ -286,9 +288,9 @@ impl Keeps for Changes {
         } else {
             (MAX_OLD, u32::MAX)
         };
-        let deltas = Deltas::new(staging, Zone::new(frames, makes));
-        let misses = Misses::new(params)?;
-        let ghosts = (misses.admit > 1 && !misses.delayed).then(|| Ghosts::new(frames.len(), misses.admit));
+        let deltas = DeltaStore::new(staging, DeltaZone::new(frames, makes));
+        let misses = MissPolicy::new(params)?;
+        let ghosts = (misses.admit > 1 && !misses.delayed).then(|| GhostList::new(frames.len(), misses.admit));
         Ok(Self {
             misses,
             ghosts,
@@ -296,8 +298,8 @@ impl Keeps for Changes {
             most_old,
             most_made,
             deltas,
-            hits: Hits::staged_in(in_memory(params)?.then(|| slots(frames.len().into()))),
-            rewrites: Rewrites::default(),
+            hits: DeferredWrites::staged_in(in_memory(params)?.then(|| slots(frames.len().into()))),
+            rewrites: RewriteQueue::default(),
             stops: false,
             commit: None,
             free: None,
@@ -326,9 +328,9 @@ impl Keeps for Changes {
     fn keep(
         &mut self,
         op: OpId,
-        pages: &[Known],
-        copies: &mut Copies<Through>,
-        behind: &mut Behind,
+        pages: &[KnownPage],
+        copies: &mut CopyCache<ThroughRule>,
+        behind: &mut StaleRows,
     ) -> Result<(), KeepRefusal> {
         self.deltas.shed(&mut copies.frames);
         let frames = &copies.frames;
@@ -344,7 +346,7 @@ impl Keeps for Changes {
         if missing().next().is_some() && pages.len() > MAX_PREPARED {
             return Err(KeepRefusal::AsItIs);
         }
-        let is_stale = |frame: Option<Frame>| frame.is_some_and(|frame| frames.is_stale(frame));
+        let is_stale = |frame: Option<FrameNo>| frame.is_some_and(|frame| frames.is_stale(frame));
         let clean = pages.iter().filter(|known| !is_stale(known.frame)).count() as u32;
         // Each may need a page for itself, and what is staged already one before.
         let needed = clean + self.hits.pages() + pages.len() as u32 + 1;
@@ -360,24 +362,28 @@ impl Keeps for Changes {
         let frames = || pages.iter().filter_map(|known| known.frame);
         frames().for_each(|frame| copies.frames.hold(frame));
         let (zone, misses) = (&self.deltas.zone, self.misses);
-        let base = |known: &Known| {
+        let base = |known: &KnownPage| {
             if let Some(frame) = known.frame {
-                return Base::Frame(frame);
+                return BasePage::Frame(frame);
             }
             let writes = zone.writes(known.page) + 1;
             if writes >= misses.admit
                 && let Some(frame) = copies.frames.fill(known.page, known.row)
             {
                 if copies.claim(op, frame) {
-                    return Base::Coming(frame);
+                    return BasePage::Coming(frame);
                 }
                 copies.frames.undone(frame);
             }
-            Base::Nowhere { writes }
+            BasePage::Nowhere { writes }
         };
         self.hits.open(
             op,
-            pages.iter().map(base).zip(pages).map(|(base, known)| Hit::new(known.row, known.column, known.page, base)),
+            pages
+                .iter()
+                .map(base)
+                .zip(pages)
+                .map(|(base, known)| WriteHit::new(known.row, known.column, known.page, base)),
         );
         frames().for_each(|frame| copies.frames.done(frame));
         self.deltas.shed(&mut copies.frames);
@@ -389,7 +395,7 @@ impl Keeps for Changes {
         self.no_room += u64::from(pages);
     }
 
-    fn admits(&mut self, page: u64, frames: &Frames) -> bool {
+    fn admits(&mut self, page: u64, frames: &FrameTable) -> bool {
         frames.contains(page)
             || match &mut self.ghosts {
                 Some(ghosts) => ghosts.admits(page),
@@ -397,7 +403,7 @@ impl Keeps for Changes {
             }
     }
 
-    fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>) {
+    fn drop_work(&mut self, op: OpId, copies: &mut CopyCache<ThroughRule>) {
         self.rewrites.drop_work(op, &mut copies.frames, &mut self.deltas);
         self.hits.drop_work(op, copies, &mut self.deltas);
     }
@@ -412,8 +418,8 @@ impl Keeps for Changes {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        copies: &mut Copies<Through>,
-        array: &mut Array,
+        copies: &mut CopyCache<ThroughRule>,
+        array: &mut RaidArray,
         out: &mut Out,
     ) -> KeptWrite {
         if let WriteStage::Prepared { frag, intent } = stage {
@@ -435,11 +441,18 @@ impl Keeps for Changes {
         KeptWrite::Later
     }
 
-    fn plan_part(&mut self, op: OpId, part: Part, copies: &mut Copies<Through>, _: &mut Array, out: &mut Out) {
+    fn plan_part(
+        &mut self,
+        op: OpId,
+        part: KddTask,
+        copies: &mut CopyCache<ThroughRule>,
+        _: &mut RaidArray,
+        out: &mut Out,
+    ) {
         match part {
-            Part::Commit => self.plan_commit(op, copies, out),
-            Part::Rewrite => self.rewrites.plan(op, copies, &mut self.deltas, out),
-            Part::Free => {
+            KddTask::Commit => self.plan_commit(op, copies, out),
+            KddTask::Rewrite => self.rewrites.plan(op, copies, &mut self.deltas, out),
+            KddTask::Free => {
                 let (_, slots) = self.free.as_ref().expect("slots are being freed");
                 let in_memory = slots[0].is_in_memory();
                 let frees: List = out.slots(op, slots);
@@ -457,7 +470,7 @@ impl Keeps for Changes {
         self.hits.work(op).written = true;
     }
 
-    fn done(&mut self, op: OpId, copies: &mut Copies<Through>, behind: &mut Behind) {
+    fn done(&mut self, op: OpId, copies: &mut CopyCache<ThroughRule>, behind: &mut StaleRows) {
         if let Some((_, page)) = self.commit.take_if(|(commit, _)| *commit == op) {
             self.committed(page, &mut copies.frames);
         } else if let Some((_, slots)) = self.free.take_if(|(free, _)| *free == op) {
@@ -469,13 +482,13 @@ impl Keeps for Changes {
 
     fn turn(
         &mut self,
-        copies: &mut Copies<Through>,
-        behind: &Behind,
-        array: &mut Array,
-        operations: &mut Operations<keeps::Part<Part>>,
+        copies: &mut CopyCache<ThroughRule>,
+        behind: &StaleRows,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<keeps::DeferredTask<KddTask>>,
         out: &mut Out,
     ) {
-        if self.reclaim != Reclaim::Free {
+        if self.reclaim != ReclaimPolicy::Free {
             self.deltas.shed(&mut copies.frames);
             self.stops = array.is_cleaning();
             if self.stops && behind.is_clean() {
@@ -485,66 +498,66 @@ impl Keeps for Changes {
         }
         let short = self.turn_writes(copies, array, operations, out);
         let dead = self.deltas.dead();
-        let due = short == Some(Short::Slots) || dead >= MANY_DEAD || behind.is_clean();
+        let due = short == Some(WaitReason::Slots) || dead >= MANY_DEAD || behind.is_clean();
         if dead > 0 && due && self.free.is_none() && array.is_ready() {
             let mut slots = Vec::new();
             // An earlier life may have left some in the NVRAM.
             self.deltas.take_dead(self.deltas.dead_in_memory(), &mut slots);
             if !slots.is_empty() {
-                self.free = Some((operations.open_own(None, keeps::Part::Kept(Part::Free), out), slots));
+                self.free = Some((operations.open_own(None, keeps::DeferredTask::Kept(KddTask::Free), out), slots));
             }
         }
     }
 
-    fn owed(&self, frames: &Frames) -> Owed<'_> {
+    fn owed(&self, frames: &FrameTable) -> ReclaimableFrames<'_> {
         let zone = &self.deltas.zone;
         // A write counts when it is done: its delta is to find room before what it makes due begins.
         let all = (frames.stale() + zone.owed()).saturating_sub(self.hits.written());
-        Owed { all, of_page: 1, packed: zone.owed(), deltas: zone.owed_of_sets() }
+        ReclaimableFrames { all, of_page: 1, packed: zone.owed(), deltas: zone.owed_of_sets() }
     }
 
-    fn newest(&self, frame: Frame, frames: &Frames) -> Source {
+    fn newest(&self, frame: FrameNo, frames: &FrameTable) -> VersionSource {
         self.deltas.newest(frame, frames)
     }
 
-    fn covered_source(&self, home: PageHome, frames: &Frames) -> Source {
+    fn covered_source(&self, home: PageHome, frames: &FrameTable) -> VersionSource {
         match home {
             PageHome::Frame(frame) => self.deltas.covered_in(frame, frames),
             PageHome::Bare(page) => self.deltas.covered(page, frames),
         }
     }
 
-    fn uses(&mut self, op: OpId, home: PageHome, frames: &mut Frames) {
+    fn uses(&mut self, op: OpId, home: PageHome, frames: &mut FrameTable) {
         let key = match home {
-            PageHome::Frame(frame) => Key::Frame(frame),
-            PageHome::Bare(page) => Key::Page(page),
+            PageHome::Frame(frame) => DeltaKey::Frame(frame),
+            PageHome::Bare(page) => DeltaKey::Page(page),
         };
         self.deltas.uses(op, key, frames);
     }
 
-    fn released(&mut self, op: OpId, frames: &mut Frames) {
+    fn released(&mut self, op: OpId, frames: &mut FrameTable) {
         self.hits.released(op);
         self.deltas.released(op, frames);
     }
 
-    fn covered(&mut self, home: PageHome, written: bool, frames: &mut Frames) {
+    fn covered(&mut self, home: PageHome, written: bool, frames: &mut FrameTable) {
         let frame = match home {
             PageHome::Frame(frame) => frame,
             PageHome::Bare(page) => {
-                self.deltas.drop_delta(Key::Page(page), frames);
+                self.deltas.drop_delta(DeltaKey::Page(page), frames);
                 return self.deltas.zone.is_not_bare(page);
             }
         };
-        let stays = self.reclaim != Reclaim::Free && !written && !self.stops;
+        let stays = self.reclaim != ReclaimPolicy::Free && !written && !self.stops;
         if stays && self.deltas.cover(frame, frames) {
             frames.cover_made(frame);
-            if self.reclaim == Reclaim::Rewrite {
+            if self.reclaim == ReclaimPolicy::Rewrite {
                 self.rewrites.add(frames.page(frame));
             }
             return;
         }
         // What the page was and what has changed is not needed any more.
-        self.deltas.drop_delta(Key::Frame(frame), frames);
+        self.deltas.drop_delta(DeltaKey::Frame(frame), frames);
         free(frame, frames, &mut self.deltas);
     }
 
@@ -552,34 +565,34 @@ impl Keeps for Changes {
         self.hits.pages_of(op)
     }
 
-    fn is_kept_in(&self, home: PageHome, frame: Frame, _: &Frames) -> bool {
+    fn is_kept_in(&self, home: PageHome, frame: FrameNo, _: &FrameTable) -> bool {
         let is_packed_in = |key| self.deltas.zone.get(key).is_some_and(|packed| packed.page == frame);
         match home {
-            PageHome::Frame(base) => is_packed_in(Key::Frame(base)) || is_packed_in(Key::Covered(base)),
-            PageHome::Bare(page) => is_packed_in(Key::Page(page)) || self.hits.is_parted_in(page, frame),
+            PageHome::Frame(base) => is_packed_in(DeltaKey::Frame(base)) || is_packed_in(DeltaKey::Covered(base)),
+            PageHome::Bare(page) => is_packed_in(DeltaKey::Page(page)) || self.hits.is_parted_in(page, frame),
         }
     }
 
-    fn forget(&mut self, home: PageHome, frames: &mut Frames) {
+    fn forget(&mut self, home: PageHome, frames: &mut FrameTable) {
         match home {
             PageHome::Frame(base) => {
-                self.deltas.drop_delta(Key::Frame(base), frames);
-                self.deltas.drop_delta(Key::Covered(base), frames);
+                self.deltas.drop_delta(DeltaKey::Frame(base), frames);
+                self.deltas.drop_delta(DeltaKey::Covered(base), frames);
             }
-            PageHome::Bare(page) => self.deltas.drop_delta(Key::Page(page), frames),
+            PageHome::Bare(page) => self.deltas.drop_delta(DeltaKey::Page(page), frames),
         }
     }
 
-    fn lose(&mut self, frames: &mut Frames) {
+    fn lose(&mut self, frames: &mut FrameTable) {
         self.hits.lose(frames, &mut self.deltas);
         self.deltas.lose(frames);
     }
 
     fn is_clean(&self) -> bool {
-        let made = self.reclaim != Reclaim::Free
+        let made = self.reclaim != ReclaimPolicy::Free
             && !(self.commit.is_none()
                 && self.rewrites.is_idle()
-                && self.deltas.staging.keys().all(|key| !matches!(key, Key::Covered(_))));
+                && self.deltas.staging.keys().all(|key| !matches!(key, DeltaKey::Covered(_))));
         self.deltas.dead() == 0 && self.free.is_none() && !made
     }
 

@@ -100,14 +100,14 @@ pub(super) const NEVER: u32 = u32::MAX;
 
 /// What becomes of writes of pages that are not in the cache.
 #[derive(Clone, Copy)]
-pub(super) struct Misses {
+pub(super) struct MissPolicy {
     /// Their parity is left for later, too.
     pub(super) delayed: bool,
     /// The write at which a page is admitted.
     pub(super) admit: u32,
 }
 
-impl Misses {
+impl MissPolicy {
     pub(super) fn new(params: &Params) -> Result<Self, SpecError> {
         let delayed = params.choice(MISSES.name, &[("parity", false), ("delay", true)])?;
         let admit = match params.text(ADMIT.name) {
@@ -124,7 +124,7 @@ impl Misses {
 
 /// What becomes of a page that is kept as it was when the parity covers its newest version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reclaim {
+pub(super) enum ReclaimPolicy {
     /// Its frame is free (scheme 2 of specs §9.6).
     Free,
     /// It is written there as it is (scheme 1).
@@ -133,7 +133,7 @@ pub(super) enum Reclaim {
     Keep,
 }
 
-impl Reclaim {
+impl ReclaimPolicy {
     pub(super) fn new(params: &Params) -> Result<Self, SpecError> {
         params.choice(RECLAIM.name, &[("free", Self::Free), ("rewrite", Self::Rewrite), ("keep", Self::Keep)])
     }

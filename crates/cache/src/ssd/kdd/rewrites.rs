@@ -10,33 +10,33 @@ use std::collections::VecDeque;
 use destage_plan::{Claim, ColumnSet, OpId, Out, Step};
 use destage_raid::Geometry;
 
-use super::super::copies::{Copies, FrameReader};
-use super::super::frames::{Frame, Frames};
+use super::super::copies::{CopyCache, FrameReader};
+use super::super::frames::{FrameNo, FrameTable};
 use super::super::keeps;
-use super::super::write_through::Through;
-use super::deltas::Deltas;
-use super::{Key, Part};
-use crate::Operations;
+use super::super::write_through::ThroughRule;
+use super::deltas::DeltaStore;
+use super::{DeltaKey, KddTask};
+use crate::CacheOperations;
 
 /// Pages that are written at the same time.
 const CONCURRENT: usize = 8;
 
 /// A page that is being written.
-struct Rewrite {
+struct PageRewrite {
     op: OpId,
     page: u64,
     /// Its frame, as soon as that is being written.
-    frame: Option<Frame>,
+    frame: Option<FrameNo>,
 }
 
 /// Those that are to be written, in order, and those that are being.
 #[derive(Default)]
-pub(super) struct Rewrites {
+pub(super) struct RewriteQueue {
     due: VecDeque<u64>,
-    works: Vec<Rewrite>,
+    works: Vec<PageRewrite>,
 }
 
-impl Rewrites {
+impl RewriteQueue {
     /// A page is made of what its frame has and a delta, and is to be written there.
     pub(super) fn add(&mut self, page: u64) {
         self.due.push_back(page);
@@ -55,10 +55,10 @@ impl Rewrites {
     /// Begins what is due.
     pub(super) fn begin(
         &mut self,
-        frames: &Frames,
+        frames: &FrameTable,
         geometry: &Geometry,
-        deltas: &Deltas,
-        operations: &mut Operations<keeps::Part<Part>>,
+        deltas: &DeltaStore,
+        operations: &mut CacheOperations<keeps::DeferredTask<KddTask>>,
         out: &mut Out,
     ) {
         while self.works.len() < CONCURRENT
@@ -70,13 +70,19 @@ impl Rewrites {
             let place = geometry.locate(page);
             let (r, w) = (ColumnSet::one(place.column), ColumnSet::EMPTY);
             let claim = Claim { stripe: place.stripe, first: place.row_in_chunk, rows: 1, r, w };
-            let op = operations.open_own(Some(claim), keeps::Part::Kept(Part::Rewrite), out);
-            self.works.push(Rewrite { op, page, frame: None });
+            let op = operations.open_own(Some(claim), keeps::DeferredTask::Kept(KddTask::Rewrite), out);
+            self.works.push(PageRewrite { op, page, frame: None });
         }
     }
 
     /// Plans the writing of a page, or gives it up.
-    pub(super) fn plan(&mut self, op: OpId, copies: &mut Copies<Through>, deltas: &mut Deltas, out: &mut Out) {
+    pub(super) fn plan(
+        &mut self,
+        op: OpId,
+        copies: &mut CopyCache<ThroughRule>,
+        deltas: &mut DeltaStore,
+        out: &mut Out,
+    ) {
         let work = self.works.iter_mut().find(|work| work.op == op).expect("it was begun");
         if let Some(frame) = made_in(work.page, &copies.frames, deltas) {
             if !copies.frames.rewrite(frame) {
@@ -89,7 +95,7 @@ impl Rewrites {
                 out.step(op, step, made | logged);
                 copies.counts.clean_writes += 1;
             } else {
-                deltas.drop_delta(Key::Covered(frame), &mut copies.frames);
+                deltas.drop_delta(DeltaKey::Covered(frame), &mut copies.frames);
                 copies.frames.undone(frame);
             }
         }
@@ -97,19 +103,19 @@ impl Rewrites {
     }
 
     /// What was planned of an operation will not come about; it is planned anew, or ends.
-    pub(super) fn drop_work(&mut self, op: OpId, frames: &mut Frames, deltas: &mut Deltas) {
+    pub(super) fn drop_work(&mut self, op: OpId, frames: &mut FrameTable, deltas: &mut DeltaStore) {
         let work = self.works.iter_mut().find(|work| work.op == op);
         if let Some(frame) = work.and_then(|work| work.frame.take()) {
-            deltas.drop_delta(Key::Covered(frame), frames);
+            deltas.drop_delta(DeltaKey::Covered(frame), frames);
             frames.undone(frame);
         }
     }
 
     /// An operation has ended; whether it was one of these.
-    pub(super) fn done(&mut self, op: OpId, frames: &mut Frames, deltas: &mut Deltas) -> bool {
+    pub(super) fn done(&mut self, op: OpId, frames: &mut FrameTable, deltas: &mut DeltaStore) -> bool {
         let Some(at) = self.works.iter().position(|work| work.op == op) else { return false };
         if let Some(frame) = self.works.swap_remove(at).frame {
-            deltas.drop_delta(Key::Covered(frame), frames);
+            deltas.drop_delta(DeltaKey::Covered(frame), frames);
             frames.rewritten(frame);
         }
         true
@@ -117,13 +123,13 @@ impl Rewrites {
 }
 
 /// The frame of a page that is made of what is in it and a delta, and is clean.
-fn made_in(page: u64, frames: &Frames, deltas: &Deltas) -> Option<Frame> {
-    let is_made = |frame: &Frame| frames.is_clean(*frame) && deltas.get(Key::Covered(*frame), frames).is_some();
+fn made_in(page: u64, frames: &FrameTable, deltas: &DeltaStore) -> Option<FrameNo> {
+    let is_made = |frame: &FrameNo| frames.is_clean(*frame) && deltas.get(DeltaKey::Covered(*frame), frames).is_some();
     frames.get(page).filter(is_made)
 }
 
 /// A page that is made of what is in its frame and a delta is not kept.
-pub(super) fn free(frame: Frame, frames: &mut Frames, deltas: &mut Deltas) {
-    deltas.drop_delta(Key::Covered(frame), frames);
+pub(super) fn free(frame: FrameNo, frames: &mut FrameTable, deltas: &mut DeltaStore) {
+    deltas.drop_delta(DeltaKey::Covered(frame), frames);
     frames.forget(frame);
 }

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use destage_plan::NvSlot;
 
-use super::Key;
+use super::DeltaKey;
 
 /// A delta in the NVRAM.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Staged {
+pub(super) struct StagedDelta {
     /// Of what.
-    pub(super) key: Key,
+    pub(super) key: DeltaKey,
     pub(super) slot: NvSlot,
     /// Bytes.
     pub(super) len: u32,
@@ -21,30 +21,30 @@ pub(super) struct Staged {
 
 /// A delta that is being packed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sealed {
-    pub(super) staged: Staged,
+pub(super) struct SealedDelta {
+    pub(super) staged: StagedDelta,
     /// A newer one has come meanwhile, or the page is new without it.
     pub(super) superseded: bool,
 }
 
 /// The buffer.
-pub(super) struct Staging {
+pub(super) struct StagingBuffer {
     /// Pages of bytes that are staged before some are packed.
     pages: u32,
     /// Deltas likewise.
     most: usize,
-    open: VecDeque<Staged>,
+    open: VecDeque<StagedDelta>,
     bytes: u64,
-    sealed: Vec<Sealed>,
+    sealed: Vec<SealedDelta>,
 }
 
-impl Staging {
+impl StagingBuffer {
     pub(super) const fn new(pages: u32, most: usize) -> Self {
         Self { pages, most, open: VecDeque::new(), bytes: 0, sealed: Vec::new() }
     }
 
     /// The delta of a page.
-    pub(super) fn get(&self, key: Key) -> Option<&Staged> {
+    pub(super) fn get(&self, key: DeltaKey) -> Option<&StagedDelta> {
         let sealed = self.sealed.iter().filter(|sealed| !sealed.superseded).map(|sealed| &sealed.staged);
         self.open.iter().chain(sealed).find(|staged| staged.key == key)
     }
@@ -55,7 +55,7 @@ impl Staging {
         self.bytes + u64::from(len) <= capacity && self.open.len() < self.most
     }
 
-    pub(super) fn put(&mut self, staged: Staged) {
+    pub(super) fn put(&mut self, staged: StagedDelta) {
         self.bytes += u64::from(staged.len);
         self.open.push_back(staged);
     }
@@ -73,13 +73,13 @@ impl Staging {
     }
 
     /// By what the deltas are found that are in the NVRAM and needed.
-    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
+    pub(super) fn keys(&self) -> impl Iterator<Item = DeltaKey> {
         let sealed = self.sealed.iter().filter(|sealed| !sealed.superseded).map(|sealed| &sealed.staged);
         self.open.iter().chain(sealed).map(|staged| staged.key)
     }
 
     /// A delta is found by something else from now on.
-    pub(super) fn rename(&mut self, from: Key, to: Key) {
+    pub(super) fn rename(&mut self, from: DeltaKey, to: DeltaKey) {
         let sealed = self.sealed.iter_mut().filter(|sealed| !sealed.superseded).map(|sealed| &mut sealed.staged);
         let found = self.open.iter_mut().chain(sealed).find(|staged| staged.key == from);
         if let Some(staged) = found {
@@ -88,7 +88,7 @@ impl Staging {
     }
 
     /// The delta of a page is not needed any more; its slot, unless it is being packed.
-    pub(super) fn take(&mut self, key: Key) -> Option<NvSlot> {
+    pub(super) fn take(&mut self, key: DeltaKey) -> Option<NvSlot> {
         if let Some(at) = self.open.iter().position(|staged| staged.key == key) {
             let staged = self.open.remove(at).expect("it is there");
             self.bytes -= u64::from(staged.len);
@@ -107,7 +107,7 @@ impl Staging {
         let mut bytes = 0;
         while let Some(staged) = self.open.front().filter(|staged| staged.settled && bytes + staged.len <= page) {
             bytes += staged.len;
-            self.sealed.push(Sealed { staged: *staged, superseded: false });
+            self.sealed.push(SealedDelta { staged: *staged, superseded: false });
             self.open.pop_front();
         }
         self.bytes -= u64::from(bytes);
@@ -120,12 +120,12 @@ impl Staging {
     }
 
     /// What is being packed, in the order in which it lies in the page.
-    pub(super) fn sealed(&self) -> &[Sealed] {
+    pub(super) fn sealed(&self) -> &[SealedDelta] {
         &self.sealed
     }
 
     /// What was being packed is, or will not be.
-    pub(super) fn unseal(&mut self) -> Vec<Sealed> {
+    pub(super) fn unseal(&mut self) -> Vec<SealedDelta> {
         std::mem::take(&mut self.sealed)
     }
 

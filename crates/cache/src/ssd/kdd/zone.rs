@@ -5,20 +5,20 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::super::frames::{Frame, Frames};
-use super::Key;
+use super::super::frames::{FrameNo, FrameTable};
+use super::DeltaKey;
 
 /// The place of a delta in a page of deltas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Packed {
-    pub(super) page: Frame,
+pub(super) struct PackedDelta {
+    pub(super) page: FrameNo,
     pub(super) offset: u32,
     pub(super) len: u32,
 }
 
 /// The place in eight bytes.
 #[derive(Clone, Copy)]
-struct Entry {
+struct ZoneEntry {
     page: u32,
     offset: u16,
     /// Less one: a delta may be as long as a page.
@@ -31,13 +31,13 @@ pub(super) const BYTES_PER_PAGE: u64 = 10;
 /// Bytes for each page of the cache that it takes that the parity may cover what is made with a delta.
 pub(super) const BYTES_MADE: u64 = 10;
 
-const NOWHERE: Entry = Entry { page: u32::MAX, offset: 0, len: 0 };
+const NOWHERE: ZoneEntry = ZoneEntry { page: u32::MAX, offset: 0, len: 0 };
 
 /// A page of which the cache has a delta and nothing else.
 #[derive(Clone, Copy)]
-struct Bare {
+struct DeltaOnlyPage {
     /// Where the delta is packed, if it is.
-    place: Entry,
+    place: ZoneEntry,
     /// Writes of the page since it came.
     writes: u32,
     /// The last of them is done: until then the member may hold any part of it.
@@ -45,13 +45,13 @@ struct Bare {
 }
 
 /// The zone.
-pub(super) struct Zone {
+pub(super) struct DeltaZone {
     /// By the frame with the old page.
-    places: Vec<Entry>,
+    places: Vec<ZoneEntry>,
     /// By frame, where the delta is with which what the parity covers is made of what is there, if pages are kept so.
-    covered: Vec<Entry>,
+    covered: Vec<ZoneEntry>,
     /// By page.
-    bare: HashMap<u64, Bare, FixedState>,
+    bare: HashMap<u64, DeltaOnlyPage, FixedState>,
     /// Of each page of deltas those that are needed, and those of them whose pages the parity does not cover yet.
     valid: Vec<u16>,
     late: Vec<u16>,
@@ -62,14 +62,14 @@ pub(super) struct Zone {
     owed_of_set: Vec<u32>,
     owed: u32,
     /// The page that deltas are being packed into, if the parity covers all their pages.
-    settled: Option<Frame>,
+    settled: Option<FrameNo>,
     /// Frames of a set.
     ways: u32,
 }
 
-impl Zone {
+impl DeltaZone {
     /// For these frames; whether the parity may cover what is made with a delta.
-    pub(super) fn new(frames: &Frames, makes: bool) -> Self {
+    pub(super) fn new(frames: &FrameTable, makes: bool) -> Self {
         let count = frames.len() as usize;
         let of_set = vec![0; frames.sets() as usize];
         Self {
@@ -119,7 +119,7 @@ impl Zone {
 
     /// A page is being written, and there is nothing of it but a delta.
     pub(super) fn is_bare(&mut self, page: u64, writes: u32) {
-        let bare = self.bare.entry(page).or_insert(Bare { place: NOWHERE, writes, written: false });
+        let bare = self.bare.entry(page).or_insert(DeltaOnlyPage { place: NOWHERE, writes, written: false });
         (bare.writes, bare.written) = (writes, false);
     }
 
@@ -139,28 +139,28 @@ impl Zone {
         debug_assert!(bare.is_none_or(|bare| bare.place.page == NOWHERE.page), "its delta was dropped");
     }
 
-    fn entry(&mut self, key: Key) -> Option<&mut Entry> {
+    fn entry(&mut self, key: DeltaKey) -> Option<&mut ZoneEntry> {
         match key {
-            Key::Frame(base) => Some(&mut self.places[base.index()]),
-            Key::Covered(base) => self.covered.get_mut(base.index()),
-            Key::Page(page) => self.bare.get_mut(&page).map(|bare| &mut bare.place),
+            DeltaKey::Frame(base) => Some(&mut self.places[base.index()]),
+            DeltaKey::Covered(base) => self.covered.get_mut(base.index()),
+            DeltaKey::Page(page) => self.bare.get_mut(&page).map(|bare| &mut bare.place),
         }
     }
 
     /// Where a delta is.
-    pub(super) fn get(&self, key: Key) -> Option<Packed> {
+    pub(super) fn get(&self, key: DeltaKey) -> Option<PackedDelta> {
         let entry = match key {
-            Key::Frame(base) => self.places[base.index()],
-            Key::Covered(base) => *self.covered.get(base.index())?,
-            Key::Page(page) => self.bare.get(&page)?.place,
+            DeltaKey::Frame(base) => self.places[base.index()],
+            DeltaKey::Covered(base) => *self.covered.get(base.index())?,
+            DeltaKey::Page(page) => self.bare.get(&page)?.place,
         };
         let packed =
-            Packed { page: Frame::new(entry.page), offset: entry.offset.into(), len: u32::from(entry.len) + 1 };
+            PackedDelta { page: FrameNo::new(entry.page), offset: entry.offset.into(), len: u32::from(entry.len) + 1 };
         (entry.page != NOWHERE.page).then_some(packed)
     }
 
     /// A frame for a page of deltas: in the set that has fewest of them and can spare one.
-    pub(super) fn take(&mut self, frames: &mut Frames) -> Option<Frame> {
+    pub(super) fn take(&mut self, frames: &mut FrameTable) -> Option<FrameNo> {
         let mut best: Option<u32> = None;
         for (set, count) in (0..).zip(&self.of_set) {
             let fewer = best.is_none_or(|best| *count < self.of_set[best as usize]);
@@ -177,7 +177,7 @@ impl Zone {
     }
 
     /// A page of deltas is not needed any more, or was not written.
-    pub(super) fn give(&mut self, page: Frame, frames: &mut Frames) {
+    pub(super) fn give(&mut self, page: FrameNo, frames: &mut FrameTable) {
         let set = frames.set(page) as usize;
         self.of_set[set] -= 1;
         self.owed_of_set[set] -= 1;
@@ -186,21 +186,21 @@ impl Zone {
     }
 
     /// A delta lies there.
-    pub(super) fn put(&mut self, key: Key, packed: Packed) {
+    pub(super) fn put(&mut self, key: DeltaKey, packed: PackedDelta) {
         self.restore(key, packed);
-        self.recount(packed.page, 1, i16::from(!matches!(key, Key::Covered(_))));
+        self.recount(packed.page, 1, i16::from(!matches!(key, DeltaKey::Covered(_))));
     }
 
     /// The parity covers from now on what is made with a delta.
-    pub(super) fn cover(&mut self, base: Frame) {
-        if let Some(packed) = self.part(Key::Frame(base)) {
-            self.restore(Key::Covered(base), packed);
+    pub(super) fn cover(&mut self, base: FrameNo) {
+        if let Some(packed) = self.part(DeltaKey::Frame(base)) {
+            self.restore(DeltaKey::Covered(base), packed);
             self.recount(packed.page, 0, -1);
         }
     }
 
     /// So many more deltas of a page are needed, and so many more of these are late.
-    fn recount(&mut self, page: Frame, valid: i16, late: i16) {
+    fn recount(&mut self, page: FrameNo, valid: i16, late: i16) {
         self.change(page, |zone| {
             let index = page.index();
             zone.valid[index] = zone.valid[index].wrapping_add_signed(valid);
@@ -211,11 +211,11 @@ impl Zone {
     }
 
     /// Deltas are being packed into a page, and the parity covers all their pages; or that is done.
-    pub(super) fn settle(&mut self, page: Frame, settled: bool) {
+    pub(super) fn settle(&mut self, page: FrameNo, settled: bool) {
         self.change(page, |zone| zone.settled = settled.then_some(page));
     }
 
-    fn change(&mut self, page: Frame, how: impl FnOnce(&mut Self)) {
+    fn change(&mut self, page: FrameNo, how: impl FnOnce(&mut Self)) {
         let was_owed = self.is_owed(page);
         how(self);
         let (is_owed, set) = (self.is_owed(page), (page.number() / self.ways) as usize);
@@ -224,43 +224,43 @@ impl Zone {
     }
 
     /// Whether cleaning may free a page of deltas.
-    fn is_owed(&self, page: Frame) -> bool {
+    fn is_owed(&self, page: FrameNo) -> bool {
         let late = || self.late.get(page.index()).is_none_or(|late| *late > 0);
         late() || self.is_unused(page) && self.settled != Some(page)
     }
 
     /// Whether nothing of a page of deltas is needed.
-    pub(super) fn is_unused(&self, page: Frame) -> bool {
+    pub(super) fn is_unused(&self, page: FrameNo) -> bool {
         self.valid[page.index()] == 0
     }
 
     /// A delta is not needed any more.
-    pub(super) fn drop_delta(&mut self, key: Key, frames: &mut Frames) {
+    pub(super) fn drop_delta(&mut self, key: DeltaKey, frames: &mut FrameTable) {
         if let Some(packed) = self.part(key) {
-            self.release_of(packed, i16::from(!matches!(key, Key::Covered(_))), frames);
+            self.release_of(packed, i16::from(!matches!(key, DeltaKey::Covered(_))), frames);
         }
     }
 
     /// A delta is not found any more, and stays where it is until it is [released](Self::release).
-    pub(super) fn part(&mut self, key: Key) -> Option<Packed> {
+    pub(super) fn part(&mut self, key: DeltaKey) -> Option<PackedDelta> {
         let packed = self.get(key)?;
         *self.entry(key).expect("it was just found") = NOWHERE;
         Some(packed)
     }
 
     /// A delta that was [parted](Self::part) with is found again.
-    pub(super) fn restore(&mut self, key: Key, packed: Packed) {
+    pub(super) fn restore(&mut self, key: DeltaKey, packed: PackedDelta) {
         let (offset, len) = (packed.offset as u16, (packed.len - 1) as u16);
         let entry = self.entry(key).expect("a page with nothing but a delta is known");
-        *entry = Entry { page: packed.page.number(), offset, len };
+        *entry = ZoneEntry { page: packed.page.number(), offset, len };
     }
 
     /// A delta that nobody finds, and whose page the parity does not cover, is not needed any more.
-    pub(super) fn release(&mut self, packed: Packed, frames: &mut Frames) {
+    pub(super) fn release(&mut self, packed: PackedDelta, frames: &mut FrameTable) {
         self.release_of(packed, 1, frames);
     }
 
-    fn release_of(&mut self, packed: Packed, late: i16, frames: &mut Frames) {
+    fn release_of(&mut self, packed: PackedDelta, late: i16, frames: &mut FrameTable) {
         self.recount(packed.page, -1, -late);
         if self.is_unused(packed.page) {
             self.give(packed.page, frames);
@@ -268,16 +268,16 @@ impl Zone {
     }
 
     /// The device is lost. What is being written is given back by its operation.
-    pub(super) fn lose(&mut self, frames: &mut Frames) {
+    pub(super) fn lose(&mut self, frames: &mut FrameTable) {
         for index in 0..self.places.len() {
-            self.drop_delta(Key::Frame(Frame::new(index as u32)), frames);
-            self.drop_delta(Key::Covered(Frame::new(index as u32)), frames);
+            self.drop_delta(DeltaKey::Frame(FrameNo::new(index as u32)), frames);
+            self.drop_delta(DeltaKey::Covered(FrameNo::new(index as u32)), frames);
         }
         let mut pages: Vec<u64> = self.bare.keys().copied().collect();
         // In an order that does not depend on how the table lays them out.
         pages.sort_unstable();
         for page in pages {
-            self.drop_delta(Key::Page(page), frames);
+            self.drop_delta(DeltaKey::Page(page), frames);
             self.is_not_bare(page);
         }
     }

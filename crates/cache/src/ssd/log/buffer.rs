@@ -7,21 +7,21 @@
 
 use destage_plan::NvSlot;
 
-use super::entry::{Entry, Fact};
+use super::entry::{FrameFact, LogEntry};
 
 const NONE: u32 = u32::MAX;
 
 /// A line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum EntryList {
     Due,
     Rest,
 }
 
 /// An entry that is not in the log.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
-    pub(super) entry: Entry,
+pub(super) struct WaitingEntry {
+    pub(super) entry: LogEntry,
     /// Where it, or an older one of its frame, is durable meanwhile.
     pub(super) slot: Option<NvSlot>,
     pub(super) due: bool,
@@ -30,8 +30,8 @@ pub(super) struct Waiting {
 }
 
 #[derive(Debug)]
-struct Node {
-    waiting: Waiting,
+struct EntryNode {
+    waiting: WaitingEntry,
     /// The commit that puts the frame's next entry frees the slot.
     promised: bool,
     before: u32,
@@ -39,7 +39,7 @@ struct Node {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Ends {
+struct ListEnds {
     first: u32,
     last: u32,
     len: u32,
@@ -47,16 +47,16 @@ struct Ends {
 
 /// The entries that wait.
 #[derive(Debug)]
-pub(super) struct Buffer {
-    nodes: Vec<Node>,
+pub(super) struct LogBuffer {
+    nodes: Vec<EntryNode>,
     spare: Vec<u32>,
-    lines: [Ends; 2],
+    lines: [ListEnds; 2],
     promised: u32,
 }
 
-impl Buffer {
+impl LogBuffer {
     pub(super) const fn new() -> Self {
-        let empty = Ends { first: NONE, last: NONE, len: 0 };
+        let empty = ListEnds { first: NONE, last: NONE, len: 0 };
         Self { nodes: Vec::new(), spare: Vec::new(), lines: [empty; 2], promised: 0 }
     }
 
@@ -72,7 +72,7 @@ impl Buffer {
 
     /// How many must be in the next page.
     pub(super) const fn due(&self) -> u32 {
-        self.lines[Line::Due as usize].len
+        self.lines[EntryList::Due as usize].len
     }
 
     /// How many of the next `entries` to be written were in the log before.
@@ -81,21 +81,21 @@ impl Buffer {
     }
 
     /// Appends an entry to its line; its number.
-    pub(super) fn push(&mut self, waiting: Waiting) -> u32 {
+    pub(super) fn push(&mut self, waiting: WaitingEntry) -> u32 {
         let number = self.node(waiting);
         self.link(number, self.lines[line(waiting.due) as usize].last);
         number
     }
 
     /// Puts an entry at the front of its line; its number.
-    pub(super) fn push_front(&mut self, waiting: Waiting) -> u32 {
+    pub(super) fn push_front(&mut self, waiting: WaitingEntry) -> u32 {
         let number = self.node(waiting);
         self.link(number, NONE);
         number
     }
 
     /// A newer entry takes the place of one. The slot that is not needed any more.
-    pub(super) fn replace(&mut self, number: u32, entry: Entry, slot: Option<NvSlot>) -> Option<NvSlot> {
+    pub(super) fn replace(&mut self, number: u32, entry: LogEntry, slot: Option<NvSlot>) -> Option<NvSlot> {
         let node = &mut self.nodes[number as usize];
         assert!(!node.promised || slot.is_some(), "the slot of frame {} was to be freed for another", entry.frame);
         node.waiting.entry = entry;
@@ -144,7 +144,7 @@ impl Buffer {
     /// Whether the page of the log with an older entry of the frame can be written over only once
     /// this one is in the log.
     pub(super) fn must_hurry(&self, number: u32) -> bool {
-        let Waiting { slot, due, .. } = self.nodes[number as usize].waiting;
+        let WaitingEntry { slot, due, .. } = self.nodes[number as usize].waiting;
         slot.is_none() && !due
     }
 
@@ -152,11 +152,11 @@ impl Buffer {
     pub(super) fn hurry(&mut self, number: u32) {
         self.unlink(number);
         self.nodes[number as usize].waiting.due = true;
-        self.link(number, self.lines[Line::Due as usize].last);
+        self.link(number, self.lines[EntryList::Due as usize].last);
     }
 
     /// Takes out up to `entries` of those that can be written: all that are due, then the oldest.
-    pub(super) fn take(&mut self, entries: usize, taken: &mut Vec<Waiting>) {
+    pub(super) fn take(&mut self, entries: usize, taken: &mut Vec<WaitingEntry>) {
         let mut number = self.first();
         while number != NONE && taken.len() < entries {
             let after = self.after(number);
@@ -198,11 +198,11 @@ impl Buffer {
 
     fn after(&self, number: u32) -> u32 {
         let node = &self.nodes[number as usize];
-        if node.behind == NONE && node.waiting.due { self.lines[Line::Rest as usize].first } else { node.behind }
+        if node.behind == NONE && node.waiting.due { self.lines[EntryList::Rest as usize].first } else { node.behind }
     }
 
-    fn node(&mut self, waiting: Waiting) -> u32 {
-        let node = Node { waiting, promised: false, before: NONE, behind: NONE };
+    fn node(&mut self, waiting: WaitingEntry) -> u32 {
+        let node = EntryNode { waiting, promised: false, before: NONE, behind: NONE };
         if let Some(number) = self.spare.pop() {
             self.nodes[number as usize] = node;
             return number;
@@ -242,18 +242,18 @@ impl Buffer {
     }
 }
 
-const fn line(due: bool) -> Line {
-    if due { Line::Due } else { Line::Rest }
+const fn line(due: bool) -> EntryList {
+    if due { EntryList::Due } else { EntryList::Rest }
 }
 
-impl Waiting {
+impl WaitingEntry {
     /// An entry that is put.
-    pub(super) const fn new(entry: Entry, slot: Option<NvSlot>) -> Self {
+    pub(super) const fn new(entry: LogEntry, slot: Option<NvSlot>) -> Self {
         Self { entry, slot, due: false, again: false }
     }
 
     /// An entry of the oldest page, which is written again.
-    pub(super) const fn again(frame: u32, sequence: u64, fact: Fact) -> Self {
-        Self { entry: Entry { frame, sequence, fact }, slot: None, due: true, again: true }
+    pub(super) const fn again(frame: u32, sequence: u64, fact: FrameFact) -> Self {
+        Self { entry: LogEntry { frame, sequence, fact }, slot: None, due: true, again: true }
     }
 }

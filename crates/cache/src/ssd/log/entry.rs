@@ -61,7 +61,7 @@ impl DeltaPlace {
 
 /// What is in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fact {
+pub enum FrameFact {
     /// Nothing, or deltas: the frame is no page's.
     Free,
     /// A page as the array has it.
@@ -93,7 +93,7 @@ pub enum Fact {
     },
 }
 
-impl Fact {
+impl FrameFact {
     /// The page of the array, if the frame is one's.
     pub const fn page(self) -> Option<u64> {
         match self {
@@ -133,7 +133,7 @@ impl Fact {
 /// What is in a frame, and since when: of two entries of a frame the one with the larger sequence
 /// holds, wherever they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
+pub struct LogEntry {
     /// Of which frame.
     pub frame: u32,
     /// When it became so: the sequence belongs to the fact and stays with it when its entry is
@@ -141,7 +141,7 @@ pub struct Entry {
     /// staged.
     pub sequence: u64,
     /// What is in it.
-    pub fact: Fact,
+    pub fact: FrameFact,
 }
 
 /// Why bytes are no entry, or none of this cache.
@@ -204,12 +204,12 @@ pub enum EntryError {
     },
 }
 
-impl Entry {
+impl LogEntry {
     /// Its bytes.
     ///
     /// # Panics
     /// If a field is beyond what the bytes can hold; those of a cache whose
-    /// [`Shape`](super::Shape) was accepted are not.
+    /// [`LogShape`](super::LogShape) was accepted are not.
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
         let page = self.fact.page().unwrap_or(NO_PAGE);
         let (delta, offset, len) = match self.fact.delta() {
@@ -224,7 +224,7 @@ impl Entry {
         };
         let fits = self.frame < MAX_FRAMES
             && (self.fact.delta().is_none_or(|place| place.frame < MAX_FRAMES && place.end() <= MAX_DELTA_END))
-            && (self.fact == Fact::Free || page < MAX_ARRAY_PAGES)
+            && (self.fact == FrameFact::Free || page < MAX_ARRAY_PAGES)
             && (1..SEQUENCES).contains(&self.sequence);
         assert!(fits, "{self:?} does not fit into {ENTRY_BYTES} bytes");
         let frames = u64::from(self.frame) | u64::from(delta) << 31 | u64::from(self.fact.state()) << 62;
@@ -258,16 +258,17 @@ impl Entry {
         }
         if matches!(state, 0 | 3) && page != NO_PAGE && (delta, offset, len) != (NO_DELTA, 0, 0) {
             let checksum = Some(checksum(delta, offset, len).ok_or(EntryError::Checksum)?);
-            let fact = if state == 0 { Fact::Clean { page, checksum } } else { Fact::Dirty { page, checksum } };
+            let fact =
+                if state == 0 { FrameFact::Clean { page, checksum } } else { FrameFact::Dirty { page, checksum } };
             return Ok(Self { frame, sequence, fact });
         }
         let delta = (delta != NO_DELTA).then_some(DeltaPlace { frame: delta, offset, len: len + 1 });
         let fact = match (state, delta) {
-            (0, None) if page == NO_PAGE => Fact::Free,
-            (0, None) => Fact::Clean { page, checksum: None },
-            (1, delta) => Fact::Old { page, delta },
-            (2, None) => Fact::New { page },
-            (_, None) => Fact::Dirty { page, checksum: None },
+            (0, None) if page == NO_PAGE => FrameFact::Free,
+            (0, None) => FrameFact::Clean { page, checksum: None },
+            (1, delta) => FrameFact::Old { page, delta },
+            (2, None) => FrameFact::New { page },
+            (_, None) => FrameFact::Dirty { page, checksum: None },
             (_, Some(delta)) => return Err(EntryError::Delta(delta.frame)),
         };
         match delta {
@@ -280,7 +281,7 @@ impl Entry {
     }
 
     /// The tag that makes the entry durable in the NVRAM; `kind` says whose it is
-    /// ([`Array::kind_above`](destage_raid::array::Array::kind_above)).
+    /// ([`Array::kind_above`](destage_raid::array::RaidArray::kind_above)).
     pub fn tag(&self, kind: u8) -> Tag {
         let mut tag = [0; 24];
         (tag[0], tag[1]) = (TAG_VERSION, kind);
@@ -312,19 +313,19 @@ const fn checksum(low: u32, high: u16, rest: u16) -> Option<PageChecksum> {
 mod tests {
     use super::*;
 
-    const LARGEST: Entry = Entry {
+    const LARGEST: LogEntry = LogEntry {
         frame: MAX_FRAMES - 1,
         sequence: SEQUENCES - 1,
-        fact: Fact::Old {
+        fact: FrameFact::Old {
             page: MAX_ARRAY_PAGES - 1,
             delta: Some(DeltaPlace { frame: MAX_FRAMES - 1, offset: 4095, len: 1 }),
         },
     };
 
-    fn altered(entry: Entry, change: impl FnOnce(&mut [u8; ENTRY_BYTES])) -> Result<Entry, EntryError> {
+    fn altered(entry: LogEntry, change: impl FnOnce(&mut [u8; ENTRY_BYTES])) -> Result<LogEntry, EntryError> {
         let mut bytes = entry.encode();
         change(&mut bytes);
-        Entry::decode(&bytes)
+        LogEntry::decode(&bytes)
     }
 
     #[test]
@@ -332,22 +333,22 @@ mod tests {
         let whole = DeltaPlace { frame: 0, offset: 0, len: 4096 };
         for page in [0, MAX_ARRAY_PAGES - 1] {
             for fact in [
-                Fact::Free,
-                Fact::Clean { page, checksum: None },
-                Fact::Clean { page, checksum: PageChecksum::from_number(1) },
-                Fact::Clean { page, checksum: PageChecksum::from_number(u32::MAX) },
-                Fact::Clean { page, checksum: PageChecksum::from_number(0x8180_0001) },
-                Fact::Old { page, delta: None },
-                Fact::Old { page, delta: Some(whole) },
+                FrameFact::Free,
+                FrameFact::Clean { page, checksum: None },
+                FrameFact::Clean { page, checksum: PageChecksum::from_number(1) },
+                FrameFact::Clean { page, checksum: PageChecksum::from_number(u32::MAX) },
+                FrameFact::Clean { page, checksum: PageChecksum::from_number(0x8180_0001) },
+                FrameFact::Old { page, delta: None },
+                FrameFact::Old { page, delta: Some(whole) },
                 LARGEST.fact,
-                Fact::New { page },
-                Fact::Dirty { page, checksum: None },
-                Fact::Dirty { page, checksum: PageChecksum::from_number(0x8180_0001) },
+                FrameFact::New { page },
+                FrameFact::Dirty { page, checksum: None },
+                FrameFact::Dirty { page, checksum: PageChecksum::from_number(0x8180_0001) },
             ] {
                 for (frame, sequence) in [(0, 1), (LARGEST.frame, LARGEST.sequence)] {
-                    let entry = Entry { frame, sequence, fact };
-                    assert_eq!(Entry::decode(&entry.encode()), Ok(entry));
-                    assert_eq!(Entry::from_tag(&entry.tag(19), 19), Ok(entry));
+                    let entry = LogEntry { frame, sequence, fact };
+                    assert_eq!(LogEntry::decode(&entry.encode()), Ok(entry));
+                    assert_eq!(LogEntry::from_tag(&entry.tag(19), 19), Ok(entry));
                 }
             }
         }
@@ -355,15 +356,17 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_named() {
-        let free = Entry { frame: 3, sequence: 9, fact: Fact::Free };
-        assert_eq!(Entry::decode(&[0; ENTRY_BYTES]), Err(EntryError::Sequence));
+        let free = LogEntry { frame: 3, sequence: 9, fact: FrameFact::Free };
+        assert_eq!(LogEntry::decode(&[0; ENTRY_BYTES]), Err(EntryError::Sequence));
         assert_eq!(altered(free, |bytes| bytes[7] |= 0x80), Err(EntryError::FreeState(2)));
         assert_eq!(altered(LARGEST, |bytes| bytes[7] |= 0xc0), Err(EntryError::Checksum));
         assert_eq!(altered(LARGEST, |bytes| bytes[7] ^= 0xc0), Err(EntryError::Delta(MAX_FRAMES - 1)));
         assert_eq!(altered(free, |bytes| bytes[14] = 0x10), Err(EntryError::NoDelta { offset: 0, len: 1 }));
         assert_eq!(altered(free, |bytes| bytes[13] = 1), Err(EntryError::NoDelta { offset: 1, len: 0 }));
-        let clean =
-            |number| Entry { fact: Fact::Clean { page: 7, checksum: PageChecksum::from_number(number) }, ..free };
+        let clean = |number| LogEntry {
+            fact: FrameFact::Clean { page: 7, checksum: PageChecksum::from_number(number) },
+            ..free
+        };
         // A byte of the low bits, one between them, the mark, and bits behind it.
         assert_eq!(altered(clean(0x100), |bytes| bytes[7] = 1), Err(EntryError::Checksum));
         assert_eq!(altered(clean(0x100), |bytes| bytes[14] = 0), Err(EntryError::Checksum));
@@ -374,9 +377,9 @@ mod tests {
         let frame = EntryError::Frame { found: MAX_FRAMES, frames: MAX_FRAMES };
         assert_eq!(altered(LARGEST, |bytes| bytes[0] |= 1), Err(frame));
         let tag = free.tag(19);
-        assert_eq!(Entry::from_tag(&tag, 20), Err(EntryError::TagKind { found: 19, expected: 20 }));
+        assert_eq!(LogEntry::from_tag(&tag, 20), Err(EntryError::TagKind { found: 19, expected: 20 }));
         assert_eq!(
-            Entry::from_tag(&[[3].as_slice(), &tag[1..]].concat().try_into().unwrap(), 19),
+            LogEntry::from_tag(&[[3].as_slice(), &tag[1..]].concat().try_into().unwrap(), 19),
             Err(EntryError::TagVersion(3))
         );
     }
@@ -384,6 +387,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "does not fit into 22 bytes")]
     fn what_does_not_fit_is_not_written() {
-        Entry { sequence: SEQUENCES, ..LARGEST }.encode();
+        LogEntry { sequence: SEQUENCES, ..LARGEST }.encode();
     }
 }

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-const SHAPE: Shape = Shape { page_bytes: 128, pages: 4, usage_max: 3, entries: 4, frames: 6, array_pages: 100 };
+const SHAPE: LogShape = LogShape { page_bytes: 128, pages: 4, usage_max: 3, entries: 4, frames: 6, array_pages: 100 };
 
 /// Puts a clean entry of a frame, by the frame's letter.
-fn put(log: &mut Log, facts: &mut BTreeMap<(u32, u64), Fact>, letter: u8) {
+fn put(log: &mut MetadataLog, facts: &mut BTreeMap<(u32, u64), FrameFact>, letter: u8) {
     let (frame, sequence) = (u32::from(letter - b'a'), log.next_sequence());
-    let fact = Fact::Clean { page: sequence, checksum: None };
+    let fact = FrameFact::Clean { page: sequence, checksum: None };
     facts.insert((frame, sequence), fact);
-    assert_eq!(log.put(Entry { frame, sequence, fact }, None), None);
+    assert_eq!(log.put(LogEntry { frame, sequence, fact }, None), None);
 }
 
 #[test]
 fn five_pages_are_written_and_one_entry_again() {
-    let (mut log, mut facts, mut free) = (Log::empty(SHAPE, 0, 0), BTreeMap::new(), Vec::new());
+    let (mut log, mut facts, mut free) = (MetadataLog::empty(SHAPE, 0, 0), BTreeMap::new(), Vec::new());
     let (mut bytes, mut written, mut again) = (Vec::new(), Vec::new(), Vec::new());
     for letter in "abcd aefb caef bcae fbc".replace(' ', "").into_bytes() {
         put(&mut log, &mut facts, letter);
@@ -48,18 +48,18 @@ fn five_pages_are_written_and_one_entry_again() {
 
 #[test]
 fn nothing_is_allocated_once_as_many_have_waited() {
-    let shape = Shape { pages: 8, usage_max: 6, ..SHAPE };
-    let (mut log, mut bytes, mut free) = (Log::new(shape).expect("a shape"), Vec::new(), Vec::with_capacity(8));
+    let shape = LogShape { pages: 8, usage_max: 6, ..SHAPE };
+    let (mut log, mut bytes, mut free) = (MetadataLog::new(shape).expect("a shape"), Vec::new(), Vec::with_capacity(8));
     let mut capacities = Vec::new();
     for round in 0..400 {
         for frame in 0..6 {
             let sequence = log.next_sequence();
             let slot = NvSlot { index: frame, generation: round };
-            log.put(Entry { frame, sequence, fact: Fact::Dirty { page: 7, checksum: None } }, Some(slot));
+            log.put(LogEntry { frame, sequence, fact: FrameFact::Dirty { page: 7, checksum: None } }, Some(slot));
         }
         while log.is_full() {
             log.seal(&mut bytes).expect("it is not full").expect("so many wait");
-            log.written(|_, _| Fact::Dirty { page: 7, checksum: None }, &mut free);
+            log.written(|_, _| FrameFact::Dirty { page: 7, checksum: None }, &mut free);
         }
         free.clear();
         let [nodes, spare] = log.buffer.capacities();

@@ -1,27 +1,27 @@
 //! Making the pages of a log anew.
 
-use super::Log;
+use super::MetadataLog;
 use super::page;
-use super::shape::{Shape, ShapeError};
+use super::shape::{LogShape, ShapeError};
 
 /// The making of a log whose pages may hold anything, a log's earlier pages among it: on a device
 /// that takes the place of another, or is used again.
 ///
 /// All pages are written without entries. Their sequences begin more than once round behind those
 /// that were in use: as long as a page of an earlier life is left, the sequences have a gap, and
-/// [`Replay`](super::Replay) refuses the log instead of believing it.
+/// [`LogReplay`](super::LogReplay) refuses the log instead of believing it.
 #[derive(Clone, Copy, Debug)]
-pub struct Format {
-    shape: Shape,
+pub struct LogFormat {
+    shape: LogShape,
     first: u64,
     sequence: u64,
 }
 
-impl Format {
-    /// What follows a log that got as far as this: [`Log::next_page`] and
-    /// [`Log::last_sequence`], zeros if there was none. Sequences of entries go on, since the
+impl LogFormat {
+    /// What follows a log that got as far as this: [`MetadataLog::next_page`] and
+    /// [`MetadataLog::last_sequence`], zeros if there was none. Sequences of entries go on, since the
     /// NVRAM may have some.
-    pub fn after(shape: Shape, next_page: u64, last_sequence: u64) -> Result<Self, ShapeError> {
+    pub fn after(shape: LogShape, next_page: u64, last_sequence: u64) -> Result<Self, ShapeError> {
         shape.check()?;
         let pages = u64::from(shape.pages);
         Ok(Self { shape, first: (next_page + pages).next_multiple_of(pages), sequence: last_sequence })
@@ -39,7 +39,7 @@ impl Format {
     }
 
     /// The log, once all pages are durable.
-    pub fn log(self) -> Log {
-        Log::empty(self.shape, self.next_page(), self.sequence)
+    pub fn log(self) -> MetadataLog {
+        MetadataLog::empty(self.shape, self.next_page(), self.sequence)
     }
 }

@@ -1,19 +1,19 @@
 //! The metadata log: what is in which frame of a cache, kept on its SSD so that it outlives the
 //! power (specs §9.5, §9.7, §9.8.16; KDD III-B, III-D).
 //!
-//! A [`Log`] makes bytes of pages and does nothing with them: the cache plans their writes and tells
+//! A [`MetadataLog`] makes bytes of pages and does nothing with them: the cache plans their writes and tells
 //! how they ended. They go to the log's pages in a circle, the page with sequence *s* to place *s*
 //! mod M, one at a time, each durable before the next is made.
 //!
 //! # What a cache does
 //!
-//! 1. [`next_sequence`](Log::next_sequence) when something becomes so; the entry carries it to the
+//! 1. [`next_sequence`](MetadataLog::next_sequence) when something becomes so; the entry carries it to the
 //!    end of its days.
-//! 2. [`put`](Log::put) when it is so: the frame's bytes are durable, and the entry is too if a slot
-//!    of the NVRAM keeps it ([`Entry::tag`]). The commit that puts it can free the slot of the entry
-//!    before it ([`supersede`](Log::supersede)).
-//! 3. [`seal`](Log::seal) when the log [is full](Log::is_full) of entries that wait, or earlier.
-//! 4. [`written`](Log::written) once that page is durable, or [`failed`](Log::failed).
+//! 2. [`put`](MetadataLog::put) when it is so: the frame's bytes are durable, and the entry is too if a slot
+//!    of the NVRAM keeps it ([`LogEntry::tag`]). The commit that puts it can free the slot of the entry
+//!    before it ([`supersede`](MetadataLog::supersede)).
+//! 3. [`seal`](MetadataLog::seal) when the log [is full](MetadataLog::is_full) of entries that wait, or earlier.
+//! 4. [`written`](MetadataLog::written) once that page is durable, or [`failed`](MetadataLog::failed).
 //!
 //! Slots that the log gives back are freed before the next page is sealed: an entry in the NVRAM that
 //! outlived all that is newer of its frame would be believed.
@@ -38,21 +38,21 @@ mod shape;
 
 use destage_plan::NvSlot;
 
-use buffer::{Buffer, Waiting};
+use buffer::{LogBuffer, WaitingEntry};
 
 pub use entry::{
-    DeltaPlace, ENTRY_BYTES, Entry, EntryError, Fact, MAX_ARRAY_PAGES, MAX_DELTA_END, MAX_FRAMES, SEQUENCES,
+    DeltaPlace, ENTRY_BYTES, EntryError, FrameFact, LogEntry, MAX_ARRAY_PAGES, MAX_DELTA_END, MAX_FRAMES, SEQUENCES,
 };
-pub use format::Format;
+pub use format::LogFormat;
 pub use page::{HEADER_BYTES, LogPage, PageError, room};
-pub use replay::{Replay, ReplayError, Replayed, SPARE_SEQUENCES};
-pub use shape::{Shape, ShapeError};
+pub use replay::{LogReplay, ReplayError, ReplayedLog, SPARE_SEQUENCES};
+pub use shape::{LogShape, ShapeError};
 
-/// In `Known::at`: among those that wait.
+/// In `NewestEntry::at`: among those that wait.
 const BUFFERED: u32 = 1 << 31;
-/// In `Known::at`: nowhere.
+/// In `NewestEntry::at`: nowhere.
 const NOWHERE: u32 = u32::MAX;
-/// In `Log::frames`, beside the frame: the entry says that it is free.
+/// In `MetadataLog::frames`, beside the frame: the entry says that it is free.
 const FREED: u32 = 1 << 31;
 
 /// The log has no room for entries that are not in it: once round, every page was written full of
@@ -72,41 +72,41 @@ pub struct LogFull {
 
 /// What the newest entry of a frame is, and where.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct NewestEntry {
     /// A place in the log, or with [`BUFFERED`] a number among those that wait.
     at: u32,
     /// Its sequence.
     sequence: [u16; 3],
 }
 
-const _: () = assert!(size_of::<Known>() <= 12);
+const _: () = assert!(size_of::<NewestEntry>() <= 12);
 
 /// Where the newest entry of a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum EntryLocation {
     Nowhere,
     Buffer(u32),
     /// A page's slot times the entries of a page, and which of its entries.
     Log(u32),
 }
 
-impl Known {
+impl NewestEntry {
     const NOTHING: Self = Self { at: NOWHERE, sequence: [0; 3] };
 
-    fn set(&mut self, at: At, sequence: u64) {
+    fn set(&mut self, at: EntryLocation, sequence: u64) {
         self.at = match at {
-            At::Nowhere => NOWHERE,
-            At::Buffer(number) => BUFFERED | number,
-            At::Log(place) => place,
+            EntryLocation::Nowhere => NOWHERE,
+            EntryLocation::Buffer(number) => BUFFERED | number,
+            EntryLocation::Log(place) => place,
         };
         self.sequence = [0, 16, 32].map(|shift| (sequence >> shift) as u16);
     }
 
-    const fn at(self) -> At {
+    const fn at(self) -> EntryLocation {
         match self.at {
-            NOWHERE => At::Nowhere,
-            at if at & BUFFERED != 0 => At::Buffer(at & !BUFFERED),
-            at => At::Log(at),
+            NOWHERE => EntryLocation::Nowhere,
+            at if at & BUFFERED != 0 => EntryLocation::Buffer(at & !BUFFERED),
+            at => EntryLocation::Log(at),
         }
     }
 
@@ -118,8 +118,8 @@ impl Known {
 
 /// The metadata log of a cache.
 #[derive(Debug)]
-pub struct Log {
-    shape: Shape,
+pub struct MetadataLog {
+    shape: LogShape,
     /// Sequence of the oldest page that may hold what no other page does.
     head: u64,
     /// Sequence of the next page.
@@ -127,36 +127,36 @@ pub struct Log {
     /// The last that was given to an entry.
     sequence: u64,
     /// By frame.
-    known: Vec<Known>,
+    known: Vec<NewestEntry>,
     /// Of which frame the entries of the log's pages are.
     frames: Vec<u32>,
     /// How many entries each of the log's pages has.
     counts: Vec<u16>,
-    buffer: Buffer,
+    buffer: LogBuffer,
     /// The entries of the page that is being written.
-    sealed: Vec<Waiting>,
+    sealed: Vec<WaitingEntry>,
     /// Pages since the last that had room for an entry that was not in the log before.
     barren: u32,
 }
 
-impl Log {
+impl MetadataLog {
     /// The log of a new cache, whose pages are all zeros.
-    pub fn new(shape: Shape) -> Result<Self, ShapeError> {
+    pub fn new(shape: LogShape) -> Result<Self, ShapeError> {
         shape.check()?;
         Ok(Self::empty(shape, 0, 0))
     }
 
     /// Without a look at the shape.
-    fn empty(shape: Shape, tail: u64, sequence: u64) -> Self {
+    fn empty(shape: LogShape, tail: u64, sequence: u64) -> Self {
         Self {
             shape,
             head: tail,
             tail,
             sequence,
-            known: vec![Known::NOTHING; shape.frames as usize],
+            known: vec![NewestEntry::NOTHING; shape.frames as usize],
             frames: vec![0; (shape.pages * shape.entries) as usize],
             counts: vec![0; shape.pages as usize],
-            buffer: Buffer::new(),
+            buffer: LogBuffer::new(),
             sealed: Vec::with_capacity(shape.entries as usize),
             barren: 0,
         }
@@ -169,7 +169,7 @@ impl Log {
     }
 
     /// How large it is.
-    pub const fn shape(&self) -> &Shape {
+    pub const fn shape(&self) -> &LogShape {
         &self.shape
     }
 
@@ -196,7 +196,7 @@ impl Log {
     /// A sequence for what becomes so now.
     ///
     /// # Panics
-    /// After 2⁴⁸ of them. [`Replay`] refuses to begin a life with fewer than 2⁴⁴ left.
+    /// After 2⁴⁸ of them. [`LogReplay`] refuses to begin a life with fewer than 2⁴⁴ left.
     pub fn next_sequence(&mut self) -> u64 {
         self.sequence += 1;
         assert!(self.sequence < SEQUENCES, "sequences are used up");
@@ -214,14 +214,14 @@ impl Log {
     /// or another commit frees it.
     pub fn supersede(&mut self, frame: u32) -> Option<NvSlot> {
         match self.known[frame as usize].at() {
-            At::Buffer(number) => self.buffer.promise(number),
-            At::Nowhere | At::Log(_) => None,
+            EntryLocation::Buffer(number) => self.buffer.promise(number),
+            EntryLocation::Nowhere | EntryLocation::Log(_) => None,
         }
     }
 
     /// The commit that was to free the slot from [`supersede`](Self::supersede) failed.
     pub fn keep(&mut self, frame: u32) {
-        if let At::Buffer(number) = self.known[frame as usize].at() {
+        if let EntryLocation::Buffer(number) = self.known[frame as usize].at() {
             self.buffer.keep(number);
         }
     }
@@ -233,7 +233,7 @@ impl Log {
     /// # Panics
     /// If the cache has no such frame, or if the slot of the older entry was to be
     /// [superseded](Self::supersede) and there is none.
-    pub fn put(&mut self, entry: Entry, slot: Option<NvSlot>) -> Option<NvSlot> {
+    pub fn put(&mut self, entry: LogEntry, slot: Option<NvSlot>) -> Option<NvSlot> {
         debug_assert_eq!(self.shape.admits(&entry), Ok(()));
         let known = &mut self.known[entry.frame as usize];
         if entry.sequence < known.sequence() {
@@ -241,13 +241,13 @@ impl Log {
         }
         self.sequence = self.sequence.max(entry.sequence);
         match known.at() {
-            At::Buffer(number) => {
-                known.set(At::Buffer(number), entry.sequence);
+            EntryLocation::Buffer(number) => {
+                known.set(EntryLocation::Buffer(number), entry.sequence);
                 self.buffer.replace(number, entry, slot)
             }
-            At::Nowhere | At::Log(_) => {
-                let number = self.buffer.push(Waiting::new(entry, slot));
-                known.set(At::Buffer(number), entry.sequence);
+            EntryLocation::Nowhere | EntryLocation::Log(_) => {
+                let number = self.buffer.push(WaitingEntry::new(entry, slot));
+                known.set(EntryLocation::Buffer(number), entry.sequence);
                 None
             }
         }
@@ -261,7 +261,7 @@ impl Log {
     /// Makes a page of those entries that have waited longest, be they fewer than go into it; its
     /// place in the log. None if nothing can be written, or a page is.
     pub fn seal(&mut self, bytes: &mut Vec<u8>) -> Result<Option<u32>, LogFull> {
-        let Shape { page_bytes, pages, usage_max, entries, .. } = self.shape;
+        let LogShape { page_bytes, pages, usage_max, entries, .. } = self.shape;
         if !self.sealed.is_empty() || self.buffer.ready() == 0 {
             return Ok(None);
         }
@@ -271,17 +271,17 @@ impl Log {
         self.buffer.take(entries as usize, &mut self.sealed);
         let slot = self.shape.slot(self.tail);
         self.counts[slot as usize] = self.sealed.len() as u16;
-        for (place, Waiting { entry, .. }) in (slot * entries..).zip(&self.sealed) {
-            let freed = if entry.fact == Fact::Free { FREED } else { 0 };
+        for (place, WaitingEntry { entry, .. }) in (slot * entries..).zip(&self.sealed) {
+            let freed = if entry.fact == FrameFact::Free { FREED } else { 0 };
             self.frames[place as usize] = entry.frame | freed;
-            self.known[entry.frame as usize].set(At::Log(place), entry.sequence);
+            self.known[entry.frame as usize].set(EntryLocation::Log(place), entry.sequence);
         }
         page::write(page_bytes, self.tail, self.sealed.iter().map(|waiting| waiting.entry), bytes);
         Ok(Some(slot))
     }
 
     /// The entries of the page that is being written.
-    pub fn sealed(&self) -> impl ExactSizeIterator<Item = &Entry> {
+    pub fn sealed(&self) -> impl ExactSizeIterator<Item = &LogEntry> {
         self.sealed.iter().map(|waiting| &waiting.entry)
     }
 
@@ -292,7 +292,7 @@ impl Log {
     ///
     /// # Panics
     /// If no page is being written.
-    pub fn written(&mut self, fact: impl FnMut(u32, u64) -> Fact, free: &mut Vec<NvSlot>) {
+    pub fn written(&mut self, fact: impl FnMut(u32, u64) -> FrameFact, free: &mut Vec<NvSlot>) {
         assert!(!self.sealed.is_empty(), "no page is being written");
         let again = self.sealed.iter().filter(|waiting| waiting.again).count();
         self.barren = if again == self.shape.entries as usize { self.barren + 1 } else { 0 };
@@ -315,24 +315,26 @@ impl Log {
             let waiting = self.sealed.pop().expect("as many as there are places");
             let known = &mut self.known[waiting.entry.frame as usize];
             match known.at() {
-                At::Log(at) if at == place => {
+                EntryLocation::Log(at) if at == place => {
                     let number = self.buffer.push_front(waiting);
-                    known.set(At::Buffer(number), waiting.entry.sequence);
+                    known.set(EntryLocation::Buffer(number), waiting.entry.sequence);
                 }
-                At::Buffer(newer) => {
+                EntryLocation::Buffer(newer) => {
                     free.extend(self.buffer.adopt(newer, waiting.slot));
                     if waiting.due && self.buffer.must_hurry(newer) {
                         self.buffer.hurry(newer);
                     }
                 }
-                At::Nowhere | At::Log(_) => unreachable!("what supersedes an entry that is being written waits"),
+                EntryLocation::Nowhere | EntryLocation::Log(_) => {
+                    unreachable!("what supersedes an entry that is being written waits")
+                }
             }
         }
     }
 
     /// Cleans the oldest pages while more are in use than may be, and what must be written again
     /// fits into the next page: [`replay`] says why that suffices.
-    fn clean(&mut self, mut fact: impl FnMut(u32, u64) -> Fact) {
+    fn clean(&mut self, mut fact: impl FnMut(u32, u64) -> FrameFact) {
         while self.usage() > u64::from(self.shape.usage_max) {
             let slot = self.shape.slot(self.head);
             let first = slot * self.shape.entries;
@@ -345,15 +347,17 @@ impl Log {
                 let frame = self.frames[place as usize] & !FREED;
                 let known = self.known[frame as usize];
                 match known.at() {
-                    At::Buffer(number) if self.holds(place) => self.buffer.hurry(number),
-                    At::Log(_) if self.holds(place) => {
+                    EntryLocation::Buffer(number) if self.holds(place) => self.buffer.hurry(number),
+                    EntryLocation::Log(_) if self.holds(place) => {
                         let sequence = known.sequence();
-                        let number = self.buffer.push(Waiting::again(frame, sequence, fact(frame, sequence)));
-                        self.known[frame as usize].set(At::Buffer(number), sequence);
+                        let number = self.buffer.push(WaitingEntry::again(frame, sequence, fact(frame, sequence)));
+                        self.known[frame as usize].set(EntryLocation::Buffer(number), sequence);
                     }
                     // Everything older of the frame was written over before this page will be.
-                    At::Log(at) if at == place => self.known[frame as usize].set(At::Nowhere, known.sequence()),
-                    At::Nowhere | At::Buffer(_) | At::Log(_) => {}
+                    EntryLocation::Log(at) if at == place => {
+                        self.known[frame as usize].set(EntryLocation::Nowhere, known.sequence());
+                    }
+                    EntryLocation::Nowhere | EntryLocation::Buffer(_) | EntryLocation::Log(_) => {}
                 }
             }
             self.head += 1;
@@ -368,9 +372,9 @@ impl Log {
             return false;
         }
         match self.known[entry as usize].at() {
-            At::Log(at) => at == place,
-            At::Buffer(number) => self.buffer.must_hurry(number),
-            At::Nowhere => false,
+            EntryLocation::Log(at) => at == place,
+            EntryLocation::Buffer(number) => self.buffer.must_hurry(number),
+            EntryLocation::Nowhere => false,
         }
     }
 }

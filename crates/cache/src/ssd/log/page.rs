@@ -11,7 +11,7 @@
 //! | 14 | 2 | entries |
 //! | 16 | 22 each | the entries |
 
-use super::entry::{ENTRY_BYTES, Entry, EntryError};
+use super::entry::{ENTRY_BYTES, EntryError, LogEntry};
 
 /// Bytes of a page's header.
 pub const HEADER_BYTES: usize = 16;
@@ -80,7 +80,7 @@ fn checksum(bytes: &[u8]) -> u32 {
 pub(super) fn write(
     page_bytes: u32,
     sequence: u64,
-    entries: impl ExactSizeIterator<Item = Entry>,
+    entries: impl ExactSizeIterator<Item = LogEntry>,
     bytes: &mut Vec<u8>,
 ) {
     let count = entries.len();
@@ -150,7 +150,7 @@ impl<'a> LogPage<'a> {
     }
 
     /// The entries.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = Result<Entry, EntryError>> + use<'a> {
-        self.entries.chunks_exact(ENTRY_BYTES).map(|entry| Entry::decode(entry.try_into().expect("so many bytes")))
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = Result<LogEntry, EntryError>> + use<'a> {
+        self.entries.chunks_exact(ENTRY_BYTES).map(|entry| LogEntry::decode(entry.try_into().expect("so many bytes")))
     }
 }

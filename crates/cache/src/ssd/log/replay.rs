@@ -34,11 +34,11 @@
 
 use destage_plan::NvSlot;
 
-use super::buffer::Waiting;
-use super::entry::{ENTRY_BYTES, Entry, EntryError, SEQUENCES};
+use super::buffer::WaitingEntry;
+use super::entry::{ENTRY_BYTES, EntryError, LogEntry, SEQUENCES};
 use super::page::{LogPage, PageError};
-use super::shape::{Shape, ShapeError};
-use super::{At, FREED, Fact, Log};
+use super::shape::{LogShape, ShapeError};
+use super::{EntryLocation, FREED, FrameFact, MetadataLog};
 
 /// Sequences that are kept for the life that a replay begins.
 pub const SPARE_SEQUENCES: u64 = 1 << 44;
@@ -138,7 +138,7 @@ pub enum ReplayError {
 
 /// What a page is.
 #[derive(Clone, Copy, Debug)]
-enum Seen {
+enum LogPageState {
     No,
     Whole(u64),
     Torn(PageError),
@@ -147,19 +147,19 @@ enum Seen {
 /// A replay that is under way: every [`page`](Self::page) of the log and the entries in the
 /// [`nvram`](Self::nvram), in any order, then the [`end`](Self::end).
 #[derive(Debug)]
-pub struct Replay {
-    log: Log,
-    seen: Vec<Seen>,
+pub struct LogReplay {
+    log: MetadataLog,
+    seen: Vec<LogPageState>,
     /// By frame: the bytes of its newest entry, zeros if there is none.
     newest: Vec<[u8; ENTRY_BYTES]>,
-    kept: Vec<(Entry, NvSlot)>,
+    kept: Vec<(LogEntry, NvSlot)>,
 }
 
 /// What a replay has found.
 #[derive(Debug)]
-pub struct Replayed {
+pub struct ReplayedLog {
     /// The log, which goes on.
-    pub log: Log,
+    pub log: MetadataLog,
     /// Slots of the NVRAM whose entries are superseded or in the log. They are freed before a page is
     /// sealed.
     pub free: Vec<NvSlot>,
@@ -168,22 +168,22 @@ pub struct Replayed {
     newest: Vec<[u8; ENTRY_BYTES]>,
 }
 
-impl Replayed {
+impl ReplayedLog {
     /// The newest entry of each frame that has one, in the order of the frames. A frame without is
     /// free, as is one whose entry says so.
-    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = LogEntry> {
         // Zeros are no entry.
-        self.newest.iter().filter_map(|bytes| Entry::decode(bytes).ok())
+        self.newest.iter().filter_map(|bytes| LogEntry::decode(bytes).ok())
     }
 }
 
-impl Replay {
+impl LogReplay {
     /// Begins one.
-    pub fn new(shape: Shape) -> Result<Self, ReplayError> {
+    pub fn new(shape: LogShape) -> Result<Self, ReplayError> {
         shape.check()?;
         Ok(Self {
-            log: Log::empty(shape, 0, 0),
-            seen: vec![Seen::No; shape.pages as usize],
+            log: MetadataLog::empty(shape, 0, 0),
+            seen: vec![LogPageState::No; shape.pages as usize],
             newest: vec![[0; ENTRY_BYTES]; shape.frames as usize],
             kept: Vec::new(),
         })
@@ -191,14 +191,14 @@ impl Replay {
 
     /// What a page of the log holds.
     pub fn page(&mut self, page: u32, bytes: &[u8]) -> Result<(), ReplayError> {
-        let Shape { page_bytes, pages, entries, .. } = self.log.shape;
+        let LogShape { page_bytes, pages, entries, .. } = self.log.shape;
         if page >= pages || bytes.len() != page_bytes as usize {
             return Err(ReplayError::Given { page, bytes: bytes.len(), pages, page_bytes });
         }
         let read = match LogPage::read(bytes) {
             Ok(read) => read,
             Err(error) if error.may_be_torn() => {
-                self.seen[page as usize] = Seen::Torn(error);
+                self.seen[page as usize] = LogPageState::Torn(error);
                 return Ok(());
             }
             Err(error) => return Err(ReplayError::Page { page, error }),
@@ -212,26 +212,26 @@ impl Replay {
         if read.count() > entries {
             return Err(ReplayError::Entries { page, found: read.count(), entries });
         }
-        self.seen[page as usize] = Seen::Whole(sequence);
+        self.seen[page as usize] = LogPageState::Whole(sequence);
         self.log.counts[page as usize] = read.count() as u16;
         for (index, entry) in (0..).zip(read.entries()) {
             let wrong = |error| ReplayError::Entry { page, index, error };
             let entry = entry.map_err(wrong)?;
             self.log.shape.admits(&entry).map_err(wrong)?;
             in_range(entry.sequence)?;
-            let freed = if entry.fact == Fact::Free { FREED } else { 0 };
+            let freed = if entry.fact == FrameFact::Free { FREED } else { 0 };
             let place = page * entries + index;
             self.log.frames[place as usize] = entry.frame | freed;
             if self.is_newest(&entry, sequence) {
-                self.log.known[entry.frame as usize].set(At::Log(place), entry.sequence);
+                self.log.known[entry.frame as usize].set(EntryLocation::Log(place), entry.sequence);
                 self.newest[entry.frame as usize] = entry.encode();
             }
         }
         Ok(())
     }
 
-    /// An entry that is in a slot of the NVRAM ([`Entry::from_tag`]).
-    pub fn nvram(&mut self, slot: NvSlot, entry: Entry) -> Result<(), ReplayError> {
+    /// An entry that is in a slot of the NVRAM ([`LogEntry::from_tag`]).
+    pub fn nvram(&mut self, slot: NvSlot, entry: LogEntry) -> Result<(), ReplayError> {
         self.log.shape.admits(&entry).map_err(|error| ReplayError::Nvram { slot: slot.index, error })?;
         in_range(entry.sequence)?;
         self.kept.push((entry, slot));
@@ -239,7 +239,7 @@ impl Replay {
     }
 
     /// What holds, now that all pages and slots were looked at.
-    pub fn end(mut self) -> Result<Replayed, ReplayError> {
+    pub fn end(mut self) -> Result<ReplayedLog, ReplayError> {
         let torn = self.ends()?;
         let mut free = Vec::new();
         // The oldest first, as it waited.
@@ -251,24 +251,26 @@ impl Replay {
                 continue;
             }
             self.newest[entry.frame as usize] = entry.encode();
-            if let At::Buffer(number) = known.at() {
-                known.set(At::Buffer(number), entry.sequence);
+            if let EntryLocation::Buffer(number) = known.at() {
+                known.set(EntryLocation::Buffer(number), entry.sequence);
                 free.extend(self.log.buffer.replace(number, entry, Some(slot)));
             } else {
-                let number = self.log.buffer.push(Waiting::new(entry, Some(slot)));
-                known.set(At::Buffer(number), entry.sequence);
+                let number = self.log.buffer.push(WaitingEntry::new(entry, Some(slot)));
+                known.set(EntryLocation::Buffer(number), entry.sequence);
             }
         }
         let newest = &self.newest;
-        self.log.clean(|frame, _| Entry::decode(&newest[frame as usize]).expect("it was read before").fact);
-        Ok(Replayed { log: self.log, free, torn, newest: self.newest })
+        self.log.clean(|frame, _| LogEntry::decode(&newest[frame as usize]).expect("it was read before").fact);
+        Ok(ReplayedLog { log: self.log, free, torn, newest: self.newest })
     }
 
     /// Where the log ends, if all pages are what they must be; the one that is torn.
     fn ends(&mut self) -> Result<Option<(u32, PageError)>, ReplayError> {
         let pages = u64::from(self.log.shape.pages);
-        let whole =
-            self.seen.iter().filter_map(|seen| if let Seen::Whole(sequence) = seen { Some(*sequence) } else { None });
+        let whole = self
+            .seen
+            .iter()
+            .filter_map(|seen| if let LogPageState::Whole(sequence) = seen { Some(*sequence) } else { None });
         let newest = whole.max();
         let tail = newest.map_or(0, |newest| newest + 1);
         let mut torn = None;
@@ -276,15 +278,15 @@ impl Replay {
             // The page that is there, or once was: the newest that belongs here and is below the tail.
             let behind = (tail + pages - 1 - u64::from(page)) % pages + 1;
             match (*seen, tail.checked_sub(behind)) {
-                (Seen::No, _) => return Err(ReplayError::Missing(page)),
-                (Seen::Whole(found), Some(expected)) if found == expected => {}
-                (Seen::Whole(found), expected) => {
+                (LogPageState::No, _) => return Err(ReplayError::Missing(page)),
+                (LogPageState::Whole(found), Some(expected)) if found == expected => {}
+                (LogPageState::Whole(found), expected) => {
                     let (expected, newest) = (expected.unwrap_or(u64::from(page)), tail - 1);
                     return Err(ReplayError::Sequence { page, found, expected, newest });
                 }
-                (Seen::Torn(PageError::Blank), None) => {}
-                (Seen::Torn(error), _) if behind == pages => torn = Some((page, error)),
-                (Seen::Torn(error), _) => return Err(ReplayError::Page { page, error }),
+                (LogPageState::Torn(PageError::Blank), None) => {}
+                (LogPageState::Torn(error), _) if behind == pages => torn = Some((page, error)),
+                (LogPageState::Torn(error), _) => return Err(ReplayError::Page { page, error }),
             }
         }
         (self.log.head, self.log.tail) = (tail.saturating_sub(pages), tail);
@@ -298,12 +300,12 @@ impl Replay {
     }
 
     /// Whether an entry in a page with this sequence is newer than what was found of its frame.
-    fn is_newest(&self, entry: &Entry, sequence: u64) -> bool {
+    fn is_newest(&self, entry: &LogEntry, sequence: u64) -> bool {
         let known = self.log.known[entry.frame as usize];
         match known.at() {
-            At::Log(place) if entry.sequence == known.sequence() => {
+            EntryLocation::Log(place) if entry.sequence == known.sequence() => {
                 let page = place / self.log.shape.entries;
-                matches!(self.seen[page as usize], Seen::Whole(other) if other < sequence)
+                matches!(self.seen[page as usize], LogPageState::Whole(other) if other < sequence)
             }
             _ => entry.sequence > known.sequence(),
         }

@@ -1,11 +1,11 @@
 //! How large a metadata log is, and what its entries can be of.
 
-use super::entry::{Entry, EntryError, MAX_ARRAY_PAGES, MAX_DELTA_END, MAX_FRAMES};
+use super::entry::{EntryError, LogEntry, MAX_ARRAY_PAGES, MAX_DELTA_END, MAX_FRAMES};
 use super::page::room;
 
 /// How large a log is, and what its entries can be of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct LogShape {
     /// Bytes of a page of the log, and of a frame.
     pub page_bytes: u32,
     /// Pages of the log (specs §9.5: M).
@@ -59,7 +59,7 @@ pub enum ShapeError {
     ArrayPages(u64),
 }
 
-impl Shape {
+impl LogShape {
     /// Whether there can be such a log.
     pub fn check(&self) -> Result<(), ShapeError> {
         let Self { page_bytes, pages, usage_max, entries, frames, array_pages } = *self;
@@ -83,7 +83,7 @@ impl Shape {
     }
 
     /// Whether an entry can be one of this cache's.
-    pub fn admits(&self, entry: &Entry) -> Result<(), EntryError> {
+    pub fn admits(&self, entry: &LogEntry) -> Result<(), EntryError> {
         let delta = entry.fact.delta();
         let frames = [Some(entry.frame), delta.map(|place| place.frame)];
         if let Some(found) = frames.into_iter().flatten().find(|frame| *frame >= self.frames) {
@@ -109,34 +109,34 @@ impl Shape {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape =
-        Shape { page_bytes: 4096, pages: 10, usage_max: 8, entries: 185, frames: 1000, array_pages: 1 << 39 };
+    const SHAPE: LogShape =
+        LogShape { page_bytes: 4096, pages: 10, usage_max: 8, entries: 185, frames: 1000, array_pages: 1 << 39 };
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let refused = |shape: Shape| shape.check().unwrap_err().to_string();
+        let refused = |shape: LogShape| shape.check().unwrap_err().to_string();
         assert_eq!(SHAPE.check(), Ok(()));
         assert_eq!(
-            refused(Shape { entries: 186, ..SHAPE }),
+            refused(LogShape { entries: 186, ..SHAPE }),
             "186 entries in a page of the metadata log: a page of 4096 bytes holds 1 to 185"
         );
         assert_eq!(
-            refused(Shape { entries: 1, page_bytes: 37, ..SHAPE }),
+            refused(LogShape { entries: 1, page_bytes: 37, ..SHAPE }),
             "1 entries in a page of the metadata log: a page of 37 bytes holds 1 to 0"
         );
         for usage_max in [0, 9, 10, 11] {
             assert_eq!(
-                refused(Shape { usage_max, ..SHAPE }),
+                refused(LogShape { usage_max, ..SHAPE }),
                 format!(
                     "a metadata log of 10 pages, of which {usage_max} may be in use: at least 1 must, and at least 2 must be left"
                 )
             );
         }
         assert_eq!(
-            refused(Shape { pages: 1 << 24, ..SHAPE }),
+            refused(LogShape { pages: 1 << 24, ..SHAPE }),
             "a metadata log of 16777216 pages with 185 entries each: it may hold fewer than 2^31"
         );
-        assert!(refused(Shape { frames: 1 << 31, ..SHAPE }).contains("2147483648 frames"));
-        assert!(refused(Shape { array_pages: 1 << 40, ..SHAPE }).contains("1099511627776 pages"));
+        assert!(refused(LogShape { frames: 1 << 31, ..SHAPE }).contains("2147483648 frames"));
+        assert!(refused(LogShape { array_pages: 1 << 40, ..SHAPE }).contains("1099511627776 pages"));
     }
 }

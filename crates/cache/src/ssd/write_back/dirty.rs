@@ -12,12 +12,12 @@ use destage_plan::{
     Column, ColumnSet, Nanos, OpId, Out, ParamSpec, Params, Row, Rows, SpecError, TimerId, TimerOwner, quantity,
 };
 use destage_raid::Geometry;
-use destage_raid::array::Array;
+use destage_raid::array::RaidArray;
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 
 use crate::ssd::behind::page_of;
-use crate::ssd::frames::Frames;
+use crate::ssd::frames::FrameTable;
 
 pub(super) const IDLE: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
 
@@ -78,7 +78,7 @@ struct LeavingRow {
 }
 
 /// The dirty pages, and what is being done about them.
-pub(super) struct Dirty {
+pub(super) struct DirtyPages {
     /// The dirty columns of rows.
     rows: HashMap<Row, ColumnSet, FixedState>,
     pages: u64,
@@ -115,7 +115,7 @@ pub(super) struct Dirty {
 
 /// Why pages are written back beside the thresholds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Need {
+pub(super) struct WriteBackNeed {
     /// All are to be.
     pub(super) all: bool,
     /// A set, and how many pages in it must not be dirty any more.
@@ -124,9 +124,9 @@ pub(super) struct Need {
     pub(super) has_passed: bool,
 }
 
-impl Dirty {
+impl DirtyPages {
     /// For a cache of these frames.
-    pub(super) fn new(frames: &Frames, params: &Params) -> Result<Self, SpecError> {
+    pub(super) fn new(frames: &FrameTable, params: &Params) -> Result<Self, SpecError> {
         let high: u64 = params.number(HIGH.name, 1..=100)?;
         let low: u64 = params.number(LOW.name, 0..=100)?;
         if low > high {
@@ -200,7 +200,7 @@ impl Dirty {
     }
 
     /// Counts the dirty pages of a set that cannot be written back.
-    pub(super) fn stuck_in(&self, set: u32, frames: &Frames, geometry: &Geometry) -> u32 {
+    pub(super) fn stuck_in(&self, set: u32, frames: &FrameTable, geometry: &Geometry) -> u32 {
         self.stuck.iter().filter(|page| place(**page, frames, geometry).2 == set).count() as u32
     }
 
@@ -302,7 +302,7 @@ impl Dirty {
     }
 
     /// What is dirty now is to be written back.
-    pub(super) fn drain(&mut self, frames: &Frames) {
+    pub(super) fn drain(&mut self, frames: &FrameTable) {
         self.urgent = (0..frames.sets()).flat_map(|set| frames.dirty_of(set)).collect();
         self.draining = true;
     }
@@ -314,7 +314,7 @@ impl Dirty {
     }
 
     /// Notes that an operation has ended. Returns true if it was to write pages back.
-    pub(super) fn done(&mut self, op: OpId, frames: &Frames, geometry: &Geometry) -> bool {
+    pub(super) fn done(&mut self, op: OpId, frames: &FrameTable, geometry: &Geometry) -> bool {
         let Some(at) = self.under_way.iter().position(|leaving| leaving.op == op) else { return false };
         let LeavingRow { row, columns, .. } = self.under_way.swap_remove(at);
         for column in (columns & self.of_row(row)).iter() {
@@ -334,11 +334,11 @@ impl Dirty {
     /// no room.
     pub(super) fn turn(
         &mut self,
-        need: Need,
+        need: WriteBackNeed,
         wanted: impl Fn(u64) -> bool,
-        frames: &Frames,
+        frames: &FrameTable,
         geometry: &Geometry,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
     ) {
         while self.under_way.len() < self.at_once {
@@ -375,7 +375,7 @@ impl Dirty {
     }
 
     /// Begins to write pages of a row back.
-    fn begin(&mut self, row: Row, columns: ColumnSet, frames: &Frames, array: &mut Array, out: &mut Out) {
+    fn begin(&mut self, row: Row, columns: ColumnSet, frames: &FrameTable, array: &mut RaidArray, out: &mut Out) {
         columns.iter().for_each(|_| self.goes(frames.set_of(row)));
         let op = array.open_write_back_of(row, columns, out);
         self.under_way.push(LeavingRow { op, row, columns });
@@ -393,10 +393,10 @@ impl Dirty {
     /// The next page to be written back, if one is to be.
     fn next(
         &mut self,
-        need: Need,
+        need: WriteBackNeed,
         now: Nanos,
         wanted: &impl Fn(u64) -> bool,
-        frames: &Frames,
+        frames: &FrameTable,
         geometry: &Geometry,
     ) -> Option<u64> {
         while let Some(page) = self.urgent.pop_front() {
@@ -441,7 +441,7 @@ impl Dirty {
     }
 
     /// Whether a page is dirty and not being written back.
-    fn can_go(&self, page: u64, frames: &Frames, geometry: &Geometry) -> bool {
+    fn can_go(&self, page: u64, frames: &FrameTable, geometry: &Geometry) -> bool {
         let (row, column, _) = place(page, frames, geometry);
         self.of_row(row).contains(column) && !self.is_under_way(row, column) && !self.stuck.contains(&page)
     }
@@ -456,7 +456,7 @@ fn rows_around(row: Row, geometry: &Geometry) -> Rows {
 }
 
 /// The row and the column of a page, and the set that it falls into.
-pub(super) fn place(page: u64, frames: &Frames, geometry: &Geometry) -> (Row, Column, u32) {
+pub(super) fn place(page: u64, frames: &FrameTable, geometry: &Geometry) -> (Row, Column, u32) {
     let place = geometry.locate(page);
     let row = geometry.row(place.stripe, place.row_in_chunk);
     (row, place.column, frames.set_of(row))

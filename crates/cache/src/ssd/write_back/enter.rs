@@ -4,21 +4,21 @@
 use std::ops::Range;
 
 use super::dirty::place;
-use super::{Part, WriteBack};
-use crate::Operations;
+use super::{WriteBack, WriteBackTask};
+use crate::CacheOperations;
 use crate::ssd::behind::page_of;
-use crate::ssd::copies::Copies;
-use crate::ssd::frames::{Frame, Soiling};
+use crate::ssd::copies::CopyCache;
+use crate::ssd::frames::{DirtyCause, FrameNo};
 use crate::ssd::of;
 use destage_plan::{Column, Frag, OpId, Out, Row, Rows, Step, StepNo, StepSet};
-use destage_raid::array::{Absorbed, Array, Seg, Taken};
+use destage_raid::array::{AbsorbedPages, RaidArray, StripeSegment, TakenPages};
 
 /// Pages that one operation writes at most: it has 64 steps.
 const PAGES: usize = 16;
 
 /// A write that was not let in, or not all of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingStore {
     frag: Frag,
     /// How many of its pieces, and of its pages, were.
     pieces: usize,
@@ -27,7 +27,7 @@ pub(super) struct Waiting {
     seen: bool,
 }
 
-impl Waiting {
+impl WaitingStore {
     pub(super) const fn new(frag: Frag) -> Self {
         Self { frag, pieces: 0, pages: 0, seen: false }
     }
@@ -43,34 +43,34 @@ impl Waiting {
 }
 
 /// A part of a page, of which the rest is being read.
-pub(super) struct Reading {
+pub(super) struct PartialRead {
     op: OpId,
     join: StepSet,
-    pages: Absorbed,
+    pages: AbsorbedPages,
 }
 
 /// A page that an operation writes into a frame.
-pub(super) struct Placed {
+pub(super) struct PlacedPage {
     page: u64,
-    frame: Frame,
+    frame: FrameNo,
     /// It was taken for the operation.
     taken: bool,
-    soiling: Soiling,
+    soiling: DirtyCause,
 }
 
 /// What an operation writes.
-pub(super) struct Store {
-    seg: Seg,
+pub(super) struct StoreWork {
+    seg: StripeSegment,
     /// It writes pages from end to end.
     whole: bool,
     /// The life of the device in which it was let in: it enters no other one.
     life: u32,
-    pages: Vec<Placed>,
+    pages: Vec<PlacedPage>,
     /// It is on its way into the device, and not durable when it is there.
     volatile: bool,
 }
 
-impl Store {
+impl StoreWork {
     /// Returns the pages that are on their way into the device.
     pub(super) fn pages_on_way(&self) -> impl Iterator<Item = u64> {
         self.pages.iter().map(|placed| placed.page)
@@ -78,18 +78,18 @@ impl Store {
 }
 
 /// The pieces of a segment that are let in one after the other: rows, or parts of one.
-fn pieces(seg: Seg, most: u32) -> impl Iterator<Item = Seg> {
+fn pieces(seg: StripeSegment, most: u32) -> impl Iterator<Item = StripeSegment> {
     let columns = seg.columns.len();
     let (rows, parts) = ((most / columns).max(1), columns.div_ceil(most));
     (0..seg.rows.div_ceil(rows) * parts).map(move |piece| {
         let (row, column) = (piece / parts * rows, piece % parts * most);
         let columns = seg.columns.iter().skip(column as usize).take(most as usize).collect();
-        Seg { first: seg.first + row, rows: rows.min(seg.rows - row), columns, ..seg }
+        StripeSegment { first: seg.first + row, rows: rows.min(seg.rows - row), columns, ..seg }
     })
 }
 
 /// Where pages belong, row by row.
-fn places(absorbed: &Absorbed) -> impl Iterator<Item = (Row, Column)> + use<> {
+fn places(absorbed: &AbsorbedPages) -> impl Iterator<Item = (Row, Column)> + use<> {
     let columns = absorbed.columns;
     absorbed.rows.iter().flat_map(move |row| columns.iter().map(move |column| (row, column)))
 }
@@ -101,7 +101,12 @@ impl WriteBack {
     }
 
     /// Lets writes in as far as there is room, in order; past the cache if there is no device.
-    pub(super) fn let_in(&mut self, array: &mut Array, operations: &mut Operations<Part>, out: &mut Out) {
+    pub(super) fn let_in(
+        &mut self,
+        array: &mut RaidArray,
+        operations: &mut CacheOperations<WriteBackTask>,
+        out: &mut Out,
+    ) {
         self.room.is_enough();
         while let Some(mut waiting) = self.waiting.pop_front() {
             let (frag, most) = (waiting.frag, self.most_together());
@@ -126,9 +131,9 @@ impl WriteBack {
                     never = stuck + lacking > self.frames().ways();
                     return true;
                 } else {
-                    let op = operations.open_taken(&frag, seg, Taken::Stored, array, out);
+                    let op = operations.open_taken(&frag, seg, TakenPages::Stored, array, out);
                     let whole = frag.sectors.is_none();
-                    let store = Store { seg, whole, life: self.life, pages: Vec::new(), volatile: false };
+                    let store = StoreWork { seg, whole, life: self.life, pages: Vec::new(), volatile: false };
                     *of(&mut self.stores, op) = Some(store);
                 }
                 waiting.pieces += 1;
@@ -152,7 +157,7 @@ impl WriteBack {
     ///
     /// # Errors
     /// The set that has no room, and for how many of the pages.
-    fn let_piece_in(&mut self, seg: Seg, array: &Array) -> Result<(), (u32, u32)> {
+    fn let_piece_in(&mut self, seg: StripeSegment, array: &RaidArray) -> Result<(), (u32, u32)> {
         let mut entered = Vec::new();
         for page in array.pages_of(seg) {
             let (row, column, set) = place(page, self.frames(), self.geometry());
@@ -180,13 +185,13 @@ impl WriteBack {
     pub(super) fn begin_entering(
         &mut self,
         op: OpId,
-        pages: &Absorbed,
+        pages: &AbsorbedPages,
         after: StepSet,
         out: &mut Out,
     ) -> Option<StepSet> {
         if !after.is_empty() {
             let join = out.step_notify(op, Step::Join, after);
-            self.reading.push(Reading { op, join, pages: *pages });
+            self.reading.push(PartialRead { op, join, pages: *pages });
             return None;
         }
         let may = self.entering.is_empty() && self.can_enter(op);
@@ -202,7 +207,7 @@ impl WriteBack {
         let Some(at) = self.reading.iter().position(|read| read.op == op && read.join.contains(step)) else {
             return false;
         };
-        let Reading { op, pages, .. } = self.reading.swap_remove(at);
+        let PartialRead { op, pages, .. } = self.reading.swap_remove(at);
         self.entering.push_back((op, pages));
         true
     }
@@ -229,7 +234,7 @@ impl WriteBack {
     }
 
     /// Gives frames to what is known, as far as there are any now. Without its device it fails.
-    pub(super) fn enter_all(&mut self, array: &mut Array, out: &mut Out) {
+    pub(super) fn enter_all(&mut self, array: &mut RaidArray, out: &mut Out) {
         for _ in 0..self.entering.len() {
             let Some((op, pages)) = self.entering.pop_front() else { return };
             if !self.can_enter(op) {
@@ -244,7 +249,7 @@ impl WriteBack {
 
     /// Plans how pages come into their frames; the steps after which they are there. None if there is no frame
     /// for one of them now, or no slot for what is to be told.
-    fn enter(&mut self, op: OpId, absorbed: &Absorbed, out: &mut Out) -> Option<StepSet> {
+    fn enter(&mut self, op: OpId, absorbed: &AbsorbedPages, out: &mut Out) -> Option<StepSet> {
         let count = absorbed.rows.count * absorbed.columns.len();
         if !self.journal().can_soil(2 * count as usize) {
             self.journal_mut().set_dirty(true);
@@ -257,24 +262,24 @@ impl WriteBack {
             return None;
         }
         let freed = self.copies.plan_claims(op, out);
-        let Copies { frames, counts, journal, .. } = &mut self.copies;
+        let CopyCache { frames, counts, journal, .. } = &mut self.copies;
         let journal = journal.as_deref_mut().expect("it has a log");
         let of = |soiling| pages.iter().filter(move |page| page.soiling == soiling).map(|page| (page.frame, page.page));
-        let told = journal.plan_dirty(op, of(Soiling::Told), StepSet::EMPTY, out);
+        let told = journal.plan_dirty(op, of(DirtyCause::Told), StepSet::EMPTY, out);
         let (mut done, mut came) = (StepSet::EMPTY, StepSet::EMPTY);
         for (page, (row, column)) in pages.iter().zip(places(absorbed)) {
             let (ext, src) = (frames.ext(page.frame), absorbed.page(column, row));
             match page.soiling {
-                Soiling::Again => done |= out.step(op, Step::Write { ext, src, fua: absorbed.fua }, StepSet::EMPTY),
-                Soiling::Told => done |= out.step(op, Step::Write { ext, src, fua: absorbed.fua }, told),
-                Soiling::Fresh => came |= out.step(op, Step::Write { ext, src, fua: true }, freed),
+                DirtyCause::Again => done |= out.step(op, Step::Write { ext, src, fua: absorbed.fua }, StepSet::EMPTY),
+                DirtyCause::Told => done |= out.step(op, Step::Write { ext, src, fua: absorbed.fua }, told),
+                DirtyCause::Fresh => came |= out.step(op, Step::Write { ext, src, fua: true }, freed),
             }
             counts.write_hits += u64::from(!page.taken);
             counts.write_misses += u64::from(page.taken);
             counts.write_fills += 1;
         }
         if !came.is_empty() {
-            done |= journal.plan_dirty(op, of(Soiling::Fresh), came, out);
+            done |= journal.plan_dirty(op, of(DirtyCause::Fresh), came, out);
         }
         let store = self.stores[op.index()].as_mut().expect("it stores something");
         (store.pages, store.volatile) = (pages, !absorbed.fua);
@@ -282,7 +287,7 @@ impl WriteBack {
     }
 
     /// Finds frames for pages: those that they are in, or others; whether there are enough.
-    fn find_frames(&mut self, op: OpId, absorbed: &Absorbed, pages: &mut Vec<Placed>) -> bool {
+    fn find_frames(&mut self, op: OpId, absorbed: &AbsorbedPages, pages: &mut Vec<PlacedPage>) -> bool {
         let Self { copies, passed, .. } = self;
         for (row, column) in places(absorbed) {
             let page = page_of(&copies.geometry, row, column);
@@ -291,8 +296,8 @@ impl WriteBack {
             if let Some(frame) = found {
                 copies.frames.hold(frame);
             }
-            let frame = found.unwrap_or(Frame::new(0));
-            pages.push(Placed { page, frame, taken: found.is_none(), soiling: Soiling::Fresh });
+            let frame = found.unwrap_or(FrameNo::new(0));
+            pages.push(PlacedPage { page, frame, taken: found.is_none(), soiling: DirtyCause::Fresh });
         }
         let mut taken = 0;
         let enough = pages.iter_mut().zip(places(absorbed)).filter(|(page, _)| page.taken).all(|(page, (row, _))| {
@@ -331,9 +336,9 @@ impl WriteBack {
     pub(super) fn stored(&mut self, op: OpId) {
         let store = of(&mut self.stores, op).as_mut().expect("it stores something");
         let (mut pages, life, whole) = (std::mem::take(&mut store.pages), store.life, store.whole);
-        let again = |page: &Placed| page.soiling != Soiling::Fresh;
+        let again = |page: &PlacedPage| page.soiling != DirtyCause::Fresh;
         self.volatile |= store.volatile && life == self.life && pages.iter().any(again);
-        for Placed { page, frame, taken, .. } in pages.drain(..) {
+        for PlacedPage { page, frame, taken, .. } in pages.drain(..) {
             if life != self.life {
                 // The device was lost meanwhile, and this with it.
                 if taken {

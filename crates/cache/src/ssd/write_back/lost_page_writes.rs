@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 
 use destage_plan::{Dev, OpId, Out, Step, StepNo, StepSet};
-use destage_raid::array::Array;
+use destage_raid::array::RaidArray;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::{Part, WriteBack};
-use crate::{Operations, Write};
+use super::{WriteBack, WriteBackTask};
+use crate::{CacheOperations, PlannedWrite};
 
 /// Names a write, and the lost pages that it writes from end to end.
 struct LostPageWrite {
@@ -55,7 +55,7 @@ impl LostPageWrites {
 
 impl WriteBack {
     /// Returns true if a write past the cache makes lost pages whole again: those that it writes from end to end.
-    pub(super) fn renews(&mut self, op: OpId, write: &Write<'_>, array: &Array, out: &mut Out) -> bool {
+    pub(super) fn renews(&mut self, op: OpId, write: &PlannedWrite<'_>, array: &RaidArray, out: &mut Out) -> bool {
         if self.lost.is_empty() || write.frag.sectors.is_some() {
             return false;
         }
@@ -69,10 +69,10 @@ impl WriteBack {
     }
 
     /// Has the members flushed for what was written to them, and answers what the next start knows of.
-    pub(super) fn renew(&mut self, operations: &mut Operations<Part>, out: &mut Out) {
+    pub(super) fn renew(&mut self, operations: &mut CacheOperations<WriteBackTask>, out: &mut Out) {
         if self.renewals.flush.is_none() && !self.renewals.written.is_empty() {
             let written = std::mem::take(&mut self.renewals.written);
-            self.renewals.flush = Some((operations.open_own(None, Part::Renew, out), written));
+            self.renewals.flush = Some((operations.open_own(None, WriteBackTask::Renew, out), written));
         }
         let journal = self.copies.journal.as_deref().expect("it has a log");
         while let Some((LostPageWrite { op, pages }, _)) =
@@ -86,7 +86,7 @@ impl WriteBack {
     }
 
     /// Plans the flush of the members that answer.
-    pub(super) fn plan_renewal(&self, op: OpId, array: &Array, out: &mut Out) {
+    pub(super) fn plan_renewal(&self, op: OpId, array: &RaidArray, out: &mut Out) {
         for dev in (0..self.geometry().members()).map(Dev).filter(|dev| !array.is_lost(*dev)) {
             out.step(op, Step::FlushDev { dev }, StepSet::EMPTY);
         }

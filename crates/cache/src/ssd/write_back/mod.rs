@@ -37,22 +37,24 @@ use destage_plan::{
     Buf, Claim, Control, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out, PageChecksums, PageFate,
     PageRange, Row, StepNo, StepOutcome, StepSet,
 };
-use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg};
-use destage_raid::{Geometry, Level};
+use destage_raid::array::{AbsorbedPages, DegradedRead, RaidArray, ReadLoss, StripeSegment};
+use destage_raid::{Geometry, RaidLevel};
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
-use super::copies::{Copies, Whole};
-use super::frames::{Frame, Frames};
-use super::journal::{self, Journal};
-use super::write_through::Through;
-use crate::{BadCachePage, HostCache, HostCacheStatus, Operations, Pages, RequestAdmission, StaleParity, WriteStage};
+use super::copies::{CopyCache, WholeReader};
+use super::frames::{FrameNo, FrameTable};
+use super::journal::{self, CacheJournal};
+use super::write_through::ThroughRule;
+use crate::{
+    BadCachePage, CacheOperations, HostCache, HostCacheStatus, ReadPages, RequestAdmission, StaleParity, WriteStage,
+};
 pub(crate) use dirty::DESTAGED_STRIPES;
-use dirty::{Dirty, Need, place};
-use enter::{Placed, Reading, Store, Waiting};
+use dirty::{DirtyPages, WriteBackNeed, place};
+use enter::{PartialRead, PlacedPage, StoreWork, WaitingStore};
 use lost_page_writes::LostPageWrites;
 use passed::PassedPages;
-use room::Room;
+use room::SetRoom;
 
 /// Tells at which part of the cutoff write-backs begin to make way for a run that will pass by, and a run passes by already if
 /// much is dirty.
@@ -60,9 +62,9 @@ const NEARS_CUTOFF: u64 = 8;
 
 /// What operations of the cache's own are for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Part {
+pub(crate) enum WriteBackTask {
     /// Tells what is in the cache.
-    Journal(journal::Part),
+    Journal(journal::JournalTask),
     /// Trims what became free.
     Trim,
     /// Makes lost pages durable that were written again.
@@ -71,22 +73,22 @@ pub(crate) enum Part {
 
 /// The cache.
 pub(crate) struct WriteBack {
-    copies: Copies<Through>,
-    dirty: Dirty,
-    room: Room,
+    copies: CopyCache<ThroughRule>,
+    dirty: DirtyPages,
+    room: SetRoom,
     /// Every write is durable when it is answered.
     every_write: bool,
     /// Writes that were not let in, or not all of them.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingStore>,
     /// By operation.
-    stores: Vec<Option<Store>>,
+    stores: Vec<Option<StoreWork>>,
     /// Lists to be used again.
-    spare: Vec<Vec<Placed>>,
+    spare: Vec<Vec<PlacedPage>>,
     /// Parts of pages, of which the rest is being read, and pages for which there is no frame yet.
-    reading: Vec<Reading>,
-    entering: VecDeque<(OpId, Absorbed)>,
+    reading: Vec<PartialRead>,
+    entering: VecDeque<(OpId, AbsorbedPages)>,
     /// The frames that each operation was told of.
-    named: Vec<Vec<Frame>>,
+    named: Vec<Vec<FrameNo>>,
     /// Holds the pages of which the newest version was lost.
     lost: HashSet<u64, FixedState>,
     /// Keeps the writes that write those again past the cache that were lost with the device.
@@ -118,7 +120,7 @@ pub(crate) struct WriteBack {
 }
 
 impl WriteBack {
-    fn frames(&self) -> &Frames {
+    fn frames(&self) -> &FrameTable {
         &self.copies.frames
     }
 
@@ -126,11 +128,11 @@ impl WriteBack {
         &self.copies.geometry
     }
 
-    fn journal(&self) -> &Journal {
+    fn journal(&self) -> &CacheJournal {
         self.copies.journal.as_deref().expect("it has a log")
     }
 
-    fn journal_mut(&mut self) -> &mut Journal {
+    fn journal_mut(&mut self) -> &mut CacheJournal {
         self.copies.journal.as_deref_mut().expect("it has a log")
     }
 
@@ -187,7 +189,7 @@ impl WriteBack {
         self.lost_pages += (lost.len() - known) as u64;
         room.lose(&copies.frames, &copies.geometry);
         // What is on its way may have come, and be answered before the next note is made.
-        let on_way: Vec<u64> = self.stores.iter().flatten().flat_map(Store::pages_on_way).collect();
+        let on_way: Vec<u64> = self.stores.iter().flatten().flat_map(StoreWork::pages_on_way).collect();
         self.journal_mut().lost_dirty(pages.into_iter().chain(on_way));
         self.life += 1;
         self.volatile = false;
@@ -208,7 +210,7 @@ impl WriteBack {
     }
 
     /// Has dirty pages written back as far as they can be.
-    fn write_back(&mut self, array: &mut Array, out: &mut Out) {
+    fn write_back(&mut self, array: &mut RaidArray, out: &mut Out) {
         let short = self.copies.frames.take_short();
         if std::mem::take(&mut self.drains) {
             self.dirty.drain(&self.copies.frames);
@@ -219,16 +221,16 @@ impl WriteBack {
         // A page that was read found no room in a set of dirty ones: the next will.
         let full = |set: &u32| self.dirty.of_set(*set) == self.frames().ways();
         let room = self.room.short().or_else(|| short.filter(full).map(|set| (set, 1)));
-        let need = Need { all: array.is_cleaning(), room, has_passed: !self.passed.is_empty() };
+        let need = WriteBackNeed { all: array.is_cleaning(), room, has_passed: !self.passed.is_empty() };
         let Self { dirty, copies, room, .. } = self;
         dirty.turn(need, |page| room.is_wanted(page), &copies.frames, &copies.geometry, array, out);
     }
 }
 
 impl HostCache for WriteBack {
-    type Part = Part;
+    type Part = WriteBackTask;
 
-    const READ_PAGES: u16 = <Copies<Through> as HostCache>::READ_PAGES;
+    const READ_PAGES: u16 = <CopyCache<ThroughRule> as HostCache>::READ_PAGES;
 
     /// Returns false: what is newer in the cache than on members stays when they are trimmed.
     fn unmaps_zeros(&self) -> bool {
@@ -252,7 +254,7 @@ impl HostCache for WriteBack {
     fn load(&mut self, held: &NvHeld<'_>, _page_bytes: u32) -> bool {
         let array_pages = self.geometry().data_pages();
         let journal = self.journal_mut();
-        if Journal::is_own(&held.tag) { journal.load(held) } else { journal.load_lost(held, array_pages) }
+        if CacheJournal::is_own(&held.tag) { journal.load(held) } else { journal.load_lost(held, array_pages) }
     }
 
     fn device_changed(&mut self, devs: DevSet, change: DeviceChange) {
@@ -272,7 +274,7 @@ impl HostCache for WriteBack {
         }
     }
 
-    fn turn(&mut self, array: &mut Array, operations: &mut Operations<Part>, out: &mut Out) {
+    fn turn(&mut self, array: &mut RaidArray, operations: &mut CacheOperations<WriteBackTask>, out: &mut Out) {
         // A start that is refused notes nothing.
         self.refused |= array.is_refused();
         if !self.refused && self.journal_mut().take_unknown() {
@@ -315,17 +317,17 @@ impl HostCache for WriteBack {
                 self.settles = false;
             }
         }
-        let Copies { frames, geometry, journal, trims, .. } = &mut self.copies;
+        let CopyCache { frames, geometry, journal, trims, .. } = &mut self.copies;
         let journal = journal.as_deref_mut().expect("it has a log");
-        journal.turn(frames, geometry, out, |part, out| operations.open_own(None, Part::Journal(part), out));
-        trims.turn(frames, out, |out| operations.open_own(None, Part::Trim, out));
+        journal.turn(frames, geometry, out, |part, out| operations.open_own(None, WriteBackTask::Journal(part), out));
+        trims.turn(frames, out, |out| operations.open_own(None, WriteBackTask::Trim, out));
         if !self.is_caching() && (self.dirty.rows() > 0 || !self.passed.is_empty()) {
             // The log was given up.
             self.lose_dirty();
         }
     }
 
-    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+    fn event(&mut self, event: Event<'_>, array: &mut RaidArray, out: &mut Out) {
         match event {
             Event::Timer(dirty::IDLE) => self.dirty.timer(out),
             Event::Control(Control::Drain) => self.drains = true,
@@ -350,7 +352,7 @@ impl HostCache for WriteBack {
         if self.is_read(op, step) || self.renewals.step_done(op, step) {
             return true;
         }
-        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        let CopyCache { frames, geometry, journal, .. } = &mut self.copies;
         let journal = journal.as_deref_mut().expect("it has a log");
         journal.claim_done(op, step, frames) || journal.has_read(op, step, geometry, out)
     }
@@ -362,8 +364,8 @@ impl HostCache for WriteBack {
     fn submit(
         &mut self,
         frag: &Frag,
-        _: &mut Array,
-        operations: &mut Operations<Part>,
+        _: &mut RaidArray,
+        operations: &mut CacheOperations<WriteBackTask>,
         out: &mut Out,
     ) -> RequestAdmission {
         if !matches!(frag.op, HostOp::Write | HostOp::WriteZeroes) {
@@ -381,22 +383,22 @@ impl HostCache for WriteBack {
         if frag.bypass && self.may_bypass(frag) {
             return RequestAdmission::Array;
         }
-        self.waiting.push_back(Waiting::new(*frag));
+        self.waiting.push_back(WaitingStore::new(*frag));
         RequestAdmission::Taken
     }
 
     fn read(
         &mut self,
         op: OpId,
-        pages: Pages<'_>,
+        pages: ReadPages<'_>,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Degraded> {
+    ) -> Result<StepSet, DegradedRead> {
         self.dirty.asked(out.now());
         let all = || pages.first()..pages.first() + u64::from(pages.count);
         if self.has_lost(all()) || self.has_unusable(all()) {
-            return Err(Degraded);
+            return Err(DegradedRead);
         }
         self.read_copies(op, pages, dst, array, out)
     }
@@ -405,24 +407,24 @@ impl HostCache for WriteBack {
         &mut self,
         op: OpId,
         frag: &Frag,
-        seg: Seg,
+        seg: StripeSegment,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Lost> {
+    ) -> Result<StepSet, ReadLoss> {
         if self.has_lost(array.pages_of(seg)) {
-            return Err(Lost);
+            return Err(ReadLoss);
         }
         let is_usable = !self.has_unusable(array.pages_of(seg));
-        if is_usable && self.geometry().level() == Level::Raid1 {
+        if is_usable && self.geometry().level() == RaidLevel::Raid1 {
             // Its pages follow each other, and none is computed.
             let first = array.pages_of(seg).next().expect("a segment has pages");
-            let pages = Pages { frag, from: (first - frag.page) as u16, count: seg.pages() };
-            return self.read_copies(op, pages, dst, array, out).map_err(|Degraded| Lost);
+            let pages = ReadPages { frag, from: (first - frag.page) as u16, count: seg.pages() };
+            return self.read_copies(op, pages, dst, array, out).map_err(|DegradedRead| ReadLoss);
         }
         if !is_usable {
             self.copies.counts.read_misses += u64::from(seg.pages());
-        } else if let Some(done) = self.copies.read_cached(op, frag, seg, dst, array, &mut Whole, out) {
+        } else if let Some(done) = self.copies.read_cached(op, frag, seg, dst, array, &mut WholeReader, out) {
             return Ok(done);
         }
         array.plan_read_seg(op, seg, frag.page, dst, self, out)
@@ -432,8 +434,8 @@ impl HostCache for WriteBack {
         &mut self,
         op: OpId,
         stage: WriteStage<'_>,
-        array: &mut Array,
-        _: &mut Operations<Part>,
+        array: &mut RaidArray,
+        _: &mut CacheOperations<WriteBackTask>,
         out: &mut Out,
     ) -> Option<StepSet> {
         if let WriteStage::Absorbed { pages, after } = stage {
@@ -456,15 +458,15 @@ impl HostCache for WriteBack {
         Some(write.after)
     }
 
-    fn write_failed(&mut self, seg: Seg, array: &Array) {
+    fn write_failed(&mut self, seg: StripeSegment, array: &RaidArray) {
         self.drop_copies(seg, array);
     }
 
-    fn plan_part(&mut self, op: OpId, part: Part, array: &mut Array, out: &mut Out) {
+    fn plan_part(&mut self, op: OpId, part: WriteBackTask, array: &mut RaidArray, out: &mut Out) {
         match part {
-            Part::Renew => self.plan_renewal(op, array, out),
-            Part::Journal(part) => self.copies.plan_journal(op, part, out),
-            Part::Trim => self.copies.trims.plan(op, &self.copies.frames, out),
+            WriteBackTask::Renew => self.plan_renewal(op, array, out),
+            WriteBackTask::Journal(part) => self.copies.plan_journal(op, part, out),
+            WriteBackTask::Trim => self.copies.trims.plan(op, &self.copies.frames, out),
         }
     }
 
@@ -478,7 +480,7 @@ impl HostCache for WriteBack {
         self.store_ends(op);
         self.renewal_done(op);
         self.copies.done(op);
-        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        let CopyCache { frames, geometry, journal, .. } = &mut self.copies;
         let journal = journal.as_deref_mut().expect("it has a log");
         if !journal.done(op, frames, geometry) {
             self.dirty.done(op, frames, geometry);
@@ -580,18 +582,18 @@ impl WriteBack {
     fn read_copies(
         &mut self,
         op: OpId,
-        pages: Pages<'_>,
+        pages: ReadPages<'_>,
         dst: Buf,
-        array: &mut Array,
+        array: &mut RaidArray,
         out: &mut Out,
-    ) -> Result<StepSet, Degraded> {
+    ) -> Result<StepSet, DegradedRead> {
         let Self { copies, passed, .. } = self;
-        copies.read_by(op, pages, dst, array, &mut Whole, |page, _, _| !passed.contains(page), out)
+        copies.read_by(op, pages, dst, array, &mut WholeReader, |page, _, _| !passed.contains(page), out)
     }
 
     /// Copies of what the members have of a segment are none any more. A discard that is left out as the cache
     /// has something newer of its rows leaves that where it is.
-    fn drop_copies(&mut self, seg: Seg, array: &Array) {
+    fn drop_copies(&mut self, seg: StripeSegment, array: &RaidArray) {
         let frames = &mut self.copies.frames;
         for page in array.pages_of(seg) {
             if let Some(frame) = frames.get(page).filter(|frame| frames.is_clean(*frame)) {

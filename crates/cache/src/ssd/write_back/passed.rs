@@ -15,20 +15,20 @@
 use std::collections::VecDeque;
 
 use destage_plan::{Frag, Out};
-use destage_raid::array::Array;
+use destage_raid::array::RaidArray;
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
 use super::WriteBack;
-use crate::ssd::frames::{Frame, Frames};
+use crate::ssd::frames::{FrameNo, FrameTable};
 
 /// Keeps the dirty pages that were passed by, oldest first, until the log says that their frames are free.
 #[derive(Default)]
 pub(super) struct PassedPages {
     /// Holds those that no round of flushes covers, those that the round under way does, and those that are durable.
-    written: Vec<(u64, Frame)>,
-    flushing: Vec<(u64, Frame)>,
-    durable: VecDeque<(u64, Frame)>,
+    written: Vec<(u64, FrameNo)>,
+    flushing: Vec<(u64, FrameNo)>,
+    durable: VecDeque<(u64, FrameNo)>,
     /// Holds all of these pages.
     pages: HashSet<u64, FixedState>,
     /// Counts the pages so far.
@@ -41,7 +41,7 @@ pub(super) struct PassedPages {
 
 impl PassedPages {
     /// Adds a page whose newer version the members have, perhaps not durably.
-    pub(super) fn add(&mut self, page: u64, frame: Frame) {
+    pub(super) fn add(&mut self, page: u64, frame: FrameNo) {
         self.written.push((page, frame));
         self.pages.insert(page);
         self.count += 1;
@@ -83,7 +83,7 @@ impl PassedPages {
     }
 
     /// Takes that the round has ended: what it covers is durable if it `is_whole`, and the log can be told so.
-    pub(super) fn flushed(&mut self, is_whole: bool, frames: &mut Frames) {
+    pub(super) fn flushed(&mut self, is_whole: bool, frames: &mut FrameTable) {
         if is_whole {
             self.flushing.iter().for_each(|(_, frame)| frames.retract(*frame));
             self.durable.extend(self.flushing.drain(..));
@@ -94,7 +94,7 @@ impl PassedPages {
     }
 
     /// Forgets those of which the log says that their frames are free.
-    pub(super) fn forget_logged(&mut self, frames: &Frames) {
+    pub(super) fn forget_logged(&mut self, frames: &FrameTable) {
         while let Some((page, _)) = self.durable.pop_front_if(|(_, frame)| !frames.is_left(*frame)) {
             self.pages.remove(&page);
         }
@@ -119,7 +119,7 @@ impl PassedPages {
 impl WriteBack {
     /// Goes on with pages that were passed by: has the members flushed where anybody waits for them, or there are many, and
     /// lets flushes of the host go on.
-    pub(super) fn retract_passed(&mut self, array: &mut Array, out: &mut Out) {
+    pub(super) fn retract_passed(&mut self, array: &mut RaidArray, out: &mut Out) {
         if self.passed.is_at_rest() {
             return;
         }

@@ -3,19 +3,19 @@
 use std::collections::VecDeque;
 
 use destage_plan::{ParamSpec, Params};
-use destage_raid::array::{ArrayConfig, Regime};
+use destage_raid::array::{ArrayConfig, DurabilityMode};
 use hashbrown::HashSet;
 
 use super::WriteBack;
-use super::dirty::{self, Dirty};
+use super::dirty::{self, DirtyPages};
 use super::lost_page_writes::LostPageWrites;
 use super::passed::PassedPages;
-use super::room::Room;
-use crate::ssd::copies::{Copies, SEQUENTIAL_CUTOFF, WAYS};
+use super::room::SetRoom;
+use crate::ssd::copies::{CopyCache, SEQUENTIAL_CUTOFF, WAYS};
 use crate::ssd::frames::{BYTES_PER_PAGE, MAX_PAGES};
 use crate::ssd::trims::TRIM;
 use crate::ssd::{behind, journal};
-use crate::{CacheFigure, HostCacheError, HostCacheInfo, Medium, Registered};
+use crate::{CacheFigure, CacheMedium, HostCacheError, HostCacheInfo, RegisteredCache};
 
 const LOG: ParamSpec = ParamSpec {
     values: "0.01 to 50, with up to two decimals",
@@ -33,12 +33,12 @@ const LOST: CacheFigure = CacheFigure {
     meaning: "pages that were dirty when the cache device was lost, and that the last start knew of",
 };
 
-impl Registered for WriteBack {
+impl RegisteredCache for WriteBack {
     const INFO: HostCacheInfo = HostCacheInfo {
         about: "Writes go to the SSD alone and are answered from there; dirty pages are written to the array when \
                 room is needed, when many are dirty, or when nothing was asked for a while. The loss of the SSD \
                 costs what is dirty.",
-        medium: Medium::Device,
+        medium: CacheMedium::Device,
         min_pages: |array, params| journal::min_pages(array.page_bytes, params),
         max_pages: MAX_PAGES,
         bytes_per_page: |params| {
@@ -79,12 +79,12 @@ impl Registered for WriteBack {
             // What is dirty has to be known after a cut.
             return Err(params.refuse(LOG.name).into());
         }
-        let mut copies = Copies::with_log(pages, log, array, params)?;
+        let mut copies = CopyCache::with_log(pages, log, array, params)?;
         copies.journal.as_mut().expect("it has a log").keep_dirty();
         Ok(Self {
-            dirty: Dirty::new(&copies.frames, params)?,
-            room: Room::new(&copies.frames),
-            every_write: array.regime == Regime::EveryWrite,
+            dirty: DirtyPages::new(&copies.frames, params)?,
+            room: SetRoom::new(&copies.frames),
+            every_write: array.regime == DurabilityMode::EveryWrite,
             copies,
             waiting: VecDeque::new(),
             stores: Vec::new(),

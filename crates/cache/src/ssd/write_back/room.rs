@@ -5,10 +5,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::dirty::place;
-use crate::ssd::frames::Frames;
+use crate::ssd::frames::FrameTable;
 
 /// How much room sets have.
-pub(super) struct Room {
+pub(super) struct SetRoom {
     /// Of each set the pages that are dirty, or wanted.
     committed: Vec<u32>,
     ways: u32,
@@ -18,8 +18,8 @@ pub(super) struct Room {
     pub(super) waited: u64,
 }
 
-impl Room {
-    pub(super) fn new(frames: &Frames) -> Self {
+impl SetRoom {
+    pub(super) fn new(frames: &FrameTable) -> Self {
         let committed = vec![0; frames.sets() as usize];
         Self { committed, ways: frames.ways(), wanted: HashMap::default(), short: None, waited: 0 }
     }
@@ -81,7 +81,7 @@ impl Room {
     }
 
     /// Nothing is dirty any more.
-    pub(super) fn lose(&mut self, frames: &Frames, geometry: &Geometry) {
+    pub(super) fn lose(&mut self, frames: &FrameTable, geometry: &Geometry) {
         self.committed.fill(0);
         for page in self.wanted.keys() {
             self.committed[place(*page, frames, geometry).2 as usize] += 1;

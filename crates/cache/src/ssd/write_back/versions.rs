@@ -1,12 +1,12 @@
 //! What the array is told of versions that are not on members, and what becomes of them.
 
 use destage_plan::{ColumnSet, DevSet, HostOp, OpId, Row, Rows};
-use destage_raid::array::{Approach, Seg, Source, Sources, Updated, Versions};
+use destage_raid::array::{PageVersions, ParityUpdate, RowSources, StripeSegment, VersionSource, WriteApproach};
 
 use super::WriteBack;
 use super::dirty::place;
 use crate::ssd::behind::page_of;
-use crate::ssd::copies::Copies;
+use crate::ssd::copies::CopyCache;
 use crate::ssd::of;
 
 impl WriteBack {
@@ -21,7 +21,7 @@ impl WriteBack {
 
     /// Forgets the copies of pages that members have, too.
     fn drop_clean(&mut self, rows: Rows, columns: ColumnSet) {
-        let Copies { frames, geometry, .. } = &mut self.copies;
+        let CopyCache { frames, geometry, .. } = &mut self.copies;
         for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
             let frame = frames.get(page_of(geometry, row, column));
             if let Some(frame) = frame.filter(|frame| frames.is_clean(*frame)) {
@@ -63,28 +63,28 @@ impl WriteBack {
     }
 }
 
-impl Versions for WriteBack {
-    fn approach(&mut self, _: OpId, host: HostOp, seg: Seg, rows: Rows, _: bool) -> Approach {
+impl PageVersions for WriteBack {
+    fn approach(&mut self, _: OpId, host: HostOp, seg: StripeSegment, rows: Rows, _: bool) -> WriteApproach {
         if !self.is_recovered() {
             // Another life would believe what the device that is lost has of these pages.
             self.is_blocked = true;
-            return Approach::Waits;
+            return WriteApproach::Waits;
         }
         if host == HostOp::Discard && rows.iter().any(|row| self.has_dirty(row)) {
-            return Approach::Skipped;
+            return WriteApproach::Skipped;
         }
         let is_torn = !self.torn.is_empty() && rows.iter().any(|row| self.torn.contains(&row));
         if host == HostOp::Discard {
-            return if is_torn { Approach::Departed } else { Approach::Plain };
+            return if is_torn { WriteApproach::Departed } else { WriteApproach::Plain };
         }
         // It may be written in pieces, and the intents of one cleared before the next.
         self.drop_clean(rows, seg.columns);
         // What is dirty of other columns is none of the parity's business, which goes on to cover what the members have.
         match (is_torn, self.dirty.departs(rows)) {
-            (false, _) => Approach::Overwriting,
-            (true, false) => Approach::Departed,
+            (false, _) => WriteApproach::Overwriting,
+            (true, false) => WriteApproach::Departed,
             // Parity would be made of the newest version of all, and what is dirty count as written back.
-            (true, true) => Approach::Refused,
+            (true, true) => WriteApproach::Refused,
         }
     }
 
@@ -105,19 +105,20 @@ impl Versions for WriteBack {
         self.dirty.departs(rows) || !self.torn.is_empty() && rows.iter().any(|row| self.torn.contains(&row))
     }
 
-    fn sources(&self, row: Row) -> Sources {
-        let mut sources = Sources::default();
+    fn sources(&self, row: Row) -> RowSources {
+        let mut sources = RowSources::default();
         let (frames, geometry) = (self.frames(), self.geometry());
         for column in self.dirty.of_row(row).iter() {
             let page = page_of(geometry, row, column);
             let frame = frames.get(page).expect("a dirty page is in its frame");
             let is_lost = !self.lost.is_empty() && self.lost.contains(&page);
-            sources.set_newest(column, if is_lost { Source::Lost } else { Source::Page(frames.ext(frame)) });
-            sources.set_stale(column, Source::Member);
+            sources
+                .set_newest(column, if is_lost { VersionSource::Lost } else { VersionSource::Page(frames.ext(frame)) });
+            sources.set_stale(column, VersionSource::Member);
         }
         if self.torn.contains(&row) {
             for column in geometry.data_set().iter() {
-                sources.set_stale(column, Source::Lost);
+                sources.set_stale(column, VersionSource::Lost);
             }
         }
         sources
@@ -140,12 +141,12 @@ impl Versions for WriteBack {
         self.forget_entering(op);
     }
 
-    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
+    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: ParityUpdate) {
         match updated {
-            Updated::Stored => self.stored(op),
-            Updated::Overwritten => self.pass_by(rows, columns),
-            Updated::Modified | Updated::Computed => {
-                if updated == Updated::Computed && !self.torn.is_empty() {
+            ParityUpdate::Stored => self.stored(op),
+            ParityUpdate::Overwritten => self.pass_by(rows, columns),
+            ParityUpdate::Modified | ParityUpdate::Computed => {
+                if updated == ParityUpdate::Computed && !self.torn.is_empty() {
                     self.healed.extend(rows.iter().filter(|row| self.torn.remove(row)));
                 }
                 let back = self.dirty.writes_back(op);
@@ -164,14 +165,14 @@ impl Versions for WriteBack {
                     }
                 }
             }
-            Updated::Torn => {
+            ParityUpdate::Torn => {
                 if self.has_parity() {
                     self.torn.extend(rows.iter());
                 }
             }
             // What is dirty stays where it is, and others are written back.
-            Updated::Lost => self.dirty.cannot_go(op, &self.copies.geometry),
-            Updated::Delayed | Updated::Absorbed => unreachable!("nothing is written so"),
+            ParityUpdate::Lost => self.dirty.cannot_go(op, &self.copies.geometry),
+            ParityUpdate::Delayed | ParityUpdate::Absorbed => unreachable!("nothing is written so"),
         }
     }
 

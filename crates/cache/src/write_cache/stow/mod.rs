@@ -11,15 +11,15 @@ use destage_plan::{ParamSpec, Params, SpecError, quantity};
 use destage_raid::Geometry;
 use destage_raid::array::ArrayConfig;
 
-use self::rings::Constants;
+use self::rings::StowConstants;
 use super::options::{self, ADMIT, GROUPS, HIGH, LOW};
 use super::registered::{info, serve};
-use super::streams::Streams;
-use super::upper::Upper;
+use super::streams::WriteStreams;
+use super::upper::UpperLayer;
 use super::{WriteCache, figures};
-use crate::{HostCacheError, HostCacheInfo, Served, SynchronisedInfo};
+use crate::{HostCacheError, HostCacheInfo, ServedTier, SynchronisedInfo};
 
-pub(super) use rings::Rings;
+pub(super) use rings::StowRings;
 
 const RUN: ParamSpec = ParamSpec {
     name: "run",
@@ -117,16 +117,16 @@ pub static STOW: HostCacheInfo = HostCacheInfo {
     ..info("stow", "WOW with sequential writes in a ring of their own; from the abstract alone", "STOW in LAWC", new)
 };
 
-fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn ServedTier>, HostCacheError> {
     let cache = WriteCache::new(&figures::OF_RINGS, array, Some(upper(pages, array, params)?), None);
     serve(pages, array, cache.admitting(options::admits_rows(params)?))
 }
 
-fn upper(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Upper, SpecError> {
+fn upper(pages: u64, array: &ArrayConfig, params: &Params) -> Result<UpperLayer, SpecError> {
     Ok(options::upper(pages, params)?.with_rings(rings(pages, &array.geometry, params)?))
 }
 
-fn rings(pages: u64, geometry: &Geometry, params: &Params) -> Result<Rings, SpecError> {
+fn rings(pages: u64, geometry: &Geometry, params: &Params) -> Result<StowRings, SpecError> {
     let percent = |spec: &ParamSpec| {
         let share = quantity::decimal(params.text(spec.name), 100).ok().filter(|share| *share <= 10_000);
         share.ok_or_else(|| params.refuse(spec.name))
@@ -140,7 +140,7 @@ fn rings(pages: u64, geometry: &Geometry, params: &Params) -> Result<Rings, Spec
     }
     let of_all = |share: u64| (u128::from(pages) * u128::from(share) / 10_000) as u64;
     let chunk = u64::from(geometry.chunk_pages());
-    let constants = Constants {
+    let constants = StowConstants {
         capacity: pages,
         group: chunk * u64::from(geometry.data_columns()),
         run: chunk * u64::from(params.number::<u16>(RUN.name, 1..)?),
@@ -151,6 +151,6 @@ fn rings(pages: u64, geometry: &Geometry, params: &Params) -> Result<Rings, Spec
         stretch: params.number::<u16>(STRETCH.name, 1..)?.into(),
         hysteresis: params.number::<u32>(HYSTERESIS.name, ..)?.into(),
     };
-    let streams = Streams::new(params.number(STREAMS.name, 1..=1_024)?);
-    Ok(Rings::new(constants, streams, of_all(share)))
+    let streams = WriteStreams::new(params.number(STREAMS.name, 1..=1_024)?);
+    Ok(StowRings::new(constants, streams, of_all(share)))
 }

@@ -3,14 +3,14 @@
 
 use destage_plan::Frag;
 
-use super::super::pool::{Pool, Recency};
-use super::super::streams::Streams;
-use super::super::threshold::{Threshold, WHOLE};
-use super::super::upper::Request;
+use super::super::pool::{PagePool, RecencyRule};
+use super::super::streams::WriteStreams;
+use super::super::threshold::{DestageThreshold, WHOLE};
+use super::super::upper::EnteringRequest;
 
 /// The constants of STOW.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Constants {
+pub(in super::super) struct StowConstants {
     /// Pages of the cache.
     pub(super) capacity: u64,
     /// Pages of a group.
@@ -31,34 +31,34 @@ pub(in super::super) struct Constants {
 
 /// A ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
+enum RingKind {
     Random,
     Sequential,
 }
 
 /// What there is beside the ring of random groups, which is WOW's.
 #[derive(Debug)]
-pub(in super::super) struct Rings {
-    constants: Constants,
-    streams: Streams,
-    sequential: Pool,
+pub(in super::super) struct StowRings {
+    constants: StowConstants,
+    streams: WriteStreams,
+    sequential: PagePool,
     /// Pages that the sequential ring is to have.
     desired: u64,
     /// The ring that was destaged from last, and how many groups more are its turn.
-    last: Which,
+    last: RingKind,
     left: u32,
     /// Whether each goes on until it is as far below its threshold as it has to be.
     goes_on: [bool; 2],
 }
 
-impl Rings {
-    pub(super) fn new(constants: Constants, streams: Streams, desired: u64) -> Self {
+impl StowRings {
+    pub(super) fn new(constants: StowConstants, streams: WriteStreams, desired: u64) -> Self {
         Self {
-            sequential: Pool::new(constants.capacity, Recency::Never),
+            sequential: PagePool::new(constants.capacity, RecencyRule::Never),
             desired: desired.clamp(constants.least, constants.most),
             constants,
             streams,
-            last: Which::Random,
+            last: RingKind::Random,
             left: 0,
             goes_on: [false; 2],
         }
@@ -70,28 +70,28 @@ impl Rings {
     }
 
     /// The sequential ring.
-    pub(in super::super) const fn pool(&self) -> &Pool {
+    pub(in super::super) const fn pool(&self) -> &PagePool {
         &self.sequential
     }
 
     /// As [`pool`](Self::pool).
-    pub(in super::super) const fn pool_mut(&mut self) -> &mut Pool {
+    pub(in super::super) const fn pool_mut(&mut self) -> &mut PagePool {
         &mut self.sequential
     }
 
     /// The sequential ring, if the group is there.
-    pub(in super::super) fn with(&self, group: u64) -> Option<&Pool> {
+    pub(in super::super) fn with(&self, group: u64) -> Option<&PagePool> {
         Some(&self.sequential).filter(|pool| pool.holds(group))
     }
 
     /// As [`with`](Self::with).
-    pub(in super::super) fn with_mut(&mut self, group: u64) -> Option<&mut Pool> {
+    pub(in super::super) fn with_mut(&mut self, group: u64) -> Option<&mut PagePool> {
         Some(&mut self.sequential).filter(|pool| pool.holds(group))
     }
 
     /// A write comes; whether it is sequential. Then the groups of what makes it so are, too.
-    pub(in super::super) fn is_sequential(&mut self, frag: &Frag, random: &mut Pool) -> bool {
-        let Constants { run, group, .. } = self.constants;
+    pub(in super::super) fn is_sequential(&mut self, frag: &Frag, random: &mut PagePool) -> bool {
+        let StowConstants { run, group, .. } = self.constants;
         if self.streams.note(frag.page, frag.pages.into(), frag.sectors.is_some()) < run {
             return false;
         }
@@ -104,12 +104,18 @@ impl Rings {
 
     /// Lets a page in, into the ring of its group, or of its class if there is none; whether a
     /// version of it was held.
-    pub(in super::super) fn admit(&mut self, group: u64, index: u32, request: Request, random: &mut Pool) -> bool {
+    pub(in super::super) fn admit(
+        &mut self,
+        group: u64,
+        index: u32,
+        request: EnteringRequest,
+        random: &mut PagePool,
+    ) -> bool {
         let was_sequential = self.sequential.holds(group);
         let ring = if was_sequential { &self.sequential } else { &*random };
         if ring.has(group, index) && ring.is_near(group, self.constants.margin) {
             // It would be there no more if its ring were smaller.
-            let Constants { step, least, most, .. } = self.constants;
+            let StowConstants { step, least, most, .. } = self.constants;
             self.desired = if was_sequential { self.desired + step } else { self.desired.saturating_sub(step) };
             self.desired = self.desired.clamp(least, most);
         }
@@ -125,8 +131,8 @@ impl Rings {
     /// none, or not enough.
     pub(in super::super) fn next(
         &mut self,
-        random: &mut Pool,
-        threshold: &Threshold,
+        random: &mut PagePool,
+        threshold: &DestageThreshold,
         under_way: usize,
         at_once: bool,
     ) -> Option<(u64, bool)> {
@@ -135,25 +141,25 @@ impl Rings {
         let turn = if self.left > 0 {
             self.last
         } else if over {
-            Which::Sequential
+            RingKind::Sequential
         } else {
-            Which::Random
+            RingKind::Random
         };
-        let other = if turn == Which::Random { Which::Sequential } else { Which::Random };
-        let Constants { capacity, hysteresis, stretch, .. } = self.constants;
+        let other = if turn == RingKind::Random { RingKind::Sequential } else { RingKind::Random };
+        let StowConstants { capacity, hysteresis, stretch, .. } = self.constants;
         let [of_random, of_sequential] = &mut self.goes_on;
         let of_random = allowed(threshold, random.held(), capacity - desired, hysteresis, of_random);
         let of_sequential = allowed(threshold, self.sequential.held(), desired, hysteresis, of_sequential);
         for which in [turn, other] {
-            let allowed = if which == Which::Random { of_random } else { of_sequential };
+            let allowed = if which == RingKind::Random { of_random } else { of_sequential };
             if under_way >= if at_once { threshold.most } else { allowed } as usize {
                 continue;
             }
-            let pool = if which == Which::Random { &mut *random } else { &mut self.sequential };
+            let pool = if which == RingKind::Random { &mut *random } else { &mut self.sequential };
             if let Some(group) = pool.advance() {
                 let left = if which == self.last && self.left > 0 { self.left } else { stretch };
                 (self.last, self.left) = (which, left - 1);
-                return Some((group, which == Which::Sequential));
+                return Some((group, which == RingKind::Sequential));
             }
         }
         None
@@ -163,7 +169,7 @@ impl Rings {
 /// Destages that may be under way if a ring has so many pages of those that it is to have: as the
 /// threshold has it, and one at least once it was reached, until the ring is so many pages below
 /// it.
-fn allowed(threshold: &Threshold, held: u64, share: u64, hysteresis: u64, goes_on: &mut bool) -> u32 {
+fn allowed(threshold: &DestageThreshold, held: u64, share: u64, hysteresis: u64, goes_on: &mut bool) -> u32 {
     let allowed = threshold.allowed(held, share);
     let low = u128::from(threshold.low) * u128::from(share);
     *goes_on = allowed > 0 || *goes_on && u128::from(held + hysteresis) * u128::from(WHOLE) > low;
@@ -174,7 +180,7 @@ fn allowed(threshold: &Threshold, held: u64, share: u64, hysteresis: u64, goes_o
 mod tests {
     use super::*;
 
-    const CONSTANTS: Constants = Constants {
+    const CONSTANTS: StowConstants = StowConstants {
         capacity: 100,
         group: 8,
         run: 4,
@@ -185,18 +191,18 @@ mod tests {
         stretch: 1,
         hysteresis: 0,
     };
-    const ALL: Threshold = Threshold { low: 0, high: 0, most: 20 };
+    const ALL: DestageThreshold = DestageThreshold { low: 0, high: 0, most: 20 };
 
     struct Bench {
-        rings: Rings,
-        random: Pool,
+        rings: StowRings,
+        random: PagePool,
         requests: u64,
     }
 
     impl Bench {
-        fn new(constants: Constants, desired: u64) -> Self {
-            let rings = Rings::new(constants, Streams::new(8), desired);
-            Self { rings, random: Pool::new(constants.capacity, Recency::Hit), requests: 0 }
+        fn new(constants: StowConstants, desired: u64) -> Self {
+            let rings = StowRings::new(constants, WriteStreams::new(8), desired);
+            Self { rings, random: PagePool::new(constants.capacity, RecencyRule::Hit), requests: 0 }
         }
 
         /// Writes so many pages from one on, in one piece.
@@ -213,7 +219,7 @@ mod tests {
                 bypass: false,
             };
             let sequential = self.rings.is_sequential(&frag, &mut self.random);
-            let request = Request { number: self.requests, sequential };
+            let request = EnteringRequest { number: self.requests, sequential };
             for page in page..page + pages {
                 let (group, index) = (page / 8, (page % 8) as u32);
                 self.rings.admit(group, index, request, &mut self.random);
@@ -223,7 +229,7 @@ mod tests {
         }
 
         /// Destages a group whole.
-        fn destage(&mut self, threshold: &Threshold) -> Option<(u64, bool)> {
+        fn destage(&mut self, threshold: &DestageThreshold) -> Option<(u64, bool)> {
             let next = self.rings.next(&mut self.random, threshold, 0, false)?;
             let ring = self.rings.with_mut(next.0).unwrap_or(&mut self.random);
             ring.depart(next.0, &mut Vec::new());
@@ -268,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_ring_has_its_turn_for_a_stretch() {
-        let mut bench = Bench::new(Constants { stretch: 3, ..CONSTANTS }, 8);
+        let mut bench = Bench::new(StowConstants { stretch: 3, ..CONSTANTS }, 8);
         for page in 0..32 {
             bench.write(page, 1);
         }
@@ -281,7 +287,7 @@ mod tests {
 
     #[test]
     fn hits_on_what_goes_next_move_the_border() {
-        let mut bench = Bench::new(Constants { step: 3, ..CONSTANTS }, 50);
+        let mut bench = Bench::new(StowConstants { step: 3, ..CONSTANTS }, 50);
         for page in 0..32 {
             bench.write(page, 1);
         }
@@ -308,8 +314,8 @@ mod tests {
 
     #[test]
     fn a_ring_goes_on_below_its_threshold_once_it_has_begun() {
-        let mut bench = Bench::new(Constants { hysteresis: 10, ..CONSTANTS }, 50);
-        let half = Threshold { low: 5_000, high: 9_000, most: 4 };
+        let mut bench = Bench::new(StowConstants { hysteresis: 10, ..CONSTANTS }, 50);
+        let half = DestageThreshold { low: 5_000, high: 9_000, most: 4 };
         for group in 0..24 {
             bench.write(group * 16, 1);
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use destage_plan::{HostOp, HostRequest};
 use destage_raid::array::{ArrayConfig, ParityMethod};
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 use destage_testkit::{ArraySizes, TestRng};
 
 use super::{LONG, PAGE, SECTOR};
@@ -22,12 +22,12 @@ pub struct Case {
     pub depth: usize,
 }
 
-fn level(of: u8) -> Level {
+fn level(of: u8) -> RaidLevel {
     match of {
-        0 => Level::Raid0,
-        4 => Level::Raid4,
-        5 => Level::Raid5,
-        _ => Level::Raid6,
+        0 => RaidLevel::Raid0,
+        4 => RaidLevel::Raid4,
+        5 => RaidLevel::Raid5,
+        _ => RaidLevel::Raid6,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use destage_cache::{CacheFigure, Served, host_cache, serve};
+use destage_cache::{CacheFigure, ServedTier, host_cache, serve};
 use destage_exec::{CrashRemains, ExecutorConduct, MemoryExecutor, NextStep, NoCheck, StepLatency};
 use destage_plan::{Column, Dev, HostNotice, HostOp, HostRequest, Issue, Nanos, Row, Shape as Host, Step};
 use destage_testkit::{ArraySizes, ExpectedContent, TestRng, data};
@@ -12,7 +12,7 @@ use crate::model::{Extent, FIGURES, Frag, Model};
 
 /// Cache and model side by side.
 pub struct Pair {
-    pub memory: MemoryExecutor<Box<dyn Served>>,
+    pub memory: MemoryExecutor<Box<dyn ServedTier>>,
     pub model: Model,
     pub sizes: ArraySizes,
     counted: &'static [CacheFigure],
@@ -254,7 +254,7 @@ impl Pair {
             };
             let (mut p, mut q) = ([0; PAGE as usize], [0; PAGE as usize]);
             for column in 0..case.shape.data() {
-                let place = destage_raid::Place { stripe, row_in_chunk: first, column: Column(column as u8) };
+                let place = destage_raid::PagePlace { stripe, row_in_chunk: first, column: Column(column as u8) };
                 let at = (geometry.page_of(place) * PAGE) as usize;
                 let data = page(column);
                 if data != &self.content.bytes()[at..at + PAGE as usize] {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use destage_raid::array::{ArrayConfig, ParityMethod};
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 use destage_testkit::TestRng;
 
 use super::{LONG, PAGE};
@@ -25,7 +25,7 @@ pub struct Case {
 impl Case {
     pub fn config(&self) -> ArrayConfig {
         let Shape { k, m, chunk } = self.params.shape;
-        let level = if m == 1 { Level::Raid5 } else { Level::Raid6 };
+        let level = if m == 1 { RaidLevel::Raid5 } else { RaidLevel::Raid6 };
         let geometry = Geometry::new(level, level.default_layout(), (k + m) as u32, chunk as u32, self.stripes * chunk);
         let mut config = ArrayConfig::new(geometry.expect("a shape that can be"));
         (config.idle_flush, config.page_bytes) = (LONG, PAGE as u32);

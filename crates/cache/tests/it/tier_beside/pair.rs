@@ -5,11 +5,11 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use destage_cache::{CacheFigure, Served, host_cache, serve};
+use destage_cache::{CacheFigure, ServedTier, host_cache, serve};
 use destage_exec::{CrashRemains, ExecutorConduct, MemoryExecutor, NextStep, NoCheck};
 use destage_plan::{Column, Control, Dev, Ext, HostNotice, HostOp, HostRequest, Issue, Row, Shape as Host, Step};
 use destage_raid::Geometry;
-use destage_raid::array::{Change, Delta, DeltaPlace, Source, Sources};
+use destage_raid::array::{DeltaPlace, PageDelta, RowSources, VersionDelta, VersionSource};
 use destage_testkit::TestRng;
 
 use super::{Bytes, Case, DrawnRequest, PAGE, SECTOR};
@@ -23,7 +23,7 @@ use crate::tier_model::{Model, Op, State, build};
 
 /// Cache and model side by side.
 pub struct Pair {
-    memory: MemoryExecutor<Box<dyn Served>>,
+    memory: MemoryExecutor<Box<dyn ServedTier>>,
     model: Box<dyn Model>,
     shape: Shape,
     geometry: Geometry,
@@ -443,13 +443,13 @@ impl Pair {
         let is_stale = state.stale.contains(&row);
         for (column, page) in (0..).map(Column).zip(self.shape.pages(row)) {
             let slot = slots.get(&page).map(|&slot| ext(slot));
-            let at_member = Source::Member;
+            let at_member = VersionSource::Member;
             let (mut newest, mut covered) =
-                (slot.map_or(at_member, Source::Page), slot.map_or(at_member, Source::Page));
+                (slot.map_or(at_member, VersionSource::Page), slot.map_or(at_member, VersionSource::Page));
             let what = slot.map(|ext| state.slots[(ext.first() - self.first) as usize]);
             match (what, state.pages.get(&page)) {
                 (Some(Slot::Old(_)), Some(held)) => {
-                    let Source::Delta(said) = sources.newest(column) else {
+                    let VersionSource::Delta(said) = sources.newest(column) else {
                         return Err(format!("the newest of page {page} is {:?}", sources.newest(column)));
                     };
                     newest = self.made(said, held.newest, Role::Newest, page, state)?;
@@ -469,15 +469,15 @@ impl Pair {
                     newest = covered;
                 }
                 (None, Some(held)) if held.newest.is_some() => {
-                    let Source::Before(said) = sources.covered(column) else {
+                    let VersionSource::Before(said) = sources.covered(column) else {
                         return Err(format!("what is covered of page {page} is {:?}", sources.covered(column)));
                     };
-                    covered = Source::Before(self.delta(said, held.newest, Role::Newest, page, state)?);
+                    covered = VersionSource::Before(self.delta(said, held.newest, Role::Newest, page, state)?);
                     self.makes(&self.bytes.newest[page as usize], said, &self.bytes.covered[page as usize], true)?;
                 }
                 (Some(Slot::New(_)), _) => {
                     let old = state.slots.iter().position(|slot| *slot == Slot::Old(page));
-                    covered = old.map_or(at_member, |old| Source::Page(ext(old as u64)));
+                    covered = old.map_or(at_member, |old| VersionSource::Page(ext(old as u64)));
                 }
                 _ => {}
             }
@@ -495,13 +495,13 @@ impl Pair {
     /// What the parity covers of a page that is made with a delta.
     fn covered(
         &self,
-        sources: &Sources,
+        sources: &RowSources,
         column: Column,
         at: Option<Where>,
         page: u64,
         state: &State,
-    ) -> Result<Source, String> {
-        let Source::Delta(said) = sources.covered(column) else {
+    ) -> Result<VersionSource, String> {
+        let VersionSource::Delta(said) = sources.covered(column) else {
             return Err(format!("what is covered of page {page} is {:?}", sources.covered(column)));
         };
         let (base, covered) = (self.page(said.base.dev(), said.base.first()), &self.bytes.covered[page as usize]);
@@ -510,19 +510,33 @@ impl Pair {
     }
 
     /// A page that is made with a delta of what is in its slot.
-    fn made(&self, said: Delta, at: Option<Where>, role: Role, page: u64, state: &State) -> Result<Source, String> {
+    fn made(
+        &self,
+        said: PageDelta,
+        at: Option<Where>,
+        role: Role,
+        page: u64,
+        state: &State,
+    ) -> Result<VersionSource, String> {
         let slot = slots_of(state)[&page];
         let base = Ext::new(Dev(self.geometry.members()), self.first + slot, 1);
-        let Change { place, offset, len } = self.delta(change(said), at, role, page, state)?;
-        Ok(Source::Delta(Delta { base, place, offset, len }))
+        let VersionDelta { place, offset, len } = self.delta(change(said), at, role, page, state)?;
+        Ok(VersionSource::Delta(PageDelta { base, place, offset, len }))
     }
 
     /// Where the delta of an old page is, with the slot of the NVRAM as the cache says, in which it must be.
-    fn delta(&self, said: Change, at: Option<Where>, role: Role, page: u64, state: &State) -> Result<Change, String> {
+    fn delta(
+        &self,
+        said: VersionDelta,
+        at: Option<Where>,
+        role: Role,
+        page: u64,
+        state: &State,
+    ) -> Result<VersionDelta, String> {
         Ok(match (at, said.place) {
             (Some(Where::Ssd(at)), _) => {
                 let ext = Ext::new(Dev(self.geometry.members()), at.slot, 1);
-                Change { place: DeltaPlace::Page(ext), offset: at.offset, len: at.len }
+                VersionDelta { place: DeltaPlace::Page(ext), offset: at.offset, len: at.len }
             }
             (Some(Where::Staged), DeltaPlace::Nv(_)) => {
                 let staged = state
@@ -530,14 +544,14 @@ impl Pair {
                     .iter()
                     .find(|staged| staged.page == page && staged.role == role)
                     .expect("it is staged");
-                Change { place: said.place, offset: 0, len: staged.len }
+                VersionDelta { place: said.place, offset: 0, len: staged.len }
             }
             _ => return Err(format!("the delta of page {page} is {said:?}, by the model {at:?}")),
         })
     }
 
     /// A delta makes one page of another. Of a page that is kept as it was it may be the new page itself.
-    fn makes(&self, base: &[u8], delta: Change, expected: &[u8], alone: bool) -> Result<(), String> {
+    fn makes(&self, base: &[u8], delta: VersionDelta, expected: &[u8], alone: bool) -> Result<(), String> {
         let bytes = match delta.place {
             DeltaPlace::Page(ext) => self.page(ext.dev(), ext.first()),
             DeltaPlace::Nv(slot) => self.memory.view().slot(slot).to_vec(),
@@ -611,8 +625,8 @@ fn cleaned_by(outcome: &Outcome) -> Vec<u64> {
     phases.flat_map(|phase| phase.asks.iter().filter_map(row)).collect()
 }
 
-const fn change(delta: Delta) -> Change {
-    Change { place: delta.place, offset: delta.offset, len: delta.len }
+const fn change(delta: PageDelta) -> VersionDelta {
+    VersionDelta { place: delta.place, offset: delta.offset, len: delta.len }
 }
 
 /// Pages of which the parity covers an older version.

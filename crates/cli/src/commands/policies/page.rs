@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Result, bail};
-use destage_cache::{self as cache, HostCacheInfo, HostCacheSpec, Medium, all_host_caches, host_cache_layers};
+use destage_cache::{self as cache, CacheMedium, HostCacheInfo, HostCacheSpec, all_host_caches, host_cache_layers};
 use destage_plan::{ParamSpec, PolicySpec, names};
 use destage_policy::buffer::{self, Built, LayerInfo, PolicyInfo, layers, policies};
 use serde_json::{Value, json};
@@ -204,9 +204,9 @@ impl Entry {
             }
             Self::HostCache(info) => {
                 let size = match info.medium {
-                    Medium::None => "of nothing: it has none",
-                    Medium::Device => "of its SSD",
-                    Medium::Nvram => "of its share of the NVRAM",
+                    CacheMedium::None => "of nothing: it has none",
+                    CacheMedium::Device => "of its SSD",
+                    CacheMedium::Nvram => "of its share of the NVRAM",
                 };
                 let mut facts = vec![
                     ("paper", info.paper.to_owned()),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_crash::{Dice, caught};
+use destage_crash::{RandomDraws, caught};
 use destage_engine::{ArrayDescription, ArrayMaking, ArrayState, BlockBackend, NvramPart};
 use destage_exec::{CrashPoint, ExecutorFault, OsInterface, RecordingOs};
 
@@ -144,7 +144,7 @@ impl KilledCommand<'_> {
     ) -> Result<(), String> {
         let CrashPoint { operations, power, left } = moment;
         (tally.ends, tally.cuts) = (tally.ends + 1, tally.cuts + u64::from(power));
-        let dice = Dice::part(self.seed ^ operations, self.case as u64);
+        let dice = RandomDraws::part(self.seed ^ operations, self.case as u64);
         caught(|| {
             if is_done {
                 self.check_description(&left);
@@ -167,9 +167,9 @@ impl KilledCommand<'_> {
 
     /// Carries the command out; tells what it leaves at some of its operations, and at its end if that is among them.
     fn trail(&self, window: Range<u64>) -> CommandTrail {
-        let mut dice = Dice::part(self.seed, self.case as u64);
+        let mut dice = RandomDraws::part(self.seed, self.case as u64);
         let chance = dice.draw();
-        let os = RecordingOs::new(move |n| Box::new(Dice::part(chance, n)));
+        let os = RecordingOs::new(move |n| Box::new(RandomDraws::part(chance, n)));
         prepare(&os, self.cache);
         match self.case {
             CommandCase::Create | CommandCase::CreateOver | CommandCase::Adopt => self.make(&os, dice, &window),
@@ -216,18 +216,18 @@ impl KilledCommand<'_> {
     }
 
     /// Makes an array with content, of which some may be in the cache alone.
-    fn filled(&self, cache: &str, os: &RecordingOs, mut dice: Dice) -> ServedArray {
+    fn filled(&self, cache: &str, os: &RecordingOs, mut dice: RandomDraws) -> ServedArray {
         let description = description(cache, self.seed, 1);
         let known = ClientKnowledge::fresh(&description);
         make(os, &description);
-        let served = ServedArray::open(os, known, Dice::new(dice.draw()), false);
+        let served = ServedArray::open(os, known, RandomDraws::new(dice.draw()), false);
         let mut served = served.unwrap_or_else(|refused| panic!("it is refused: {}", refused.why));
         served.work(30);
         served
     }
 
     /// Gives an order to an array that is served.
-    fn order(&self, os: &RecordingOs, dice: Dice, window: &Range<u64>) -> CommandTrail {
+    fn order(&self, os: &RecordingOs, dice: RandomDraws, window: &Range<u64>) -> CommandTrail {
         let mut served = self.filled(self.cache, os, dice);
         let lost = match self.case {
             CommandCase::ReplaceLost | CommandCase::ReplaceOwn => Some("member 1"),
@@ -278,7 +278,7 @@ impl KilledCommand<'_> {
     }
 
     /// Makes an array.
-    fn make(&self, os: &RecordingOs, dice: Dice, window: &Range<u64>) -> CommandTrail {
+    fn make(&self, os: &RecordingOs, dice: RandomDraws, window: &Range<u64>) -> CommandTrail {
         let new = description(self.cache, self.seed, 2);
         let shared: Arc<dyn OsInterface> = Arc::new(os.clone());
         let old = description(self.cache, self.seed, 1);
@@ -297,7 +297,7 @@ impl KilledCommand<'_> {
     }
 
     /// Leaves members with data and parity, as md would: nothing behind them, and nothing else.
-    fn adoptable(&self, os: &RecordingOs, dice: Dice) -> ClientKnowledge {
+    fn adoptable(&self, os: &RecordingOs, dice: RandomDraws) -> ClientKnowledge {
         let served = self.filled("none", os, dice);
         let (_, known, _) = served.stop();
         let pages = (OFFSET + description("none", self.seed, 1).array.member_size.0) as usize;
@@ -313,7 +313,7 @@ impl KilledCommand<'_> {
     }
 
     /// Starts an array.
-    fn start(&self, os: &RecordingOs, dice: Dice, window: &Range<u64>) -> CommandTrail {
+    fn start(&self, os: &RecordingOs, dice: RandomDraws, window: &Range<u64>) -> CommandTrail {
         let mut served = self.filled(self.cache, os, dice.clone());
         let (left, mut known) = match self.case {
             CommandCase::Start | CommandCase::StartDegraded => {
@@ -384,7 +384,7 @@ impl KilledCommand<'_> {
         left: &RecordingOs,
         power: bool,
         mut known: ClientKnowledge,
-        dice: Dice,
+        dice: RandomDraws,
         allowed: AllowedLosses,
         tally: &mut CutTally,
     ) {

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_crash::Dice;
+use destage_crash::RandomDraws;
 use destage_engine::{ArrayDescription, ArrayMaking, ArrayState, BlockBackend, DescriptionError, DeviceReplacement};
 use destage_exec::{FilesError, RecordingOs};
 
-use destage_raid::Level;
+use destage_raid::RaidLevel;
 
 use super::knowledge::ClientKnowledge;
 use super::served::{MEMBERS, RefusedStart, ServedArray, described};
@@ -77,7 +77,7 @@ impl CutTally {
 pub fn start(
     os: &RecordingOs,
     known: ClientKnowledge,
-    dice: Dice,
+    dice: RandomDraws,
     allowed: AllowedLosses,
     tally: &mut CutTally,
 ) -> ServedArray {
@@ -107,7 +107,13 @@ pub fn start(
 
 /// Looks at what is left: it is served, with the content that it must have; what is lost is replaced; and after that it
 /// can do without any member.
-pub fn look(os: &RecordingOs, known: ClientKnowledge, mut dice: Dice, allowed: AllowedLosses, tally: &mut CutTally) {
+pub fn look(
+    os: &RecordingOs,
+    known: ClientKnowledge,
+    mut dice: RandomDraws,
+    allowed: AllowedLosses,
+    tally: &mut CutTally,
+) {
     let mut served = start(os, known, dice.clone(), allowed, tally);
     tally.served += 1;
     served.read_all();
@@ -136,7 +142,7 @@ pub fn look(os: &RecordingOs, known: ClientKnowledge, mut dice: Dice, allowed: A
     let (os, known, _) = served.stop();
     let text = String::from_utf8(os.content(&described()).expect("a description")).expect("text");
     let description = ArrayDescription::parse(&text, &described()).expect("it is one");
-    if description.array.level == Level::Raid0 {
+    if description.array.level == RaidLevel::Raid0 {
         let opened = ServedArray::open(&os, known, dice, false);
         let mut served = opened.unwrap_or_else(|refused| panic!("it is refused after a clean stop: {}", refused.why));
         assert_eq!(served.state(), ArrayState::Serving, "it is whole");

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use destage_crash::{Model, SECTOR};
+use destage_crash::{SECTOR, SectorModel};
 use destage_engine::{ArrayDescription, ByteRange};
 use destage_plan::HostOp;
-use destage_raid::array::Regime;
+use destage_raid::array::DurabilityMode;
 
 use super::served::{DATA, PAGE, PAGE_SECTORS};
 
@@ -30,7 +30,7 @@ impl AskedRequest {
 /// Holds what clients know of an array.
 #[derive(Clone, Debug)]
 pub struct ClientKnowledge {
-    pub model: Model,
+    pub model: SectorModel,
     pub(super) asked: Vec<AskedRequest>,
     pub(super) number: u64,
     /// Tells that writes may be lost that were nowhere else.
@@ -40,8 +40,8 @@ pub struct ClientKnowledge {
 
 impl ClientKnowledge {
     pub fn fresh(description: &ArrayDescription) -> Self {
-        let every_write = description.array.durability == Regime::EveryWrite;
-        let model = Model::new(DATA / SECTOR as u64, PAGE_SECTORS, every_write);
+        let every_write = description.array.durability == DurabilityMode::EveryWrite;
+        let model = SectorModel::new(DATA / SECTOR as u64, PAGE_SECTORS, every_write);
         Self { model, asked: Vec::new(), number: 0, has_given_up: false, given_up: BTreeSet::new() }
     }
 

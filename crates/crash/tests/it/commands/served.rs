@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_crash::{Change, Dice, SECTOR, sector_bytes, value_of};
+use destage_crash::{ModelChange, RandomDraws, SECTOR, sector_bytes, value_of};
 use destage_engine::{
     AcceptedLosses, ArrayBackend, ArrayDescription, ArrayMaking, ArrayPart, ArrayState, BlockBackend, ByteSize,
     CachePart, DeviceReplacement, IoPart, NvramPart, ReplaceOutcome, Uuid,
 };
 use destage_exec::{CrashPoint, OsInterface, RecordingOs, RequestCompletion};
 use destage_plan::{HostOp, HostRequest};
-use destage_raid::Level;
-use destage_raid::array::{ParityMethod, Regime};
+use destage_raid::RaidLevel;
+use destage_raid::array::{DurabilityMode, ParityMethod};
 
 use super::knowledge::{AskedRequest, ClientKnowledge};
 
@@ -42,7 +42,7 @@ pub fn described() -> PathBuf {
 pub fn description(cache: &str, seed: u64, uuid: u128) -> ArrayDescription {
     let (policy, place) = cache.split_once('@').unwrap_or((cache, ""));
     let array = ArrayPart {
-        level: if place == "raid0" { Level::Raid0 } else { Level::Raid5 },
+        level: if place == "raid0" { RaidLevel::Raid0 } else { RaidLevel::Raid5 },
         layout: None,
         chunk: ByteSize(2 * PAGE),
         page: ByteSize(PAGE),
@@ -50,7 +50,7 @@ pub fn description(cache: &str, seed: u64, uuid: u128) -> ArrayDescription {
         data_offset: ByteSize(OFFSET),
         md: None,
         parity: ParityMethod::Min,
-        durability: if seed % 4 == 3 { Regime::EveryWrite } else { Regime::Flush },
+        durability: if seed % 4 == 3 { DurabilityMode::EveryWrite } else { DurabilityMode::Flush },
         members: (0..MEMBERS).map(|member| format!("member{member}").into()).collect(),
     };
     let has_size = policy != "none";
@@ -100,14 +100,19 @@ pub struct ServedArray {
     pub os: RecordingOs,
     pub array: ArrayBackend,
     pub known: ClientKnowledge,
-    pub dice: Dice,
+    pub dice: RandomDraws,
     /// Keeps what was left at each operation, with what was known then.
     pub ends: Vec<(CrashPoint, ClientKnowledge)>,
 }
 
 impl ServedArray {
     /// Opens the array, and waits until it is put right.
-    pub fn open(os: &RecordingOs, known: ClientKnowledge, dice: Dice, accepts: bool) -> Result<Self, RefusedStart> {
+    pub fn open(
+        os: &RecordingOs,
+        known: ClientKnowledge,
+        dice: RandomDraws,
+        accepts: bool,
+    ) -> Result<Self, RefusedStart> {
         let path = described();
         let text = os.content(&path).map(|text| String::from_utf8(text).expect("it is text"));
         let opened = ArrayDescription::parse(&text.expect("there is a description"), &path).and_then(|description| {
@@ -323,11 +328,11 @@ impl ServedArray {
     }
 }
 
-const fn change(op: HostOp) -> Option<Change> {
+const fn change(op: HostOp) -> Option<ModelChange> {
     match op {
-        HostOp::Write => Some(Change::Write),
-        HostOp::Discard => Some(Change::Discard),
-        HostOp::WriteZeroes | HostOp::WriteZeroesUnmap => Some(Change::Zero),
+        HostOp::Write => Some(ModelChange::Write),
+        HostOp::Discard => Some(ModelChange::Discard),
+        HostOp::WriteZeroes | HostOp::WriteZeroesUnmap => Some(ModelChange::Zero),
         HostOp::Read | HostOp::Flush => None,
     }
 }

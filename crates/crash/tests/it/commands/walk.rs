@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use destage_crash::{Dice, caught};
+use destage_crash::{RandomDraws, caught};
 use destage_engine::{BlockBackend, DescribedArray, ScrubRequest, ScrubState, ScrubStatus};
 use destage_exec::{BadBytes, IoFault, RecordingOs};
 use destage_plan::{Dev, DevSet, HostOp, Row};
@@ -82,7 +82,7 @@ pub enum WalkEvent {
 struct WalkState {
     seed: u64,
     cache: &'static str,
-    dice: Dice,
+    dice: RandomDraws,
     /// Tells that a device has failed, and that this need not be noted: rows that were being written may be torn after an end.
     window: bool,
     /// Names the files that are broken.
@@ -134,7 +134,7 @@ impl WalkState {
 
     /// Starts an array again.
     fn open(mut self, os: &RecordingOs, known: ClientKnowledge) -> RandomWalk {
-        let dice = Dice::new(self.dice.draw());
+        let dice = RandomDraws::new(self.dice.draw());
         let served = start(os, known, dice, self.allowed(), &mut CutTally::default());
         self.reads_alone = self.dice.one_in(5);
         let mut walk = RandomWalk { served, state: self };
@@ -153,9 +153,9 @@ impl WalkState {
 
 impl RandomWalk {
     fn begin(cache: &'static str, seed: u64, notes: Rc<RefCell<Vec<String>>>) -> Self {
-        let mut dice = Dice::part(seed, u64::MAX - 20);
+        let mut dice = RandomDraws::part(seed, u64::MAX - 20);
         let chance = dice.draw();
-        let os = RecordingOs::new(move |n| Box::new(Dice::part(chance, n)));
+        let os = RecordingOs::new(move |n| Box::new(RandomDraws::part(chance, n)));
         prepare(&os, cache);
         let description = description(cache, seed, 1);
         make(&os, &description);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use destage_delta::lengths::Lengths;
+use destage_delta::lengths::DeltaLengthRule;
 use destage_plan::{
     Controller, Dev, HostNotice, HostOp, HostRequest, Nanos, Op, PageGeometry, Request, SECTOR_BYTES, Shape,
 };
 use destage_raid::array::ArrayConfig;
-use destage_raid::{Geometry, Level};
+use destage_raid::{Geometry, RaidLevel};
 use destage_sim::array::{
     ArrayError, ArrayExperiment, ArrayHost, ArrayReport, ArrayResult, ArraySetup, DeviceSetup, Executor, FixedTimes,
     Injection, InjectionKind, Service,
@@ -22,7 +22,7 @@ use crate::in_memory;
 pub(crate) const PAGE: u64 = 4096;
 
 /// A geometry with chunks of so many pages.
-pub(crate) fn geometry(level: Level, members: u32, chunk_pages: u32, member_pages: u64) -> Geometry {
+pub(crate) fn geometry(level: RaidLevel, members: u32, chunk_pages: u32, member_pages: u64) -> Geometry {
     Geometry::new(level, None, members, chunk_pages, member_pages).expect("an array")
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn answered<C: Controller>(executor: &mut Executor<C>, tag: u64) -> N
 }
 
 /// An experiment over members with constant times, without a cache.
-pub(crate) fn experiment(level: Level, members: u32, policies: &[&str]) -> ArrayExperiment {
+pub(crate) fn experiment(level: RaidLevel, members: u32, policies: &[&str]) -> ArrayExperiment {
     let times = FixedTimes { read: Nanos(100_000), write: Nanos(150_000), other: Nanos(50_000), page: Nanos(2_000) };
     let has_cache = policies.iter().any(|policy| policy.starts_with("write-through"));
     ArrayExperiment {
@@ -88,7 +88,7 @@ pub(crate) fn experiment(level: Level, members: u32, policies: &[&str]) -> Array
         drive_cache: None,
         cache_device: DeviceSetup::Ssd { config: small_ssd(), start: StartState::Full },
         cache_endurance: None,
-        deltas: Lengths::default(),
+        deltas: DeltaLengthRule::default(),
         delta_seed: 1,
         schedulers: vec![Scheduler::CLook],
         service: Service::default(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use destage_crash::Dice;
+use destage_crash::RandomDraws;
 use destage_exec::RecordingOs;
 use destage_plan::Dev;
 
@@ -74,7 +74,7 @@ impl RandomWalk {
         let newer: Vec<_> =
             paths[MEMBERS..].iter().map(|path| (path, os.content(path).expect("it is there"))).collect();
         copies[MEMBERS..].iter().for_each(|(path, bytes)| os.put(path, bytes));
-        let dice = Dice::new(state.dice.draw());
+        let dice = RandomDraws::new(state.dice.draw());
         let known = match ServedArray::open(&os, known, dice, false) {
             Err(refused) => {
                 assert!(refused.why.contains("--accept-losses"), "it names no way on: {}", refused.why);
@@ -101,6 +101,6 @@ impl RandomWalk {
         self.watch();
         let Self { served, mut state } = self;
         let (os, known) = served.finish(state.dice.one_in(2));
-        look(&os, known, Dice::new(state.dice.draw()), state.allowed(), &mut CutTally::default());
+        look(&os, known, RandomDraws::new(state.dice.draw()), state.allowed(), &mut CutTally::default());
     }
 }
