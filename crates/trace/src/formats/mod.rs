@@ -16,6 +16,7 @@ mod block_events;
 mod columns;
 mod diskmon;
 mod disksim;
+mod etw;
 mod fio;
 mod ftrace;
 mod lcs;
@@ -157,6 +158,7 @@ formats! {
     ssdsim::Ssdsim,
     msr_cut::MsrCut,
     diskmon::Diskmon,
+    etw::Etw,
     wiscsee::Wiscsee,
     blkparse::Blkparse,
     blktrace::Blktrace,

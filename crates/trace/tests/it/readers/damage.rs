@@ -37,6 +37,7 @@ fn samples_by_hand() -> Vec<(&'static str, Vec<u8>)> {
         ("ssdsim", file("ssdsim.trace")),
         ("msr-cut", file("msr-cut.trace")),
         ("diskmon", file("diskmon.txt")),
+        ("etw", file("etw.csv")),
         ("wiscsee", file("wiscsee.txt")),
         ("blkparse", file("blkparse.txt")),
         ("blktrace", file("loop.blktrace")),

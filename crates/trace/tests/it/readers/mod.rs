@@ -242,6 +242,41 @@ fn diskmon() {
 }
 
 #[test]
+fn etw() {
+    check(
+        "etw.csv",
+        "",
+        FormatId::Etw,
+        &["3", "0"],
+        &[
+            request(0, R, 0x01_2345_6000, 8192, 0),
+            request(557_000, W, 4096, 512, 1),
+            request(1_057_000, Flush, 0, 0, 1),
+        ],
+    );
+    // Many events may come before the first request, and a summary.
+    let events = "ThreadDCStart, 7, a (1), 1\n".repeat(4000);
+    let head = "BeginHeader\n DiskRead, TimeStamp\nEndHeader\nOS Version: 6.0.6001, Trace Size: 2048KB\n";
+    let many = format!("{head}{events} DiskRead, 9, a (1), 1, 0x1, 0x200, 0x400, 9, 2\n");
+    assert_eq!(read(many, "", false).unwrap().0, [request(0, R, 512, 1024, 0)]);
+    // Without its header, and with nothing but events that are no requests.
+    let rows = "DiskRead, 5, a (1), 1, 0x1, 0x200, 0x400, 9, 2\nDiskReadInit, 6, a (1), 1, 0x1\n";
+    assert_eq!(read(rows, "", false).unwrap().0, [request(0, R, 512, 1024, 0)]);
+    for (row, reason) in [
+        (
+            "DiskRead, 5, a (1), 1, 0x1, zero, 0x400, 9, 2\n",
+            "ByteOffset is \"zero\", expected a whole number below 2^64",
+        ),
+        ("DiskRead, soon, a (1), 1, 0x1, 0, 0, 9, 2\n", "TimeStamp is \"soon\""),
+        ("DiskWrite, 5, a (1), 1, 0x1, 0, 0\n", "the line ends before ElapsedTime"),
+        ("5, DiskRead, 0\n", "the event is \"5\", expected DiskRead, DiskWrite or the word of another event"),
+    ] {
+        let error = error(row, "etw");
+        assert!(error.starts_with("memory, line 1: ") && error.contains(reason), "{error}");
+    }
+}
+
+#[test]
 fn wiscsee() {
     check(
         "wiscsee.txt",
