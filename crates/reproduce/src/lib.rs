@@ -5,6 +5,7 @@ pub mod counted;
 pub mod figure;
 pub mod grade;
 pub mod metric;
+pub mod originals;
 pub mod page;
 pub mod panel;
 pub mod paper;
