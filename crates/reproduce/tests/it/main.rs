@@ -5,6 +5,7 @@ mod small;
 mod counted;
 mod grade;
 mod kept;
+mod originals;
 mod page;
 mod prose;
 mod reproduce;
