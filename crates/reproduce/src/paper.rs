@@ -127,6 +127,8 @@ pub struct WorkloadEntry {
     pub files: Vec<String>,
     /// The trace's format where its content does not decide.
     pub format: Option<String>,
+    /// The trace by its name in the catalogue: whatever file is recognised as it is read, before `files`.
+    pub trace: Option<String>,
 }
 
 /// Settings that differ from the paper's own.
@@ -386,8 +388,9 @@ impl Paper {
                     workload.name
                 ));
             }
-            if workload.synthetic.is_some() != workload.files.is_empty() {
-                return wrong(format!("workload \"{}\": give either 'synthetic' or 'files'", workload.name));
+            let is_file = !workload.files.is_empty() || workload.trace.is_some();
+            if workload.synthetic.is_some() == is_file {
+                return wrong(format!("workload \"{}\": give either 'synthetic' or 'files' or 'trace'", workload.name));
             }
             if let Some(key) = RESERVED.iter().find(|key| workload.settings.contains_key(**key)) {
                 return wrong(format!("workload \"{}\": settings: '{key}' cannot be one", workload.name));

@@ -202,7 +202,12 @@ pub fn markdown(reproduction: &Reproduction) -> String {
     for (number, (workload, results)) in paper.workload.iter().zip(&reproduction.results).enumerate() {
         let _ = write!(out, "\n**{}** ({})", workload.name, workload.provenance.label());
         if results.is_empty() {
-            let _ = writeln!(out, ": not run; none of {} was found", workload.files.join(", "));
+            let _ = match &workload.trace {
+                Some(trace) if workload.files.is_empty() => {
+                    writeln!(out, ": not run; no file was recognised as it ({trace})")
+                }
+                _ => writeln!(out, ": not run; none of {} was found", workload.files.join(", ")),
+            };
             continue;
         }
         out.push('\n');

@@ -464,7 +464,10 @@ fn errors_say_what_is_wrong_and_where() {
             "p.toml: workload \"the original\": neither a claim nor a figure",
         ),
         (with("16, 20]", "16, 4294967295]"), "p.toml: example S3: writes: pages are below 65536"),
-        (with("synthetic = \"WORKLOAD\"", ""), "p.toml: workload \"random\": give either 'synthetic' or 'files'"),
+        (
+            with("synthetic = \"WORKLOAD\"", ""),
+            "p.toml: workload \"random\": give either 'synthetic' or 'files' or 'trace'",
+        ),
     ];
     for (error, expected) in cases {
         assert!(error.contains(expected), "{error}\nshould contain\n{expected}");
