@@ -1,6 +1,8 @@
 //! Recognising traces: small files that are made to look like originals, whose figures a catalogue of the test's own gives, what
 //! only looks like them, and the real pieces beside the checkout.
 
+mod known;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
