@@ -140,6 +140,14 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "trace find",
+        &[
+            example("destage trace find /where/msr/and/financial/lie", "which of the papers' traces are there"),
+            example("destage trace find prn_0.csv.gz", "whether a file is what its name says"),
+            example("destage trace find /where/they/lie --json", "for programs"),
+        ],
+    ),
+    (
         "trace convert",
         &[
             example("destage trace convert mine.blkparse mine.destage", "compact, and read fastest"),

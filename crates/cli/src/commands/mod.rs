@@ -6,6 +6,7 @@ mod block_device;
 mod completions;
 mod create;
 mod export;
+mod find;
 mod flush;
 mod free_space;
 mod man;

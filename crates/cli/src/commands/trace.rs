@@ -18,7 +18,7 @@ use destage_trace::{
     NATIVE_DEFAULT_LEVEL, Nanos, OpenOptions, Request, Source, Synth, Trace, TraceSummary,
 };
 
-use super::{export, mrc, record};
+use super::{export, find, mrc, record};
 use crate::candidates;
 use crate::flags;
 use crate::output::Outputs;
@@ -49,6 +49,7 @@ pub(super) fn level_arg() -> Arg {
 pub fn command() -> Command {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON");
     Command::new("trace")
+        .visible_alias("traces")
         .about("Record block traces, look at them, convert them, make them up")
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -115,6 +116,7 @@ pub fn command() -> Command {
                 ),
         )
         .subcommand(mrc::command())
+        .subcommand(find::command())
         .subcommand(record::command())
         .subcommand(Command::new("formats").about("List the formats that can be read and written"))
 }
@@ -127,6 +129,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("head", matches)) => head(matches),
         Some(("synth", matches)) => make_up(matches),
         Some(("mrc", matches)) => mrc::run(matches),
+        Some(("find", matches)) => find::run(matches),
         Some(("record", matches)) => record::run(matches),
         Some(("workloads", matches)) => workloads(matches),
         Some(("formats", _)) => formats(),

@@ -18,6 +18,7 @@ mod devices;
 mod documents;
 mod exit_status;
 mod failure_rows;
+mod find;
 mod findings;
 mod latency_log;
 mod outputs;
