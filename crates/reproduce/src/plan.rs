@@ -12,6 +12,7 @@ use destage_sweep::Group;
 use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
 
 use crate::figure::Figure;
+use crate::originals::FoundTraces;
 use crate::paper::{Paper, Variant, WorkloadEntry};
 use crate::run::EvidenceError;
 use crate::several;
@@ -70,10 +71,15 @@ pub(crate) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// What is run with the traces that are in these folders, looked for in order; for a quick look with two seeds and
-    /// an eighth of lengths and warm-ups.
-    pub(crate) fn of(paper: &'a Paper, folders: &[PathBuf], quick: bool) -> Result<Self, EvidenceError> {
-        let mut origins = paper.workload.iter().map(|w| origin(w, folders)).collect::<Result<Vec<_>, _>>()?;
+    /// What is run with the traces that were recognised, and else with those that are in these folders, looked for in order; for
+    /// a quick look with two seeds and an eighth of lengths and warm-ups.
+    pub(crate) fn of(
+        paper: &'a Paper,
+        folders: &[PathBuf],
+        found: Option<&FoundTraces>,
+        quick: bool,
+    ) -> Result<Self, EvidenceError> {
+        let mut origins = paper.workload.iter().map(|w| origin(w, folders, found)).collect::<Result<Vec<_>, _>>()?;
         if quick {
             for (workload, origin) in paper.workload.iter().zip(&mut origins) {
                 if let Some(origin) = origin {
@@ -145,11 +151,11 @@ impl<'a> Plan<'a> {
             key.part(value);
         }
         match (self.origin(task), self.requests(task)?) {
-            (Origin::File { file, content, .. }, _) => {
+            (Origin::File { file, format, content, .. }, _) => {
                 // The name may tell the format.
                 key.part("file");
                 key.part(file.file_name().unwrap_or_default().as_encoded_bytes());
-                key.part(workload.format.as_deref().unwrap_or_default());
+                key.part(format.as_ref().map(ToString::to_string).unwrap_or_default());
                 key.part(content.expect("traces were looked into"));
             }
             (Origin::Synthetic(name), Requests::Made(made)) => {
@@ -221,10 +227,10 @@ impl<'a> Plan<'a> {
             settings.set(&format!("{key}={value}"))?;
         }
         match (self.origin(task), self.requests(task)?) {
-            (Origin::File { file, .. }, _) => {
+            (Origin::File { file, format, .. }, _) => {
                 settings.flag(TRACE.name(), vec![path_text::of(file)])?;
-                if let Some(format) = &workload.format {
-                    settings.flag(FORMAT.name(), vec![format.clone()])?;
+                if let Some(format) = format {
+                    settings.flag(FORMAT.name(), vec![format.to_string()])?;
                 }
             }
             (Origin::Synthetic(name), Requests::Made(made)) => {
@@ -328,8 +334,13 @@ pub(crate) fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&V
     (wanted.cloned().collect(), caches.into_iter().collect())
 }
 
-/// Where the workload is, if it is anywhere.
-fn origin(workload: &WorkloadEntry, folders: &[PathBuf]) -> Result<Option<Origin>, ScenarioError> {
+/// Where the workload is, if it is anywhere: what was recognised as its trace, else a file of one of its names that was not found
+/// to be something else.
+fn origin(
+    workload: &WorkloadEntry,
+    folders: &[PathBuf],
+    found: Option<&FoundTraces>,
+) -> Result<Option<Origin>, ScenarioError> {
     if let Some(name) = &workload.synthetic {
         // What is wrong with it shall be known before anything is run.
         Workload::named(name)?.open()?;
@@ -338,10 +349,15 @@ fn origin(workload: &WorkloadEntry, folders: &[PathBuf]) -> Result<Option<Origin
     let at = |error: &dyn std::fmt::Display| ScenarioError::new(error).at(format_args!("workload {}", workload.name));
     let format = workload.format.as_ref().map(|text| text.parse::<FormatSpec>()).transpose();
     let format = format.map_err(|error| at(&error))?;
+    let of_file = |file: PathBuf, format| Origin::File { file, format, limit: None, content: None };
+    if let Some(recognised) = found.zip(workload.trace.as_ref()).and_then(|(found, trace)| found.of(trace)) {
+        return Ok(Some(of_file(recognised.path.clone(), recognised.format.clone())));
+    }
+    let is_refused = |file: &PathBuf| found.is_some_and(|found| found.refusal(file).is_some());
     let files = workload.candidates(folders);
     Ok(files
-        .filter(|file| file.is_file())
-        .map(|file| Origin::File { file, format: format.clone(), limit: None, content: None })
+        .filter(|file| file.is_file() && !(workload.trace.is_some() && is_refused(file)))
+        .map(|file| of_file(file, format.clone()))
         .next())
 }
 

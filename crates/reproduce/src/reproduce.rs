@@ -16,6 +16,7 @@ use destage_sim::measure::Estimate;
 use destage_sweep::{AT_A_TIME, Elsewhere, whole};
 
 use crate::grade::{ClaimGrade, seeds_needed};
+use crate::originals::FoundTraces;
 use crate::paper::{Claim, Example, Over, Paper, Provenance, WorkloadEntry};
 use crate::parallel;
 use crate::plan::{Plan, Task};
@@ -140,8 +141,10 @@ impl<'a> Reproduction<'a> {
 /// How a paper is reproduced.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// Where traces are looked for, in order.
+    /// Where traces are looked for by name, in order.
     pub folders: &'a [PathBuf],
+    /// What was recognised, which is taken before that.
+    pub found: Option<&'a FoundTraces>,
     /// With two seeds, and an eighth of lengths and warm-ups.
     pub quick: bool,
     /// Results of single runs from before, and where those of this time are kept.
@@ -177,13 +180,13 @@ pub fn reproduce<'a>(
     step: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Reproduction<'a>, EvidenceError> {
     let watch = Steps { step, done: AtomicUsize::new(0), of: AtomicUsize::new(0) };
-    reproduce_with(paper, Options { folders, quick: false, kept: None, on: None, watch: &watch })
+    reproduce_with(paper, Options { folders, found: None, quick: false, kept: None, on: None, watch: &watch })
 }
 
 /// The same, as the options say.
 pub fn reproduce_with<'a>(paper: &'a Paper, options: Options<'_>) -> Result<Reproduction<'a>, EvidenceError> {
-    let Options { folders, quick, kept, on, watch } = options;
-    let mut plan = Plan::of(paper, folders, quick)?;
+    let Options { folders, found, quick, kept, on, watch } = options;
+    let mut plan = Plan::of(paper, folders, found, quick)?;
     if kept.is_some() {
         plan.look_into_traces()?;
     }

@@ -1,12 +1,13 @@
 //! `destage reproduce`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anstyle::Style;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_report::kept::Kept;
+use destage_reproduce::originals::{FoundTraces, TraceCatalogue};
 use destage_reproduce::page::Pages;
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::report;
@@ -16,9 +17,10 @@ use destage_scenario::path_text;
 use destage_scenario::workload::is_file;
 use destage_sweep::Elsewhere;
 
+use crate::commands::find;
 use crate::commands::report::Folder;
 use crate::output::Outputs;
-use crate::progress::Runs;
+use crate::progress::{Runs, bar_on_stderr};
 use crate::screen::{self, Screen};
 use crate::table::{Cell, Column, Table};
 use crate::workers::{self, Workers};
@@ -43,7 +45,10 @@ pub fn command() -> Command {
                 .action(ArgAction::Append)
                 .value_parser(value_parser!(PathBuf))
                 .value_hint(ValueHint::DirPath)
-                .help("Where the papers' own traces are looked for, before ./traces; may be given several times"),
+                .help(
+                    "Where the papers' own traces are looked for, before ./traces, in all folders within and by content (`destage \
+                     trace find DIR` tells what is there); may be given several times",
+                ),
         )
         .arg(
             Arg::new("markdown")
@@ -102,13 +107,15 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             anyhow::bail!("--traces {}: there is no such folder", folder.display());
         }
     }
-    folders.push(RECORDINGS.into());
     let pool = flags::thread_pool(matches)?;
+    let found = recognise(&papers, &folders, &pool)?;
+    folders.push(RECORDINGS.into());
     let target = matches.get_one::<PathBuf>("markdown");
     // A file that cannot be written shall be known before the simulation, not after it.
     let read = papers
         .iter()
         .flat_map(|paper| paper.reads(&folders))
+        .chain(found.files.iter().map(|file| file.path.clone()))
         .chain(names.iter().filter(|name| is_file(name)).map(|name| path_text::path(name)));
     let mut outputs = Outputs::apart_from(read)?;
     // The folder first, since the other may lie in it.
@@ -135,7 +142,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             text.push('\n');
         }
         let runs = Runs::new(&paper.name);
-        let options = Options { folders: &folders, quick, kept: kept.as_ref(), on, watch: &runs };
+        let options = Options { folders: &folders, found: Some(&found), quick, kept: kept.as_ref(), on, watch: &runs };
         let reproduction = pool.install(|| reproduce_with(paper, options));
         runs.finish();
         let reproduction = reproduction?;
@@ -175,6 +182,26 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         markdown::show(&mut screen, &without_claims)?;
     }
     Ok(())
+}
+
+/// Looks for the papers' traces in the folders that were named, and says which files look like one and are not taken.
+fn recognise(papers: &[Paper], folders: &[PathBuf], pool: &rayon::ThreadPool) -> Result<FoundTraces> {
+    if folders.is_empty() {
+        return Ok(FoundTraces::default());
+    }
+    let known = TraceCatalogue::built_in()?;
+    let bar = bar_on_stderr(true, None, "{spinner} looking for traces: {pos} files  {wide_msg}");
+    let step = |file: &Path| {
+        bar.inc(1);
+        bar.set_message(file.display().to_string());
+    };
+    let found = pool.install(|| FoundTraces::for_papers(&known, papers, folders, &step));
+    bar.finish_and_clear();
+    for file in found.files.iter().filter(|file| !file.verdict.is_usable()) {
+        let what = [find::what(&known, &file.verdict)].into_iter().chain(find::why(&file.verdict)).collect::<Vec<_>>();
+        screen::note(format_args!("{} is not taken: {}", file.path.display(), what.join("; ")));
+    }
+    Ok(found)
 }
 
 /// The rows of [`report::rows`] with each claim as a heading over the workloads that it was tried

@@ -121,7 +121,7 @@ impl Here {
     fn run(&self, paper: &Paper, kept: Option<&Kept>, quick: bool) -> (Heard, Vec<Vec<u8>>) {
         let heard = Heard::default();
         let folders = [self.folder.path().to_owned()];
-        let options = Options { folders: &folders, quick, kept, on: None, watch: &heard };
+        let options = Options { folders: &folders, found: None, quick, kept, on: None, watch: &heard };
         let found = reproduce_with(paper, options).expect("it runs");
         (heard, bytes(&found))
     }
@@ -226,7 +226,7 @@ fn a_quick_look_is_an_eighth_and_says_so() {
     let here = Here::new();
     let heard = Heard::default();
     let folders = [here.folder.path().to_owned()];
-    let options = Options { folders: &folders, quick: true, kept: None, on: None, watch: &heard };
+    let options = Options { folders: &folders, found: None, quick: true, kept: None, on: None, watch: &heard };
     let found = reproduce_with(&here.paper, options).expect("it runs");
     assert_eq!(heard.counts(), (0, 3), "two seeds and a recording");
     for (results, requests) in found.results.iter().zip([8000.0 / 8.0, 4000.0 / 8.0]) {
@@ -260,7 +260,7 @@ fn what_is_run_elsewhere_has_the_same_bytes() {
     let here = Here::new();
     let heard = Heard::default();
     let folders = [here.folder.path().to_owned()];
-    let options = Options { folders: &folders, quick: false, kept: None, on: Some(&Other), watch: &heard };
+    let options = Options { folders: &folders, found: None, quick: false, kept: None, on: Some(&Other), watch: &heard };
     let found = reproduce_with(&here.paper, options).expect("it runs");
     assert_eq!(bytes(&found), here.run(&here.paper, None, false).1);
 }

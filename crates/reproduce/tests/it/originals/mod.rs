@@ -1,6 +1,7 @@
 //! Recognising traces: small files that are made to look like originals, whose figures a catalogue of the test's own gives, what
 //! only looks like them, and the real pieces beside the checkout.
 
+mod folders;
 mod known;
 
 use std::fmt::Write as _;
