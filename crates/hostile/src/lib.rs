@@ -128,6 +128,13 @@ const OTHERS: &[Target] = &[
     Target::other("scenario-synth", "a scenario file of `destage trace synth`", 1024, 4, scenarios::synth),
     Target::other("scenario-workload", "a workload file", 1024, 10, scenarios::workload),
     Target::other("paper", "a paper's file", 2048, 4, scenarios::paper),
+    Target::other(
+        "known-traces",
+        "what is known of papers' traces, and a file's name",
+        2048,
+        4,
+        scenarios::known_traces,
+    ),
     Target::other("results", "results of `destage sim` that are reported on", 6144, 20, results::check),
     Target::other("policies", "requests that are fed to the buffers", 2048, 2, policies::check),
     Target::other("ring-page", "a page of the kernel's trace ring buffer", 512, 1, recording::page),

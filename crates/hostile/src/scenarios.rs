@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, Request};
+use destage_reproduce::originals::TraceCatalogue;
 use destage_reproduce::paper::Paper;
 use destage_reproduce::{report, reproduce};
 use destage_scenario::keys::trace::WORKLOAD;
@@ -180,6 +181,22 @@ pub(crate) fn paper(bytes: &[u8]) {
             }
         }
         Ok(_) => {}
+        Err(error) => assert!(error.to_string().starts_with("file.toml"), "{error}"),
+    }
+}
+
+/// Reads what is known of traces, and asks which of them a file of the name in the first line is called after.
+pub(crate) fn known_traces(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let name = text.lines().next().unwrap_or_default();
+    match TraceCatalogue::parse(Path::new("file.toml"), text) {
+        Ok(known) => {
+            for trace in known.traces() {
+                assert!(known.get(&trace.id).is_some_and(|found| known.family(found).id == known.family(trace).id));
+                assert!(!trace.is_named(""), "an empty name tells nothing");
+                let _ = trace.is_named(name);
+            }
+        }
         Err(error) => assert!(error.to_string().starts_with("file.toml"), "{error}"),
     }
 }
